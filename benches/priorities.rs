@@ -1,7 +1,7 @@
 //! Drain of mixed priorities.
 
-use redrive::{Job, NewJob, Queue};
-use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Scenario, drain_with};
+use redrive::Queue;
+use redrive_benches::{Bench, Measurement, Outcome, Scenario, drain_one_kind, fill_with};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "priorities",
@@ -32,22 +32,6 @@ fn run(bench: &mut Bench) -> Outcome {
 
 fn once(bench: &Bench, jobs: usize, priority: fn(u64) -> i16) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "priorities")?;
-    for payloads in BenchPayload::many(jobs).chunks(10_000) {
-        let new = payloads
-            .iter()
-            .map(|payload| Ok(NewJob::new(payload)?.priority(priority(payload.id))))
-            .collect::<Outcome<Vec<_>>>()?;
-        queue.enqueue_jobs(&new)?;
-    }
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
-    let drained = drain_with(bench, &queue, jobs, jobs, |builder, ran| {
-        let ran = ran.clone();
-        builder.slots(2).handle(move |_: &Job<BenchPayload>| {
-            ran.one();
-            Ok(())
-        })
-    })?;
-    Ok(drained.rate)
+    fill_with(&queue, jobs, |job, id| job.priority(priority(id)))?;
+    Ok(drain_one_kind(bench, &queue, jobs)?.rate)
 }

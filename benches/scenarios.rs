@@ -12,6 +12,7 @@ mod death;
 mod drain;
 mod fail_once;
 mod flood;
+mod groups;
 mod held;
 mod held_statements;
 mod idle;
@@ -22,11 +23,13 @@ mod notify;
 mod priorities;
 mod processes;
 mod queues;
+mod rates;
 mod redrive;
 mod rivals;
 mod scrape;
 mod single;
 mod steady;
+mod tenants;
 mod transactions;
 mod unhandled;
 mod free_slots;
@@ -49,6 +52,9 @@ const SCENARIOS: &[Scenario] = &[
     counters::SCENARIO,
     priorities::SCENARIO,
     queues::SCENARIO,
+    groups::SCENARIO,
+    tenants::SCENARIO,
+    rates::SCENARIO,
     processes::SCENARIO,
     held::SCENARIO,
     held_statements::SCENARIO,

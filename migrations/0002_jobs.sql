@@ -172,7 +172,7 @@ COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);
 
 -- Moves delayed jobs, which the caller has locked, into the current segment, or into that of waiting jobs if their
--- group has a policy. A suspect never waits there. Returns how many. They are deleted by ctid, because a join planned on an empty table would run nested loops over the whole table.
+-- group has a policy. A suspect waits only for a turn. Returns how many. They are deleted by ctid, because a join planned on an empty table would run nested loops over the whole table.
 CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -190,8 +190,8 @@ BEGIN
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN g.group_key IS NULL OR g.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment(g.queue, g.group_key, g.id) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+    SELECT CASE WHEN g.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_waiting(g.queue, g.group_key, g.id, g.crashes) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
            g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
            g.outage_since, g.headers, g.group_key
     FROM gone g;

@@ -20,11 +20,67 @@ COMMENT ON TABLE redrive.unique_keys IS 'The keys of unique jobs, each with the 
 
 CREATE UNIQUE INDEX unique_keys_by_job ON redrive.unique_keys (job_id);
 
--- Takes keys for new jobs. Returns each key with the live job that holds it: the new job, or an earlier one.
+-- The windows of keys. An enqueue with a window stores no job while a window of its key is open, even if the job that
+-- opened it is done. Workers read and write no row of this table.
+CREATE TABLE redrive.unique_windows (
+    queue   redrive.name NOT NULL,
+    key     text         COLLATE "C" NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 200),
+    job_id  bigint       NOT NULL,
+    ends_at timestamptz  NOT NULL,
+    PRIMARY KEY (queue, key)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+
+COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
+COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
+
+-- Opens the window of a key for the new job that has just taken the key. Returns false, and gives the key back, if
+-- another session has opened a window meanwhile.
+--
+-- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
+-- small part of the table, without an index that dead rows fill and without a chore.
+--
+-- It runs with the rights of the owner, because an enqueuer may not delete keys.
+CREATE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    page bigint;
+BEGIN
+    INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
+    VALUES (open_window.queue, open_window.key, open_window.id,
+            clock_timestamp() + open_window.window_ms * interval '1 millisecond')
+    ON CONFLICT ON CONSTRAINT unique_windows_pkey DO UPDATE
+    SET job_id = excluded.job_id, ends_at = excluded.ends_at
+    WHERE w.ends_at <= clock_timestamp();
+    IF NOT FOUND THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = open_window.id;
+        RETURN false;
+    END IF;
+    page := open_window.id
+        % (pg_relation_size('redrive.unique_windows') / current_setting('block_size')::bigint);
+    DELETE FROM redrive.unique_windows w
+    WHERE w.ctid = ANY (ARRAY(
+        SELECT e.ctid
+        FROM redrive.unique_windows e
+        WHERE e.ctid >= format('(%s,0)', page)::tid AND e.ctid < format('(%s,0)', page + 1)::tid
+            AND e.ends_at <= clock_timestamp()
+        FOR UPDATE SKIP LOCKED));
+    RETURN true;
+END
+$$;
+
+-- Takes keys for new jobs. Returns each key with the job that holds it: the new job, an earlier one that is live, or
+-- the one that opened a window. A job with a window, in milliseconds, opens one; NULL: none has a window.
 --
 -- The key of an earlier job is read and never locked. The worker that ends that job deletes the key, and
 -- must not wait until the caller commits. If the key disappears before it is read, it is free again.
-CREATE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[]) RETURNS TABLE (key text, job_id bigint)
+CREATE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL)
+RETURNS TABLE (key text, job_id bigint)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -34,17 +90,28 @@ DECLARE
 BEGIN
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
-        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id
-        FROM unnest(take_keys.keys, take_keys.ids) AS n (key, id)
+        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id, n.window_ms
+        FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows) AS n (key, id, window_ms)
         ORDER BY n.key COLLATE "C", n.id
     LOOP
         take_keys.key := wanted.key;
         LOOP
+            IF wanted.window_ms IS NOT NULL THEN
+                SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
+                FROM redrive.unique_windows w
+                LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
+                WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
+                EXIT WHEN FOUND;
+            END IF;
             INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
             VALUES (take_keys.queue, wanted.key, wanted.id)
             ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
             RETURNING k.job_id INTO take_keys.job_id;
-            EXIT WHEN FOUND;
+            IF FOUND THEN
+                EXIT WHEN wanted.window_ms IS NULL
+                    OR redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
+                CONTINUE;
+            END IF;
             SELECT k.job_id INTO take_keys.job_id
             FROM redrive.unique_keys k
             WHERE k.queue = take_keys.queue AND k.key = wanted.key;
@@ -176,10 +243,11 @@ END
 $$;
 
 -- Takes keys for new jobs, as `take_keys` does, and applies `changes` to the waiting jobs that hold keys.
--- Returns each key with the live job that holds it, and whether that job was changed.
+-- Returns each key with the job that holds it, and whether that job was changed. Within an open window, a call with a
+-- window changes a job that still waits and stores no other.
 CREATE FUNCTION redrive.replace_keys(
     queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[],
-    priorities integer[]
+    priorities integer[], windows bigint[] DEFAULT NULL
 ) RETURNS TABLE (key text, job_id bigint, replaced boolean)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -192,8 +260,8 @@ BEGIN
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
         SELECT DISTINCT ON (n.key COLLATE "C") n.*
-        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities)
-            AS n (key, id, kind, change, payload, delay_ms, priority)
+        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities, windows)
+            AS n (key, id, kind, change, payload, delay_ms, priority, window_ms)
         WHERE n.key IS NOT NULL
         ORDER BY n.key COLLATE "C", n.id
     LOOP
@@ -201,13 +269,21 @@ BEGIN
         -- A job may move or end between two looks. One that moves a hundred times counts as running.
         FOR look IN 1..100 LOOP
             SELECT k.job_id INTO replace_keys.job_id
-            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id]) k;
+            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id],
+                                   ARRAY[wanted.window_ms]) k;
             replace_keys.replaced := false;
             EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
             answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
                                               wanted.delay_ms, wanted.priority);
             replace_keys.replaced := answer = 'replaced';
             EXIT WHEN answer <> 'gone';
+            -- The job is gone and its window is open, unless it only moved.
+            EXIT WHEN wanted.window_ms IS NOT NULL
+                AND NOT EXISTS (
+                    SELECT FROM redrive.unique_keys k WHERE k.queue = replace_keys.queue AND k.key = wanted.key)
+                AND EXISTS (
+                    SELECT FROM redrive.unique_windows w
+                    WHERE w.queue = replace_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp());
         END LOOP;
         RETURN NEXT;
     END LOOP;

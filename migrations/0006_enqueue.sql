@@ -8,7 +8,9 @@
 -- transaction that is storing a job with the same key.
 --
 -- With `until_started`, the job holds the key only until a worker takes it. With `replace`, which is `payload`, `time` or
--- `both`, the call changes the job that holds the key if it still waits and has the same kind.
+-- `both`, the call changes the job that holds the key if it still waits and has the same kind. With `unique_window`,
+-- the call also stores nothing within that time after the previous job that was stored with a window, even if that
+-- job is done.
 --
 -- `headers` is an object of strings. A job that does not start within `expires_in` of this call becomes a letter of
 -- the cause `expired` instead of running. `group_key` names the group of the job; see redrive.set_group_policy.
@@ -24,7 +26,8 @@ CREATE FUNCTION redrive.enqueue(
     expires_in   interval DEFAULT NULL,
     until_started boolean DEFAULT false,
     replace      text     DEFAULT NULL,
-    group_key    text     DEFAULT NULL
+    group_key    text     DEFAULT NULL,
+    unique_window interval DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -33,6 +36,7 @@ DECLARE
     new_id bigint := nextval('redrive.job_id');
     held_by bigint;
     changed boolean := false;
+    window_ms bigint := ceil(extract(epoch FROM enqueue.unique_window) * 1000);
     -- The stored text.
     body text := enqueue.payload::text;
 BEGIN
@@ -85,9 +89,13 @@ BEGIN
             'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
     END IF;
 
-    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: until_started and replace need a unique key'
+    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL OR enqueue.unique_window IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: until_started, replace and unique_window need a unique key'
             USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.unique_window <= '0' OR enqueue.unique_window > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the unique window is %; it must be longer than 0 and at most 3650 days',
+            enqueue.unique_window USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF enqueue.replace <> ALL ('{payload,time,both}') THEN
         RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', enqueue.replace
@@ -99,13 +107,13 @@ BEGIN
     IF enqueue.unique_key IS NOT NULL THEN
         IF enqueue.replace IS NULL THEN
             SELECT k.job_id INTO held_by
-            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[window_ms]) k;
         ELSE
             SELECT k.job_id, k.replaced INTO held_by, changed
             FROM redrive.replace_keys(
                 enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
                 ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-                ARRAY[enqueue.priority]) k;
+                ARRAY[enqueue.priority], ARRAY[window_ms]) k;
         END IF;
         IF changed THEN
             PERFORM redrive.wake(enqueue.queue);

@@ -16,7 +16,7 @@ CREATE TABLE redrive.dead_letters (
         CHECK (state IN ('open', 'redriving', 'recovered', 'discarded', 'quarantined')),
     cause          text         COLLATE "C" NOT NULL
         CHECK (cause IN ('exhausted', 'rejected', 'undecodable', 'unhandled', 'timeout',
-                         'worker_lost', 'expired', 'captured', 'manual')),
+                         'worker_lost', 'expired', 'captured', 'manual', 'diverted')),
     error_class    text         COLLATE "C" NOT NULL,
     error_message  text         NOT NULL,
     error_detail   text,

@@ -117,7 +117,8 @@ $$;
 
 -- Reopens the letter of a redriven job that died again, and merges the histories: the job carried that of
 -- its generation, the letter those of the generations before. A letter is quarantined when it dies of the
--- same error for the third time in a row after a redrive, or of any error for the tenth time.
+-- same error for the third time in a row after a redrive, or of any error for the tenth time. A job that was diverted
+-- did not fail.
 CREATE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
@@ -138,12 +139,13 @@ BEGIN
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id));
     NEW.alike := CASE
+        WHEN NEW.cause = 'diverted' THEN OLD.alike
         WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_same_failure(NEW.group_id, OLD.group_id) THEN 0
         WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
         -- Policies limit generations instead.
         ELSE OLD.alike
     END;
-    IF OLD.policy_id IS NULL THEN
+    IF OLD.policy_id IS NULL AND NEW.cause <> 'diverted' THEN
         -- Errors that alternate are a loop, too.
         NEW.failed_redrives := least(OLD.failed_redrives + 1, 32767);
         IF NEW.alike >= 3 OR NEW.failed_redrives >= 10 THEN

@@ -201,7 +201,7 @@ BEGIN
             (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
              headers, group_key)
         SELECT CASE WHEN d.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                    ELSE redrive.entry_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
+                    ELSE redrive.redriven_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
                coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
                coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
                d.headers, d.group_key

@@ -30,9 +30,9 @@ BEGIN ATOMIC
     END;
 END;
 
--- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. It locks them except
--- in a dry run, and skips letters locked by another session. Waits are measured up to the scheduled time
--- of the tick.
+-- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. No live job
+-- holds their unique keys. It locks them except in a dry run, and skips letters locked by another session. Waits
+-- are measured up to the scheduled time of the tick.
 CREATE FUNCTION redrive.due_letters(policy redrive.policies, tick timestamptz, without_queues text[]) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -47,6 +47,9 @@ BEGIN
         '    AND ($4 <= 1 OR l.generation = 0'
         '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
         '    AND l.queue <> ALL ($6)'
+        -- Letters that cannot be sent would take the places of others at every tick.
+        '    AND (l.unique_key IS NULL OR NOT EXISTS ('
+        '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'
         '    AND ' || redrive.filter_letters(policy.filter) ||
         ' ORDER BY l.died_at, l.id LIMIT $7'
         || CASE WHEN policy.mode = 'active' THEN ' FOR UPDATE SKIP LOCKED' ELSE '' END || ') d'

@@ -210,7 +210,15 @@ BEGIN
     UNION ALL
     SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
     FROM named n
-    GROUP BY n.queue, n.kind;
+    GROUP BY n.queue, n.kind
+    UNION ALL
+    SELECT v.metric, ARRAY[h.queue], v.value
+    FROM redrive.queues_with_held_groups(cap) h
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_held_groups', h.groups::double precision),
+        ('redrive_held_group_jobs', h.waiting),
+        ('redrive_held_group_oldest_age_seconds', coalesce(greatest(0, extract(epoch FROM clock_timestamp() - h.held_at)), 0))
+    ) v (metric, value);
 END
 $$;
 

@@ -73,13 +73,16 @@ BEGIN
     SELECT v.metric, ARRAY[n.queue, n.label], max(v.value)
     FROM (
         SELECT l.queue::text AS queue, l.rate,
-               CASE WHEN l.kind = '' THEN '__queue__'
+               CASE WHEN l.each_group THEN '__each_group__'
+                    WHEN l.kind = '' THEN '__queue__'
                     WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
                     ELSE '__other__' END AS label,
-               CASE WHEN b.queue IS NOT NULL THEN
-                    least(1, greatest(0, 1 - redrive.tokens_now(b, l) / redrive.token_capacity(l))) ELSE 1 END AS used
+               CASE WHEN l.each_group OR b.queue IS NOT NULL THEN
+                    least(1, greatest(0, 1 - CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
+                                                  ELSE redrive.tokens_now(b, l) END / redrive.token_capacity(l)))
+                    ELSE 1 END AS used
         FROM redrive.rate_limits l
-        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind
+        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group
     ) n
     CROSS JOIN LATERAL (VALUES
         ('redrive_rate_limit_starts_per_second', n.rate),

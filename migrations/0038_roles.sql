@@ -31,11 +31,12 @@ DECLARE
         'INSERT (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key) '
             'ON redrive.jobs_delayed',
         'SELECT, INSERT ON redrive.unique_keys',
+        'SELECT ON redrive.unique_windows',
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.group_policies',
         'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
-        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, '
             'redrive.check_name, redrive.wake, redrive.entry_segment'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
@@ -62,12 +63,12 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.redriven_segment, redrive.segment_of_returned, redrive.segment_of_waiting, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained, '
-            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_waiting, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
@@ -76,7 +77,11 @@ DECLARE
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.free_slots, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        -- To lock the slot of a held group.
+        'UPDATE (held_at, job_id) ON redrive.group_slots',
+        'SELECT, INSERT, UPDATE (since) ON redrive.diverted_groups',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.group_buckets',
+        'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
@@ -95,18 +100,20 @@ DECLARE
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
             'redrive.rate_limits, redrive.rate_buckets, redrive.group_policies',
-        'SELECT ON redrive.held_groups',
+        'SELECT, UPDATE, DELETE ON redrive.group_buckets',
+        'SELECT ON redrive.held_groups, redrive.unique_windows',
+        'SELECT, DELETE ON redrive.diverted_groups',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
+        'EXECUTE ON FUNCTION redrive.take_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
             'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
-            'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
+            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
@@ -123,11 +130,11 @@ DECLARE
             'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
-        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_policies, redrive.group_slots, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_buckets, redrive.group_policies, redrive.group_slots, redrive.diverted_groups, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -136,12 +143,12 @@ DECLARE
             'redrive.waiting_query, redrive.page_waiting, redrive.letter_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
-            'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
+            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables, '
-            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
     -- No payload, error text or note, and no lease_id.
     observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',

@@ -97,7 +97,7 @@ BEGIN
 END
 $$;
 
--- Puts jobs of `take_waiting` back where their places say. A suspect never waits for its group.
+-- Puts jobs of `take_waiting` back where their places say. A suspect waits only for a turn.
 CREATE FUNCTION redrive.put_back(jobs redrive.waiting_job[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -106,8 +106,8 @@ BEGIN
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind,
          payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN j.group_key IS NULL OR j.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment(j.queue, j.group_key, j.id) END, j.id, j.run_at, j.enqueued_at, j.attempt,
+    SELECT CASE WHEN j.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_waiting(j.queue, j.group_key, j.id, j.crashes) END, j.id, j.run_at, j.enqueued_at, j.attempt,
            j.max_attempts, j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history,
            j.unique_key, j.outage_since, j.headers, j.group_key
     FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'ready';

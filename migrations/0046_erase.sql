@@ -123,7 +123,8 @@ BEGIN
         job_ids := job_ids || gone;
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
-    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (job_ids);
+    DELETE FROM redrive.unique_windows w WHERE w.job_id = ANY (job_ids);
+    PERFORM redrive.free_slots(job_ids, '{}');
     counts := jsonb_build_object('jobs', cardinality(job_ids));
 
     EXECUTE

@@ -45,7 +45,9 @@ BEGIN
     DELETE FROM redrive.jobs_delayed j WHERE j.queue = remove_gameday.queue;
     GET DIAGNOSTICS delayed = ROW_COUNT;
     DELETE FROM redrive.unique_keys k WHERE k.queue = remove_gameday.queue;
+    DELETE FROM redrive.unique_windows w WHERE w.queue = remove_gameday.queue;
     DELETE FROM redrive.group_slots s WHERE s.queue = remove_gameday.queue;
+    DELETE FROM redrive.diverted_groups d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.group_policies p WHERE p.queue = remove_gameday.queue;
 
     SELECT array_agg(r.id) INTO run_ids FROM redrive.redrive_runs r WHERE r.filter ->> 'queue' = remove_gameday.queue;
@@ -70,6 +72,7 @@ BEGIN
     DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.rate_limits l WHERE l.queue = remove_gameday.queue;
     DELETE FROM redrive.rate_buckets b WHERE b.queue = remove_gameday.queue;
+    DELETE FROM redrive.group_buckets b WHERE b.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
     DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 

@@ -10,7 +10,8 @@ CREATE TABLE redrive.group_policies (
     queue      redrive.name NOT NULL PRIMARY KEY,
     mode       text         COLLATE "C" NOT NULL CHECK (mode IN ('ordered', 'limit', 'fair', 'none')),
     job_limit  integer      NOT NULL CHECK (job_limit BETWEEN 1 AND 1000),
-    on_death   text         COLLATE "C" NOT NULL CHECK (on_death IN ('continue', 'hold')),
+    on_death   text         COLLATE "C" NOT NULL CHECK (on_death IN ('continue', 'hold', 'divert')),
+    is_rate_limited boolean NOT NULL DEFAULT false,
     changed_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT group_policies_order_one_at_a_time CHECK (mode <> 'ordered' OR job_limit = 1),
     CONSTRAINT group_policies_hold_in_order CHECK (on_death = 'continue' OR mode = 'ordered')
@@ -18,7 +19,8 @@ CREATE TABLE redrive.group_policies (
 
 COMMENT ON TABLE redrive.group_policies IS 'What the groups of jobs of each queue mean.';
 COMMENT ON COLUMN redrive.group_policies.job_limit IS 'How many jobs of a group run at the same time; 1 if ordered; without meaning if fair or none.';
-COMMENT ON COLUMN redrive.group_policies.on_death IS 'Whether the letter of a job holds its group until it is redriven, closed, deleted or released.';
+COMMENT ON COLUMN redrive.group_policies.is_rate_limited IS 'Whether each group has a rate limit, so that its jobs wait in any mode.';
+COMMENT ON COLUMN redrive.group_policies.on_death IS 'continue; hold: the letter of a job holds its group until it is redriven, closed, deleted or released; divert: meanwhile, jobs behind it become letters.';
 
 -- The turns of groups. A slot belongs to a live job from its claim until it ends, or to the letter that holds its
 -- group. It has no time limit: the statement that ends the job deletes it. The primary key decides between two
@@ -42,18 +44,35 @@ COMMENT ON COLUMN redrive.group_slots.held_at IS 'When the job died and its lett
 
 CREATE UNIQUE INDEX group_slots_by_job ON redrive.group_slots (job_id);
 
+-- The groups that have diverted jobs behind a letter. While one of these letters is open, the jobs of the group behind
+-- it are diverted too, so that a redrive of all of them keeps the order.
+CREATE TABLE redrive.diverted_groups (
+    queue     redrive.name      NOT NULL,
+    group_key redrive.group_key NOT NULL,
+    since     timestamptz       NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (queue, group_key)
+);
+
+COMMENT ON TABLE redrive.diverted_groups IS 'The groups whose jobs are diverted behind a letter.';
+COMMENT ON COLUMN redrive.diverted_groups.since IS 'The first diverted job became a letter after this time; earlier letters do not count.';
+
+CREATE INDEX dead_letters_diverted ON redrive.dead_letters (queue, group_key, id)
+    WHERE cause = 'diverted' AND state IN ('open', 'quarantined');
+
 -- The first waiting jobs of a group, and the jobs that arrived last. The second index has an expression, so that no
 -- plan reads it to find the first job of a group.
 CREATE INDEX jobs_waiting_by_group ON redrive.jobs_waiting (queue, group_key, id);
 CREATE INDEX jobs_waiting_by_id ON redrive.jobs_waiting (queue, (id + 0));
 
--- Returns the segment for a ready job of a group: that of waiting jobs, unless the queue has no policy or the job
--- has the turn of its group. It reads and locks nothing that another transaction waits for.
+-- Returns the segment for a ready job of a group: that of waiting jobs, unless the queue has no policy and no rate limit
+-- of each group, or the job has the turn of its group. It reads and locks nothing that another transaction waits for.
 CREATE FUNCTION redrive.entry_segment(queue text, group_key text, id bigint) RETURNS smallint
     LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT CASE
-        WHEN EXISTS (SELECT FROM redrive.group_policies p WHERE p.queue = entry_segment.queue AND p.mode <> 'none')
+        WHEN EXISTS (
+                SELECT FROM redrive.group_policies p
+                WHERE p.queue = entry_segment.queue AND (p.mode <> 'none' OR p.is_rate_limited))
             AND NOT EXISTS (
                 SELECT FROM redrive.group_slots s WHERE s.job_id = entry_segment.id AND s.queue = entry_segment.queue)
         THEN 8::smallint
@@ -61,61 +80,173 @@ BEGIN ATOMIC
     END;
 END;
 
+-- Returns the segment for the job of a letter that is sent back, as entry_segment does. It locks the turn that the
+-- letter has: a release waits for the redrive, or has ended before and left the job without a turn. It runs with the
+-- owner's privileges, because roles that redrive letters need not reach slots.
+CREATE FUNCTION redrive.redriven_segment(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM redrive.group_slots s
+    WHERE s.job_id = redriven_segment.id AND s.queue = redriven_segment.queue
+    FOR UPDATE;
+    -- The next statement sees what was committed meanwhile.
+    RETURN redrive.entry_segment(redriven_segment.queue, redriven_segment.group_key, redriven_segment.id);
+END
+$$;
+
+-- Lets the next letter of a diverted group hold the group, after the job or letter that had the turn has ended. A
+-- redriven job that waits runs first if it comes before that letter. Without such a letter, the group is no longer
+-- diverted.
+CREATE FUNCTION redrive.hold_diverted(queue text, group_key text) RETURNS void
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    diverted_since timestamptz;
+    letter_id      bigint;
+    is_locked      boolean := false;
+BEGIN
+    SELECT d.since INTO diverted_since
+    FROM redrive.diverted_groups d
+    WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    LOOP
+        SELECT l.id INTO letter_id
+        FROM redrive.dead_letters l
+        WHERE l.queue = hold_diverted.queue AND l.group_key = hold_diverted.group_key
+            AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined') AND l.died_at >= diverted_since
+        ORDER BY l.id
+        LIMIT 1
+        -- A redrive or a discard of this letter skips it, or has ended before and left the turn to the next one.
+        FOR NO KEY UPDATE;
+        EXIT WHEN letter_id IS NOT NULL OR is_locked;
+        PERFORM FROM redrive.diverted_groups d
+        WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            -- Another session is diverting jobs of the group, or is ending the diversion itself.
+            RETURN;
+        END IF;
+        -- The other session may have committed letters after the search.
+        is_locked := true;
+    END LOOP;
+    IF letter_id IS NULL THEN
+        DELETE FROM redrive.diverted_groups d
+        WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
+    ELSIF NOT EXISTS (
+        SELECT FROM redrive.jobs_waiting j
+        WHERE j.queue = hold_diverted.queue AND j.group_key = hold_diverted.group_key AND j.id < letter_id)
+    THEN
+        INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+        VALUES (hold_diverted.queue, hold_diverted.group_key, 1, letter_id, clock_timestamp())
+        ON CONFLICT DO NOTHING;
+    END IF;
+END
+$$;
+
+-- Makes letters of up to `max_jobs` jobs that wait behind letters of these groups, if the policy is `divert`. They did
+-- not fail, so no attempt is charged. Returns their number.
+CREATE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+DECLARE
+    held   text[];
+    locked text[];
+    jobs   redrive.waiting_job[];
+BEGIN
+    -- A redrive of the letter waits, or has already let its job run.
+    held := ARRAY(
+        SELECT s.group_key::text
+        FROM redrive.group_slots s
+        WHERE s.queue = divert.queue AND s.group_key = ANY (divert.group_keys) AND s.held_at IS NOT NULL
+            AND EXISTS (
+                SELECT FROM redrive.group_policies p WHERE p.queue = divert.queue AND p.on_death = 'divert')
+        FOR UPDATE OF s SKIP LOCKED);
+    -- No other session ends the diversion of a group whose row is locked here. A group whose diversion another session is
+    -- ending is left out.
+    locked := ARRAY(
+        SELECT d.group_key::text
+        FROM redrive.diverted_groups d
+        WHERE d.queue = divert.queue AND d.group_key = ANY (held)
+        FOR UPDATE SKIP LOCKED);
+    held := locked || ARRAY(
+        SELECT h.group_key
+        FROM unnest(held) AS h (group_key)
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
+    SELECT array_agg(ROW(NULL, j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority,
+               j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers,
+               j.group_key)::redrive.waiting_job ORDER BY j.id)
+    INTO jobs
+    FROM (
+        SELECT array_agg(w.tid) AS tids
+        FROM (
+            SELECT k.ctid AS tid
+            FROM redrive.jobs_waiting k
+            WHERE k.queue = divert.queue AND k.group_key = ANY (held)
+            ORDER BY k.group_key, k.id
+            LIMIT divert.max_jobs
+            FOR UPDATE SKIP LOCKED
+        ) w
+    ) t
+    CROSS JOIN LATERAL redrive.take_jobs(8::smallint, t.tids) j;
+    IF jobs IS NULL THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO redrive.diverted_groups (queue, group_key)
+    SELECT DISTINCT j.queue, j.group_key FROM unnest(jobs) j
+    ORDER BY 1, 2
+    ON CONFLICT DO NOTHING;
+    PERFORM redrive.bury_waiting(jobs, 'diverted', 'diverted', 'an earlier job of the group is dead');
+    RETURN cardinality(jobs);
+END
+$$;
+
 -- Frees the slots of jobs that ended without a letter, and of jobs in backoff whose group has a limit: a job in
--- backoff keeps only an ordered group waiting. Returns how many it freed.
+-- backoff keeps only an ordered group waiting. In a diverted group, the next letter takes the turn. Returns how many
+-- slots it freed.
 CREATE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    freed bigint;
+    freed    bigint;
+    paused   bigint := 0;
+    diverted redrive.diverted_groups[];
 BEGIN
-    DELETE FROM redrive.group_slots s
-    WHERE s.job_id = ANY (free_slots.ended || free_slots.delayed)
-        AND (s.job_id = ANY (free_slots.ended)
-            OR (SELECT p.mode FROM redrive.group_policies p WHERE p.queue = s.queue) IS DISTINCT FROM 'ordered');
-    GET DIAGNOSTICS freed = ROW_COUNT;
-    RETURN freed;
-END
-$$;
-
--- Takes a slot for a waiting job that a consumer of `dlq_events` claims by its id. Returns whether the job may run: not
--- if its group has no free slot, or if an earlier job of an ordered group waits.
-CREATE FUNCTION redrive.take_slot(queue text, group_key text, id bigint) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    policy redrive.group_policies;
-BEGIN
-    SELECT p.* INTO policy FROM redrive.group_policies p WHERE p.queue = take_slot.queue AND p.mode IN ('ordered', 'limit');
-    IF NOT FOUND OR EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = take_slot.id) THEN
-        RETURN true;
-    ELSIF policy.mode = 'ordered' AND EXISTS (
-        SELECT FROM redrive.jobs_waiting j
-        WHERE j.queue = take_slot.queue AND j.group_key = take_slot.group_key AND j.id < take_slot.id)
-    THEN
-        RETURN false;
+    IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
+        diverted := ARRAY(
+            SELECT d
+            FROM redrive.group_slots s
+            JOIN redrive.diverted_groups d ON d.queue = s.queue AND d.group_key = s.group_key
+            WHERE s.job_id = ANY (free_slots.ended)
+            ORDER BY s.queue, s.group_key);
     END IF;
-    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
-    SELECT take_slot.queue, take_slot.group_key, n.slot, take_slot.id
-    FROM generate_series(1, policy.job_limit) AS n (slot)
-    WHERE policy.job_limit > (
-            SELECT count(*) FROM redrive.group_slots s
-            WHERE s.queue = take_slot.queue AND s.group_key = take_slot.group_key)
-        AND NOT EXISTS (
-            SELECT FROM redrive.group_slots s
-            WHERE s.queue = take_slot.queue AND s.group_key = take_slot.group_key AND s.slot = n.slot)
-    ORDER BY n.slot
-    LIMIT 1
-    ON CONFLICT DO NOTHING;
-    RETURN FOUND;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (free_slots.ended);
+    GET DIAGNOSTICS freed = ROW_COUNT;
+    IF free_slots.delayed <> '{}' THEN
+        DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (free_slots.delayed)
+            AND (SELECT p.mode FROM redrive.group_policies p WHERE p.queue = s.queue) IS DISTINCT FROM 'ordered';
+        GET DIAGNOSTICS paused = ROW_COUNT;
+    END IF;
+    PERFORM redrive.hold_diverted(d.queue, d.group_key) FROM unnest(diverted) d;
+    RETURN freed + paused;
 END
 $$;
 
 -- Ends or holds the turn of a group when a letter of one of its jobs changes. A death holds the group if the policy is
--- `hold`; a redrive lets the job run first; a closed or deleted letter frees the group. A letter whose job had no
--- turn, such as a waiting job that was cancelled, changes nothing.
+-- `hold` or `divert`; a redrive lets the job run first; a closed or deleted letter frees the group, or lets the next
+-- letter of a diverted group hold it. A letter whose job had no turn, such as a waiting job that was cancelled, changes
+-- nothing else.
 --
 -- It runs with the owner's privileges, because roles that may write letters need not reach slots.
 CREATE FUNCTION redrive.pass_turn() RETURNS trigger
@@ -125,20 +256,25 @@ CREATE FUNCTION redrive.pass_turn() RETURNS trigger
 AS $$
 DECLARE
     letter redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    freed  record;
 BEGIN
     IF TG_OP <> 'DELETE' AND letter.state = 'redriving' AND letter.queue = OLD.queue THEN
         UPDATE redrive.group_slots s SET held_at = NULL WHERE s.job_id = letter.id AND s.held_at IS NOT NULL;
         RETURN NULL;
     END IF;
     IF TG_OP <> 'DELETE' AND letter.state IN ('open', 'quarantined') AND EXISTS (
-        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death = 'hold')
+        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death IN ('hold', 'divert'))
     THEN
         UPDATE redrive.group_slots s SET held_at = clock_timestamp() WHERE s.job_id = letter.id AND s.held_at IS NULL;
+        IF NOT FOUND AND letter.cause <> 'diverted' THEN
+            PERFORM redrive.hold_diverted(letter.queue, letter.group_key);
+        END IF;
         RETURN NULL;
     END IF;
-    DELETE FROM redrive.group_slots s WHERE s.job_id = letter.id;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = letter.id RETURNING s.queue, s.group_key INTO freed;
     IF FOUND THEN
-        PERFORM redrive.wake(CASE TG_OP WHEN 'UPDATE' THEN OLD.queue ELSE letter.queue END);
+        PERFORM redrive.hold_diverted(freed.queue, freed.group_key);
+        PERFORM redrive.wake(freed.queue);
     END IF;
     RETURN NULL;
 END
@@ -152,85 +288,5 @@ CREATE TRIGGER pass_turn AFTER UPDATE OF state ON redrive.dead_letters
 -- The slot of a redriving letter belongs to its live job.
 CREATE TRIGGER pass_turn_of_deleted AFTER DELETE ON redrive.dead_letters
     FOR EACH ROW WHEN (OLD.group_key IS NOT NULL AND OLD.state <> 'redriving') EXECUTE FUNCTION redrive.pass_turn();
-
--- Sets what the groups of a queue mean; see `group_policies`. `job_limit` is needed by the mode `limit` alone. A job that
--- becomes ready afterwards waits for its group, or no longer does; those that wait are claimed under the new policy;
--- jobs with a turn keep it until they end. Groups that letters hold continue, unless the new policy holds them too.
--- Returns the id of the audit record.
-CREATE FUNCTION redrive.set_group_policy(
-    queue text, mode text, job_limit integer DEFAULT NULL, on_death text DEFAULT 'continue',
-    person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    PERFORM redrive.check_name('queue', set_group_policy.queue);
-    IF coalesce(set_group_policy.mode NOT IN ('ordered', 'limit', 'fair', 'none'), true) THEN
-        RAISE EXCEPTION 'redrive: the mode is %; it must be ordered, limit, fair or none',
-            coalesce(quote_literal(set_group_policy.mode), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF (set_group_policy.mode = 'limit') <> (set_group_policy.job_limit IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: the mode limit needs a job_limit, and no other mode has one'
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_group_policy.job_limit NOT BETWEEN 1 AND 1000 THEN
-        RAISE EXCEPTION 'redrive: the job_limit is %; it must be between 1 and 1000', set_group_policy.job_limit
-            USING ERRCODE = 'invalid_parameter_value';
-    ELSIF coalesce(set_group_policy.on_death NOT IN ('continue', 'hold'), true) THEN
-        RAISE EXCEPTION 'redrive: on_death is %; it must be continue or hold',
-            coalesce(quote_literal(set_group_policy.on_death), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_group_policy.on_death = 'hold' AND set_group_policy.mode <> 'ordered' THEN
-        RAISE EXCEPTION 'redrive: only an ordered group can be held by a death' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death)
-    VALUES (set_group_policy.queue, set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death)
-    ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
-    SET mode = excluded.mode, job_limit = excluded.job_limit, on_death = excluded.on_death,
-        changed_at = excluded.changed_at;
-    IF set_group_policy.on_death <> 'hold' THEN
-        DELETE FROM redrive.group_slots s WHERE s.queue = set_group_policy.queue AND s.held_at IS NOT NULL;
-    END IF;
-    PERFORM pg_notify('redrive_breaker', 'queue:' || set_group_policy.queue);
-    RETURN redrive.record_act('set_group_policy', set_group_policy.person, set_group_policy.reason, NULL, 0,
-        jsonb_strip_nulls(jsonb_build_object('queue', set_group_policy.queue, 'mode', set_group_policy.mode,
-            'job_limit', set_group_policy.job_limit, 'on_death', set_group_policy.on_death)));
-END
-$$;
-
--- Lets the jobs behind a letter continue without it. The letter stays open. Returns its id; NULL: no letter holds the
--- group.
-CREATE FUNCTION redrive.release_group(
-    queue text, group_key text, person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    held_by bigint;
-BEGIN
-    PERFORM redrive.check_name('queue', release_group.queue);
-    DELETE FROM redrive.group_slots s
-    WHERE s.queue = release_group.queue AND s.group_key = release_group.group_key AND s.held_at IS NOT NULL
-    RETURNING s.job_id INTO held_by;
-    IF held_by IS NOT NULL THEN
-        PERFORM redrive.record_act('release_group', release_group.person, release_group.reason,
-            jsonb_build_object('ids', jsonb_build_array(held_by)), 1,
-            jsonb_build_object('queue', release_group.queue, 'group_key', release_group.group_key));
-        PERFORM redrive.wake(release_group.queue);
-    END IF;
-    RETURN held_by;
-END
-$$;
-
--- The groups that a letter holds, with the number of jobs that wait behind it.
-CREATE VIEW redrive.held_groups AS
-    SELECT s.queue::text AS queue, s.group_key::text AS group_key, s.job_id AS letter_id, s.held_at,
-           l.kind::text AS kind, l.error_class,
-           (SELECT count(*) FROM redrive.jobs_waiting j
-            WHERE j.queue = s.queue AND j.group_key = s.group_key) AS waiting
-    FROM redrive.group_slots s
-    JOIN redrive.dead_letters l ON l.id = s.job_id
-    WHERE s.held_at IS NOT NULL;
-
-COMMENT ON VIEW redrive.held_groups IS 'The groups that a letter holds, with the number of jobs that wait behind it.';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

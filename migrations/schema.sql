@@ -468,7 +468,7 @@ CREATE TABLE redrive.dead_letters (
     CONSTRAINT dead_letters_alike_check CHECK ((alike >= 0)),
     CONSTRAINT dead_letters_attempts_check CHECK ((attempts >= 0)),
     CONSTRAINT dead_letters_captured_have_a_source CHECK ((((source IS NULL) = ("position" IS NULL)) AND ((cause <> 'captured'::text) OR (source IS NOT NULL)))),
-    CONSTRAINT dead_letters_cause_check CHECK ((cause = ANY (ARRAY['exhausted'::text, 'rejected'::text, 'undecodable'::text, 'unhandled'::text, 'timeout'::text, 'worker_lost'::text, 'expired'::text, 'captured'::text, 'manual'::text]))),
+    CONSTRAINT dead_letters_cause_check CHECK ((cause = ANY (ARRAY['exhausted'::text, 'rejected'::text, 'undecodable'::text, 'unhandled'::text, 'timeout'::text, 'worker_lost'::text, 'expired'::text, 'captured'::text, 'manual'::text, 'diverted'::text]))),
     CONSTRAINT dead_letters_crashes_check CHECK ((crashes >= 0)),
     CONSTRAINT dead_letters_deaths_check CHECK ((deaths > 0)),
     CONSTRAINT dead_letters_discarded_have_a_reason CHECK (((state = 'discarded'::text) = (discard_reason IS NOT NULL))),
@@ -2220,6 +2220,68 @@ BEGIN
 END
 $$;
 
+-- Name: divert(text, text[], bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    held   text[];
+    locked text[];
+    jobs   redrive.waiting_job[];
+BEGIN
+    -- A redrive of the letter waits, or has already let its job run.
+    held := ARRAY(
+        SELECT s.group_key::text
+        FROM redrive.group_slots s
+        WHERE s.queue = divert.queue AND s.group_key = ANY (divert.group_keys) AND s.held_at IS NOT NULL
+            AND EXISTS (
+                SELECT FROM redrive.group_policies p WHERE p.queue = divert.queue AND p.on_death = 'divert')
+        FOR UPDATE OF s SKIP LOCKED);
+    -- No other session ends the diversion of a group whose row is locked here. A group whose diversion another session is
+    -- ending is left out.
+    locked := ARRAY(
+        SELECT d.group_key::text
+        FROM redrive.diverted_groups d
+        WHERE d.queue = divert.queue AND d.group_key = ANY (held)
+        FOR UPDATE SKIP LOCKED);
+    held := locked || ARRAY(
+        SELECT h.group_key
+        FROM unnest(held) AS h (group_key)
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
+    SELECT array_agg(ROW(NULL, j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority,
+               j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers,
+               j.group_key)::redrive.waiting_job ORDER BY j.id)
+    INTO jobs
+    FROM (
+        SELECT array_agg(w.tid) AS tids
+        FROM (
+            SELECT k.ctid AS tid
+            FROM redrive.jobs_waiting k
+            WHERE k.queue = divert.queue AND k.group_key = ANY (held)
+            ORDER BY k.group_key, k.id
+            LIMIT divert.max_jobs
+            FOR UPDATE SKIP LOCKED
+        ) w
+    ) t
+    CROSS JOIN LATERAL redrive.take_jobs(8::smallint, t.tids) j;
+    IF jobs IS NULL THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO redrive.diverted_groups (queue, group_key)
+    SELECT DISTINCT j.queue, j.group_key FROM unnest(jobs) j
+    ORDER BY 1, 2
+    ON CONFLICT DO NOTHING;
+    PERFORM redrive.bury_waiting(jobs, 'diverted', 'diverted', 'an earlier job of the group is dead');
+    RETURN cardinality(jobs);
+END
+$$;
+
 -- Name: drive_chunk(bigint, uuid, bigint, integer, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.drive_chunk(run bigint, my_driver uuid, my_term bigint, lease_ms integer, max_letters bigint, OUT status text, OUT sent_now bigint) RETURNS record
@@ -2567,6 +2629,9 @@ BEGIN
         '    AND ($4 <= 1 OR l.generation = 0'
         '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
         '    AND l.queue <> ALL ($6)'
+        -- Letters that cannot be sent would take the places of others at every tick.
+        '    AND (l.unique_key IS NULL OR NOT EXISTS ('
+        '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'
         '    AND ' || redrive.filter_letters(policy.filter) ||
         ' ORDER BY l.died_at, l.id LIMIT $7'
         || CASE WHEN policy.mode = 'active' THEN ' FOR UPDATE SKIP LOCKED' ELSE '' END || ') d'
@@ -2677,9 +2742,9 @@ BEGIN
 END
 $$;
 
--- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: enqueue(text, text, jsonb, interval, integer, integer, text, jsonb, interval, boolean, text, text, interval); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval, until_started boolean DEFAULT false, replace text DEFAULT NULL::text, group_key text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION redrive.enqueue(queue text, kind text, payload jsonb, delay interval DEFAULT '00:00:00'::interval, priority integer DEFAULT 0, max_attempts integer DEFAULT 5, unique_key text DEFAULT NULL::text, headers jsonb DEFAULT NULL::jsonb, expires_in interval DEFAULT NULL::interval, until_started boolean DEFAULT false, replace text DEFAULT NULL::text, group_key text DEFAULT NULL::text, unique_window interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2687,6 +2752,7 @@ DECLARE
     new_id bigint := nextval('redrive.job_id');
     held_by bigint;
     changed boolean := false;
+    window_ms bigint := ceil(extract(epoch FROM enqueue.unique_window) * 1000);
     -- The stored text.
     body text := enqueue.payload::text;
 BEGIN
@@ -2739,9 +2805,13 @@ BEGIN
             'redrive-expires-in-ms', ceil(extract(epoch FROM enqueue.expires_in) * 1000)::bigint::text);
     END IF;
 
-    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL) THEN
-        RAISE EXCEPTION 'redrive: until_started and replace need a unique key'
+    IF enqueue.unique_key IS NULL AND (enqueue.until_started OR enqueue.replace IS NOT NULL OR enqueue.unique_window IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: until_started, replace and unique_window need a unique key'
             USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF enqueue.unique_window <= '0' OR enqueue.unique_window > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the unique window is %; it must be longer than 0 and at most 3650 days',
+            enqueue.unique_window USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF enqueue.replace <> ALL ('{payload,time,both}') THEN
         RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', enqueue.replace
@@ -2753,13 +2823,13 @@ BEGIN
     IF enqueue.unique_key IS NOT NULL THEN
         IF enqueue.replace IS NULL THEN
             SELECT k.job_id INTO held_by
-            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id]) k;
+            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[window_ms]) k;
         ELSE
             SELECT k.job_id, k.replaced INTO held_by, changed
             FROM redrive.replace_keys(
                 enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
                 ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-                ARRAY[enqueue.priority]) k;
+                ARRAY[enqueue.priority], ARRAY[window_ms]) k;
         END IF;
         IF changed THEN
             PERFORM redrive.wake(enqueue.queue);
@@ -2798,11 +2868,12 @@ CREATE TABLE redrive.group_policies (
     mode text NOT NULL COLLATE pg_catalog."C",
     job_limit integer NOT NULL,
     on_death text NOT NULL COLLATE pg_catalog."C",
+    is_rate_limited boolean DEFAULT false NOT NULL,
     changed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     CONSTRAINT group_policies_hold_in_order CHECK (((on_death = 'continue'::text) OR (mode = 'ordered'::text))),
     CONSTRAINT group_policies_job_limit_check CHECK (((job_limit >= 1) AND (job_limit <= 1000))),
     CONSTRAINT group_policies_mode_check CHECK ((mode = ANY (ARRAY['ordered'::text, 'limit'::text, 'fair'::text, 'none'::text]))),
-    CONSTRAINT group_policies_on_death_check CHECK ((on_death = ANY (ARRAY['continue'::text, 'hold'::text]))),
+    CONSTRAINT group_policies_on_death_check CHECK ((on_death = ANY (ARRAY['continue'::text, 'hold'::text, 'divert'::text]))),
     CONSTRAINT group_policies_order_one_at_a_time CHECK (((mode <> 'ordered'::text) OR (job_limit = 1)))
 );
 
@@ -2816,7 +2887,11 @@ COMMENT ON COLUMN redrive.group_policies.job_limit IS 'How many jobs of a group 
 
 -- Name: COLUMN group_policies.on_death; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON COLUMN redrive.group_policies.on_death IS 'Whether the letter of a job holds its group until it is redriven, closed, deleted or released.';
+COMMENT ON COLUMN redrive.group_policies.on_death IS 'continue; hold: the letter of a job holds its group until it is redriven, closed, deleted or released; divert: meanwhile, jobs behind it become letters.';
+
+-- Name: COLUMN group_policies.is_rate_limited; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_policies.is_rate_limited IS 'Whether each group has a rate limit, so that its jobs wait in any mode.';
 
 -- Name: group_slots; Type: TABLE; Schema: redrive; Owner: -
 
@@ -2864,7 +2939,7 @@ CREATE FUNCTION redrive.entry_segment(queue text, group_key text, id bigint) RET
          CASE
              WHEN ((EXISTS ( SELECT
                 FROM redrive.group_policies p
-               WHERE (((p.queue)::text = entry_segment.queue) AND (p.mode <> 'none'::text)))) AND (NOT (EXISTS ( SELECT
+               WHERE (((p.queue)::text = entry_segment.queue) AND ((p.mode <> 'none'::text) OR p.is_rate_limited)))) AND (NOT (EXISTS ( SELECT
                 FROM redrive.group_slots s
                WHERE ((s.job_id = entry_segment.id) AND ((s.queue)::text = entry_segment.queue)))))) THEN (8)::smallint
              ELSE ( SELECT r.segment
@@ -2969,7 +3044,8 @@ BEGIN
         job_ids := job_ids || gone;
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
-    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (job_ids);
+    DELETE FROM redrive.unique_windows w WHERE w.job_id = ANY (job_ids);
+    PERFORM redrive.free_slots(job_ids, '{}');
     counts := jsonb_build_object('jobs', cardinality(job_ids));
 
     EXECUTE
@@ -3075,6 +3151,52 @@ CREATE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
              ELSE record
          END AS record;
 END;
+
+-- Name: rate_limits; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.rate_limits (
+    queue redrive.name NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    each_group boolean DEFAULT false NOT NULL,
+    starts integer NOT NULL,
+    period interval NOT NULL,
+    burst integer NOT NULL,
+    set_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    person text,
+    reason text,
+    rate double precision GENERATED ALWAYS AS (((starts)::double precision / (EXTRACT(epoch FROM period))::double precision)) STORED NOT NULL,
+    CONSTRAINT rate_limits_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
+    CONSTRAINT rate_limits_kind_check CHECK ((length(kind) <= 100)),
+    CONSTRAINT rate_limits_of_a_kind_or_each_group CHECK (((NOT each_group) OR (kind = ''::text))),
+    CONSTRAINT rate_limits_period_check CHECK (((period >= '00:00:00.001'::interval) AND (period <= '31 days'::interval))),
+    CONSTRAINT rate_limits_starts_check CHECK (((starts >= 1) AND (starts <= 1000000)))
+);
+
+-- Name: TABLE rate_limits; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.rate_limits IS 'How many jobs may start within a time, in all processes together.';
+
+-- Name: COLUMN rate_limits.kind; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.rate_limits.kind IS 'The kind; empty: all jobs of the queue.';
+
+-- Name: COLUMN rate_limits.each_group; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.rate_limits.each_group IS 'Whether the limit applies to each group of the queue by itself.';
+
+-- Name: COLUMN rate_limits.rate; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.rate_limits.rate IS 'Starts per second.';
+
+-- Name: fewest_tokens(redrive.rate_limits); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.fewest_tokens(a_limit redrive.rate_limits) RETURNS double precision
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT redrive.token_capacity(a_limit) - redrive.token_refill(a_limit) * greatest(0, extract(epoch FROM (
+        SELECT max(b.full_at) FROM redrive.group_buckets b WHERE b.queue || '' = a_limit.queue) - clock_timestamp())::double precision)
+$$;
 
 -- Name: filter_archive(jsonb); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -3513,6 +3635,35 @@ BEGIN
 END
 $$;
 
+-- Name: forget_full_buckets(integer); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.forget_full_buckets(max_rows integer) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    gone bigint;
+BEGIN
+    DELETE FROM redrive.group_buckets b
+    WHERE b.ctid = ANY (ARRAY(
+            SELECT f.tid
+            FROM redrive.group_policies p
+            CROSS JOIN LATERAL (
+                SELECT k.ctid AS tid
+                FROM redrive.group_buckets k
+                WHERE k.queue || '' = p.queue AND k.full_at <= statement_timestamp()
+                ORDER BY k.full_at
+                LIMIT forget_full_buckets.max_rows
+                FOR UPDATE SKIP LOCKED
+            ) f
+            LIMIT forget_full_buckets.max_rows));
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    RETURN gone;
+END
+$$;
+
 -- Name: free_slots(bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS bigint
@@ -3520,14 +3671,27 @@ CREATE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS big
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    freed bigint;
+    freed    bigint;
+    paused   bigint := 0;
+    diverted redrive.diverted_groups[];
 BEGIN
-    DELETE FROM redrive.group_slots s
-    WHERE s.job_id = ANY (free_slots.ended || free_slots.delayed)
-        AND (s.job_id = ANY (free_slots.ended)
-            OR (SELECT p.mode FROM redrive.group_policies p WHERE p.queue = s.queue) IS DISTINCT FROM 'ordered');
+    IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
+        diverted := ARRAY(
+            SELECT d
+            FROM redrive.group_slots s
+            JOIN redrive.diverted_groups d ON d.queue = s.queue AND d.group_key = s.group_key
+            WHERE s.job_id = ANY (free_slots.ended)
+            ORDER BY s.queue, s.group_key);
+    END IF;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (free_slots.ended);
     GET DIAGNOSTICS freed = ROW_COUNT;
-    RETURN freed;
+    IF free_slots.delayed <> '{}' THEN
+        DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (free_slots.delayed)
+            AND (SELECT p.mode FROM redrive.group_policies p WHERE p.queue = s.queue) IS DISTINCT FROM 'ordered';
+        GET DIAGNOSTICS paused = ROW_COUNT;
+    END IF;
+    PERFORM redrive.hold_diverted(d.queue, d.group_key) FROM unnest(diverted) d;
+    RETURN freed + paused;
 END
 $$;
 
@@ -3669,11 +3833,12 @@ DECLARE
         'INSERT (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key) '
             'ON redrive.jobs_delayed',
         'SELECT, INSERT ON redrive.unique_keys',
+        'SELECT ON redrive.unique_windows',
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.group_policies',
         'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
-        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, '
+        'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, '
             'redrive.check_name, redrive.wake, redrive.entry_segment'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
@@ -3700,12 +3865,12 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
+            'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.redriven_segment, redrive.segment_of_returned, redrive.segment_of_waiting, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained, '
-            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
     worker CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_0, redrive.jobs_1, redrive.jobs_2, '
             'redrive.jobs_3, redrive.jobs_4, redrive.jobs_5, redrive.jobs_6, redrive.jobs_7, redrive.jobs_waiting, redrive.jobs_delayed, redrive.leases, redrive.workers, redrive.claim_marks, redrive.delayed_marks',
@@ -3714,7 +3879,11 @@ DECLARE
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
         'SELECT, UPDATE ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.take_jobs, redrive.make_ready, redrive.free_slots, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
+        -- To lock the slot of a held group.
+        'UPDATE (held_at, job_id) ON redrive.group_slots',
+        'SELECT, INSERT, UPDATE (since) ON redrive.diverted_groups',
+        'SELECT, INSERT, UPDATE, DELETE ON redrive.group_buckets',
+        'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
             'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
@@ -3733,18 +3902,20 @@ DECLARE
         'INSERT ON redrive.redrive_runs',
         'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
             'redrive.rate_limits, redrive.rate_buckets, redrive.group_policies',
-        'SELECT ON redrive.held_groups',
+        'SELECT, UPDATE, DELETE ON redrive.group_buckets',
+        'SELECT ON redrive.held_groups, redrive.unique_windows',
+        'SELECT, DELETE ON redrive.diverted_groups',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.take_keys, redrive.capture, redrive.capture_letters, redrive.capture_many, '
+        'EXECUTE ON FUNCTION redrive.take_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
             'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
-            'redrive.page_letters, redrive.page_editable, redrive.redrive, redrive.redrive_letters, '
+            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
@@ -3761,11 +3932,11 @@ DECLARE
             'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
-        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, '
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
-            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_policies, redrive.group_slots, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
+            'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_buckets, redrive.group_policies, redrive.group_slots, redrive.diverted_groups, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
@@ -3774,12 +3945,12 @@ DECLARE
             'redrive.waiting_query, redrive.page_waiting, redrive.letter_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
-            'redrive.page_letters, redrive.page_editable, redrive.preview_redrive, redrive.blocked_letters, '
+            'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables, '
-            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now'];
+            'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
     -- No payload, error text or note, and no lease_id.
     observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
@@ -4001,6 +4172,58 @@ CREATE FUNCTION redrive.held_queues() RETURNS text[]
         UNION
         SELECT p.queue FROM redrive.paused_queues p
     ) h
+$$;
+
+-- Name: hold_diverted(text, text); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.hold_diverted(queue text, group_key text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    diverted_since timestamptz;
+    letter_id      bigint;
+    is_locked      boolean := false;
+BEGIN
+    SELECT d.since INTO diverted_since
+    FROM redrive.diverted_groups d
+    WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    LOOP
+        SELECT l.id INTO letter_id
+        FROM redrive.dead_letters l
+        WHERE l.queue = hold_diverted.queue AND l.group_key = hold_diverted.group_key
+            AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined') AND l.died_at >= diverted_since
+        ORDER BY l.id
+        LIMIT 1
+        -- A redrive or a discard of this letter skips it, or has ended before and left the turn to the next one.
+        FOR NO KEY UPDATE;
+        EXIT WHEN letter_id IS NOT NULL OR is_locked;
+        PERFORM FROM redrive.diverted_groups d
+        WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            -- Another session is diverting jobs of the group, or is ending the diversion itself.
+            RETURN;
+        END IF;
+        -- The other session may have committed letters after the search.
+        is_locked := true;
+    END LOOP;
+    IF letter_id IS NULL THEN
+        DELETE FROM redrive.diverted_groups d
+        WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
+    ELSIF NOT EXISTS (
+        SELECT FROM redrive.jobs_waiting j
+        WHERE j.queue = hold_diverted.queue AND j.group_key = hold_diverted.group_key AND j.id < letter_id)
+    THEN
+        INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+        VALUES (hold_diverted.queue, hold_diverted.group_key, 1, letter_id, clock_timestamp())
+        ON CONFLICT DO NOTHING;
+    END IF;
+END
 $$;
 
 -- Name: import_letters(jsonb[], bytea[]); Type: FUNCTION; Schema: redrive; Owner: -
@@ -4727,8 +4950,8 @@ BEGIN
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN g.group_key IS NULL OR g.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment(g.queue, g.group_key, g.id) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
+    SELECT CASE WHEN g.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_waiting(g.queue, g.group_key, g.id, g.crashes) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
            g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
            g.outage_since, g.headers, g.group_key
     FROM gone g;
@@ -5190,13 +5413,16 @@ BEGIN
     SELECT v.metric, ARRAY[n.queue, n.label], max(v.value)
     FROM (
         SELECT l.queue::text AS queue, l.rate,
-               CASE WHEN l.kind = '' THEN '__queue__'
+               CASE WHEN l.each_group THEN '__each_group__'
+                    WHEN l.kind = '' THEN '__queue__'
                     WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
                     ELSE '__other__' END AS label,
-               CASE WHEN b.queue IS NOT NULL THEN
-                    least(1, greatest(0, 1 - redrive.tokens_now(b, l) / redrive.token_capacity(l))) ELSE 1 END AS used
+               CASE WHEN l.each_group OR b.queue IS NOT NULL THEN
+                    least(1, greatest(0, 1 - CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
+                                                  ELSE redrive.tokens_now(b, l) END / redrive.token_capacity(l)))
+                    ELSE 1 END AS used
         FROM redrive.rate_limits l
-        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind
+        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group
     ) n
     CROSS JOIN LATERAL (VALUES
         ('redrive_rate_limit_starts_per_second', n.rate),
@@ -5436,7 +5662,15 @@ BEGIN
     UNION ALL
     SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
     FROM named n
-    GROUP BY n.queue, n.kind;
+    GROUP BY n.queue, n.kind
+    UNION ALL
+    SELECT v.metric, ARRAY[h.queue], v.value
+    FROM redrive.queues_with_held_groups(cap) h
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_held_groups', h.groups::double precision),
+        ('redrive_held_group_jobs', h.waiting),
+        ('redrive_held_group_oldest_age_seconds', coalesce(greatest(0, extract(epoch FROM clock_timestamp() - h.held_at)), 0))
+    ) v (metric, value);
 END
 $$;
 
@@ -5797,6 +6031,38 @@ BEGIN
 END
 $$;
 
+-- Name: open_window(text, text, bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    page bigint;
+BEGIN
+    INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
+    VALUES (open_window.queue, open_window.key, open_window.id,
+            clock_timestamp() + open_window.window_ms * interval '1 millisecond')
+    ON CONFLICT ON CONSTRAINT unique_windows_pkey DO UPDATE
+    SET job_id = excluded.job_id, ends_at = excluded.ends_at
+    WHERE w.ends_at <= clock_timestamp();
+    IF NOT FOUND THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = open_window.id;
+        RETURN false;
+    END IF;
+    page := open_window.id
+        % (pg_relation_size('redrive.unique_windows') / current_setting('block_size')::bigint);
+    DELETE FROM redrive.unique_windows w
+    WHERE w.ctid = ANY (ARRAY(
+        SELECT e.ctid
+        FROM redrive.unique_windows e
+        WHERE e.ctid >= format('(%s,0)', page)::tid AND e.ctid < format('(%s,0)', page + 1)::tid
+            AND e.ends_at <= clock_timestamp()
+        FOR UPDATE SKIP LOCKED));
+    RETURN true;
+END
+$$;
+
 -- Name: overlapping_runs(jsonb, boolean); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false) RETURNS TABLE(run_id bigint, letters bigint)
@@ -5867,6 +6133,55 @@ BEGIN
 END
 $$;
 
+-- Name: pass_slots(redrive.leases, bigint[], bigint[], bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.pass_slots(lease redrive.leases, done bigint[], delayed bigint[], dead bigint[], ready bigint[]) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    settled bigint[] := pass_slots.done || pass_slots.delayed || pass_slots.dead || pass_slots.ready;
+    leaving bigint[] := coalesce(pass_slots.done, '{}');
+    policy  redrive.group_policies;
+    passed  bigint[];
+BEGIN
+    SELECT p.* INTO policy FROM redrive.group_policies p WHERE p.queue = lease.queue;
+    IF policy.mode IS DISTINCT FROM 'ordered' THEN
+        leaving := leaving || pass_slots.delayed || pass_slots.dead;
+    ELSIF policy.on_death = 'continue' THEN
+        leaving := leaving || pass_slots.dead;
+    END IF;
+    IF leaving = '{}' THEN
+        RETURN 0;
+    END IF;
+    WITH given AS (
+        SELECT s.job_id, s.group_key, row_number() OVER (PARTITION BY s.group_key ORDER BY s.slot) AS place
+        FROM redrive.group_slots s
+        WHERE s.job_id = ANY (leaving) AND s.queue = lease.queue
+    ),
+    heirs AS (
+        SELECT j.id, j.group_key, row_number() OVER (PARTITION BY j.group_key ORDER BY j.id) AS place
+        FROM unnest(lease.ids, lease.group_keys) AS j (id, group_key)
+        WHERE j.group_key IS NOT NULL AND j.id <> ALL (leaving) AND (j.id <> ALL (lease.done) OR j.id = ANY (settled))
+            AND NOT EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)
+    ),
+    moved AS (
+        UPDATE redrive.group_slots s
+        SET job_id = h.id
+        FROM given g
+        JOIN heirs h ON h.group_key = g.group_key AND h.place = g.place
+        WHERE s.job_id = g.job_id
+        RETURNING g.job_id
+    )
+    SELECT coalesce(array_agg(m.job_id), '{}') INTO passed FROM moved m;
+    -- The trigger of its letter frees the slot of a dead job.
+    RETURN cardinality(passed) + redrive.free_slots(
+        ARRAY(SELECT d.id FROM unnest(pass_slots.done) AS d (id) WHERE d.id <> ALL (passed)),
+        ARRAY(SELECT d.id FROM unnest(pass_slots.delayed) AS d (id) WHERE d.id <> ALL (passed)));
+END
+$$;
+
 -- Name: pass_turn(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.pass_turn() RETURNS trigger
@@ -5876,20 +6191,25 @@ CREATE FUNCTION redrive.pass_turn() RETURNS trigger
     AS $$
 DECLARE
     letter redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    freed  record;
 BEGIN
     IF TG_OP <> 'DELETE' AND letter.state = 'redriving' AND letter.queue = OLD.queue THEN
         UPDATE redrive.group_slots s SET held_at = NULL WHERE s.job_id = letter.id AND s.held_at IS NOT NULL;
         RETURN NULL;
     END IF;
     IF TG_OP <> 'DELETE' AND letter.state IN ('open', 'quarantined') AND EXISTS (
-        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death = 'hold')
+        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death IN ('hold', 'divert'))
     THEN
         UPDATE redrive.group_slots s SET held_at = clock_timestamp() WHERE s.job_id = letter.id AND s.held_at IS NULL;
+        IF NOT FOUND AND letter.cause <> 'diverted' THEN
+            PERFORM redrive.hold_diverted(letter.queue, letter.group_key);
+        END IF;
         RETURN NULL;
     END IF;
-    DELETE FROM redrive.group_slots s WHERE s.job_id = letter.id;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = letter.id RETURNING s.queue, s.group_key INTO freed;
     IF FOUND THEN
-        PERFORM redrive.wake(CASE TG_OP WHEN 'UPDATE' THEN OLD.queue ELSE letter.queue END);
+        PERFORM redrive.hold_diverted(freed.queue, freed.group_key);
+        PERFORM redrive.wake(freed.queue);
     END IF;
     RETURN NULL;
 END
@@ -6258,8 +6578,8 @@ BEGIN
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind,
          payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN j.group_key IS NULL OR j.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment(j.queue, j.group_key, j.id) END, j.id, j.run_at, j.enqueued_at, j.attempt,
+    SELECT CASE WHEN j.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_waiting(j.queue, j.group_key, j.id, j.crashes) END, j.id, j.run_at, j.enqueued_at, j.attempt,
            j.max_attempts, j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history,
            j.unique_key, j.outage_since, j.headers, j.group_key
     FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'ready';
@@ -6269,6 +6589,57 @@ BEGIN
     SELECT j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes,
            j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
     FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'delayed';
+END
+$$;
+
+-- Name: queues_with_held_groups(bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.queues_with_held_groups(cap bigint) RETURNS TABLE(queue text, groups bigint, waiting bigint, group_key text, letter_id bigint, held_at timestamp with time zone)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    RETURN QUERY
+    SELECT p.queue::text, held.groups, behind.jobs, o.group_key, o.job_id, o.held_at
+    FROM redrive.group_policies p
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS groups
+        FROM (
+            SELECT FROM redrive.group_slots s WHERE s.queue = p.queue AND s.held_at IS NOT NULL
+            LIMIT queues_with_held_groups.cap
+        ) f
+    ) held
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs
+        FROM (
+            SELECT
+            FROM (
+                SELECT s.group_key FROM redrive.group_slots s
+                WHERE s.queue = p.queue AND s.held_at IS NOT NULL
+                ORDER BY s.held_at, s.job_id
+                LIMIT 1000
+            ) h
+            CROSS JOIN LATERAL (
+                SELECT FROM redrive.jobs_waiting j
+                WHERE j.queue = p.queue AND j.group_key = h.group_key
+                -- By the index of groups, although the order has no meaning here.
+                ORDER BY j.id
+                LIMIT queues_with_held_groups.cap
+            ) w
+            LIMIT queues_with_held_groups.cap
+        ) f
+    ) behind
+    LEFT JOIN LATERAL (
+        SELECT s.group_key::text AS group_key, s.job_id, s.held_at
+        FROM redrive.group_slots s
+        WHERE s.queue = p.queue AND s.held_at IS NOT NULL
+        ORDER BY s.held_at, s.job_id
+        LIMIT 1
+    ) o ON true
+    WHERE p.on_death <> 'continue';
 END
 $$;
 
@@ -6664,6 +7035,21 @@ BEGIN
 END
 $_$;
 
+-- Name: redriven_segment(text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.redriven_segment(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM FROM redrive.group_slots s
+    WHERE s.job_id = redriven_segment.id AND s.queue = redriven_segment.queue
+    FOR UPDATE;
+    -- The next statement sees what was committed meanwhile.
+    RETURN redrive.entry_segment(redriven_segment.queue, redriven_segment.group_key, redriven_segment.id);
+END
+$$;
+
 -- Name: refuse_death(); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.refuse_death() RETURNS trigger
@@ -6825,6 +7211,8 @@ BEGIN
     WHERE s.queue = release_group.queue AND s.group_key = release_group.group_key AND s.held_at IS NOT NULL
     RETURNING s.job_id INTO held_by;
     IF held_by IS NOT NULL THEN
+        DELETE FROM redrive.diverted_groups d
+        WHERE d.queue = release_group.queue AND d.group_key = release_group.group_key;
         PERFORM redrive.record_act('release_group', release_group.person, release_group.reason,
             jsonb_build_object('ids', jsonb_build_array(held_by)), 1,
             jsonb_build_object('queue', release_group.queue, 'group_key', release_group.group_key));
@@ -6907,7 +7295,9 @@ BEGIN
     DELETE FROM redrive.jobs_delayed j WHERE j.queue = remove_gameday.queue;
     GET DIAGNOSTICS delayed = ROW_COUNT;
     DELETE FROM redrive.unique_keys k WHERE k.queue = remove_gameday.queue;
+    DELETE FROM redrive.unique_windows w WHERE w.queue = remove_gameday.queue;
     DELETE FROM redrive.group_slots s WHERE s.queue = remove_gameday.queue;
+    DELETE FROM redrive.diverted_groups d WHERE d.queue = remove_gameday.queue;
     DELETE FROM redrive.group_policies p WHERE p.queue = remove_gameday.queue;
 
     SELECT array_agg(r.id) INTO run_ids FROM redrive.redrive_runs r WHERE r.filter ->> 'queue' = remove_gameday.queue;
@@ -6932,6 +7322,7 @@ BEGIN
     DELETE FROM redrive.queue_pauses p WHERE p.queue = remove_gameday.queue;
     DELETE FROM redrive.rate_limits l WHERE l.queue = remove_gameday.queue;
     DELETE FROM redrive.rate_buckets b WHERE b.queue = remove_gameday.queue;
+    DELETE FROM redrive.group_buckets b WHERE b.queue = remove_gameday.queue;
     DELETE FROM redrive.claim_marks m WHERE m.queue = remove_gameday.queue;
     DELETE FROM redrive.delayed_marks m WHERE m.queue = remove_gameday.queue;
 
@@ -7049,23 +7440,31 @@ BEGIN
 END
 $$;
 
--- Name: remove_rate_limit(text, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: remove_rate_limit(text, text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.remove_rate_limit(queue text, kind text DEFAULT NULL::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
+CREATE FUNCTION redrive.remove_rate_limit(queue text, kind text DEFAULT NULL::text, each_group boolean DEFAULT false, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
     PERFORM redrive.check_name('queue', remove_rate_limit.queue);
     DELETE FROM redrive.rate_limits l
-    WHERE l.queue = remove_rate_limit.queue AND l.kind = coalesce(remove_rate_limit.kind, '');
+    WHERE l.queue = remove_rate_limit.queue AND l.kind = coalesce(remove_rate_limit.kind, '')
+        AND l.each_group = remove_rate_limit.each_group;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    DELETE FROM redrive.rate_buckets b
-    WHERE b.queue = remove_rate_limit.queue AND b.kind = coalesce(remove_rate_limit.kind, '');
+    IF remove_rate_limit.each_group THEN
+        -- The row stays, so that workers find the jobs that wait.
+        UPDATE redrive.group_policies p SET is_rate_limited = false WHERE p.queue = remove_rate_limit.queue;
+        DELETE FROM redrive.group_buckets b WHERE b.queue = remove_rate_limit.queue;
+    ELSE
+        DELETE FROM redrive.rate_buckets b
+        WHERE b.queue = remove_rate_limit.queue AND b.kind = coalesce(remove_rate_limit.kind, '');
+    END IF;
     PERFORM redrive.record_act('remove_rate_limit', remove_rate_limit.person, remove_rate_limit.reason, NULL, 0,
-        jsonb_build_object('queue', remove_rate_limit.queue, 'kind', remove_rate_limit.kind));
+        jsonb_build_object('queue', remove_rate_limit.queue, 'kind', remove_rate_limit.kind,
+            'each_group', remove_rate_limit.each_group));
     PERFORM pg_notify('redrive_breaker', 'queue:' || remove_rate_limit.queue);
     RETURN true;
 END
@@ -7147,12 +7546,13 @@ BEGIN
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
         'error_class', OLD.error_class, 'group', OLD.group_id));
     NEW.alike := CASE
+        WHEN NEW.cause = 'diverted' THEN OLD.alike
         WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_same_failure(NEW.group_id, OLD.group_id) THEN 0
         WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
         -- Policies limit generations instead.
         ELSE OLD.alike
     END;
-    IF OLD.policy_id IS NULL THEN
+    IF OLD.policy_id IS NULL AND NEW.cause <> 'diverted' THEN
         -- Errors that alternate are a loop, too.
         NEW.failed_redrives := least(OLD.failed_redrives + 1, 32767);
         IF NEW.alike >= 3 OR NEW.failed_redrives >= 10 THEN
@@ -7252,9 +7652,9 @@ BEGIN
 END
 $$;
 
--- Name: replace_keys(text, text[], bigint[], text[], text[], json[], bigint[], integer[]); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: replace_keys(text, text[], bigint[], text[], text[], json[], bigint[], integer[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.replace_keys(queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[], priorities integer[]) RETURNS TABLE(key text, job_id bigint, replaced boolean)
+CREATE FUNCTION redrive.replace_keys(queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[], priorities integer[], windows bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(key text, job_id bigint, replaced boolean)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -7266,8 +7666,8 @@ BEGIN
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
         SELECT DISTINCT ON (n.key COLLATE "C") n.*
-        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities)
-            AS n (key, id, kind, change, payload, delay_ms, priority)
+        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities, windows)
+            AS n (key, id, kind, change, payload, delay_ms, priority, window_ms)
         WHERE n.key IS NOT NULL
         ORDER BY n.key COLLATE "C", n.id
     LOOP
@@ -7275,13 +7675,21 @@ BEGIN
         -- A job may move or end between two looks. One that moves a hundred times counts as running.
         FOR look IN 1..100 LOOP
             SELECT k.job_id INTO replace_keys.job_id
-            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id]) k;
+            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id],
+                                   ARRAY[wanted.window_ms]) k;
             replace_keys.replaced := false;
             EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
             answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
                                               wanted.delay_ms, wanted.priority);
             replace_keys.replaced := answer = 'replaced';
             EXIT WHEN answer <> 'gone';
+            -- The job is gone and its window is open, unless it only moved.
+            EXIT WHEN wanted.window_ms IS NOT NULL
+                AND NOT EXISTS (
+                    SELECT FROM redrive.unique_keys k WHERE k.queue = replace_keys.queue AND k.key = wanted.key)
+                AND EXISTS (
+                    SELECT FROM redrive.unique_windows w
+                    WHERE w.queue = replace_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp());
         END LOOP;
         RETURN NEXT;
     END LOOP;
@@ -7917,6 +8325,37 @@ CREATE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
     SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
 $$;
 
+-- Name: segment_of_returned(text, text, bigint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.segment_of_returned(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM redrive.group_policies p
+        WHERE p.queue = segment_of_returned.queue AND p.mode IN ('ordered', 'limit'))
+    THEN
+        RETURN redrive.entry_segment(segment_of_returned.queue, segment_of_returned.group_key, segment_of_returned.id);
+    END IF;
+    RETURN (SELECT r.segment FROM redrive.ring r);
+END
+$$;
+
+-- Name: segment_of_waiting(text, text, bigint, smallint); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.segment_of_waiting(queue text, group_key text, id bigint, crashes smallint) RETURNS smallint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF segment_of_waiting.crashes > 0 THEN
+        RETURN redrive.segment_of_returned(segment_of_waiting.queue, segment_of_waiting.group_key, segment_of_waiting.id);
+    END IF;
+    RETURN redrive.entry_segment(segment_of_waiting.queue, segment_of_waiting.group_key, segment_of_waiting.id);
+END
+$$;
+
 -- Name: send_back(bigint[], jsonb, text, integer, integer, boolean, bigint, bigint[], bigint, bigint); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.send_back(ids bigint[], event jsonb, to_queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, max_attempts integer DEFAULT NULL::integer, forced boolean DEFAULT false, run_id bigint DEFAULT NULL::bigint, ordinals bigint[] DEFAULT NULL::bigint[], policy_id bigint DEFAULT NULL::bigint, delay_ms bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, ordinal bigint, result text)
@@ -7996,7 +8435,7 @@ BEGIN
             (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
              headers, group_key)
         SELECT CASE WHEN d.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                    ELSE redrive.entry_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
+                    ELSE redrive.redriven_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
                coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
                coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
                d.headers, d.group_key
@@ -8194,19 +8633,22 @@ BEGIN
     ELSIF set_group_policy.job_limit NOT BETWEEN 1 AND 1000 THEN
         RAISE EXCEPTION 'redrive: the job_limit is %; it must be between 1 and 1000', set_group_policy.job_limit
             USING ERRCODE = 'invalid_parameter_value';
-    ELSIF coalesce(set_group_policy.on_death NOT IN ('continue', 'hold'), true) THEN
-        RAISE EXCEPTION 'redrive: on_death is %; it must be continue or hold',
+    ELSIF coalesce(set_group_policy.on_death NOT IN ('continue', 'hold', 'divert'), true) THEN
+        RAISE EXCEPTION 'redrive: on_death is %; it must be continue, hold or divert',
             coalesce(quote_literal(set_group_policy.on_death), 'NULL') USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_group_policy.on_death = 'hold' AND set_group_policy.mode <> 'ordered' THEN
-        RAISE EXCEPTION 'redrive: only an ordered group can be held by a death' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_group_policy.on_death <> 'continue' AND set_group_policy.mode <> 'ordered' THEN
+        RAISE EXCEPTION 'redrive: only an ordered group can be held or diverted by a death' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death)
     VALUES (set_group_policy.queue, set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death)
     ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
     SET mode = excluded.mode, job_limit = excluded.job_limit, on_death = excluded.on_death,
         changed_at = excluded.changed_at;
-    IF set_group_policy.on_death <> 'hold' THEN
+    IF set_group_policy.on_death = 'continue' THEN
         DELETE FROM redrive.group_slots s WHERE s.queue = set_group_policy.queue AND s.held_at IS NOT NULL;
+    END IF;
+    IF set_group_policy.on_death <> 'divert' THEN
+        DELETE FROM redrive.diverted_groups d WHERE d.queue = set_group_policy.queue;
     END IF;
     PERFORM pg_notify('redrive_breaker', 'queue:' || set_group_policy.queue);
     RETURN redrive.record_act('set_group_policy', set_group_policy.person, set_group_policy.reason, NULL, 0,
@@ -8348,18 +8790,24 @@ BEGIN
 END
 $$;
 
--- Name: set_rate_limit(text, integer, interval, integer, text, text, text); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: set_rate_limit(text, integer, interval, integer, text, boolean, text, text); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.set_rate_limit(queue text, starts integer, period interval DEFAULT '00:00:01'::interval, burst integer DEFAULT NULL::integer, kind text DEFAULT NULL::text, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
+CREATE FUNCTION redrive.set_rate_limit(queue text, starts integer, period interval DEFAULT '00:00:01'::interval, burst integer DEFAULT NULL::integer, kind text DEFAULT NULL::text, each_group boolean DEFAULT false, person text DEFAULT NULL::text, reason text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
+    old redrive.rate_limits;
     new redrive.rate_limits;
 BEGIN
     PERFORM redrive.check_name('queue', set_rate_limit.queue);
     IF set_rate_limit.kind IS NOT NULL THEN
         PERFORM redrive.check_name('kind', set_rate_limit.kind);
+    END IF;
+    IF set_rate_limit.each_group IS NULL THEN
+        RAISE EXCEPTION 'redrive: each_group is NULL; it must be true or false' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_rate_limit.each_group AND set_rate_limit.kind IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a rate limit of each group has no kind' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF set_rate_limit.starts IS NULL OR set_rate_limit.starts NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION 'redrive: the rate limit allows % starts; it must allow 1 to 1000000', coalesce(set_rate_limit.starts::text, 'NULL')
@@ -8371,21 +8819,38 @@ BEGIN
         RAISE EXCEPTION 'redrive: the burst is %; it must be 1 to 1000000', set_rate_limit.burst
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    INSERT INTO redrive.rate_limits AS l (queue, kind, starts, period, burst, person, reason)
-    VALUES (set_rate_limit.queue, coalesce(set_rate_limit.kind, ''), set_rate_limit.starts, set_rate_limit.period,
+    SELECT l.* INTO old FROM redrive.rate_limits l
+    WHERE l.queue = set_rate_limit.queue AND l.kind = coalesce(set_rate_limit.kind, '')
+        AND l.each_group = set_rate_limit.each_group
+    FOR UPDATE;
+    INSERT INTO redrive.rate_limits AS l (queue, kind, each_group, starts, period, burst, person, reason)
+    VALUES (set_rate_limit.queue, coalesce(set_rate_limit.kind, ''), set_rate_limit.each_group, set_rate_limit.starts, set_rate_limit.period,
             coalesce(set_rate_limit.burst, set_rate_limit.starts), left(set_rate_limit.person, 200), left(set_rate_limit.reason, 1024))
     ON CONFLICT ON CONSTRAINT rate_limits_pkey DO UPDATE
     SET starts = excluded.starts, period = excluded.period, burst = excluded.burst, set_at = excluded.set_at,
         person = excluded.person, reason = excluded.reason
     RETURNING l.* INTO new;
     -- The tokens of a bucket remain, up to the new capacity, so that a change grants none.
-    INSERT INTO redrive.rate_buckets AS b (queue, kind, tokens)
-    VALUES (new.queue, new.kind, redrive.token_capacity(new))
-    ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO UPDATE
-    SET tokens = least(b.tokens, excluded.tokens);
+    IF new.each_group THEN
+        INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death, is_rate_limited)
+        VALUES (new.queue, 'none', 1, 'continue', true)
+        ON CONFLICT ON CONSTRAINT group_policies_pkey DO UPDATE
+        SET is_rate_limited = true;
+        UPDATE redrive.group_buckets b
+        SET full_at = clock_timestamp() + interval '1 microsecond' * ceil(1e6 / redrive.token_refill(new)
+            * (redrive.token_capacity(new) - least(redrive.token_capacity(new), redrive.token_capacity(old)
+                - redrive.token_refill(old) * greatest(0, extract(epoch FROM b.full_at - clock_timestamp())))))
+        WHERE b.queue = new.queue AND b.full_at > clock_timestamp();
+    ELSE
+        INSERT INTO redrive.rate_buckets AS b (queue, kind, tokens)
+        VALUES (new.queue, new.kind, redrive.token_capacity(new))
+        ON CONFLICT ON CONSTRAINT rate_buckets_pkey DO UPDATE
+        SET tokens = least(b.tokens, excluded.tokens);
+    END IF;
     PERFORM pg_notify('redrive_breaker', 'queue:' || new.queue);
     RETURN redrive.record_act('set_rate_limit', set_rate_limit.person, set_rate_limit.reason, NULL, 0,
-        jsonb_build_object('queue', new.queue, 'kind', set_rate_limit.kind, 'starts', new.starts, 'period', new.period, 'burst', new.burst));
+        jsonb_build_object('queue', new.queue, 'kind', set_rate_limit.kind, 'each_group', new.each_group, 'starts', new.starts,
+            'period', new.period, 'burst', new.burst));
 END
 $$;
 
@@ -8715,6 +9180,73 @@ CREATE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
         AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $$;
 
+-- Name: take_group_tokens(text, text[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_group_tokens(queue text, group_keys text[], job_ids bigint[]) RETURNS TABLE(job_id bigint, is_granted boolean, taken_us bigint, hold_us bigint, wait_us bigint)
+    LANGUAGE plpgsql STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    us       CONSTANT interval    := '1 microsecond';
+    now      CONSTANT timestamptz := clock_timestamp();
+    a_limit  redrive.rate_limits;
+    refill   double precision;
+    capacity double precision;
+BEGIN
+    SELECT l.* INTO a_limit FROM redrive.rate_limits l WHERE l.queue = take_group_tokens.queue AND l.each_group;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT j.id, true, 0::bigint, NULL::bigint, 0::bigint FROM unnest(job_ids) AS j (id);
+        RETURN;
+    END IF;
+    refill := redrive.token_refill(a_limit);
+    capacity := redrive.token_capacity(a_limit);
+    RETURN QUERY
+    WITH wanted AS MATERIALIZED (
+        SELECT w.key, w.id, row_number() OVER (PARTITION BY w.key ORDER BY w.id) AS nth
+        FROM unnest(group_keys, job_ids) AS w (key, id)
+    ),
+    locked AS MATERIALIZED (
+        SELECT b.group_key::text AS key, greatest(0, extract(epoch FROM b.full_at - now)) AS missing
+        FROM redrive.group_buckets b
+        WHERE b.queue = take_group_tokens.queue AND b.group_key = ANY (group_keys)
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    counted AS MATERIALIZED (
+        SELECT w.key, w.jobs, k.missing, floor(capacity - refill * coalesce(k.missing, 0) + 1e-9)::bigint AS tokens
+        FROM (SELECT v.key, count(*) AS jobs FROM wanted v GROUP BY v.key) w
+        LEFT JOIN locked k ON k.key = w.key
+        WHERE k.key IS NOT NULL OR NOT EXISTS (
+            SELECT FROM redrive.group_buckets b WHERE b.queue = take_group_tokens.queue AND b.group_key = w.key)
+    ),
+    charged AS (
+        INSERT INTO redrive.group_buckets AS b (queue, group_key, full_at)
+        SELECT take_group_tokens.queue, c.key, now + ceil(least(c.jobs, c.tokens) / refill * 1e6) * us
+        FROM counted c
+        WHERE c.tokens > 0
+        -- In a fixed order, so that two claims cannot deadlock.
+        ORDER BY c.key
+        ON CONFLICT ON CONSTRAINT group_buckets_pkey DO UPDATE
+        SET full_at = greatest(b.full_at, now) + (excluded.full_at - now)
+        WHERE greatest(b.full_at, now) + (excluded.full_at - now) <= now + (ceil(capacity / refill * 1e6) + 1) * us
+        RETURNING b.group_key::text AS key
+    )
+    SELECT w.id, w.nth <= c.tokens AND h.key IS NOT NULL,
+           (extract(epoch FROM now - statement_timestamp()) * 1e6)::bigint,
+           floor(redrive.token_hold(a_limit) * 1e6)::bigint - 2,
+           CASE WHEN w.nth <= c.tokens AND h.key IS NOT NULL THEN 0
+                -- Another session has the bucket.
+                WHEN c.key IS NULL OR c.tokens > 0 AND h.key IS NULL THEN 20000
+                ELSE greatest(20000, ceil((least(c.jobs, c.tokens) / refill + coalesce(c.missing, 0)
+                                           - (capacity - 1) / refill) * 1e6)) END::bigint
+    FROM wanted w
+    LEFT JOIN counted c ON c.key = w.key
+    LEFT JOIN charged h ON h.key = w.key;
+END
+$$;
+
 -- Name: take_jobs(smallint, tid[]); Type: FUNCTION; Schema: redrive; Owner: -
 
 CREATE FUNCTION redrive.take_jobs(segment smallint, tids tid[]) RETURNS SETOF redrive.jobs
@@ -8736,9 +9268,9 @@ BEGIN
 END
 $$;
 
--- Name: take_keys(text, text[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+-- Name: take_keys(text, text[], bigint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
 
-CREATE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[]) RETURNS TABLE(key text, job_id bigint)
+CREATE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(key text, job_id bigint)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -8748,17 +9280,28 @@ DECLARE
 BEGIN
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
-        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id
-        FROM unnest(take_keys.keys, take_keys.ids) AS n (key, id)
+        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id, n.window_ms
+        FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows) AS n (key, id, window_ms)
         ORDER BY n.key COLLATE "C", n.id
     LOOP
         take_keys.key := wanted.key;
         LOOP
+            IF wanted.window_ms IS NOT NULL THEN
+                SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
+                FROM redrive.unique_windows w
+                LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
+                WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
+                EXIT WHEN FOUND;
+            END IF;
             INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
             VALUES (take_keys.queue, wanted.key, wanted.id)
             ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
             RETURNING k.job_id INTO take_keys.job_id;
-            EXIT WHEN FOUND;
+            IF FOUND THEN
+                EXIT WHEN wanted.window_ms IS NULL
+                    OR redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
+                CONTINUE;
+            END IF;
             SELECT k.job_id INTO take_keys.job_id
             FROM redrive.unique_keys k
             WHERE k.queue = take_keys.queue AND k.key = wanted.key;
@@ -8819,6 +9362,37 @@ BEGIN
     LIMIT 1
     ON CONFLICT DO NOTHING;
     RETURN FOUND;
+END
+$$;
+
+-- Name: take_slots(text, text[], smallint[], bigint[]); Type: FUNCTION; Schema: redrive; Owner: -
+
+CREATE FUNCTION redrive.take_slots(queue text, group_keys text[], slots smallint[], job_ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql STRICT
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    -- Checked once, not for each row.
+    checked redrive.name := take_slots.queue;
+    taken   bigint[];
+BEGIN
+    -- In a fixed order, so that two claims cannot deadlock.
+    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
+    SELECT checked, t.group_key, t.slot, t.job_id
+    FROM unnest(take_slots.group_keys, take_slots.slots, take_slots.job_ids) AS t (group_key, slot, job_id)
+    ORDER BY t.group_key COLLATE "C", t.slot;
+    RETURN take_slots.job_ids;
+EXCEPTION WHEN unique_violation THEN
+    WITH inserted AS (
+        INSERT INTO redrive.group_slots AS s (queue, group_key, slot, job_id)
+        SELECT checked, t.group_key, t.slot, t.job_id
+        FROM unnest(take_slots.group_keys, take_slots.slots, take_slots.job_ids) AS t (group_key, slot, job_id)
+        ORDER BY t.group_key COLLATE "C", t.slot
+        ON CONFLICT DO NOTHING
+        RETURNING s.job_id
+    )
+    SELECT array_agg(i.job_id) INTO taken FROM inserted i;
+    RETURN taken;
 END
 $$;
 
@@ -9075,36 +9649,6 @@ BEGIN
     RETURN redrive.run_ticks(due, tick_schedule.ticks, 'fired');
 END
 $$;
-
--- Name: rate_limits; Type: TABLE; Schema: redrive; Owner: -
-
-CREATE TABLE redrive.rate_limits (
-    queue redrive.name NOT NULL,
-    kind text NOT NULL COLLATE pg_catalog."C",
-    starts integer NOT NULL,
-    period interval NOT NULL,
-    burst integer NOT NULL,
-    set_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    person text,
-    reason text,
-    rate double precision GENERATED ALWAYS AS (((starts)::double precision / (EXTRACT(epoch FROM period))::double precision)) STORED NOT NULL,
-    CONSTRAINT rate_limits_burst_check CHECK (((burst >= 1) AND (burst <= 1000000))),
-    CONSTRAINT rate_limits_kind_check CHECK ((length(kind) <= 100)),
-    CONSTRAINT rate_limits_period_check CHECK (((period >= '00:00:00.001'::interval) AND (period <= '31 days'::interval))),
-    CONSTRAINT rate_limits_starts_check CHECK (((starts >= 1) AND (starts <= 1000000)))
-);
-
--- Name: TABLE rate_limits; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON TABLE redrive.rate_limits IS 'How many jobs may start within a time, in all processes together.';
-
--- Name: COLUMN rate_limits.kind; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.rate_limits.kind IS 'The kind; empty: all jobs of the queue.';
-
--- Name: COLUMN rate_limits.rate; Type: COMMENT; Schema: redrive; Owner: -
-
-COMMENT ON COLUMN redrive.rate_limits.rate IS 'Starts per second.';
 
 -- Name: token_capacity(redrive.rate_limits); Type: FUNCTION; Schema: redrive; Owner: -
 
@@ -9651,6 +10195,22 @@ ALTER TABLE redrive.details ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+-- Name: diverted_groups; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.diverted_groups (
+    queue redrive.name NOT NULL,
+    group_key redrive.group_key NOT NULL,
+    since timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+-- Name: TABLE diverted_groups; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.diverted_groups IS 'The groups whose jobs are diverted behind a letter.';
+
+-- Name: COLUMN diverted_groups.since; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.diverted_groups.since IS 'The first diverted job became a letter after this time; earlier letters do not count.';
+
 -- Name: dlq_events; Type: VIEW; Schema: redrive; Owner: -
 
 CREATE VIEW redrive.dlq_events AS
@@ -9873,6 +10433,23 @@ CREATE TABLE redrive.failure_hours (
     deaths bigint NOT NULL
 );
 
+-- Name: group_buckets; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.group_buckets (
+    queue redrive.name NOT NULL,
+    group_key redrive.group_key NOT NULL,
+    full_at timestamp with time zone NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE group_buckets; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.group_buckets IS 'The groups that have fewer tokens than the rate limit of each group grants at once.';
+
+-- Name: COLUMN group_buckets.full_at; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.group_buckets.full_at IS 'When all its tokens are back, if no job starts.';
+
 -- Name: group_rules; Type: TABLE; Schema: redrive; Owner: -
 
 CREATE TABLE redrive.group_rules (
@@ -9959,14 +10536,18 @@ CREATE VIEW redrive.held_groups AS
     l.error_class,
     ( SELECT count(*) AS count
            FROM redrive.jobs_waiting j
-          WHERE (((j.queue)::text = (s.queue)::text) AND ((j.group_key)::text = (s.group_key)::text))) AS waiting
+          WHERE (((j.queue)::text = (s.queue)::text) AND ((j.group_key)::text = (s.group_key)::text))) AS waiting,
+    ( SELECT count(*) AS count
+           FROM (redrive.dead_letters b
+             JOIN redrive.diverted_groups d ON ((((d.queue)::text = (b.queue)::text) AND ((d.group_key)::text = (b.group_key)::text) AND (b.died_at >= d.since))))
+          WHERE (((b.queue)::text = (s.queue)::text) AND ((b.group_key)::text = (s.group_key)::text) AND (b.cause = 'diverted'::text) AND (b.state = ANY (ARRAY['open'::text, 'quarantined'::text])) AND (b.id <> s.job_id))) AS diverted
    FROM (redrive.group_slots s
      JOIN redrive.dead_letters l ON ((l.id = s.job_id)))
   WHERE (s.held_at IS NOT NULL);
 
 -- Name: VIEW held_groups; Type: COMMENT; Schema: redrive; Owner: -
 
-COMMENT ON VIEW redrive.held_groups IS 'The groups that a letter holds, with the number of jobs that wait behind it.';
+COMMENT ON VIEW redrive.held_groups IS 'The groups that a letter holds, with the number of jobs that wait and of letters that were diverted behind it.';
 
 -- Name: jobs_0; Type: TABLE; Schema: redrive; Owner: -
 
@@ -10860,6 +11441,25 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', a
 
 COMMENT ON TABLE redrive.unique_keys IS 'The keys of unique jobs, each with the live job that holds it.';
 
+-- Name: unique_windows; Type: TABLE; Schema: redrive; Owner: -
+
+CREATE TABLE redrive.unique_windows (
+    queue redrive.name NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    job_id bigint NOT NULL,
+    ends_at timestamp with time zone NOT NULL,
+    CONSTRAINT unique_windows_key_check CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 200)))
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='10000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0', autovacuum_analyze_threshold='10000');
+
+-- Name: TABLE unique_windows; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
+
+-- Name: COLUMN unique_windows.job_id; Type: COMMENT; Schema: redrive; Owner: -
+
+COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
+
 -- Name: jobs_0; Type: TABLE ATTACH; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.jobs ATTACH PARTITION redrive.jobs_0 FOR VALUES IN ('0');
@@ -10983,6 +11583,11 @@ ALTER TABLE ONLY redrive.details
 ALTER TABLE ONLY redrive.details
     ADD CONSTRAINT details_pkey PRIMARY KEY (id);
 
+-- Name: diverted_groups diverted_groups_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.diverted_groups
+    ADD CONSTRAINT diverted_groups_pkey PRIMARY KEY (queue, group_key);
+
 -- Name: exclusive_tasks exclusive_tasks_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.exclusive_tasks
@@ -10992,6 +11597,11 @@ ALTER TABLE ONLY redrive.exclusive_tasks
 
 ALTER TABLE ONLY redrive.failure_hours
     ADD CONSTRAINT failure_hours_pkey PRIMARY KEY (group_id, hour);
+
+-- Name: group_buckets group_buckets_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.group_buckets
+    ADD CONSTRAINT group_buckets_pkey PRIMARY KEY (queue, group_key);
 
 -- Name: group_policies group_policies_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -11091,7 +11701,7 @@ ALTER TABLE ONLY redrive.rate_buckets
 -- Name: rate_limits rate_limits_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.rate_limits
-    ADD CONSTRAINT rate_limits_pkey PRIMARY KEY (queue, kind);
+    ADD CONSTRAINT rate_limits_pkey PRIMARY KEY (queue, kind, each_group);
 
 -- Name: redactions redactions_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
@@ -11138,6 +11748,11 @@ ALTER TABLE ONLY redrive.schedules
 ALTER TABLE ONLY redrive.unique_keys
     ADD CONSTRAINT unique_keys_pkey PRIMARY KEY (queue, key);
 
+-- Name: unique_windows unique_windows_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
+
+ALTER TABLE ONLY redrive.unique_windows
+    ADD CONSTRAINT unique_windows_pkey PRIMARY KEY (queue, key);
+
 -- Name: workers workers_pkey; Type: CONSTRAINT; Schema: redrive; Owner: -
 
 ALTER TABLE ONLY redrive.workers
@@ -11167,6 +11782,10 @@ CREATE INDEX dead_letters_by_state ON redrive.dead_letters USING btree (state, q
 
 CREATE UNIQUE INDEX dead_letters_captured_once ON redrive.dead_letters USING btree (source, "position") WHERE (source IS NOT NULL);
 
+-- Name: dead_letters_diverted; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX dead_letters_diverted ON redrive.dead_letters USING btree (queue, group_key, id) WHERE ((cause = 'diverted'::text) AND (state = ANY (ARRAY['open'::text, 'quarantined'::text])));
+
 -- Name: dead_letters_for_list; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE INDEX dead_letters_for_list ON redrive.dead_letters USING btree (died_at, id) WHERE (state <> 'redriving'::text);
@@ -11187,6 +11806,10 @@ CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters USING btre
 
 CREATE INDEX dead_letters_redriving ON redrive.dead_letters USING btree (died_at, id) WHERE (state = 'redriving'::text);
 
+-- Name: group_buckets_by_time; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX group_buckets_by_time ON redrive.group_buckets USING btree ((((queue)::text || ''::text)), full_at);
+
 -- Name: group_rules_by_group; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules USING btree (group_id, action, COALESCE(pattern, ''::text));
@@ -11194,6 +11817,10 @@ CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules USING btree (gro
 -- Name: group_slots_by_job; Type: INDEX; Schema: redrive; Owner: -
 
 CREATE UNIQUE INDEX group_slots_by_job ON redrive.group_slots USING btree (job_id);
+
+-- Name: group_slots_held; Type: INDEX; Schema: redrive; Owner: -
+
+CREATE INDEX group_slots_held ON redrive.group_slots USING btree (queue, held_at, job_id) WHERE (held_at IS NOT NULL);
 
 -- Name: groups_by_class; Type: INDEX; Schema: redrive; Owner: -
 

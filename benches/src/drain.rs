@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
-use redrive::{Backoff, Failure, Job, Queue, Worker, WorkerBuilder};
+use redrive::{Backoff, Failure, Job, NewJob, Queue, Worker, WorkerBuilder};
 
 use crate::{Bench, BenchPayload, KINDS, Kind, Outcome};
 
@@ -61,6 +61,22 @@ pub fn fill(queue: &Queue, jobs: usize) -> Outcome {
     Ok(())
 }
 
+/// Enqueues jobs of one kind with options that depend on the number of the job.
+///
+/// # Errors
+///
+/// Those of redrive.
+pub fn fill_with(queue: &Queue, jobs: usize, options: impl Fn(NewJob, u64) -> NewJob) -> Outcome {
+    for payloads in BenchPayload::many(jobs).chunks(10_000) {
+        let new = payloads
+            .iter()
+            .map(|payload| Ok(options(NewJob::new(payload)?, payload.id)))
+            .collect::<Outcome<Vec<_>>>()?;
+        queue.enqueue_jobs(&new)?;
+    }
+    Ok(())
+}
+
 /// Enqueues jobs of ten kinds, a hundred of each in turn. `jobs` is a multiple of a thousand.
 ///
 /// # Errors
@@ -111,6 +127,24 @@ pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
 pub fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
     drain_with(bench, queue, jobs, jobs, |builder, ran| {
         handle_kinds(builder.slots(2), ran)
+    })
+}
+
+/// Drains `jobs` jobs of one kind with two slots, after an analysis of the table and a checkpoint.
+///
+/// # Errors
+///
+/// Those of redrive, and when a job is lost, runs twice or is left.
+pub fn drain_one_kind(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
+    let mut client = bench.client()?;
+    client.batch_execute("ANALYZE redrive.jobs")?;
+    client.batch_execute("CHECKPOINT")?;
+    drain_with(bench, queue, jobs, jobs, |builder, ran| {
+        let ran = ran.clone();
+        builder.slots(2).handle(move |_: &Job<BenchPayload>| {
+            ran.one();
+            Ok(())
+        })
     })
 }
 

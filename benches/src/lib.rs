@@ -15,7 +15,8 @@ mod measurement;
 pub use baseline::{Baseline, BaselineKeys};
 pub use bench::{Bench, Child, Scenario, main};
 pub use drain::{
-    Drained, Ran, assert_empty, drain, drain_with, fill, fill_kinds, handle_kinds, until_ended,
+    Drained, Ran, assert_empty, drain, drain_one_kind, drain_with, fill, fill_kinds, fill_with,
+    handle_kinds, until_ended,
 };
 pub use measurement::{Figure, Measurement, Samples, Target, shown};
 pub use meter::{Meter, Usage};

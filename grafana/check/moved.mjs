@@ -53,6 +53,7 @@ const STILL = {
   'redrive_chore_failures_total chore=schedules': 'no chore fails',
   'redrive_schedule_lag_seconds': 'workers run ticks within milliseconds',
   'redrive_chore_seconds chore=compact': 'no table fills with dead rows in a minute',
+  'redrive_chore_seconds chore=buckets': 'no group has a rate limit',
   'redrive_chore_seconds chore=unhandled': 'no worker buries unhandled jobs',
   'redrive_chore_seconds chore=age': 'no worker ages priorities',
   'redrive_chore_failures_total chore=unhandled': 'no chore fails',
@@ -65,6 +66,7 @@ const STILL = {
   'redrive_chore_failures_total chore=fold_counters': 'no chore fails',
   'redrive_chore_failures_total chore=policies': 'no chore fails',
   'redrive_chore_failures_total chore=retention': 'no chore fails',
+  'redrive_chore_failures_total chore=buckets': 'no chore fails',
   'redrive_chore_failures_total chore=runs': 'no chore fails',
   'redrive_chore_failures_total chore=ring': 'no chore fails',
 };

@@ -21,7 +21,7 @@ export const retention = row(
       { expr: 'min by (queue) (redrive_dlq_retention_seconds{@q} > 0)', legend: '{{queue}}: deleted at' },
     ],
     unit: 's',
-    w: 6,
+    w: 5,
     overrides: [
       {
         matcher: { id: 'byRegexp', options: '.*: deleted at' },
@@ -49,7 +49,7 @@ export const retention = row(
     ],
     overrides: painted({ 'over 1 h': colour.quiet, 'over 1 d': colour.warning, 'over 7 d': colour.dead }),
     decimals: 0,
-    w: 6,
+    w: 5,
     help: {
       about: 'Open letters older than this. The count stops at 10 000 per queue.',
       healthy: 'none older than a day.',
@@ -72,7 +72,7 @@ export const retention = row(
       'until redriven, p95': colour.later,
       'until discarded, p50': colour.quiet,
     }),
-    w: 6,
+    w: 5,
     help: {
       about: 'Time from a death to its redrive or discard.',
       healthy: 'hours.',
@@ -88,12 +88,28 @@ export const retention = row(
     ],
     style: 'stack',
     overrides: painted({ recovered: colour.done, discarded: colour.quiet }),
-    w: 6,
+    w: 5,
     help: {
       about: 'Recovered and discarded letters that are still stored.',
       healthy: 'flat, because a retention rule deletes them by age.',
       otherwise: 'if it only grows, set a retention rule.',
       type: ['redrive dlq retention set recovered 30d', 'redrive prune --dry-run'],
+    },
+  }),
+  graph({
+    title: 'Held groups',
+    queries: [
+      { expr: 'sum by (queue) (redrive_held_groups{@q})', legend: '{{queue}}' },
+      { expr: 'sum by (queue) (redrive_held_group_jobs{@q})', legend: '{{queue}}: jobs behind' },
+    ],
+    decimals: 0,
+    none: 'no policy holds groups',
+    w: 4,
+    help: {
+      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them. Counts stop at 10 000 per queue.',
+      healthy: '0.',
+      otherwise: 'redrive or discard the letters, or release the groups. Alert: RedriveGroupHeld.',
+      type: ['redrive queue groups held QUEUE', "redrive queue groups release QUEUE GROUP --reason 'TEXT'"],
     },
   }),
 );

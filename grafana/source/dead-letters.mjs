@@ -177,6 +177,7 @@ export const deadLetters = dashboard({
           expired: colour.warning,
           captured: colour.done,
           manual: '#A8A292',
+          diverted: '#6F7B8A',
         }),
         help: {
           about: 'Deaths per minute. `exhausted`: all attempts failed. `rejected`: the handler rejected the job. `undecodable`: the payload does not match the release. `worker_lost`: the job killed its worker. `captured`: a failure captured from another system.',

@@ -1,13 +1,17 @@
 //! Groups of jobs: order, limits, turns, and what a death stops.
 
 mod claim;
+mod divert;
 mod ends;
 mod fair;
+mod followers;
 mod hold;
 mod limit;
 mod ordered;
 mod policy;
+mod races;
 mod rate;
+mod two_claims;
 
 use std::sync::{Arc, Mutex};
 

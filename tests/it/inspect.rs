@@ -2,6 +2,7 @@
 
 mod audit;
 mod bulk;
+mod cancel_running;
 mod counters;
 mod dlq_events;
 mod jobs;

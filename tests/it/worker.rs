@@ -12,6 +12,8 @@ mod log_lines;
 mod slots;
 mod stop;
 mod stop_in_transaction;
+mod stop_unreleased;
+mod stored_checkpoints;
 mod threads;
 mod transaction;
 mod unhandled;

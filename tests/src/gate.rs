@@ -2,6 +2,9 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use redrive::{Failure, Job};
+
+use crate::payload::Hold;
 use crate::wait::SOON;
 
 /// A gate, closed at first. Clones are the same gate.
@@ -33,6 +36,15 @@ impl Gate {
                 .wait_while(state, |state| !state.open)
                 .unwrap_or_else(PoisonError::into_inner),
         );
+    }
+
+    /// Returns a handler whose jobs wait at the gate and then succeed.
+    pub fn handler(&self) -> impl Fn(&Job<Hold>) -> Result<(), Failure> + Send + Sync + 'static {
+        let gate = self.clone();
+        move |_| {
+            gate.pass();
+            Ok(())
+        }
     }
 
     /// Opens the gate permanently.

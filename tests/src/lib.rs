@@ -23,6 +23,7 @@ mod payload;
 mod published;
 mod ran;
 mod read;
+mod settle;
 mod statement;
 mod tally;
 mod wait;
@@ -40,10 +41,11 @@ pub use proxy::Proxy;
 pub use published::{Published, changed, fold, no_drift, published};
 pub use ran::{Ran, ran, ran_alone, ran_at, ran_by};
 pub use read::{number, read, reads, scalar};
+pub use settle::{Count, Settlement};
 pub use statement::statement;
 pub use tally::Tally;
 pub use wait::{SOON, eventually, wait_until};
-pub use work::{counted, drained, ids, letters, letters_in, stats, stop, worker};
+pub use work::{counted, drained, ids, letters, letters_in, stats, stop, worker, worker_at};
 
 /// Runs the examples of the README as documentation tests.
 #[cfg(doctest)]

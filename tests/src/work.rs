@@ -7,6 +7,7 @@ use redrive::dlq::LetterState;
 use redrive::worker::{StopReport, WorkerStats};
 use redrive::{Backoff, Database, Enqueued, Failure, Job, JobId, Queue, Worker, WorkerBuilder};
 
+use crate::gate::Gate;
 use crate::payload::Order;
 use crate::wait::{SOON, wait_until};
 
@@ -16,6 +17,14 @@ pub fn worker(queue: &Queue) -> WorkerBuilder {
         .slots(1)
         .poll_interval(Duration::from_millis(20))
         .backoff(Backoff::fixed(Duration::ZERO))
+}
+
+/// Starts a worker whose [`Hold`](crate::payload::Hold) jobs wait at the gate.
+pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
+    worker(queue)
+        .handle(gate.handler())
+        .start()
+        .expect("a worker")
 }
 
 /// Returns the ids of jobs that were enqueued with options.
@@ -60,14 +69,13 @@ pub fn letters_in(db: &Database, queue: &str, state: LetterState) -> usize {
     db.dlq().list(&filter).expect("list letters").len()
 }
 
-/// Makes letters by rejecting jobs in a worker.
+/// Makes letters by rejecting jobs in a worker. They die in the order of their ids.
 #[track_caller]
 pub fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
     let ids = queue
         .enqueue_many(&Order::up_to(count))
         .expect("letters of a worker");
     let worker = worker(queue)
-        .slots(4)
         .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
         .start()
         .expect("letters of a worker");

@@ -7,11 +7,14 @@ mod next;
 
 use std::io::Write;
 
+use redrive::HeldGroup;
 use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter};
 
 use crate::error::Result;
-use crate::terminal::{Style, Window, clean, command_lines, one_line, pretty, write_labelled};
+use crate::terminal::{
+    Style, Window, clean, command_lines, grouped, one_line, pretty, write_labelled,
+};
 use crate::time::ago;
 
 pub(crate) use json::{AttemptLine, LetterLine, skip_reason};
@@ -28,18 +31,20 @@ pub(crate) enum Backtrace {
     Full,
 }
 
-/// Prints a letter: details, payload, error and timeline, with its outcome in these runs, and the
-/// commands to type next.
+/// Prints a letter: details, payload, error and timeline, with its outcome in these runs, the group
+/// of jobs that it holds, and the commands to type next.
 pub(crate) fn print_letter(
     out: &mut dyn Write,
     letter: &Letter,
     runs: &[LetterRun],
+    held: Option<&HeldGroup>,
     backtrace: Backtrace,
 ) -> Result<()> {
     let style = Style::of_stdout();
     let heading = format!("letter {}: {}, {}", letter.id, letter.state, letter.cause);
     writeln!(out, "{}\n", style.heading(&heading))?;
     print_details(out, letter)?;
+    print_held(out, held)?;
     print_runs(out, runs)?;
     print_content(out, letter)?;
     writeln!(
@@ -152,6 +157,26 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
         print("redacted", &format!("{what}; only --force sends it back"))?;
     }
     Ok(())
+}
+
+/// Prints the group that the letter holds.
+fn print_held(out: &mut dyn Write, held: Option<&HeldGroup>) -> Result<()> {
+    let Some(held) = held else { return Ok(()) };
+    let jobs = match held.waiting {
+        1 => "1 job waits behind it".to_owned(),
+        waiting => format!("{} jobs wait behind it", grouped(waiting)),
+    };
+    let diverted = match held.diverted {
+        0 => String::new(),
+        1 => ", 1 letter was diverted".to_owned(),
+        diverted => format!(", {} letters were diverted", grouped(diverted)),
+    };
+    let line = format!(
+        "group {} for {}: {jobs}{diverted}",
+        held.group,
+        ago(held.held_at)
+    );
+    write_labelled(out, "  holds       ", &one_line(&line))
 }
 
 /// Prints the outcome in each run, one line each, also of the runs that skipped the letter.

@@ -59,6 +59,7 @@ pub mod admin {
     pub use crate::inspect::state::JobState;
     pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
+    pub use crate::pipeline::held_group::{HeldInQueue, MAX_HELD_COUNT};
     pub use crate::pipeline::pause::QueuePause;
     pub use crate::pipeline::rate_limit::ListedRateLimit;
 }

@@ -15,6 +15,7 @@ pub(crate) mod pause;
 pub(crate) mod group_policy;
 pub(crate) mod held_group;
 pub(crate) mod rate_limit;
+pub(crate) mod group_tokens;
 pub(crate) mod tokens;
 pub(crate) mod failure_cause;
 pub(crate) mod outcome;

@@ -30,6 +30,7 @@ mod conclusion;
 mod settler;
 mod slot;
 mod gatherer;
+mod overruns;
 mod watchdog;
 mod claimer;
 mod second_fetcher;
@@ -106,9 +107,9 @@ impl Worker {
 
     /// Returns why the worker failed, or `None` while it is healthy.
     ///
-    /// A worker fails, and stops claiming, if more handlers hang beyond their deadlines than it has
-    /// slots, or if one of its threads panics. Restart the program then, because threads cannot be
-    /// killed.
+    /// A worker fails, and stops claiming, if more handlers than it has slots exceed their deadlines
+    /// and still run a second later, or if one of its threads panics. Restart the program then, because
+    /// threads cannot be killed.
     pub fn failure(&self) -> Option<&str> {
         self.state.failure.get().map(String::as_str)
     }
@@ -189,8 +190,8 @@ impl Worker {
     ///
     /// # Errors
     /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be
-    /// released because the database is unavailable or does not end a transaction within seconds.
-    /// They are then retried when their lease expires.
+    /// released because the database is unavailable, does not answer a claim, or does not end a
+    /// transaction within seconds. They then return when their lease expires.
     pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
         let deadline = Instant::now() + grace;
         self.state.stopping.set();
@@ -200,7 +201,7 @@ impl Worker {
         let call_timeout = self.state.config.queue.database().call_timeout();
         let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
         // Wait for a claim in flight, so that its jobs are released too.
-        _ = self.claimed_last.recv_deadline(until);
+        let is_claiming = self.claimed_last.recv_deadline(until) == Err(RecvTimeoutError::Timeout);
         let slots = lock(&self.state.slots).clone();
         let finish = Finish {
             settlements: slots
@@ -229,13 +230,18 @@ impl Worker {
                 })
             });
         self.over.set();
-        if finished.is_ok() {
+        if finished.is_ok() && !is_claiming {
             for thread in self.threads.drain(..) {
                 // The panic hook has printed a panic of the thread.
                 _ = thread.join();
             }
         }
         let released = finished??;
+        if is_claiming || self.state.claim_unanswered.load(Ordering::Relaxed) {
+            return Err(Error::unavailable(
+                "could not release the jobs of a claim that the database has not answered",
+            ));
+        }
         match self.state.failure.get() {
             Some(why) => Err(Error::unavailable(format!("the worker had stopped: {why}"))),
             None => Ok(StopReport {

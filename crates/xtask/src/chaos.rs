@@ -27,7 +27,7 @@ pub(crate) struct ChaosOptions {
     /// Inject only these faults, separated by commas; an unknown name lists all
     #[arg(long, value_name = "LIST")]
     faults: Option<String>,
-    /// Enqueue about N jobs in total [default: 20 a second]
+    /// Enqueue about N jobs in the main queue, and as many in the others [default: 20 a second]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
     /// Connect every process through a PgBouncer in transaction mode

@@ -189,7 +189,7 @@ impl Cluster {
             "\n# Written by xtask.\n\
              listen_addresses = '127.0.0.1'\n\
              unix_socket_directories = '{socket_folder}'\n\
-             max_connections = 200\n\
+             max_connections = 400\n\
              max_prepared_transactions = 8\n\
              shared_buffers = '256MB'\n\
              synchronous_commit = on\n\

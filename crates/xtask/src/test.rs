@@ -22,12 +22,14 @@ use crate::{alerts, bench, chaos, dashboards, scratch};
 /// How many schedules each light scenario of the models gets in the quick suite. Without this
 /// variable the models have their own default, which is higher.
 const QUICK_SCHEDULES: (&str, &str) = ("REDRIVE_SCHEDULES", "100");
+/// The target of the integration tests.
+const INTEGRATION: &str = "it";
 /// How many tests run at a time on each core.
 const TEST_THREADS_PER_CORE: usize = 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
-    /// Run everything: all chaos scenarios and mutants, mutated alerts, live dashboards, benchmarks,
+    /// Run the deep suite: all chaos scenarios and mutants, mutated alerts, live dashboards, benchmarks,
     /// more schedules of the models, package builds, and the oldest and newest PostgreSQL
     #[arg(long)]
     full: bool,
@@ -50,6 +52,15 @@ pub(crate) enum Suite {
     Quick,
     /// The deep suite, which no landing waits for.
     Full,
+}
+
+/// Which tests to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// All tests of the workspace.
+    Everything,
+    /// Those that need a server.
+    Integration,
 }
 
 /// A step of the suite.
@@ -243,7 +254,7 @@ impl Runner<'_> {
                 ]),
             )?,
             Step::Tests => {
-                let mut tests = self.tests(&["--workspace"])?;
+                let mut tests = self.tests(Scope::Everything)?;
                 if self.suite == Suite::Quick {
                     tests.env(QUICK_SCHEDULES.0, QUICK_SCHEDULES.1);
                 }
@@ -286,7 +297,7 @@ impl Runner<'_> {
     fn run_on(&self, major: u32) -> Result<String> {
         let binaries = Binaries::of_version(major, self.interrupt)?;
         let server = Server::start(&binaries, self.interrupt)?;
-        let mut tests = self.tests(&["--package", "redrive-tests"])?;
+        let mut tests = self.tests(Scope::Integration)?;
         // Tests of the sources do not depend on the server.
         tests.args(self.arguments).args(["--", "--skip", "tidy::"]);
         server.serve(&mut tests);
@@ -299,14 +310,22 @@ impl Runner<'_> {
     }
 
     /// The test runner: cargo-nextest if it is installed, otherwise `cargo test`.
-    fn tests(&self, packages: &[&str]) -> Result<Command> {
-        let mut tests = if has_subcommand("nextest", self.interrupt)? {
-            cargo(["nextest", "run"])
-        } else {
-            // `--all-targets` would also run the benchmarks.
-            cargo(["test", "--lib", "--bins", "--tests", "--examples"])
+    ///
+    /// Always of the whole workspace: for one package, cargo selects other features of some dependencies and builds
+    /// nearly everything again.
+    fn tests(&self, scope: Scope) -> Result<Command> {
+        let has_nextest = has_subcommand("nextest", self.interrupt)?;
+        let mut tests = match has_nextest {
+            true => cargo(["nextest", "run"]),
+            false => cargo(["test"]),
         };
-        tests.args(["--locked", "--all-features"]).args(packages);
+        tests.args(["--locked", "--workspace", "--all-features"]);
+        match scope {
+            Scope::Integration => tests.args(["--test", INTEGRATION]),
+            Scope::Everything if has_nextest => &mut tests,
+            // `--all-targets` would also run the benchmarks.
+            Scope::Everything => tests.args(["--lib", "--bins", "--tests", "--examples"]),
+        };
         // Tests wait for the server for a third of their time.
         let threads = thread::available_parallelism()?.get() * TEST_THREADS_PER_CORE;
         tests.env("NEXTEST_TEST_THREADS", threads.to_string());

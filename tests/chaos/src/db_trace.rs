@@ -1,5 +1,11 @@
 //! The database trace: row changes recorded by triggers, by job.
 
+pub(crate) mod breakers;
+pub(crate) mod leftovers;
+pub(crate) mod letters;
+pub(crate) mod policies;
+pub(crate) mod updates;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,8 +43,14 @@ pub(crate) struct RowChange {
     pub(crate) key: Option<i64>,
     pub(crate) unique_key: Option<Arc<str>>,
     pub(crate) due: Option<i64>,
+    /// Since when a ready job waits.
+    pub(crate) ready_at: Option<i64>,
     /// Whether its lease went on with other jobs.
     pub(crate) is_partial: bool,
+    /// Whether the row is a ready job that waits for its group.
+    pub(crate) is_waiting: bool,
+    /// Whether its letter is in the archive: it came from there, or went there.
+    pub(crate) is_archived: bool,
     /// The content, where a row was inserted or changed.
     pub(crate) facts: Option<Arc<Facts>>,
 }
@@ -70,6 +82,42 @@ pub(crate) struct Renewal {
     /// When its statement started. The lease counts from some moment between the two.
     pub(crate) began: i64,
     pub(crate) worker: Uuid,
+    pub(crate) process: Arc<str>,
+    pub(crate) queue: Arc<str>,
+}
+
+/// A change of a turn of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct SlotChange {
+    /// In one sequence with the row changes.
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    pub(crate) tx: i64,
+    pub(crate) process: Arc<str>,
+    pub(crate) job: i64,
+    pub(crate) queue: Arc<str>,
+    pub(crate) group: Arc<str>,
+    pub(crate) change: Turn,
+}
+
+/// A change of the pause of a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct PauseChange {
+    pub(crate) at: i64,
+    pub(crate) committed: i64,
+    pub(crate) queue: Arc<str>,
+    /// When the pause ends by itself.
+    pub(crate) ends_at: i64,
+}
+
+/// How a turn changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// A live job has it now.
+    Taken,
+    /// A letter has it now.
+    Held,
+    Freed,
 }
 
 /// Installs the triggers in a migrated database.
@@ -77,6 +125,10 @@ pub(crate) fn install(client: &mut Client) {
     client
         .batch_execute(include_str!("db_trace.sql"))
         .expect("install the trace");
+    letters::install(client);
+    policies::install(client);
+    breakers::install(client);
+    updates::install(client);
 }
 
 /// Reads the trace, by job and then in order.
@@ -92,7 +144,8 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
     let query = "SELECT seq, at, tx, process, job, place::text, change::text, attempt, max_attempts, generation, crashes,
                         refunds, lease, worker, state, cause, key, unique_key, due, began,
                         coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at),
-                        coalesce(is_partial, false), kind, priority, payload, enqueued, headers, group_key, history, error, died_at, position
+                        coalesce(is_partial, false), kind, priority, payload, enqueued, headers, group_key, history, error, died_at, position,
+                        queue, coalesce(is_waiting, false), coalesce(is_archived, false), class, ready_at
                  FROM chaos.trace ORDER BY job, seq";
     let mut rows = client
         .query_raw(query, std::iter::empty::<i32>())
@@ -109,9 +162,11 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
                 group_key: text(27),
                 history: text(28),
                 error: text(29),
+                class: text(35),
                 died_at: text(30),
                 position: text(31),
                 unique_key: text(17),
+                queue: text(32).unwrap_or_else(|| Arc::from("")),
                 kind: text_of(kind),
             })
         });
@@ -147,9 +202,12 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
             key: row.get(16),
             unique_key: row.get::<_, Option<String>>(17).map(&mut text_of),
             due: row.get(18),
+            ready_at: row.get(36),
             began: row.get(19),
             committed: row.get(20),
             is_partial: row.get(21),
+            is_waiting: row.get(33),
+            is_archived: row.get(34),
             facts,
         });
     }
@@ -159,7 +217,7 @@ pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
 /// Reads the renewals of all workers, in order.
 pub(crate) fn renewals(client: &mut Client) -> Vec<Renewal> {
     let rows = client.query(
-        "SELECT at, worker, began FROM chaos.renewals ORDER BY seq",
+        "SELECT at, worker, began, process, queue FROM chaos.renewals ORDER BY seq",
         &[],
     );
     rows.expect("read the renewals")
@@ -168,6 +226,46 @@ pub(crate) fn renewals(client: &mut Client) -> Vec<Renewal> {
             at: row.get(0),
             worker: row.get(1),
             began: row.get(2),
+            process: Arc::from(row.get::<_, &str>(3)),
+            queue: Arc::from(row.get::<_, &str>(4)),
+        })
+        .collect()
+}
+
+/// Reads the changes of the turns of groups, in order.
+pub(crate) fn slots(client: &mut Client) -> Vec<SlotChange> {
+    let query = "SELECT seq, at, tx, process, job, queue, group_key, change::text FROM chaos.slots ORDER BY seq";
+    let rows = client.query(query, &[]).expect("read the turns of groups");
+    rows.iter()
+        .map(|row| SlotChange {
+            seq: row.get(0),
+            at: row.get(1),
+            tx: row.get(2),
+            process: Arc::from(row.get::<_, &str>(3)),
+            job: row.get(4),
+            queue: Arc::from(row.get::<_, &str>(5)),
+            group: Arc::from(row.get::<_, &str>(6)),
+            change: match row.get::<_, &str>(7) {
+                "o" => Turn::Freed,
+                "h" => Turn::Held,
+                _ => Turn::Taken,
+            },
+        })
+        .collect()
+}
+
+/// Reads the changes of pauses, in order.
+pub(crate) fn pauses(client: &mut Client) -> Vec<PauseChange> {
+    let query = "SELECT at, queue, ends_at,
+                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at)
+                 FROM chaos.pauses ORDER BY seq";
+    let rows = client.query(query, &[]).expect("read the pauses");
+    rows.iter()
+        .map(|row| PauseChange {
+            at: row.get(0),
+            queue: Arc::from(row.get::<_, &str>(1)),
+            ends_at: row.get::<_, Option<i64>>(2).unwrap_or(i64::MAX),
+            committed: row.get(3),
         })
         .collect()
 }

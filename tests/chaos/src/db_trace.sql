@@ -23,6 +23,8 @@ CREATE TABLE chaos.trace (
     key          bigint,
     unique_key   text,
     due          bigint,
+    -- Since when a ready job waits.
+    ready_at     bigint,
     is_partial   boolean,
     kind         text,
     priority     integer,
@@ -32,8 +34,12 @@ CREATE TABLE chaos.trace (
     group_key    text,
     history      text,
     error        text,
+    class        text,
     died_at      text,
-    position     text
+    position     text,
+    queue        text,
+    is_waiting   boolean,
+    is_archived  boolean
 );
 
 CREATE TABLE chaos.renewals (
@@ -41,7 +47,8 @@ CREATE TABLE chaos.renewals (
     at     bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     began  bigint NOT NULL DEFAULT (extract(epoch FROM statement_timestamp()) * 1000000)::bigint,
     process text  NOT NULL DEFAULT current_setting('application_name'),
-    worker uuid   NOT NULL
+    worker uuid   NOT NULL,
+    queue  text   NOT NULL
 );
 
 -- Written by transactional handlers, in the transaction that completes their job.
@@ -61,11 +68,13 @@ BEGIN
         RETURN NULL;
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key,
-                             kind, priority, payload, enqueued, headers, group_key, history)
+                             kind, priority, payload, enqueued, headers, group_key, history, queue, is_waiting,
+                             ready_at)
     VALUES (r.id, 'r', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, r.attempt, r.max_attempts,
             r.generation, r.crashes, r.refunds, r.unique_key,
             CASE WHEN TG_OP = 'INSERT' AND r.generation = 0 AND r.attempt = 0 THEN (r.payload ->> 'key')::bigint END,
-            r.kind, r.priority, r.payload, chaos.micros(r.enqueued_at), r.headers, r.group_key, r.history);
+            r.kind, r.priority, r.payload, chaos.micros(r.enqueued_at), r.headers, r.group_key, r.history, r.queue,
+            TG_TABLE_NAME = 'jobs_waiting', chaos.micros(r.ready_at));
     RETURN NULL;
 END
 $$;
@@ -74,12 +83,12 @@ DECLARE
     d redrive.jobs_delayed := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due,
-                             kind, priority, payload, enqueued, headers, group_key, history)
+                             kind, priority, payload, enqueued, headers, group_key, history, queue)
     VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, d.attempt,
             d.max_attempts, d.generation, d.crashes, d.refunds, d.unique_key,
             CASE WHEN TG_OP = 'INSERT' AND d.generation = 0 AND d.attempt = 0 THEN (d.payload ->> 'key')::bigint END,
             chaos.micros(d.run_at), d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key,
-            d.history);
+            d.history, d.queue);
     RETURN NULL;
 END
 $$;
@@ -94,10 +103,11 @@ BEGIN
     END IF;
     IF TG_OP = 'INSERT' THEN
         INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
-                                 unique_key, kind, priority, payload, enqueued, headers, group_key, history)
+                                 unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
         SELECT j.id, 'l', 'i', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
                coalesce(j.crashes, 0), coalesce(j.refunds, 0), l.lease_id, l.worker_id, j.unique_key,
-               j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history
+               j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
+               l.queue
         FROM unnest(l.ids, l.attempts, l.max_attempts, l.generations, l.crashes, l.refunds, l.unique_keys, l.kinds,
                     l.priorities, l.payloads, l.enqueued_at, l.headers, l.group_keys, l.histories)
             AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key, kind,
@@ -120,10 +130,11 @@ $$;
 CREATE FUNCTION chaos.trace_lease_content() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
-                             unique_key, kind, priority, payload, enqueued, headers, group_key, history)
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
     SELECT j.id, 'l', 'e', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
            coalesce(j.crashes, 0), coalesce(j.refunds, 0), NEW.lease_id, NEW.worker_id, j.unique_key,
-           j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history
+           j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
+           NEW.queue
     FROM unnest(NEW.ids, NEW.attempts, NEW.max_attempts, NEW.generations, NEW.crashes, NEW.refunds, NEW.unique_keys,
                 NEW.kinds, NEW.priorities, NEW.payloads, NEW.enqueued_at, NEW.headers, NEW.group_keys, NEW.histories,
                 OLD.headers)
@@ -140,21 +151,24 @@ DECLARE
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
         IF ROW(OLD.kind, OLD.priority, OLD.payload, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.history,
-               OLD.unique_key, OLD.error_message, OLD.run_ms, OLD.died_at)
+               OLD.unique_key, OLD.error_class, OLD.error_message, OLD.run_ms, OLD.died_at)
             IS NOT DISTINCT FROM ROW(NEW.kind, NEW.priority, NEW.payload, NEW.enqueued_at, NEW.headers, NEW.group_key,
-                                     NEW.history, NEW.unique_key, NEW.error_message, NEW.run_ms, NEW.died_at)
+                                     NEW.history, NEW.unique_key, NEW.error_class, NEW.error_message, NEW.run_ms,
+                                     NEW.died_at)
         THEN
             RETURN NULL;
         END IF;
         change := 'e';
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, state, cause, worker,
-                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, died_at,
-                             position)
+                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, error, class,
+                             died_at, position, queue, is_archived)
     VALUES (d.id, 'x', change, d.attempts, d.max_attempts, d.generation, d.crashes, d.state, d.cause, d.worker_id,
             d.unique_key, d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key, d.history,
             CASE WHEN d.run_ms IS NOT NULL OR d.cause = 'captured' THEN d.error_message END,
-            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.position);
+            CASE WHEN d.run_ms IS NOT NULL OR d.cause = 'captured' THEN d.error_class END,
+            to_char(d.died_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS'), d.position, d.queue,
+            TG_OP <> 'UPDATE' AND EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = d.id));
     RETURN NULL;
 END
 $$;
@@ -164,7 +178,7 @@ BEGIN
     IF current_query() NOT LIKE '%redrive.compact()%'
         AND (TG_OP = 'INSERT' OR NEW.expires_at <> OLD.expires_at)
     THEN
-        INSERT INTO chaos.renewals (worker) VALUES (NEW.worker_id);
+        INSERT INTO chaos.renewals (worker, queue) VALUES (NEW.worker_id, NEW.queue);
     END IF;
     RETURN NULL;
 END
@@ -180,15 +194,95 @@ END
 $$;
 
 -- The library keeps only the latest ticks.
-CREATE TABLE chaos.ticks (at bigint NOT NULL, job bigint, ticks bigint NOT NULL);
+CREATE TABLE chaos.ticks (
+    seq      bigint GENERATED ALWAYS AS IDENTITY,
+    written  bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    tx       bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    schedule text   NOT NULL,
+    -- Or `paused` and `resumed`, which belong to no tick.
+    outcome  text   NOT NULL,
+    at       bigint NOT NULL,
+    job      bigint,
+    ticks    bigint NOT NULL
+);
 
 CREATE FUNCTION chaos.trace_tick() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos.ticks (at, job, ticks) VALUES (chaos.micros(NEW.tick_at), NEW.job_id, NEW.ticks);
+    INSERT INTO chaos.ticks (schedule, outcome, at, job, ticks)
+    VALUES (NEW.schedule, NEW.outcome, chaos.micros(NEW.tick_at), NEW.job_id, NEW.ticks);
     RETURN NULL;
 END
 $$;
 
+CREATE FUNCTION chaos.trace_schedule() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) THEN
+        INSERT INTO chaos.ticks (schedule, outcome, at, ticks)
+        VALUES (NEW.name, CASE WHEN NEW.paused_at IS NULL THEN 'resumed' ELSE 'paused' END,
+                chaos.micros(clock_timestamp()), 0);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+
+-- The turns of groups, in one sequence with the trace.
+CREATE TABLE chaos.slots (
+    seq       bigint NOT NULL DEFAULT nextval('chaos.trace_seq_seq'),
+    at        bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    tx        bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    process   text   NOT NULL DEFAULT current_setting('application_name'),
+    job       bigint NOT NULL,
+    queue     text   NOT NULL,
+    group_key text   NOT NULL,
+    slot      integer NOT NULL,
+    change    "char" NOT NULL
+);
+
+CREATE FUNCTION chaos.trace_slot() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    s redrive.group_slots := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    -- The turn passes from one job to another one.
+    IF TG_OP = 'UPDATE' AND OLD.job_id <> NEW.job_id THEN
+        INSERT INTO chaos.slots (job, queue, group_key, slot, change)
+        VALUES (OLD.job_id, OLD.queue, OLD.group_key, OLD.slot, 'o');
+    END IF;
+    INSERT INTO chaos.slots (job, queue, group_key, slot, change)
+    VALUES (s.job_id, s.queue, s.group_key, s.slot,
+            CASE WHEN TG_OP = 'DELETE' THEN 'o' WHEN s.held_at IS NOT NULL THEN 'h'
+                 WHEN TG_OP = 'INSERT' THEN 'i' ELSE 'l' END);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.group_slots
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_slot();
+-- The pauses of queues. A resume ends one at once.
+CREATE TABLE chaos.pauses (
+    seq     bigint GENERATED ALWAYS AS IDENTITY,
+    at      bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    tx      bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    queue   text   NOT NULL,
+    -- NULL: it has no end.
+    ends_at bigint
+);
+
+CREATE FUNCTION chaos.trace_pause() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    p redrive.queue_pauses := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    INSERT INTO chaos.pauses (queue, ends_at)
+    VALUES (p.queue, CASE WHEN TG_OP = 'DELETE' THEN 0
+                          WHEN p.ends_at < 'infinity' THEN chaos.micros(p.ends_at) END);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.queue_pauses
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_pause();
+CREATE TRIGGER chaos AFTER UPDATE ON redrive.schedules
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_schedule();
 CREATE TRIGGER chaos AFTER INSERT ON redrive.schedule_ticks
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_tick();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs

@@ -1,13 +1,16 @@
 //! The environment of a run: a server, the client processes, and the records they write.
 
 mod collect;
+mod connections;
 mod inject;
+mod releaser;
 
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::Pooler;
+use redrive::{Operator, Pooler};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -22,6 +25,8 @@ use crate::mutant::FunctionPatch;
 use crate::pgbouncer::PgBouncer;
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
 use crate::proxy::{Patch, Proxy};
+use crate::role::groups::{set_policies, set_rate_limits};
+use crate::role::{gateway, keeping};
 use crate::server::{self, Disk, Server};
 
 /// The lease of workers, unless a scenario needs a longer one.
@@ -66,6 +71,8 @@ pub(crate) struct Environment {
     proven: usize,
     /// Lives of processes that a signal should end: the process, the life and its name.
     ended: Vec<(usize, u32, String)>,
+    /// Whether the redaction rule is set.
+    redacts: bool,
 }
 
 impl Environment {
@@ -104,9 +111,17 @@ impl Environment {
             missing: Vec::new(),
             proven: 0,
             ended: Vec::new(),
+            redacts: false,
         };
         env.record_server_start();
         env
+    }
+
+    /// Sets the redaction rule. Call it before a job dies.
+    pub(crate) fn redact(&mut self) {
+        let db = redrive::connect(&self.server.url()).expect("connect");
+        keeping::set_redaction(&db, &Operator::new("harness")).expect("set the redaction rule");
+        self.redacts = true;
     }
 
     /// Changes the definition of a function in the database.
@@ -126,6 +141,18 @@ impl Environment {
             text = text.replace(from, to);
         }
         client.batch_execute(&text).expect("replace a function");
+    }
+
+    /// Sets what groups mean, before jobs that belong to one.
+    pub(crate) fn set_group_policies(&self) {
+        let db = redrive::connect(&self.server.url()).expect("connect");
+        set_policies(&db, &Operator::new("harness")).expect("set the policies of groups");
+    }
+
+    /// Sets the rate limits, for enqueuers that store this many jobs per second.
+    pub(crate) fn set_rate_limits(&self, jobs: u32) {
+        let db = redrive::connect(&self.server.url()).expect("connect");
+        set_rate_limits(&db, jobs, &Operator::new("harness")).expect("set the rate limits");
     }
 
     /// Adds a process.
@@ -253,6 +280,20 @@ impl Environment {
         self.processes.signal(process, Signal::STOP);
     }
 
+    /// Takes the gateway down, until [`mend_gateway`](Environment::mend_gateway).
+    pub(crate) fn break_gateway(&self) {
+        gateway::break_down(self.folder.path());
+    }
+
+    pub(crate) fn mend_gateway(&self) {
+        gateway::mend(self.folder.path());
+    }
+
+    /// Lets the gateway be down at times.
+    pub(crate) fn shake_gateway(&self) {
+        gateway::shake(self.folder.path());
+    }
+
     /// Lets all held handlers finish.
     pub(crate) fn open_all_gates(&self) {
         gate::open_all(self.folder.path());
@@ -296,10 +337,20 @@ pub(crate) struct Finished {
 impl Finished {
     /// Keeps the files of the records, with the trace beside them. Returns their folder.
     pub(crate) fn keep(self) -> PathBuf {
-        let changes = self.records.trace.iter();
-        let trace: Vec<String> = changes.map(|change| format!("{change:?}")).collect();
-        std::fs::write(self.folder.path().join("trace.txt"), trace.join("\n"))
-            .expect("write the trace");
+        let records = &self.records;
+        for (name, text) in [
+            ("trace.txt", lines(&records.trace)),
+            ("breakers.txt", lines(&records.breakers)),
+            ("renewals.txt", lines(&records.renewals)),
+        ] {
+            std::fs::write(self.folder.path().join(name), text).expect("write the trace");
+        }
         self.folder.keep()
     }
+}
+
+/// Returns a line for each row of a trace.
+fn lines<T: Debug>(rows: &[T]) -> String {
+    let lines: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+    lines.join("\n")
 }

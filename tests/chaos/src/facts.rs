@@ -6,10 +6,16 @@ use serde_json::Value;
 
 /// The header that has the checkpoint.
 const CHECKPOINT: &str = "redrive-checkpoint";
+/// The header that has the time after which a job does not start, in milliseconds.
+pub(crate) const EXPIRES_IN: &str = "redrive-expires-in-ms";
+
+/// The header of a job that holds its unique key until it starts.
+const UNTIL_STARTED: &str = "redrive-unique-until";
 
 /// The content of a job or letter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
+    pub(crate) queue: Arc<str>,
     pub(crate) kind: Arc<str>,
     pub(crate) priority: i32,
     /// The text of the payload: of a job as it was stored, of a letter as `jsonb` writes it.
@@ -23,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) history: Option<Arc<str>>,
     /// The error of a letter's last attempt. `None`: a job, or a letter of a job that did not run.
     pub(crate) error: Option<Arc<str>>,
+    /// The class of that error.
+    pub(crate) class: Option<Arc<str>>,
     /// When the letter's job died, in UTC.
     pub(crate) died_at: Option<Arc<str>>,
     /// Where a captured letter comes from.
@@ -32,6 +40,7 @@ pub(crate) struct Facts {
 /// A part of the content that no move may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
+    Queue,
     Kind,
     Priority,
     Payload,
@@ -48,6 +57,38 @@ impl Facts {
         headers.get(CHECKPOINT)?.as_str()?.parse().ok()
     }
 
+    /// Returns when the job expires.
+    pub(crate) fn expires_at(&self) -> Option<i64> {
+        let headers: Value = serde_json::from_str(self.headers.as_deref()?).ok()?;
+        let limit: i64 = headers.get(EXPIRES_IN)?.as_str()?.parse().ok()?;
+        Some(self.enqueued + limit * 1000)
+    }
+
+    /// Returns the headers with one more, unless it has that one.
+    pub(crate) fn headers_with(&self, name: &str, value: &str) -> Option<Arc<str>> {
+        let text = self.headers.as_deref().unwrap_or("{}");
+        let mut headers: Value = serde_json::from_str(text).ok()?;
+        let all = headers.as_object_mut()?;
+        all.entry(name).or_insert_with(|| Value::from(value));
+        Some(Arc::from(headers.to_string()))
+    }
+
+    /// Returns the headers without one.
+    pub(crate) fn headers_without(&self, name: &str) -> Option<Arc<str>> {
+        let text = self.headers.as_deref()?;
+        let mut headers: Value = serde_json::from_str(text).ok()?;
+        match headers.as_object_mut()?.remove(name) {
+            Some(_) => Some(Arc::from(headers.to_string())),
+            None => self.headers.clone(),
+        }
+    }
+
+    /// Whether it holds its unique key only until it starts.
+    pub(crate) fn frees_its_key(&self) -> bool {
+        let headers = self.headers.as_deref().unwrap_or_default();
+        self.unique_key.is_some() && headers.contains(UNTIL_STARTED)
+    }
+
     /// Returns the number of follow-ups that the payload asks for.
     pub(crate) fn follow_ups(&self) -> i64 {
         let payload = serde_json::from_str::<Value>(&self.payload).unwrap_or_default();
@@ -60,16 +101,28 @@ impl Facts {
     /// Returns what differs, apart from the history.
     pub(crate) fn differences(&self, other: &Facts) -> Vec<Fact> {
         let differs = [
+            (Fact::Queue, self.queue != other.queue),
             (Fact::Kind, self.kind != other.kind),
             (Fact::Priority, self.priority != other.priority),
             (Fact::Payload, !is_same_json(&self.payload, &other.payload)),
             (Fact::FirstEnqueue, self.enqueued != other.enqueued),
-            (Fact::Headers, self.headers != other.headers),
+            (
+                Fact::Headers,
+                !is_same(self.headers.as_deref(), other.headers.as_deref()),
+            ),
             (Fact::GroupKey, self.group_key != other.group_key),
             (Fact::UniqueKey, self.unique_key != other.unique_key),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
         differs.map(|(fact, _)| fact).collect()
+    }
+}
+
+/// Whether both are missing, or the same JSON.
+fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => is_same_json(one, other),
+        (one, other) => one == other,
     }
 }
 

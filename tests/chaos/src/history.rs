@@ -36,6 +36,10 @@ pub(crate) enum ClientEvent {
         keys: Vec<i64>,
         ids: Vec<i64>,
     },
+    /// Which waiting jobs it changes, and how.
+    Selects(JobSelection),
+    /// The letters that passed its validation, and those that failed.
+    Validated { passed: Vec<i64>, failed: Vec<i64> },
     /// It succeeded, for these jobs.
     Ok { ids: Vec<i64> },
     /// It failed and changed nothing.
@@ -61,6 +65,8 @@ pub(crate) enum Operation {
     Edit,
     Cancel,
     Priority,
+    /// Changes waiting jobs that a filter matches.
+    ChangeJobs,
     Prune,
     Run,
     Pause,
@@ -68,6 +74,39 @@ pub(crate) enum Operation {
     Capture,
     Deliver,
     OpenBreaker,
+    Release,
+    Replace,
+    EnqueueInWindow,
+    Trigger,
+    PauseSchedule,
+    CloseBreaker,
+    Undo,
+    Retention,
+    Restore,
+    DeleteArchived,
+    Erase,
+}
+
+/// A bulk change of waiting jobs, and the filter that selects them: each part that is set must match.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobSelection {
+    pub(crate) change: LiveChange,
+    pub(crate) queue: String,
+    pub(crate) kind: Option<String>,
+    pub(crate) least_priority: Option<i16>,
+    pub(crate) limit: u64,
+}
+
+/// A change of a waiting job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LiveChange {
+    RunNow,
+    /// It gets this priority.
+    Priority(i16),
+    /// Its payload gets this value of the field `edited`.
+    Edit(i64),
+    Cancel,
 }
 
 /// A line of the handler log.
@@ -78,13 +117,30 @@ pub(crate) struct HandlerEvent {
     pub(crate) job: i64,
     pub(crate) generation: i32,
     pub(crate) attempt: i32,
+    /// Numbers the calls of handlers in a process: it may run an attempt again whose lease it has lost.
+    #[serde(default)]
+    pub(crate) call: u64,
     /// Whether the handler writes in the transaction that completes its job.
     pub(crate) is_transactional: bool,
     pub(crate) phase: Phase,
     /// The message of the failure.
     pub(crate) error: Option<String>,
+    /// The class of the failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<String>,
     /// The checkpoint that the attempt began with or wrote.
     pub(crate) checkpoint: Option<u64>,
+    /// The batch that the job runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) batch: Option<InBatch>,
+}
+
+/// A batch, as its handler got it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct InBatch {
+    /// Numbers the batches of a process.
+    pub(crate) number: u64,
+    pub(crate) jobs: usize,
 }
 
 /// The start of an attempt, or how its handler ended.

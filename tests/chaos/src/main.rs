@@ -172,10 +172,13 @@ struct MutantOptions {
 struct SuiteOptions {
     #[command(flatten)]
     programs: Programs,
-    /// Run one round and five mutants instead of five rounds, all mutants and the poison test
+    /// Run one round and five mutants instead of three rounds, a third of the mutants and the poison test
     #[arg(long)]
     quick: bool,
-    /// Number of scenarios at a time; a round counts as two
+    /// Which third of the mutants to run [default: the days since 1970 modulo 3]
+    #[arg(long, value_name = "0|1|2", env = suite::PART, value_parser = clap::value_parser!(u64).range(..mutation_run::PARTS))]
+    part: Option<u64>,
+    /// Number of scenarios at a time; a round counts as three
     #[arg(long, default_value_t = 4)]
     parallel: usize,
 }
@@ -201,7 +204,10 @@ fn main() -> ExitCode {
             let size = if options.quick {
                 Size::Quick
             } else {
-                Size::Full
+                let now = clock::now().unsigned_abs() / 1_000_000;
+                let part = options.part;
+                let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
+                Size::Full { part }
             };
             suite::run(&options.programs, size, options.parallel)
         }

@@ -3,10 +3,15 @@
 //! A proxy changes a statement on its way to the server, a function is replaced in the database,
 //! or a client misbehaves. The library needs no hook for this.
 
+mod batches;
 mod carrying;
 mod claiming;
 mod enqueueing;
+mod keeping;
 mod letters;
+mod live;
+mod ordering;
+mod pacing;
 mod reaping;
 mod settling;
 
@@ -71,10 +76,15 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
     [
         claiming::MUTANTS,
         settling::MUTANTS,
+        batches::MUTANTS,
         reaping::MUTANTS,
         enqueueing::MUTANTS,
         letters::MUTANTS,
+        live::MUTANTS,
+        ordering::MUTANTS,
+        pacing::MUTANTS,
         carrying::MUTANTS,
+        keeping::MUTANTS,
     ]
     .into_iter()
     .flatten()

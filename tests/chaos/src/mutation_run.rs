@@ -10,10 +10,21 @@ use crate::report;
 use crate::scenario::Scenario;
 use crate::scheduler::{Task, run_all};
 
+/// The parts of the list of mutants of which the suite runs one.
+pub(crate) const PARTS: u64 = 3;
+const DAY: u64 = 24 * 60 * 60;
+
+/// Returns the part whose turn it is on the day of a time, in seconds since 1970. Three days in a row run all mutants.
+pub(crate) fn part_of_day(time: u64) -> u64 {
+    time / DAY % PARTS
+}
+
 /// Which mutants and scenarios to run.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     All,
+    /// Every third mutant, from this place in the list on, and all scenarios.
+    Part(u64),
     /// This many mutants, at equal distances in the list.
     Sample(usize),
     /// Mutants and scenarios with these names.
@@ -25,6 +36,11 @@ impl Selection {
         let all: Vec<&Mutant> = mutant::all().collect();
         match self {
             Selection::All => all,
+            Selection::Part(part) => (0..)
+                .zip(all)
+                .filter(|(at, _)| at % PARTS == *part)
+                .map(|(_, mutant)| mutant)
+                .collect(),
             Selection::Sample(size) => {
                 let size = (*size).clamp(1, all.len());
                 (0..size).map(|at| all[at * all.len() / size]).collect()
@@ -39,7 +55,7 @@ impl Selection {
     /// The scenarios to run without a mutant: those of the mutants, and those that are named.
     fn scenarios(&self) -> Vec<Scenario> {
         match self {
-            Selection::All => Scenario::value_variants().to_vec(),
+            Selection::All | Selection::Part(_) => Scenario::value_variants().to_vec(),
             Selection::Sample(_) => scenarios_of(&self.mutants()),
             Selection::Named(names) => {
                 let is_named = |scenario: &Scenario| {
@@ -163,5 +179,30 @@ fn is_killed(programs: &Programs, mutant: &Mutant) -> bool {
 fn print_missing(missing: &[String]) {
     for state in missing {
         println!("          this state did not come: {state}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_have_each_mutant_once_and_all_scenarios() {
+        let names = |selection: Selection| selection.mutants().into_iter().map(|one| one.name);
+        let mut parts: Vec<&str> = (0..PARTS)
+            .flat_map(|part| names(Selection::Part(part)))
+            .collect();
+        let mut all: Vec<&str> = names(Selection::All).collect();
+        parts.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(parts, all);
+        let scenarios = Selection::Part(1).scenarios();
+        assert_eq!(scenarios, Selection::All.scenarios());
+    }
+
+    #[test]
+    fn three_days_in_a_row_run_all_parts() {
+        let parts = [0, DAY - 1, DAY, 2 * DAY, 3 * DAY].map(part_of_day);
+        assert_eq!(parts, [0, 0, 1, 2, 0]);
     }
 }

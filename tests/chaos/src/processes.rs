@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::history::{ClientEvent, ClientLog};
 use crate::proxy::{Mode, Patch, Proxy};
-use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Role};
+use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Role, Serves};
 
 /// How long the supervisor waits before it restarts a process.
 const RESTART_DELAY: Duration = Duration::from_millis(150);
@@ -26,6 +26,7 @@ pub(crate) struct ProcessSpec {
     pub(crate) flaw: ClientFlaw,
     pub(crate) gateway: Gateway,
     pub(crate) grace: Duration,
+    pub(crate) serves: Serves,
     /// How many jobs a worker runs at a time.
     pub(crate) slots: usize,
     /// The longest time that a worker's handler runs, in milliseconds.
@@ -67,6 +68,7 @@ impl ProcessSpec {
             flaw: ClientFlaw::None,
             gateway: Gateway::Shaky,
             grace: Duration::from_millis(1500),
+            serves: Serves::Main,
             slots: 4,
             longest_run: u64::MAX,
             port: 0,
@@ -146,6 +148,7 @@ impl Process {
             ("--mix", value(&spec.mix)),
             ("--flaw", value(&spec.flaw)),
             ("--gateway", value(&spec.gateway)),
+            ("--serves", value(&spec.serves)),
         ] {
             command.args([flag, &value]);
         }

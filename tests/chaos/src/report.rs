@@ -104,6 +104,9 @@ fn timeline(records: &Records, job: i64) -> String {
                 ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))
             }
             ClientEvent::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
+            ClientEvent::Validated { passed, failed } => {
+                passed.contains(&job) || failed.contains(&job)
+            }
             _ => false,
         };
         if concerns_job {
@@ -116,6 +119,14 @@ fn timeline(records: &Records, job: i64) -> String {
             ClientEvent::Invoked {
                 operation, keys, ..
             } => format!("invokes {operation:?} ({} jobs)", keys.len()),
+            ClientEvent::Selects(selection) => format!("selects {selection:?}"),
+            ClientEvent::Validated { passed, failed } => {
+                format!(
+                    "validates ({} passed, {} failed)",
+                    passed.len(),
+                    failed.len()
+                )
+            }
             ClientEvent::Ok { ids } => format!("succeeds ({} jobs)", ids.len()),
             ClientEvent::Failed { error } => format!("fails ({error})"),
             ClientEvent::Unknown { error } => format!("gets no answer ({error})"),

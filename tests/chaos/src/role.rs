@@ -1,10 +1,16 @@
 //! The roles of client processes. Each uses redrive as any program would, and records which
 //! operations it invoked and which answers it got.
 
+pub(crate) mod ageing;
+pub(crate) mod batch;
 mod enqueuer;
 mod exporter;
-mod operator;
+pub(crate) mod groups;
+pub(crate) mod operator;
+pub(crate) mod gateway;
+pub(crate) mod keeping;
 pub(crate) mod standing;
+pub(crate) mod unhandled;
 mod worker;
 
 use std::path::PathBuf;
@@ -13,10 +19,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use redrive::worker::WORKER_CONNECTIONS;
 use redrive::{Database, Payload, Pooler};
 use serde::{Deserialize, Serialize};
 
 use crate::history::ClientLog;
+use groups::OTHER_QUEUES;
 
 /// The queue of all processes.
 pub(crate) const QUEUE: &str = "chaos";
@@ -26,6 +34,8 @@ pub(crate) const LIVES: u32 = 1000;
 pub(crate) const BACKOFF_STEP: Duration = Duration::from_millis(150);
 /// How long a job snoozes.
 pub(crate) const SNOOZE: Duration = Duration::from_millis(200);
+/// How long a unique key with a window is taken.
+pub(crate) const WINDOW: Duration = Duration::from_secs(2);
 /// `max_attempts` of every job.
 pub(crate) const MAX_ATTEMPTS: u32 = 4;
 
@@ -65,8 +75,32 @@ pub(crate) enum JobMix {
     Tame,
     /// Jobs that succeed at once.
     Instant,
+    /// Jobs of groups, without jobs that abort their process.
+    Grouped,
     /// Jobs that succeed at once, one per transaction. Every third transaction is rolled back.
     Transactions,
+}
+
+/// Which queues a worker serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Serves {
+    /// The main queue.
+    Main,
+    /// The other queues: those with groups, and those with rate limits.
+    Groups,
+    All,
+}
+
+impl Serves {
+    /// Returns the names of the queues.
+    fn queues(self) -> Vec<&'static str> {
+        let groups = match self {
+            Serves::Main => &[][..],
+            Serves::Groups | Serves::All => &OTHER_QUEUES[..],
+        };
+        let main = (self != Serves::Groups).then_some(QUEUE);
+        main.into_iter().chain(groups.iter().copied()).collect()
+    }
 }
 
 /// The command line of a process.
@@ -102,6 +136,8 @@ pub(crate) struct Options {
     /// The gateway that a worker's handlers call.
     #[arg(long, value_enum, default_value_t = Gateway::Shaky)]
     pub(crate) gateway: Gateway,
+    #[arg(long, value_enum, default_value_t = Serves::Main)]
+    pub(crate) serves: Serves,
     /// The number of jobs that a worker runs at a time.
     #[arg(long, default_value_t = 4)]
     pub(crate) slots: usize,
@@ -124,9 +160,16 @@ impl Options {
     fn open(&self) -> redrive::Result<Database> {
         Database::builder(&self.named_url())
             .pooler(self.pooler)
+            .connections(self.connections())
             .connect_timeout(Duration::from_secs(2))
             .call_timeout(Duration::from_secs(4))
             .open()
+    }
+
+    /// Returns how many connections the process needs.
+    fn connections(&self) -> u32 {
+        let workers = u32::try_from(self.serves.queues().len()).unwrap_or(1);
+        WORKER_CONNECTIONS * workers.max(2)
     }
 
     fn named_url(&self) -> String {
@@ -193,6 +236,9 @@ pub(crate) struct Work {
     pub(crate) steps: u32,
     /// How many follow-ups its success stores: none or one.
     pub(crate) follow_ups: u32,
+    /// A value that no letter may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
 }
 
 /// Generations whose follow-ups have different keys.
@@ -208,6 +254,23 @@ impl Work {
             times: 0,
             steps: 0,
             follow_ups: 0,
+            secret: None,
+        }
+    }
+
+    /// Returns the error of a failed attempt, which tells its secret.
+    pub(crate) fn error(&self) -> String {
+        let secret = self.secret.as_deref().unwrap_or_default();
+        format!("cannot process {} {secret}", self.key)
+    }
+
+    /// Returns the class of the error of a failed attempt. `None`: the default of the library. The classes change from
+    /// attempt to attempt, so that the entries of a history differ.
+    pub(crate) fn error_class(&self, attempt: i32) -> Option<&'static str> {
+        match (self.key + i64::from(attempt)).rem_euclid(3) {
+            0 => None,
+            1 => Some("Unreachable"),
+            _ => Some("Invalid"),
         }
     }
 

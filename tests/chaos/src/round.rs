@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
 use crate::processes::ProcessSpec;
 use crate::report;
-use crate::role::JobMix;
+use crate::role::{JobMix, Serves};
 use crate::schedule::schedule;
 use crate::server::Disk;
 use crate::summary::RoundResult;
@@ -58,15 +58,21 @@ impl Round<'_> {
             patches: SPEED_UP,
             state_timeout: Duration::ZERO,
         });
+        env.set_group_policies();
+        env.set_rate_limits(self.rate);
+        env.redact();
+        env.shake_gateway();
         for _ in 0..WORKERS {
             env.add(ProcessSpec {
                 slots: SLOTS,
+                serves: Serves::All,
                 ..ProcessSpec::worker()
             });
         }
         for _ in 0..ENQUEUERS {
             env.add(ProcessSpec::enqueuer(self.rate / ENQUEUERS, JobMix::Mixed));
         }
+        env.add(ProcessSpec::enqueuer(self.rate, JobMix::Grouped));
         for _ in 0..OPERATORS {
             env.add(ProcessSpec::operator());
         }
@@ -135,7 +141,7 @@ impl Round<'_> {
                 return missing;
             }
             let names: Vec<String> = missing.iter().map(Path::to_string).collect();
-            println!("seed {}: goes on for: {}", self.seed, names.join(", "));
+            println!("seed {}: continues for: {}", self.seed, names.join(", "));
             let mut faults: Vec<Fault> = missing.iter().filter_map(|path| path.fault()).collect();
             faults.dedup();
             env.pass(BREATH);

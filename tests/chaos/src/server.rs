@@ -51,7 +51,7 @@ impl Server {
         // Commits are durable, as in production.
         server.set(
             "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = on\n\
-             shared_buffers = '128MB'\nmax_connections = 80\nmax_wal_size = '192MB'\nmin_wal_size = '32MB'\n\
+             shared_buffers = '128MB'\nmax_connections = 280\nmax_wal_size = '192MB'\nmin_wal_size = '32MB'\n\
              wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nrestart_after_crash = on\n\
              log_line_prefix = '%m [%p] %a '\nlog_min_messages = warning\ncheckpoint_timeout = '60s'\n\
              wal_compression = on\ntrack_commit_timestamp = on\ndeadlock_timeout = '200ms'\n",

@@ -36,7 +36,11 @@ fn a_policy_is_set_and_shown() {
     shown("at most 3 jobs of a group run at a time");
     for (policy, expected) in [
         (&["limit=0"][..], "must be 1 to 1000"),
-        (&["limit"], "expected ordered, limit=N, fair or none"),
+        (
+            &["limit"],
+            "at character 1: expected ordered, limit=N, fair or none",
+        ),
+        (&["limit=x"], "at character 7: expected a number of jobs"),
         (
             &["fair", "--on-death", "hold"],
             "only an ordered group can be held",
@@ -87,6 +91,38 @@ fn a_held_group_is_listed_and_released() {
         (&line["group"], &line["waiting"]),
         (&json!("customer:42"), &json!(2))
     );
+    let letter = line["letter"].to_string();
+    let screen = redrive(&db, &["dlq"]).exits_with(0).out;
+    assert!(screen.contains("Held groups"), "{screen}");
+    let brief = "orders: 1 group held, 2 jobs waiting; customer:42 for ";
+    assert!(screen.contains(brief), "{screen}");
+    assert!(
+        screen.contains("redrive queue groups held orders"),
+        "{screen}"
+    );
+    let screen = redrive(&db, &["dlq", "--json"]).exits_with(0);
+    let held = &screen.lines()[0]["held_groups"][0];
+    assert_eq!(
+        (&held["groups"], &held["oldest_letter"], &held["waiting"]),
+        (&json!(1), &line["letter"], &json!(2))
+    );
+    let shown = redrive(&db, &["dlq", "show", &letter]).exits_with(0).out;
+    let holds: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.contains("holds"))
+        .collect();
+    assert!(
+        holds.len() == 1
+            && holds[0].starts_with("  holds       group customer:42 for ")
+            && holds[0].ends_with(": 2 jobs wait behind it"),
+        "{shown}"
+    );
+    let shown_json = |letter: &str| {
+        let shown = redrive(&db, &["dlq", "show", letter, "--json"]).exits_with(0);
+        shown.lines()[0]["holds"].clone()
+    };
+    let expected = json!({"held_at": line["held_at"], "waiting": 2, "diverted": 0});
+    assert_eq!(shown_json(&letter), expected);
     let release = [
         "queue",
         "groups",
@@ -104,6 +140,7 @@ fn a_held_group_is_listed_and_released() {
     assert_eq!(released.out, expected);
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 2);
+    assert!(shown_json(&letter).is_null());
     redrive(&db, &release).exits_with(1);
     redrive(&db, &["queue", "groups", "held", "orders"]).exits_with(1);
 }

@@ -261,6 +261,25 @@ fn a_unique_job_is_stored_once_and_the_exit_code_shows_it() {
 }
 
 #[test]
+fn a_window_keeps_out_a_second_job_after_the_first_has_ended() {
+    let db = TestDatabase::migrated();
+    let enqueue = ["enqueue", "orders", "order", "{}", "--unique", "7"];
+    let hourly = [&enqueue[..], &["--unique-window", "1h"]].concat();
+    let first = redrive(&db, &hourly).exits_with(0);
+    redrive(&db, &["job", "cancel", first.out.trim(), "--yes"]).exits_with(0);
+    let again = redrive(&db, &hourly).exits_with(1);
+    assert_eq!(again.out, first.out);
+    assert!(again.err.contains("opened its window"), "{}", again.err);
+    redrive(&db, &enqueue).exits_with(0);
+    for bad in ["0s", "3651d", "-1s"] {
+        let window = format!("--unique-window={bad}");
+        redrive(&db, &[&enqueue[..], &[&window]].concat()).exits_with(2);
+    }
+    let keyless = ["enqueue", "orders", "order", "{}", "--unique-window", "1h"];
+    redrive(&db, &keyless).exits_with(2);
+}
+
+#[test]
 fn an_enqueue_replaces_the_waiting_job_with_its_key() {
     fn enqueue<'a>(more: &[&'a str]) -> Vec<&'a str> {
         [&["enqueue", "orders", "order", "[1]"], more].concat()

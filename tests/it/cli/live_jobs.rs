@@ -1,8 +1,13 @@
 //! `redrive job list` and the commands that change waiting jobs.
 
+use std::time::Duration;
+
 use redrive::Job;
 use redrive::dlq::LetterFilter;
-use redrive_tests::{Gate, Hold, TestDatabase, drained, ran as redrive, stop, worker};
+use redrive_tests::{
+    Gate, Hold, Order, SOON, TestDatabase, drained, ran as redrive, stop, wait_until, worker,
+    worker_at,
+};
 
 /// Enqueues three ready orders, two delayed ones and a mail. Returns the id of the first order.
 fn six(db: &TestDatabase) -> i64 {
@@ -239,16 +244,7 @@ fn asking_a_running_job_to_stop_is_audited() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap().to_string();
     gate.wait_for(1);
     let cancel = ["job", "cancel", &id, "--reason", "it is too slow"];
@@ -265,4 +261,45 @@ fn asking_a_running_job_to_stop_is_audited() {
     );
     assert_eq!(audit[0]["filter"]["ids"][0].to_string(), id);
     assert!(audit[0]["person"].is_string(), "{}", audit[0]);
+}
+
+#[test]
+fn a_running_job_shows_its_progress_and_its_checkpoint() {
+    let db = TestDatabase::migrated();
+    let (queue, gate) = (db.queue("orders"), Gate::new());
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Order>| {
+                job.progress(0.4, "resizing images");
+                job.checkpoint(&17).unwrap();
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap().to_string();
+    gate.wait_for(1);
+    let mut shown = String::new();
+    wait_until("a renewal to store both", SOON, || {
+        shown = redrive(&db, &["job", "show", &id]).exits_with(0).out;
+        shown.contains("checkpoint")
+    });
+    let line = |name: &str| {
+        shown
+            .lines()
+            .find(|line| line.trim_start().starts_with(name))
+    };
+    assert!(
+        line("progress").is_some_and(|line| line.contains("resizing images")),
+        "{shown}"
+    );
+    assert!(
+        line("checkpoint").is_some_and(|line| line.ends_with(" 17")),
+        "{shown}"
+    );
+    gate.open();
+    stop(worker);
 }

@@ -82,7 +82,8 @@ fn a_limit_of_an_unknown_queue_is_set_with_a_warning_and_a_wrong_rate_is_refused
         set.err
     );
     for (rate, expected) in [
-        ("fast", "such as 100/1s"),
+        ("fast", "at character 5: expected `/` and a time"),
+        ("5/never", "at character 3: expected a time"),
         ("0/s", "0 starts; it must allow 1 to 1000000"),
         ("1/90d", "from 1 ms to 31 days"),
     ] {
@@ -91,4 +92,34 @@ fn a_limit_of_an_unknown_queue_is_set_with_a_warning_and_a_wrong_rate_is_refused
         assert!(refused.err.contains(expected), "{rate}: {}", refused.err);
     }
     redrive(&db, &["queue", "limits", "mails"]).exits_with(1);
+}
+
+#[test]
+fn a_limit_of_each_group_is_set_beside_that_of_the_queue() {
+    let db = TestDatabase::migrated();
+    redrive(&db, &["enqueue", "mails", "mail.sent", "1"]).exits_with(0);
+    let limit = ["queue", "limit", "mails", "--rate", "4/h", "--reason", "x"];
+    redrive(&db, &limit).exits_with(0);
+    let each = [&limit[..], &["--each-group"]].concat();
+    let set = redrive(&db, &each).exits_with(0);
+    assert_eq!(
+        set.out,
+        "each group of queue mails is limited to 4 starts per 1h, with a burst of 4\n"
+    );
+    let list = redrive(&db, &["queue", "limits", "mails"]).exits_with(0);
+    let lines: Vec<&str> = list.out.lines().collect();
+    assert!(lines[1].contains("(all)"), "{}", list.out);
+    assert!(lines[2].contains("(each group)"), "{}", list.out);
+    let list = redrive(&db, &["queue", "limits", "--json"]).exits_with(0);
+    assert_eq!(list.lines()[1]["each_group"], json!(true));
+    let both = [&each[..], &["--kind", "news"]].concat();
+    let refused = redrive(&db, &both).exits_with(2);
+    assert!(refused.err.contains("--each-group"), "{}", refused.err);
+    let removed = redrive(&db, &["queue", "unlimit", "mails", "--each-group"]).exits_with(0);
+    assert_eq!(
+        removed.out,
+        "each group of queue mails has no rate limit any more\n"
+    );
+    redrive(&db, &["queue", "unlimit", "mails", "--each-group"]).exits_with(1);
+    redrive(&db, &["queue", "unlimit", "mails"]).exits_with(0);
 }

@@ -35,7 +35,7 @@ const FRESH: &str = "
     SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
 
 /// Transactions that leave dead rows behind.
-const CHURN: [&str; 8] = [
+const CHURN: [&str; 10] = [
     "DO $$ BEGIN FOR n IN 1..300 LOOP
          UPDATE redrive.workers SET expires_at = clock_timestamp() + interval '1 hour';
      END LOOP; END $$",
@@ -50,6 +50,9 @@ const CHURN: [&str; 8] = [
     "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
      SELECT now() - interval '1 minute', 'orders', 'order', '{}' FROM generate_series(1, 20000)",
     "DELETE FROM redrive.jobs_delayed WHERE run_at < now()",
+    "INSERT INTO redrive.unique_windows
+     SELECT 'orders', 'w' || n, n, now() FROM generate_series(1, 20000) n",
+    "DELETE FROM redrive.unique_windows",
     // As a worker does that met them.
     "INSERT INTO redrive.delayed_marks VALUES ('orders', now() - interval '5 seconds', 0)",
 ];
@@ -59,7 +62,7 @@ const HOT: [(&str, &str); 9] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
     (
         "enqueue_unique",
-        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}', '{NULL}', '{g1}'",
+        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}', '{NULL}', '{g1}', '{60000}'",
     ),
     (
         "claim_one",

@@ -28,6 +28,14 @@ const FILL: &str = "
     FROM generate_series(1, 200000) n;
     INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
     SELECT 'orders', 'g' || n, 1, -n FROM generate_series(1, 20000) n;
+    INSERT INTO redrive.rate_limits (queue, kind, each_group, starts, period, burst) VALUES ('orders', '', true, 100, '1 s', 100);
+    INSERT INTO redrive.group_buckets (queue, group_key, full_at)
+    SELECT 'orders', 'g' || n, now() + (n - 5000) * interval '1 second' FROM generate_series(1, 100000) n;
+    INSERT INTO redrive.group_policies (queue, mode, job_limit, on_death) VALUES ('held', 'ordered', 1, 'hold');
+    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+    SELECT 'held', 'g' || n, 1, -1000000 - n, now() - n * interval '1 second' FROM generate_series(1, 100000) n;
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, group_key)
+    SELECT 6000000 + n, 8, 'held', 'order', '{\"number\": 1}', 'g' || n FROM generate_series(1, 100000) n;
     INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
     SELECT 3000000 + n, now() + (n - 5000) * interval '1 second', 'orders', 'order', '{}'
     FROM generate_series(1, 200000) n;
@@ -104,7 +112,7 @@ fn undone(client: &mut Client, statement: &str) {
 /// Returns the scans of each large table.
 const SCANS: &str = "SELECT relname::text, seq_scan FROM pg_stat_xact_all_tables \
     WHERE schemaname = 'redrive' AND seq_scan > 0 \
-        AND relname ~ '^(jobs_.|jobs_waiting|group_slots|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
+        AND relname ~ '^(jobs_.|jobs_waiting|group_slots|group_buckets|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
 
 fn scans(transaction: &mut Transaction<'_>) -> Vec<(String, i64)> {
     let rows = transaction.query(SCANS, &[]).unwrap();

@@ -272,3 +272,26 @@ fn a_process_killed_in_delivery_leaves_the_letter_open() {
     let audit = "SELECT count(*) FROM redrive.audit WHERE verb = 'deliver'";
     assert_eq!(client.query_one(audit, &[]).unwrap().get::<_, i64>(0), 1);
 }
+
+#[test]
+fn a_delivered_letter_belongs_to_no_run_and_no_policy() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    letters(&queue, 1);
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "UPDATE redrive.dead_letters SET run_id = 1, run_ordinal = 2, policy_id = 3, \
+             changed_at = changed_at - interval '1 hour'",
+        )
+        .unwrap();
+    let accepts = |_: &Letter| Ok(());
+    let dlq = queue.database().dlq();
+    dlq.deliver(&LetterFilter::new(), &accepts, &Operator::default())
+        .unwrap();
+    let left = "SELECT num_nonnulls(run_id, run_ordinal, policy_id),
+                       changed_at > statement_timestamp() - interval '1 minute'
+                FROM redrive.dead_letters WHERE state = 'recovered'";
+    let row = client.query_one(left, &[]).unwrap();
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (0, true));
+}

@@ -9,11 +9,24 @@ use uuid::Uuid;
 use super::*;
 
 /// Where a claim starts, and where it ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) after: Option<String>,
     pub(super) arrived: Option<i64>,
     pub(super) passed: Vec<String>,
+    /// How many jobs of a group to take before those of the next one.
+    pub(super) in_a_row: i32,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place {
+            after: None,
+            arrived: None,
+            passed: Vec::new(),
+            in_a_row: 1,
+        }
+    }
 }
 
 /// Claims up to `limit` jobs of groups with the statement of a worker. Returns their ids.
@@ -34,6 +47,10 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
                 &place.arrived,
                 &place.passed,
                 &500_i32,
+                &true,
+                &place.in_a_row,
+                &Vec::<String>::new(),
+                &i32::MAX,
             ],
         )
         .expect("claim jobs of groups");
@@ -84,6 +101,7 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
         let mut first = first.transaction().unwrap();
         assert_eq!(claim(&mut first, 10, &mut Place::default()), [higher.get()]);
         late.commit().unwrap();
+        let other = enqueue(&queue, "b", 1);
         let mut second = test.client();
         let pid: i32 = second
             .query_one("SELECT pg_backend_pid()", &[])
@@ -103,11 +121,11 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
         }
         let claimed = second.join().unwrap();
         let expected: &[i64] = match commits {
-            true => &[],
-            false => &[lower.get()],
+            true => &[other.get()],
+            false => &[lower.get(), other.get()],
         };
         assert_eq!(claimed, expected);
-        assert_eq!((waiting(&mut client), slots(&mut client)), (1, 1));
+        assert_eq!((waiting(&mut client), slots(&mut client)), (1, 2));
     }
 }
 
@@ -222,4 +240,20 @@ fn a_claim_stops_after_its_bytes_and_takes_no_slot_for_the_rest() {
     let claimed = claim(&mut client, 20, &mut Place::default());
     assert_eq!(claimed.len(), 10);
     assert_eq!((waiting(&mut client), slots(&mut client)), (10, 10));
+}
+
+#[test]
+fn a_higher_priority_does_not_change_the_order_within_a_group() {
+    for policy in [CONTINUE, GroupPolicy::Limit(1), GroupPolicy::Fair] {
+        let (test, queue) = with_policy(policy);
+        let low = enqueue(&queue, "a", 1);
+        let high = queue.enqueue_job(order("a", 2).priority(9)).unwrap().id();
+        let mut client = test.client();
+        let first = || claim(&mut test.client(), 1, &mut Place::default());
+        assert_eq!(first(), [low.get()], "{policy:?}");
+        client
+            .batch_execute("DELETE FROM redrive.leases; DELETE FROM redrive.group_slots")
+            .unwrap();
+        assert_eq!(first(), [high.get()], "{policy:?}");
+    }
 }

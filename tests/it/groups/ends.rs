@@ -5,7 +5,8 @@ use std::time::Duration;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::LetterFilter;
 use redrive::{Enqueued, Failure, Worker};
-use redrive_tests::{Gate, counted, drained, expire_leases, stop, worker};
+use redrive_tests::{Gate, counted, drained, expire_leases, reap, statement, stop, worker};
+use uuid::Uuid;
 
 use super::claim::{Place, claim};
 use super::*;
@@ -68,6 +69,42 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
     assert_eq!(finished.of("a"), [1, 2, 3]);
     stop(worker);
     no_slot_left(&test);
+}
+
+#[test]
+fn a_change_of_a_suspect_gives_it_no_turn() {
+    let (test, queue) = with_policy(CONTINUE);
+    let ids = enqueue_rounds(&queue, &["a"], 3);
+    let hour = Duration::from_hours(1);
+    let late = queue.enqueue_job(order("a", 4).delay(hour)).unwrap().id();
+    let mut client = test.client();
+    assert_eq!(claim(&mut client, 1, &mut Place::default()), [ids[0].get()]);
+    // As after the loss of a worker that had claimed them as followers.
+    let suspects =
+        "UPDATE redrive.jobs SET crashes = 1; UPDATE redrive.jobs_delayed SET crashes = 1";
+    client.batch_execute(suspects).unwrap();
+    let admin = queue.database().admin();
+    for (job, change) in [
+        (ids[1], JobChange::SetPriority(9)),
+        (late, JobChange::RunNow),
+    ] {
+        let filter = JobFilter::new().ids([job]);
+        admin.jobs().change(&filter, change, &maria()).unwrap();
+    }
+    admin.set_priority(ids[2], 9).unwrap();
+    assert_eq!(waiting(&mut client), 3);
+    assert_eq!(claim(&mut client, 1, &mut Place::default()), [0; 0]);
+}
+
+#[test]
+fn a_changed_suspect_of_a_fair_group_runs_at_once() {
+    let (test, queue) = with_policy(GroupPolicy::Fair);
+    let id = enqueue(&queue, "a", 1);
+    let mut client = test.client();
+    let suspect = "UPDATE redrive.jobs SET crashes = 1";
+    client.batch_execute(suspect).unwrap();
+    queue.database().admin().set_priority(id, 9).unwrap();
+    assert_eq!(waiting(&mut client), 0, "claims of others keep it alone");
 }
 
 #[test]
@@ -226,4 +263,116 @@ fn two_thousand_grouped_jobs_are_stored_at_once_and_wait() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     assert_eq!(waiting(&mut client), 2000, "a job without a group is ready");
     assert!(!queue.is_drained().unwrap());
+}
+
+#[test]
+fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    let ids = enqueue_rounds(&queue, &["a", "b", "c"], 1);
+    let mut place = Place::default();
+    assert_eq!(claim(&mut client, 2, &mut place).len(), 2);
+    assert_eq!(claim(&mut client, 1, &mut place).len(), 1);
+    let leases = "SELECT lease_id FROM redrive.leases ORDER BY job_count DESC";
+    let leases = client.query(leases, &[]).unwrap();
+    let first: Uuid = leases[0].get(0);
+    let mut settler = test.client();
+    let mut settle = |lease: Uuid, jobs: i32| {
+        settler
+            .query(
+                statement("settle_done"),
+                &[
+                    &vec![lease],
+                    &"orders",
+                    &vec![lease],
+                    &vec!["succeeded"],
+                    &vec![Some("order")],
+                    &vec![None::<i16>],
+                    &vec![i64::from(jobs)],
+                    &vec![0.0_f64],
+                    &vec![jobs],
+                ],
+            )
+            .expect("settle what is done")
+            .len()
+    };
+    assert_eq!(settle(Uuid::new_v4(), 2), 0, "the lease is lost");
+    assert_eq!(settle(first, 1), 0, "the lease has another job");
+    assert_eq!(slots(&mut client), 3);
+    // The job of group a has been settled before, and backs off with its turn.
+    let settled = "UPDATE redrive.leases SET done = ARRAY[$2::bigint] WHERE lease_id = $1";
+    client.execute(settled, &[&first, &ids[0].get()]).unwrap();
+    assert_eq!(settle(first, 1), 1);
+    let left = "SELECT job_id FROM redrive.group_slots ORDER BY job_id";
+    let left: Vec<i64> = client
+        .query(left, &[])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(left, [ids[0].get(), ids[2].get()]);
+}
+
+#[test]
+fn the_slot_of_a_running_job_does_not_expire() {
+    let (test, queue) = with_policy(GroupPolicy::Limit(1));
+    let gate = Gate::new();
+    let worker = {
+        let gate = gate.clone();
+        worker(&queue)
+            .slots(2)
+            .handle(move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    enqueue_rounds(&queue, &["a"], 2);
+    gate.wait_for(1);
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "UPDATE redrive.group_slots SET taken_at = taken_at - interval '30 days';
+             UPDATE redrive.leases SET claimed_at = claimed_at - interval '30 days'",
+        )
+        .unwrap();
+    assert_eq!(reap(&mut client), [], "its worker renews");
+    assert_eq!(claim(&mut client, 10, &mut Place::default()), [0; 0]);
+    assert_eq!((gate.arrived(), slots(&mut client)), (1, 1));
+    gate.open();
+    drained(&queue);
+    assert_eq!(gate.arrived(), 2);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a"], 4);
+    let mut client = test.client();
+    let mut place = Place {
+        in_a_row: 10,
+        ..Place::default()
+    };
+    assert_eq!(claim(&mut client, 10, &mut place).len(), 4);
+    queue.database().admin().cancel(ids[2]).unwrap();
+    let lease: Uuid = client
+        .query_one("SELECT lease_id FROM redrive.leases", &[])
+        .unwrap()
+        .get(0);
+    let followers: Vec<i64> = ids[1..].iter().map(|id| id.get()).collect();
+    let mut give_back = |jobs: &[i64]| -> Vec<i64> {
+        let returned = client.query(statement("give_back"), &[&lease, &jobs]);
+        let mut ids: Vec<i64> = returned.unwrap().iter().map(|row| row.get(0)).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(give_back(&followers[1..2]), [0; 0], "it is cancelled");
+    assert_eq!(give_back(&followers), [followers[0], followers[2]]);
+    assert_eq!(give_back(&followers), [0; 0], "they have returned");
+    assert_eq!(waiting(&mut client), 2);
+    let held = "SELECT (job_count - cardinality(done))::bigint FROM redrive.leases";
+    assert_eq!(scalar(&mut client, held), 2);
 }

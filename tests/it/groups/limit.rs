@@ -105,3 +105,44 @@ fn a_claim_takes_what_the_limit_leaves() {
     let taken: Vec<i16> = client.query_one(taken, &[]).unwrap().get(0);
     assert_eq!(taken, [1, 2, 3]);
 }
+
+#[test]
+fn a_freed_slot_is_taken_long_before_a_poll() {
+    let (_test, queue) = with_policy(GroupPolicy::Limit(8));
+    let gates: Arc<Vec<Gate>> = Arc::new((0..=40).map(|_| Gate::new()).collect());
+    let started: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let workers = [(); 2].map(|()| {
+        let (gates, started) = (Arc::clone(&gates), Arc::clone(&started));
+        worker(&queue)
+            .slots(4)
+            .poll_interval(Duration::from_mins(1))
+            .handle(move |job: &Job<Order>| {
+                let number = usize::try_from(job.payload().number).unwrap();
+                started.lock().unwrap().push(number);
+                gates[number].pass();
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    });
+    enqueue_rounds(&queue, &["a"], 40);
+    let running = |count: usize| {
+        // Less than the poll interval, and much more than a slow machine needs.
+        wait_until(
+            "a job to start in each slot",
+            Duration::from_secs(30),
+            || started.lock().unwrap().len() == count,
+        );
+    };
+    running(8);
+    for ended in 0..32 {
+        let number = started.lock().unwrap()[ended];
+        gates[number].open();
+        running(9 + ended);
+    }
+    gates.iter().for_each(Gate::open);
+    drained(&queue);
+    for worker in workers {
+        stop(worker);
+    }
+}

@@ -61,7 +61,9 @@ fn connections_cut_under_load_lose_no_job_and_charge_no_attempt() {
     let mut client = test.client();
     let mut cuts = 0;
     for share in 1..=5 {
-        wait_until("the load to go on", SOON, || tally.jobs() >= share * 1000);
+        wait_until("the load to continue", SOON, || {
+            tally.jobs() >= share * 1000
+        });
         cuts += cut(&mut client);
     }
     assert!(cuts >= 5, "{cuts} connections were cut");

@@ -4,11 +4,23 @@ mod numbers;
 mod promises;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
 
 fn read(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Returns the files of a folder, one after another.
+fn read_all(folder: &str) -> String {
+    let entries = fs::read_dir(at(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .map(|path| fs::read_to_string(path).expect("a file of text"))
+        .collect()
 }
 
 /// Returns the parts of a text between backquotes.

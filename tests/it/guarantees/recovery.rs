@@ -204,13 +204,7 @@ fn the_jobs_of_a_lost_worker_are_claimed_within_the_bound() {
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
     let (gate, second) = (Gate::new(), Gate::new());
-    let hold = |url: &str, gate: &Gate| {
-        let gate = gate.clone();
-        builder(url).handle(move |_: &Job<Hold>| {
-            gate.pass();
-            Ok(())
-        })
-    };
+    let hold = |url: &str, gate: &Gate| builder(url).handle(gate.handler());
     let gone = hold(proxy.url(), &gate).start().unwrap();
     let queue = test.queue("orders");
     queue.enqueue(&Hold {}).unwrap();

@@ -6,7 +6,9 @@ use std::time::Duration;
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState};
 use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
 use redrive::{Enqueued, Error, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Gate, Hold, Order, Tally, TestDatabase, drained, no_drift, stop, worker};
+use redrive_tests::{
+    Gate, Hold, Order, Tally, TestDatabase, drained, no_drift, stop, worker, worker_at,
+};
 
 use super::listing::ids;
 
@@ -308,16 +310,7 @@ fn leased_jobs_do_not_change() {
     let queue = test.queue("orders");
     let db = queue.database();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     let all = JobFilter::new();

@@ -7,7 +7,7 @@ use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, NewJob, Operator};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids, stop,
-    wait_until, worker,
+    wait_until, worker, worker_at,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -132,16 +132,7 @@ fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     assert_eq!(
@@ -164,16 +155,7 @@ fn a_cancelled_job_released_by_a_stop_does_not_run_again() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     assert_eq!(
@@ -353,16 +335,7 @@ fn the_priority_of_a_running_job_cannot_be_set() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     assert!(!queue.database().admin().set_priority(id, 5).unwrap());

@@ -46,13 +46,7 @@ fn stats_count_each_job_and_letter_by_state() {
     let gate = Gate::new();
     let holding = worker(&orders)
         .slots(2)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .start()
         .unwrap();
     orders.enqueue_many(&[Hold {}; 3]).unwrap();

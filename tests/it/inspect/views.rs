@@ -73,13 +73,7 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .slots(2)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .handle(|_: &Job<Order>| Ok(()))
         .start()
         .unwrap();

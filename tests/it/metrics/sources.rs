@@ -1,5 +1,6 @@
 //! The sources of the metrics, compared with rows that a test wrote.
 
+mod groups;
 mod jobs;
 mod letters;
 mod schedules;

@@ -3,6 +3,7 @@
 
 mod outage;
 mod queue;
+mod unrun;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -1,5 +1,7 @@
 //! Every step carries every field of a job; only counters, history and priority change.
 
+mod deaths;
+
 use postgres::Client;
 use postgres::types::ToSql;
 use redrive_tests::{TestDatabase, statement};
@@ -61,13 +63,22 @@ const STALE: &str = r#"
         pid = 99, run_ms = 99 + 0 * run_ms, died_at = '1999-09-09', changed_at = '1999-09-09'
     WHERE state = 'redriving'"#;
 
-/// The columns of an open letter with such a value. Three columns keep what was before.
+/// The columns of an open letter with such a value, and its failure group if that is of another error.
+/// Three columns keep what was before.
 const LEFT: &str = "
-    SELECT coalesce(array_agg(c.key ORDER BY c.key), '{}')
-    FROM redrive.dead_letters l
-    CROSS JOIN LATERAL jsonb_each_text(to_jsonb(l)) AS c
-    WHERE l.id = $1 AND l.state = 'open' AND c.key NOT IN ('earlier_attempts', 'events', 'history')
-        AND (c.value LIKE '%stale%' OR c.value = '99' OR c.value LIKE '1999%' OR c.value LIKE '99999999-%')";
+    SELECT coalesce(array_agg(x.name ORDER BY x.name), '{}')
+    FROM (
+        SELECT c.key
+        FROM redrive.dead_letters l
+        CROSS JOIN LATERAL jsonb_each_text(to_jsonb(l)) AS c
+        WHERE l.id = $1 AND l.state = 'open' AND c.key NOT IN ('earlier_attempts', 'events', 'history')
+            AND (c.value LIKE '%stale%' OR c.value = '99' OR c.value LIKE '1999%' OR c.value LIKE '99999999-%')
+        UNION ALL
+        SELECT 'group of ' || g.error_class
+        FROM redrive.dead_letters l
+        JOIN redrive.groups g ON g.id = l.group_id
+        WHERE l.id = $1 AND l.state = 'open' AND g.error_class <> l.error_class
+    ) x (name)";
 
 /// A job and the steps that it takes.
 struct Life {
@@ -371,26 +382,16 @@ fn bulk_operations_carry_every_field_of_a_job() {
     );
     job.change("cancel", "");
     job.is("open letter: manual attempt=2 crashes=0 generation=3 priority=-8 history=3");
-}
-
-/// Returns the assignments of a statement to the letter that an earlier death left.
-fn replaced(text: &str) -> String {
-    let end = "changed_at = excluded.changed_at";
-    let (_, rest) = text
-        .split_once("ON CONFLICT (id) DO UPDATE")
-        .expect("it writes letters");
-    let (assignments, _) = rest.split_once(end).expect("it sets the time");
-    let words: Vec<&str> = assignments.split_whitespace().collect();
-    words.join(" ")
-}
-
-#[test]
-fn every_death_replaces_the_same_columns_of_a_letter() {
-    let settle = replaced(statement("settle"));
-    for name in ["release", "reap", "cancel"] {
-        assert_eq!(replaced(statement(name)), settle, "{name}");
-    }
-    let bulk = "SELECT prosrc FROM pg_proc WHERE oid = 'redrive.bury_waiting'::regproc";
-    let row = TestDatabase::migrated().client().query_one(bulk, &[]);
-    assert_eq!(replaced(row.unwrap().get(0)), settle, "bury_waiting");
+    job.redrive();
+    job.claim();
+    job.reap(3);
+    job.change("cancel", "");
+    job.is("open letter: manual attempt=0 crashes=1 generation=4 priority=-8 history=4");
+    job.redrive();
+    job.claim();
+    job.reap(3);
+    job.claim();
+    job.reap(3);
+    job.change("cancel", "");
+    job.is("open letter: manual attempt=0 crashes=2 generation=5 priority=-8 history=6");
 }

@@ -16,13 +16,9 @@ fn slow_jobs_are_claimed_one_per_slot() {
     queue.enqueue_many(&[Hold {}; 20]).unwrap();
     let gate = Gate::new();
     let start = || {
-        let gate = gate.clone();
         worker(&test.queue("orders"))
             .slots(3)
-            .handle(move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            })
+            .handle(gate.handler())
             .start()
             .unwrap()
     };
@@ -50,12 +46,8 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
     let queue = test.queue("orders");
     let gate = Gate::new();
     let start = |queue: &Queue| {
-        let gate = gate.clone();
         worker(queue)
-            .handle(move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            })
+            .handle(gate.handler())
             .handle(|_: &Job<Order>| Ok(()))
             .start()
             .unwrap()
@@ -93,13 +85,7 @@ fn the_size_of_payloads_limits_a_claim() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .hold_for(Duration::from_hours(1))
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .handle_any(|_| Ok(()))
         .start()
         .unwrap();

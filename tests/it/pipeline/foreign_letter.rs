@@ -121,13 +121,7 @@ fn a_stop_releases_every_other_lease() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .slots(3)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .start()
         .unwrap();
     let taken = lagging(&test);

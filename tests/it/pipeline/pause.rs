@@ -3,6 +3,7 @@
 mod breaker;
 mod end;
 mod letters;
+mod schedules;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,8 @@ use postgres::fallible_iterator::FallibleIterator;
 use redrive::admin::QueuePause;
 use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
-    Finish, Gate, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+    Finish, Gate, Order, SOON, TestDatabase, counted, drained, expire_leases, stats, stop,
+    wait_until, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -274,4 +276,52 @@ fn a_resume_lets_every_idle_worker_claim() {
     for worker in workers {
         assert_eq!(stop(worker).stats.done, 1);
     }
+}
+
+#[test]
+fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let failing = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::retry("once more").after(HOUR)))
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&failing, "a retry", |counts| counts.retried == 1);
+    stop(failing);
+    let gate = Gate::new();
+    let holding = {
+        let gate = gate.clone();
+        worker(&queue)
+            .handle(move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    queue.enqueue(&Order { number: 2 }).unwrap();
+    gate.wait_for(1);
+    pause(&queue, PauseEnd::Resumed);
+    known(&test, 1);
+    let mut client = test.client();
+    assert_eq!(expire_leases(&mut client).len(), 1);
+    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
+    client.execute(due, &[]).unwrap();
+    gate.open();
+    let runs = Ledger::default();
+    let other = runs.worker(&queue);
+    known(&test, 2);
+    // Nobody promotes the other one before the resume.
+    wait_until("the recovered job to be ready", SOON, || {
+        let live = stats(queue.database(), "orders").expect("the queue");
+        (live.ready, live.delayed, live.leased) == (1, 1, 0)
+    });
+    assert_eq!((runs.count(), gate.arrived()), (0, 1));
+    stop(holding);
+    runs.allow();
+    resume(&queue);
+    drained(&queue);
+    assert_eq!(runs.count(), 2);
+    stop(other);
 }

@@ -104,9 +104,15 @@ fn a_payload_that_jsonb_cannot_hold_becomes_a_letter_with_its_bytes() {
     let db = queue.database();
     let payload = r#"{"a": "\u0000"}"#;
     let store = |id: i64| {
-        let sql = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload) \
-                   SELECT $1, r.segment, 'orders', 'odd', $2::text::json FROM redrive.ring r";
+        let sql = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload, generation) \
+                   SELECT $1, r.segment, 'orders', 'odd', $2::text::json, 1 FROM redrive.ring r";
         test.client().execute(sql, &[&id, &payload]).unwrap();
+        // The letter of an earlier death has another payload.
+        let letter = "INSERT INTO redrive.dead_letters (id, queue, kind, state, cause, error_class, error_message, \
+                      payload, group_id, enqueued_at) \
+                      SELECT id, queue, kind, 'redriving', 'rejected', 'E', 'e', '{}', 1, enqueued_at \
+                      FROM redrive.jobs WHERE id = $1";
+        test.client().execute(letter, &[&id]).unwrap();
     };
     store(-1);
     assert_eq!(db.admin().cancel(JobId::new(-1)).unwrap(), Cancelled::Dead);

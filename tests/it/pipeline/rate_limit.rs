@@ -1,6 +1,8 @@
 //! Rate limits: never more starts than they allow, in all processes together, and nothing is lost.
 
 mod bucket;
+mod each_group;
+mod group_bucket;
 mod input;
 
 use std::sync::{Arc, Mutex};

@@ -4,9 +4,13 @@ mod enqueue;
 mod release;
 mod replace;
 mod until_started;
+mod window;
 
+use std::thread;
+
+use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob};
-use redrive_tests::{Order, TestDatabase};
+use redrive_tests::{Order, SOON, TestDatabase, scalar, wait_until};
 
 fn order(number: i64) -> NewJob {
     NewJob::new(&Order { number }).unwrap()
@@ -19,6 +23,26 @@ fn held(test: &TestDatabase) -> Vec<(String, JobId)> {
     rows.iter()
         .map(|row| (row.get(0), JobId::new(row.get(1))))
         .collect()
+}
+
+/// Enqueues a job that waits for a transaction, which then ends in this way.
+#[track_caller]
+fn enqueue_behind(
+    test: &TestDatabase,
+    transaction: Transaction<'_>,
+    end: fn(Transaction<'_>) -> Result<(), postgres::Error>,
+    job: NewJob,
+) -> Enqueued {
+    let queue = test.queue("orders");
+    let second = thread::spawn(move || queue.enqueue_job(job).unwrap());
+    let waits = "SELECT count(*) FROM pg_stat_activity \
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let mut observer = test.client();
+    wait_until("the second to wait", SOON, || {
+        scalar(&mut observer, waits) == 1
+    });
+    end(transaction).unwrap();
+    second.join().expect("an enqueuer")
 }
 
 #[track_caller]

@@ -42,7 +42,8 @@ fn a_schedule_that_fails_stops_no_other() {
     client
         .batch_execute(
             "UPDATE redrive.schedules SET cron = '0 0 30 2 *', zone = 'UTC', every = NULL WHERE name = 'a';
-             UPDATE redrive.schedules SET cron = '0 8 * * *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
+             -- This line has no tick in the last half hour, at any time of day.
+             UPDATE redrive.schedules SET cron = '0 0 29 2 *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
              CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN RAISE EXCEPTION ''refused for a test''; END';
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.schedule_ticks FOR EACH ROW

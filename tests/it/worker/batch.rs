@@ -153,13 +153,7 @@ fn single_jobs_run_beside_batches() {
             batches.handler(),
         )
         .handle(|_: &Job<Finish>| Ok(()))
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .start()
         .unwrap();
     queue.enqueue(&Hold {}).unwrap();

@@ -45,7 +45,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
     });
 
     gate.open();
-    wait_until("the handler to go on", SOON, || {
+    wait_until("the handler to continue", SOON, || {
         cancelled.lock().unwrap().is_some()
     });
     assert_eq!(
@@ -88,4 +88,66 @@ fn a_timeout_is_retried_like_other_failures() {
     gate.open();
     assert_eq!(stop(worker).stats.dead, 0);
     assert!(queue.is_drained().unwrap());
+}
+
+/// After a stall of the machine, more handlers than slots may be overdue until they get the processor.
+#[test]
+fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let first = Gate::new();
+    let worker = worker(&queue)
+        .handle_with(
+            HandlerOptions::new().deadline(Duration::from_millis(200)),
+            {
+                let first = first.clone();
+                move |job: &Job<Order>| {
+                    match job.payload().number {
+                        1 => first.pass(),
+                        // The first handler ends once the second one is overdue, too.
+                        _ => {
+                            wait_until("the deadline", SOON, || job.is_cancelled());
+                            first.open();
+                        }
+                    }
+                    Ok(())
+                }
+            },
+        )
+        .handle(|_: &Job<Hold>| Ok(()))
+        .start()
+        .unwrap();
+    for number in [1, 2] {
+        let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
+        queue.enqueue_job(job).unwrap();
+    }
+    queue.enqueue(&Hold {}).unwrap();
+    counted(
+        &worker,
+        "two deaths, and the next job to be done",
+        |counts| counts.dead == 2 && counts.done == 1,
+    );
+    stop(worker);
+}
+
+#[test]
+fn a_worker_stops_when_more_handlers_than_slots_do_not_end() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .deadline(Duration::from_millis(10))
+        .handle(gate.handler())
+        .start()
+        .unwrap();
+    for _ in 0..2 {
+        queue
+            .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
+            .unwrap();
+    }
+    wait_until("the worker to fail", SOON, || worker.failure().is_some());
+    let error = worker.stop(SOON).unwrap_err().to_string();
+    let why = "2 handlers exceeded their deadlines and do not end (slots: 1)";
+    assert!(error.contains(why), "{error}");
+    gate.open();
 }

@@ -7,7 +7,7 @@ use redrive::admin::JobState;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
     Finish, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, ids, stats, stop,
-    wait_until, worker,
+    wait_until, worker, worker_at,
 };
 use serde_json::value::RawValue;
 
@@ -287,16 +287,7 @@ fn no_transaction_or_lock_is_held_while_a_handler_runs() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker_at(&gate, &queue);
     queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     // The statements of the worker are short; a lock held for the handler would stay.

@@ -15,13 +15,7 @@ fn many_slots_run_jobs_at_the_same_time() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .slots(16)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .start()
         .unwrap();
     queue.enqueue_many(&[Hold {}; 16]).unwrap();
@@ -72,13 +66,7 @@ fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
     let worker = worker(&queue)
         .slots(1)
         .handle(|_: &Job<Order>| Ok(()))
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .start()
         .unwrap();
     queue.enqueue_many(&Order::up_to(70)).unwrap();
@@ -196,13 +184,7 @@ fn fast_jobs_behind_a_slow_one_of_their_chunk_run_on_another_slot() {
     let worker = worker(&queue)
         .slots(2)
         .hold_for(Duration::from_hours(1))
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .handle(|_: &Job<Order>| Ok(()))
         .start()
         .unwrap();

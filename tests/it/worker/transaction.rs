@@ -53,6 +53,33 @@ fn effects_and_the_end_of_the_job_commit_together() {
 }
 
 #[test]
+fn a_statement_that_its_connection_lost_is_prepared_again() {
+    let test = TestDatabase::migrated();
+    effects(&test);
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .slots(1)
+        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            let own = "SELECT format('DEALLOCATE %I', name) FROM pg_prepared_statements
+                       WHERE statement LIKE '-- Purpose: settles a job as done in its handler''s tra%'";
+            for row in tx.query(own, &[])? {
+                tx.batch_execute(row.get(0))?;
+            }
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    drained(&queue);
+    counted(&worker, "20 done", |counts| counts.done == 20);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.retried, counts.dead, counts.lost), (0, 0, 0));
+    assert!(counts.snoozed > 0, "no statement was stale");
+    assert_eq!(tally(&test), (20, 20));
+}
+
+#[test]
 fn a_failure_and_a_panic_roll_the_effects_back() {
     let test = TestDatabase::migrated();
     effects(&test);
@@ -128,13 +155,7 @@ fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
     let queue = test.queue("orders");
     let gate = Gate::new();
     let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .hold_for(Duration::from_hours(1))
         .handle_in_transaction(effect)
         .handle_any(|_| Ok(()))

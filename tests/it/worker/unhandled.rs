@@ -5,7 +5,9 @@ use std::time::Duration;
 use redrive::admin::JobFilter;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Enqueued, Job, NewJob};
-use redrive_tests::{Order, SOON, TestDatabase, no_drift, stop, wait_until, worker};
+use redrive_tests::{
+    Gate, Order, SOON, TestDatabase, no_drift, statement, stop, wait_until, worker,
+};
 
 #[test]
 fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
@@ -58,6 +60,54 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
 }
 
 #[test]
+fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    // As if each renewal came after the end of the lease.
+    test.client()
+        .batch_execute(
+            "CREATE FUNCTION public.late() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN NEW.expires_at := statement_timestamp(); RETURN NEW; END';
+             CREATE TRIGGER late BEFORE INSERT OR UPDATE ON redrive.workers
+                 FOR EACH ROW EXECUTE FUNCTION public.late()",
+        )
+        .unwrap();
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .slots(1)
+        .lease(Duration::from_secs(2))
+        .unhandled_after(Duration::from_secs(1))
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(20)).unwrap();
+    queue
+        .enqueue_job(NewJob::raw("retired", "{}").unwrap())
+        .unwrap();
+    let letters = LetterFilter::new().cause(DeathCause::Unhandled);
+    wait_until("the retired job to die", SOON, || {
+        db.dlq().count(&letters).unwrap().letters > 0
+    });
+    let kinds: Vec<String> = db
+        .dlq()
+        .list(&letters)
+        .unwrap()
+        .into_iter()
+        .map(|letter| letter.kind)
+        .collect();
+    assert_eq!(kinds, ["retired"]);
+    gate.open();
+    stop(worker);
+}
+
+#[test]
 fn a_time_out_of_range_is_rejected() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
@@ -70,4 +120,39 @@ fn a_time_out_of_range_is_rejected() {
         assert!(error.is_invalid(), "{error}");
         assert!(error.to_string().contains("1 s to 30 days"), "{error}");
     }
+}
+
+#[test]
+fn a_kind_is_unhandled_if_no_live_worker_of_its_queue_handles_it() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let job = |kind: &str| NewJob::raw(kind, "{}").unwrap();
+    for kind in ["handled", "expired", "elsewhere"] {
+        queue.enqueue_job(job(kind)).unwrap();
+    }
+    test.queue("mails").enqueue_job(job("foreign")).unwrap();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+             VALUES (gen_random_uuid(), 'orders', 'web-1', 7, '1', 1, '{handled}', now() + interval '1 hour'),
+                    (gen_random_uuid(), 'orders', 'web-2', 7, '1', 1, '{expired}', now() - interval '1 second'),
+                    (gen_random_uuid(), 'mails', 'web-3', 7, '1', 1, NULL, now() + interval '1 hour')",
+        )
+        .unwrap();
+    let mut unhandled = |jobs: i64| -> Vec<String> {
+        let rows = client
+            .query(statement("unhandled_kinds"), &[&"orders", &jobs])
+            .unwrap();
+        rows.iter().map(|row| row.get("kind")).collect()
+    };
+    assert_eq!(unhandled(10), ["elsewhere", "expired"]);
+    // It reads jobs in the order of claims: redriven ones come last.
+    test.client()
+        .execute(
+            "UPDATE redrive.jobs SET generation = 1 WHERE kind IN ('handled', 'expired')",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(unhandled(1), ["elsewhere"]);
 }

@@ -21,6 +21,9 @@ use crate::worker::{StopReport, Worker, WorkerBuilder};
 /// The crashes of a job that the next crash makes a letter: one less than `MAX_CRASHES`.
 pub(crate) const LAST_CHANCE: i16 = 2;
 
+/// The slots of each worker.
+pub(crate) const SLOTS: usize = 2;
+
 /// The attempts of all handlers.
 #[derive(Debug, Default)]
 struct Attempts {
@@ -30,6 +33,9 @@ struct Attempts {
     in_leases: BTreeSet<(Uuid, i64)>,
     /// The crashes of the suspects that each worker runs.
     suspects: BTreeMap<Uuid, Vec<i16>>,
+    /// The number of running handlers, and the largest so far.
+    running: usize,
+    most_running: usize,
     /// The number of running probes of all workers.
     probes: usize,
     /// Attempts after the first one.
@@ -92,7 +98,7 @@ impl Environment {
         let queue = Queue::new(&Database::of(&self.server), "q").expect("a valid name");
         let env = self.clone();
         Worker::builder(&queue)
-            .slots(2)
+            .slots(SLOTS)
             .lease(Duration::from_secs(3))
             .handle_any(move |job| {
                 let (time, end) = plan(job.id().get());
@@ -114,6 +120,7 @@ impl Environment {
         }
         thread::sleep(time);
         let mut attempts = self.attempts();
+        attempts.running -= 1;
         if let Some((worker, crashes)) = begun.suspect_of {
             let suspects = attempts.suspects.entry(worker).or_default();
             let at = suspects.iter().position(|other| *other == crashes);
@@ -153,6 +160,8 @@ impl Environment {
         });
         let mut attempts = self.attempts();
         attempts.begun.entry(id).or_default().push(now);
+        attempts.running += 1;
+        attempts.most_running = attempts.most_running.max(attempts.running);
         let mut suspect_of = None;
         let probe = tables.leases.get(&lease).and_then(|lease| lease.probe);
         if probe.is_some() {
@@ -216,6 +225,11 @@ impl Environment {
             "the stop took {took:?}"
         );
         stopped
+    }
+
+    /// Returns how many handlers ran at once at most.
+    pub(crate) fn most_running(&self) -> usize {
+        self.attempts().most_running
     }
 
     /// Returns when the first attempt at a job began.

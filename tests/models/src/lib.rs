@@ -74,6 +74,7 @@ mod library {
         pub(crate) mod gates;
         pub(crate) mod pause;
         pub(crate) mod rate_limit;
+        pub(crate) mod group_tokens;
         pub(crate) mod tokens;
         pub(crate) mod failure_cause;
         pub(crate) mod outcome;

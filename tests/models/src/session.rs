@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use postgres::Statement;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, Type};
 
@@ -76,6 +77,13 @@ impl Session {
             .ok_or_else(|| Error::unavailable(format!("could not {doing}: the answer had no row")))
     }
 
+    /// Prepares nothing, because the server of a model has no statement names.
+    pub(crate) fn prepare(&mut self, _: &str, _: &'static Sql) -> Result<Option<Statement>> {
+        Ok(None)
+    }
+
+    pub(crate) fn forget(&mut self, _: &'static Sql) {}
+
     pub(crate) fn read_committed<T>(
         &mut self,
         _: &str,
@@ -83,6 +91,11 @@ impl Session {
     ) -> Result<T> {
         work(self)
     }
+}
+
+/// Returns `false`: nothing is prepared.
+pub(crate) fn is_stale(_: &postgres::Error) -> bool {
+    false
 }
 
 /// The driver's client, as far as a worker uses it.
@@ -122,6 +135,14 @@ pub struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
+    pub(crate) fn query(
+        &mut self,
+        _: &Statement,
+        _: &[Parameter<'_>],
+    ) -> std::result::Result<Vec<Row>, postgres::Error> {
+        unreachable!("nothing is prepared")
+    }
+
     pub(crate) fn query_typed(
         &mut self,
         text: &str,

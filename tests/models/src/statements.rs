@@ -28,6 +28,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "settle_own" => settle::settle_own(tables, given),
         "release" => lease::release(tables, given),
         "end_transactions" => lease::end_transactions(tables, given),
+        "locked_leases" => lease::locked_leases(tables, given),
         "give_back" => lease::give_back(tables, given),
         "renew" => lease::renew(tables, given),
         "leave" => {

@@ -47,6 +47,7 @@ scenarios!(
     consecutive_suspects,
     overrun,
     overrun_after_rest,
+    end_at_deadline,
     blocked_slot,
     dropped,
     outage,

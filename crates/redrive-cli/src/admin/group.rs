@@ -22,6 +22,7 @@ pub(super) enum QueueGroupsCommand {
         before_help = "\
 Examples:
   redrive queue groups set orders ordered --on-death hold --reason 'one step after the other'
+  redrive queue groups set bills ordered --on-death divert --reason 'repair them together'
   redrive queue groups set imports limit=3 --reason 'three imports per customer'
   redrive queue groups set mails fair --reason 'customers take turns'
   redrive queue groups set mails none --reason 'one customer is left'
@@ -36,9 +37,9 @@ fair: the groups take turns. none: the group of a job is metadata. Waiting jobs 
         /// Policy: ordered, limit=N, fair or none.
         #[arg(value_parser = mode)]
         policy: Mode,
-        /// What a death does to an ordered group: continue, or hold until the letter is dealt with
-        /// [default: continue].
-        #[arg(long, value_name = "WHAT")]
+        /// Effect of a death on an ordered group: continue; hold until the letter is dealt with; or divert
+        /// the jobs behind it to the dead letters [default: continue].
+        #[arg(long, value_name = "EFFECT")]
         on_death: Option<OnDeath>,
         /// The reason, for other operators and the audit log.
         #[arg(long, value_name = "TEXT")]
@@ -100,6 +101,7 @@ pub(super) enum Mode {
 pub(super) enum OnDeath {
     Continue,
     Hold,
+    Divert,
 }
 
 fn mode(text: &str) -> std::result::Result<Mode, String> {
@@ -108,18 +110,22 @@ fn mode(text: &str) -> std::result::Result<Mode, String> {
         ("ordered", _) => Ok(Mode::Ordered),
         ("fair", _) => Ok(Mode::Fair),
         (_, Some(Ok(limit))) => Ok(Mode::Limit(limit)),
-        _ => Err("expected ordered, limit=N, fair or none".to_owned()),
+        (_, Some(Err(_))) => {
+            Err("at character 7: expected a number of jobs, as in limit=3".to_owned())
+        }
+        _ => Err("at character 1: expected ordered, limit=N, fair or none".to_owned()),
     }
 }
 
-/// Returns the policy. `None`: only an ordered group can be held.
+/// Returns the policy. `None`: only an ordered group can be held or diverted.
 fn policy(mode: Mode, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
     match (mode, on_death) {
         (Mode::Ordered, Some(OnDeath::Hold)) => Some(GroupPolicy::Ordered(GroupDeath::Hold)),
         (Mode::Ordered, Some(OnDeath::Continue) | None) => {
             Some(GroupPolicy::Ordered(GroupDeath::Continue))
         }
-        (_, Some(OnDeath::Hold)) => None,
+        (Mode::Ordered, Some(OnDeath::Divert)) => Some(GroupPolicy::Ordered(GroupDeath::Divert)),
+        (_, Some(OnDeath::Hold | OnDeath::Divert)) => None,
         (Mode::None, _) => Some(GroupPolicy::None),
         (Mode::Limit(jobs), _) => Some(GroupPolicy::Limit(jobs)),
         (Mode::Fair, _) => Some(GroupPolicy::Fair),
@@ -148,7 +154,7 @@ impl QueueGroupsCommand {
                 let queue = Queue::new(db, queue)?;
                 let Some(policy) = policy(*mode, *on_death) else {
                     return Err(Error::new(
-                        "only an ordered group can be held: --on-death hold needs the policy ordered",
+                        "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
                     ));
                 };
                 queue.set_group_policy(policy, &operator::current(Some(reason)))?;
@@ -176,6 +182,12 @@ fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Endi
             None,
             "hold",
             "one job of a group runs at a time; a letter holds its group".to_owned(),
+        ),
+        GroupPolicy::Ordered(GroupDeath::Divert) => (
+            "ordered",
+            None,
+            "divert",
+            "one job of a group runs at a time; jobs behind a letter become letters".to_owned(),
         ),
         GroupPolicy::Ordered(_) => (
             "ordered",
@@ -227,6 +239,7 @@ fn held(queue: &Queue, cx: &mut Context<'_>) -> Result<Ending> {
         Column::Number("LETTER"),
         Column::Number("HELD FOR"),
         Column::Number("WAITING"),
+        Column::Number("DIVERTED"),
         Column::Name("KIND"),
         Column::Text("ERROR CLASS"),
     ]);
@@ -236,6 +249,7 @@ fn held(queue: &Queue, cx: &mut Context<'_>) -> Result<Ending> {
             group.letter.to_string(),
             ago(group.held_at),
             grouped(group.waiting),
+            grouped(group.diverted),
             group.kind.clone(),
             group.error_class.clone(),
         ]);
@@ -253,6 +267,7 @@ fn group_json(group: &HeldGroup) -> Value {
         "error_class": group.error_class,
         "held_at": rfc3339(group.held_at),
         "waiting": group.waiting,
+        "diverted": group.diverted,
     })
 }
 
@@ -303,12 +318,29 @@ mod tests {
                 Some(OnDeath::Hold),
                 Some(GroupPolicy::Ordered(GroupDeath::Hold)),
             ),
+            (
+                "ordered",
+                Some(OnDeath::Divert),
+                Some(GroupPolicy::Ordered(GroupDeath::Divert)),
+            ),
             ("fair", Some(OnDeath::Hold), None),
+            ("limit=2", Some(OnDeath::Divert), None),
         ] {
             assert_eq!(policy(mode(text).unwrap(), on_death), expected, "{text}");
         }
-        for text in ["", "limit", "limit=", "limit=-1", "limit=x", "Ordered"] {
-            assert!(mode(text).is_err(), "{text}");
+        for (text, character) in [
+            ("", 1),
+            ("limit", 1),
+            ("limit=", 7),
+            ("limit=-1", 7),
+            ("limit=x", 7),
+            ("Ordered", 1),
+        ] {
+            let why = mode(text).map(|_| ()).unwrap_err();
+            assert!(
+                why.starts_with(&format!("at character {character}: ")),
+                "{text}: {why}"
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use redrive::{Database, PauseEnd, Queue};
 use serde_json::json;
 
 use super::group::QueueGroupsCommand;
-use super::rate_limit::{self, Rate};
+use super::rate_limit::{self, LimitedJobs, Rate};
 use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue, quoted};
 use crate::error::Result;
@@ -95,6 +95,7 @@ Examples:
   redrive queue limit mails --rate 100/1s --reason 'the provider allows 100 a second'
   redrive queue limit mails --rate 100/1s --burst 20 --reason 'no peaks'
   redrive queue limit mails --kind newsletter --rate 5/m --reason 'a new sender'
+  redrive queue limit mails --each-group --rate 10/1s --reason 'the contract of each customer'
 ",
         after_help = "\
 Within any time t, at most BURST + rate * t jobs start. Jobs that wait lose no attempt
@@ -109,9 +110,8 @@ and delay no others. A second limit replaces the first one."
         /// Jobs that may start at once after a quiet time [default: the jobs of the rate].
         #[arg(long, value_name = "JOBS")]
         burst: Option<u32>,
-        /// Limit only the jobs of this kind.
-        #[arg(long)]
-        kind: Option<String>,
+        #[command(flatten)]
+        jobs: LimitedJobs,
         /// The reason, for other operators and the audit log.
         #[arg(long, value_name = "TEXT")]
         reason: String,
@@ -122,15 +122,15 @@ and delay no others. A second limit replaces the first one."
 Examples:
   redrive queue unlimit mails --reason 'a larger contract'
   redrive queue unlimit mails --kind newsletter
+  redrive queue unlimit mails --each-group
 ",
         after_help = "The exit code is 1 if there is no such limit."
     )]
     Unlimit {
         /// Queue.
         queue: String,
-        /// Remove the limit of this kind.
-        #[arg(long)]
-        kind: Option<String>,
+        #[command(flatten)]
+        jobs: LimitedJobs,
         /// The reason, for the audit log.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
@@ -142,7 +142,9 @@ Examples:
   redrive queue limits
   redrive queue limits mails
 ",
-        after_help = "A job needs a token to start. The exit code is 1 if there is no limit."
+        after_help = "\
+A job needs a token to start. Of a limit of each group, the tokens of the group that has
+the fewest are shown. The exit code is 1 if there is no limit."
     )]
     Limits {
         /// Queue [default: all].
@@ -188,19 +190,19 @@ impl QueueCommand {
                 queue,
                 rate,
                 burst,
-                kind,
+                jobs,
                 reason,
             } => {
                 let queue = Queue::new(&db, queue)?;
-                rate_limit::set(&queue, kind.as_deref(), *rate, *burst, reason, cx)
+                rate_limit::set(&queue, jobs, *rate, *burst, reason, cx)
             }
             QueueSubcommand::Unlimit {
                 queue,
-                kind,
+                jobs,
                 reason,
             } => {
                 let queue = Queue::new(&db, queue)?;
-                rate_limit::remove(&queue, kind.as_deref(), reason.as_deref(), cx)
+                rate_limit::remove(&queue, jobs, reason.as_deref(), cx)
             }
             QueueSubcommand::Limits { queue } => rate_limit::list(&db, queue.as_deref(), cx),
         }

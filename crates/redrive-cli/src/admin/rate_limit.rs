@@ -1,4 +1,4 @@
-//! `redrive queue limit`, `unlimit` and `limits`: rate limits of queues and kinds.
+//! `redrive queue limit`, `unlimit` and `limits`: rate limits of queues, kinds and groups.
 
 use std::time::Duration;
 
@@ -22,35 +22,64 @@ pub(super) struct Rate {
 
 /// Parses a rate such as `100/1s`, `5/m` or `10000/1h30m`.
 pub(super) fn rate(text: &str) -> std::result::Result<Rate, String> {
-    let expected =
-        || "expected a number of jobs per time, such as 100/1s, 5/m or 1000/30m".to_owned();
-    let (starts, period) = text.split_once('/').ok_or_else(expected)?;
-    let starts = starts.trim().parse().map_err(|_| expected())?;
-    let period = period.trim();
+    let expected = |before: &str, what: &str| {
+        format!(
+            "at character {}: expected {what}; a rate is a number of jobs per time, such as 100/1s, 5/m or 1000/30m",
+            before.chars().count() + 1
+        )
+    };
+    let (starts, rest) = text
+        .split_once('/')
+        .ok_or_else(|| expected(text, "`/` and a time"))?;
+    let starts = starts
+        .trim()
+        .parse()
+        .map_err(|_| expected("", "a number of jobs"))?;
+    let period = rest.trim();
     let one = match period.starts_with(|first: char| first.is_ascii_digit()) {
         true => period.to_owned(),
         false => format!("1{period}"),
     };
-    let period = time::parse(&one).map_err(|_| expected())?;
+    let period = time::parse(&one)
+        .map_err(|_| expected(text.strip_suffix(rest).unwrap_or(text), "a time"))?;
     Ok(Rate { starts, period })
 }
 
-/// The jobs that a limit counts, for messages.
-fn jobs(queue: &str, kind: Option<&str>) -> String {
-    match kind {
-        None => format!("queue {}", one_line(queue)),
-        Some(kind) => format!("kind {} in queue {}", one_line(kind), one_line(queue)),
-    }
+/// The jobs that a limit counts.
+#[derive(Debug, clap::Args)]
+pub(super) struct LimitedJobs {
+    /// The limit of the jobs of this kind.
+    #[arg(long)]
+    kind: Option<String>,
+    /// The limit of each group. Jobs without a group are not limited.
+    #[arg(long, conflicts_with = "kind")]
+    each_group: bool,
 }
 
-fn limited(kind: Option<&str>) -> RateLimited<'_> {
-    kind.map_or(RateLimited::Queue, RateLimited::Kind)
+impl LimitedJobs {
+    fn limited(&self) -> RateLimited<'_> {
+        match (&self.kind, self.each_group) {
+            (Some(kind), _) => RateLimited::Kind(kind),
+            (None, true) => RateLimited::EachGroup,
+            (None, false) => RateLimited::Queue,
+        }
+    }
+
+    /// Returns a description for messages.
+    fn describe(&self, queue: &str) -> String {
+        let queue = one_line(queue);
+        match (&self.kind, self.each_group) {
+            (Some(kind), _) => format!("kind {} in queue {queue}", one_line(kind)),
+            (None, true) => format!("each group of queue {queue}"),
+            (None, false) => format!("queue {queue}"),
+        }
+    }
 }
 
 /// Sets a limit.
 pub(super) fn set(
     queue: &Queue,
-    kind: Option<&str>,
+    jobs: &LimitedJobs,
     rate: Rate,
     burst: Option<u32>,
     reason: &str,
@@ -58,7 +87,7 @@ pub(super) fn set(
 ) -> Result<Ending> {
     let limit = RateLimit::per(rate.starts, rate.period);
     let limit = burst.map_or(limit, |burst| limit.burst(burst));
-    queue.limit_rate(limited(kind), limit, &operator::current(Some(reason)))?;
+    queue.limit_rate(jobs.limited(), limit, &operator::current(Some(reason)))?;
     let queues = queue.database().admin().queue_names(queue.name(), QUEUES)?;
     if !queues.is_known {
         let problem = no_queue(queue.name(), &queues.names);
@@ -73,7 +102,8 @@ pub(super) fn set(
             cx.out,
             &json!({
                 "queue": queue.name(),
-                "kind": kind,
+                "kind": jobs.kind,
+                "each_group": jobs.each_group,
                 "starts": rate.starts,
                 "period_ms": ms(rate.period),
                 "burst": burst,
@@ -84,7 +114,7 @@ pub(super) fn set(
     writeln!(
         cx.out,
         "{} is limited to {} starts per {}, with a burst of {}",
-        jobs(queue.name(), kind),
+        jobs.describe(queue.name()),
         grouped(u64::from(rate.starts)),
         exact(rate.period),
         grouped(u64::from(burst)),
@@ -95,21 +125,24 @@ pub(super) fn set(
 /// Removes a limit.
 pub(super) fn remove(
     queue: &Queue,
-    kind: Option<&str>,
+    jobs: &LimitedJobs,
     reason: Option<&str>,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    if !queue.unlimit_rate(limited(kind), &operator::current(reason))? {
-        let jobs = jobs(queue.name(), kind);
+    if !queue.unlimit_rate(jobs.limited(), &operator::current(reason))? {
+        let jobs = jobs.describe(queue.name());
         cx.say(format!("{jobs} has no rate limit: redrive queue limits"));
         return Ok(Ending::NothingMatched);
     }
     match cx.global.json {
-        true => json_line(cx.out, &json!({ "queue": queue.name(), "kind": kind }))?,
+        true => json_line(
+            cx.out,
+            &json!({ "queue": queue.name(), "kind": jobs.kind, "each_group": jobs.each_group }),
+        )?,
         false => writeln!(
             cx.out,
             "{} has no rate limit any more",
-            jobs(queue.name(), kind)
+            jobs.describe(queue.name())
         )?,
     }
     Ok(Ending::Done)
@@ -130,7 +163,7 @@ pub(super) fn list(db: &Database, queue: Option<&str>, cx: &mut Context<'_>) -> 
     }
     let mut table = Table::new([
         Column::Name("QUEUE"),
-        Column::Name("KIND"),
+        Column::Name("JOBS"),
         Column::Number("STARTS"),
         Column::Number("PER"),
         Column::Number("BURST"),
@@ -142,7 +175,11 @@ pub(super) fn list(db: &Database, queue: Option<&str>, cx: &mut Context<'_>) -> 
     for limit in &limits {
         table.row([
             limit.queue.clone(),
-            limit.kind.clone().unwrap_or_else(|| "(all)".to_owned()),
+            match (&limit.kind, limit.each_group) {
+                (Some(kind), _) => kind.clone(),
+                (None, true) => "(each group)".to_owned(),
+                (None, false) => "(all)".to_owned(),
+            },
             grouped(u64::from(limit.starts)),
             exact(limit.period),
             grouped(u64::from(limit.burst)),
@@ -159,6 +196,7 @@ fn limit_json(limit: &ListedRateLimit) -> Value {
     json!({
         "queue": limit.queue,
         "kind": limit.kind,
+        "each_group": limit.each_group,
         "starts": limit.starts,
         "period_ms": ms(limit.period),
         "burst": limit.burst,
@@ -189,18 +227,23 @@ mod tests {
             let period = Duration::from_secs(seconds);
             assert_eq!(rate(text), Ok(Rate { starts, period }), "{text}");
         }
-        for text in [
-            "",
-            "100",
-            "/s",
-            "100/",
-            "-1/s",
-            "1.5/s",
-            "100/x",
-            "99999999999/s",
-            "1/s/s",
+        for (text, character) in [
+            ("", 1),
+            ("100", 4),
+            ("/s", 1),
+            ("100/", 5),
+            ("-1/s", 1),
+            ("1.5/s", 1),
+            ("100/x", 5),
+            ("99999999999/s", 1),
+            ("1/s/s", 3),
         ] {
-            assert!(rate(text).unwrap_err().contains("such as 100/1s"), "{text}");
+            let why = rate(text).unwrap_err();
+            assert!(why.contains("such as 100/1s"), "{text}: {why}");
+            assert!(
+                why.starts_with(&format!("at character {character}: ")),
+                "{text}: {why}"
+            );
         }
     }
 }

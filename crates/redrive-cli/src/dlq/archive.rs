@@ -198,7 +198,7 @@ impl ShowArchived {
             json_line(cx.out, &ArchivedLine::of(&archived))?;
             return Ok(Ending::Done);
         }
-        print_letter(cx.out, &archived.letter, &[], Backtrace::Full)?;
+        print_letter(cx.out, &archived.letter, &[], None, Backtrace::Full)?;
         writeln!(
             cx.out,
             "\nArchived {} ago. To restore it:\n  redrive dlq archive restore --id {}",

@@ -35,7 +35,7 @@ pub(crate) struct FilterArgs {
     #[arg(long)]
     pub(super) kind: Option<String>,
     /// Only letters with this cause of death: exhausted, rejected, undecodable, unhandled, timeout,
-    /// `worker_lost`, expired, captured, manual.
+    /// `worker_lost`, expired, captured, manual, diverted.
     #[arg(long)]
     pub(super) cause: Option<DeathCause>,
     /// Only letters whose last error has this class.

@@ -1,8 +1,8 @@
 //! `redrive dlq` without a subcommand: the on-call screen.
 //!
 //! It shows queue depths, the most frequent failures, the oldest letter, the sources of captured failures,
-//! ready jobs without a worker, active runs, paused queues and open breakers, each with the command to type next. It is
-//! as wide as the window.
+//! ready jobs without a worker, held groups, active runs, paused queues and open breakers, each with the command to type
+//! next. It is as wide as the window.
 
 mod activity;
 mod failures;
@@ -26,7 +26,7 @@ use crate::terminal::{
     one_line, sparkline, width, wrap,
 };
 use crate::time::{ago, rfc3339, short};
-use activity::{Activity, breakers, pauses, runs};
+use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
 use unhandled::{Unhandled, unhandled, unhandled_kinds};
 
@@ -55,6 +55,7 @@ struct Screen {
     queues: Vec<QueueStats>,
     groups: Vec<FailureGroup>,
     captured: CapturedSources,
+    held_groups: Vec<Activity>,
     halted_runs: Vec<Activity>,
     runs: Vec<Activity>,
     breakers: Vec<Activity>,
@@ -77,6 +78,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
         queues: db.admin().stats(None)?,
         groups: db.dlq().groups().list(&filter)?,
         captured: db.dlq().captured_sources()?,
+        held_groups: held_groups(&db)?,
         halted_runs,
         runs,
         breakers: breakers(&db)?,
@@ -109,6 +111,7 @@ impl Screen {
         self.write_oldest(out, layout)?;
         self.write_sources(out, layout)?;
         self.write_unhandled(out, layout)?;
+        write_activities("Held groups", &self.held_groups, out, layout)?;
         write_activities("Redrive runs that halted", &self.halted_runs, out, layout)?;
         write_activities("Redrive runs in progress", &self.runs, out, layout)?;
         write_activities("Paused queues", &pauses(&self.queues), out, layout)?;
@@ -286,6 +289,7 @@ impl Screen {
             "groups": self.groups.iter().take(FAILURES).map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
             "sources": sources::json(&self.captured),
             "sources_complete": self.captured.is_complete,
+            "held_groups": objects(&self.held_groups),
             "halted_runs": objects(&self.halted_runs),
             "runs": objects(&self.runs),
             "breakers": objects(&self.breakers),

@@ -53,14 +53,19 @@ impl ShowLetter {
             return Ok(Ending::NothingMatched);
         };
         let runs = db.dlq().runs().of_letter(self.id, RUNS)?;
+        let held = match letter.group_key {
+            Some(_) => db.dlq().held_group(self.id)?,
+            None => None,
+        };
         if cx.global.json {
-            json_line(cx.out, &LetterLine::of(&letter).with_runs(&runs))?;
+            let line = LetterLine::of(&letter).with_runs(&runs);
+            json_line(cx.out, &line.with_held(held.as_ref()))?;
         } else {
             let backtrace = match self.full {
                 true => Backtrace::Full,
                 false => Backtrace::Folded,
             };
-            print_letter(cx.out, &letter, &runs, backtrace)?;
+            print_letter(cx.out, &letter, &runs, held.as_ref(), backtrace)?;
         }
         Ok(Ending::Done)
     }

@@ -32,6 +32,7 @@ Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
   redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
   redrive enqueue reports report.day '{}' --unique 2027-03-01
+  redrive enqueue mails quota.warning '{\"account\": 7}' --unique 7 --unique-window 1h
   redrive enqueue index document '{\"id\": 7}' --unique 7 --delay 1m --replace both
   redrive enqueue mails mail.code '{\"code\": 7}' --expires-in 10m --header trace=4bf92f35
   generate | redrive enqueue orders order.placed --file -
@@ -78,6 +79,10 @@ pub(crate) struct Enqueue {
     /// Change the job with this key if it still waits: its payload, its time or both.
     #[arg(long, value_name = "WHAT", requires = "unique")]
     replace: Option<Replaced>,
+    /// Also enqueue nothing within this time after the last job with this key and a window, even if
+    /// that job is done.
+    #[arg(long, value_name = "TIME", requires = "unique", value_parser = window)]
+    unique_window: Option<Duration>,
     /// Report and skip bad lines instead of rejecting the file.
     #[arg(long, requires = "file")]
     skip_bad_lines: bool,
@@ -126,6 +131,14 @@ fn expiry(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
+fn window(text: &str) -> Result<Duration, String> {
+    let window = time::parse(text).map_err(|error| error.to_string())?;
+    if window.is_zero() || window > MAX_DELAY {
+        return Err("a unique window is 1 ms to ten years (3650d)".to_owned());
+    }
+    Ok(window)
+}
+
 fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -170,6 +183,9 @@ impl Enqueue {
         }
         match enqueued {
             Enqueued::New(_) => {}
+            Enqueued::Existing(_) if self.unique_window.is_some() => cx.say(format!(
+                "nothing was enqueued: job {id} has this unique key or opened its window"
+            )),
             Enqueued::Existing(_) => cx.say(format!(
                 "nothing was enqueued: job {id} has this unique key"
             )),
@@ -185,8 +201,12 @@ impl Enqueue {
             true => job.until_started(),
             false => job,
         };
-        match self.replace {
+        let job = match self.replace {
             Some(replaced) => job.replace(replaced.change()),
+            None => job,
+        };
+        match self.unique_window {
+            Some(window) => job.unique_window(window),
             None => job,
         }
     }

@@ -1,5 +1,6 @@
 //! A letter, its attempts and its events as JSON.
 
+use redrive::HeldGroup;
 use redrive::dlq::runs::{LetterRun, RunOutcome};
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent};
 use serde::Serialize;
@@ -59,12 +60,20 @@ pub(crate) struct LetterLine<'a> {
     raw_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<Vec<RunOutcomeLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<HeldGroupLine>,
 }
 
 impl LetterLine<'_> {
     /// Adds the outcome of the letter in these runs.
     pub(crate) fn with_runs(mut self, runs: &[LetterRun]) -> Self {
         self.runs = Some(runs.iter().map(RunOutcomeLine::of).collect());
+        self
+    }
+
+    /// Adds the group of jobs that the letter holds.
+    pub(crate) fn with_held(mut self, held: Option<&HeldGroup>) -> Self {
+        self.holds = held.map(HeldGroupLine::of);
         self
     }
 
@@ -116,6 +125,7 @@ impl LetterLine<'_> {
             raw_hex: letter.raw.as_deref().map(hexadecimal),
             raw_size: letter.raw_size,
             runs: None,
+            holds: None,
         }
     }
 }
@@ -134,6 +144,24 @@ impl RunOutcomeLine {
             run: letter_run.run.get(),
             outcome: letter_run.outcome.as_str(),
             reason: skip_reason(letter_run.outcome),
+        }
+    }
+}
+
+/// The group of jobs that a letter holds.
+#[derive(Debug, Serialize)]
+struct HeldGroupLine {
+    held_at: String,
+    waiting: u64,
+    diverted: u64,
+}
+
+impl HeldGroupLine {
+    fn of(held: &HeldGroup) -> HeldGroupLine {
+        HeldGroupLine {
+            held_at: rfc3339(held.held_at),
+            waiting: held.waiting,
+            diverted: held.diverted,
         }
     }
 }

@@ -112,6 +112,8 @@ mod tests {
             "bare newlines are accepted"
         );
         assert_eq!(complete("GET http://host HTTP/1.1\r\n\r\n").path, "/");
+        let to_another = complete("GET /metrics?to=http://host/path HTTP/1.1\r\n\r\n");
+        assert_eq!(to_another.path, "/metrics");
     }
 
     #[test]
@@ -146,6 +148,20 @@ mod tests {
             let parsed = parse(&text).map(|request| request.map(|request| request.path));
             assert_eq!(parsed, Err(Invalid::TooLarge), "{} bytes", text.len());
         }
+    }
+
+    #[test]
+    fn a_head_of_sixteen_kibibytes_is_accepted_and_one_more_byte_is_not() {
+        let start = "GET / HTTP/1.1\r\nX: ";
+        let head = |length: usize| {
+            let value = "x".repeat(length - start.len() - "\r\n\r\n".len());
+            format!("{start}{value}\r\n\r\n")
+        };
+        let (fits, too_large) = (head(16_384), head(16_385));
+        assert!(parse(&fits).expect("a request").is_some());
+        assert!(parse(&too_large).is_err());
+        let part = &too_large[..16_384];
+        assert!(parse(part).expect("a part of a request").is_none());
     }
 
     #[test]

@@ -7,7 +7,6 @@
 SELECT coalesce(p.bytes, l.raw) AS bytes
 FROM redrive.archived_letters a
 CROSS JOIN LATERAL redrive.unarchived(a.letter) l
-LEFT JOIN redrive.captured_pieces p
-    ON p.letter_id = a.id AND p.version = l.edits AND octet_length(l.raw) = 65536
+LEFT JOIN redrive.captured_pieces p ON p.letter_id = a.id AND p.version = l.edits
 WHERE a.id = $1
 ORDER BY p.place

@@ -6,7 +6,6 @@
 -- Rows: one per piece, in order; a single NULL: the letter has no captured bytes. Zero rows: there is no such letter.
 SELECT coalesce(p.bytes, l.raw) AS bytes
 FROM redrive.dead_letters l
-LEFT JOIN redrive.captured_pieces p
-    ON p.letter_id = l.id AND p.version = l.edits AND octet_length(l.raw) = 65536
+LEFT JOIN redrive.captured_pieces p ON p.letter_id = l.id AND p.version = l.edits
 WHERE l.id = $1
 ORDER BY p.place

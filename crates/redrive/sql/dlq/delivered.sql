@@ -3,7 +3,7 @@
 -- $1 bigint    letter
 -- $2 text      name of the sink
 -- $3 text reason  $4 text operator
--- Locks: the letter, which the transaction has already locked.
+-- Locks: the letter, which the transaction has already locked while it was open.
 -- Index relied on: the primary key.
 -- Rows: always one: the id of the audit record.
 WITH recovered AS (
@@ -13,7 +13,7 @@ WITH recovered AS (
         events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
             'at', clock_timestamp(), 'event', 'delivered', 'sink', $2::text,
             'reason', left($3::text, 1024), 'by', left($4::text, 200))))
-    WHERE l.id = $1 AND l.state = 'open'
+    WHERE l.id = $1
     RETURNING l.id
 )
 SELECT redrive.record_act('deliver', $4::text, $3::text, jsonb_build_object('ids', jsonb_build_array(r.id)), 1,

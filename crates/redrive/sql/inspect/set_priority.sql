@@ -17,8 +17,8 @@ ready AS (
     INSERT INTO redrive.jobs
         (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
          refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN g.group_key IS NULL OR g.crashes > 0 THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment(g.queue, g.group_key, g.id) END, g.id, g.ready_at, g.enqueued_at,
+    SELECT CASE WHEN g.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_waiting(g.queue, g.group_key, g.id, g.crashes) END, g.id, g.ready_at, g.enqueued_at,
            g.attempt, g.max_attempts, g.generation, $2::smallint, g.crashes, g.refunds, g.queue, g.kind,
            g.payload, g.history, g.unique_key, g.outage_since, g.headers, g.group_key
     FROM gone g

@@ -10,3 +10,4 @@ UPDATE redrive.rate_buckets b
 SET tokens = redrive.tokens_now(b, l) - $3::bigint, counted_at = clock_timestamp()
 FROM redrive.rate_limits l
 WHERE b.queue = $1 AND b.kind = ANY ($2::text[]) AND l.queue = b.queue AND l.kind = b.kind
+    AND NOT l.each_group

@@ -1,5 +1,7 @@
 -- Purpose: moves up to $4 jobs that wait for their group into leases and returns these. It charges one attempt to each
---          job, as claim.sql does, and takes a slot for each if the groups of the queue are ordered or limited.
+--          job, as claim.sql does. If the groups of the queue are ordered or limited, it takes slots. With the job that
+--          takes a slot, it may claim followers: jobs of the same group that run after it, one by one, in the same slot.
+--          If each group has a rate limit, it takes a token for each job.
 -- Called by: pipeline/claim/groups.rs, for the fetcher of a worker whose queue has a policy for groups.
 -- $1 text       queue
 -- $2 text[]     kinds that this worker handles; NULL: all
@@ -13,26 +15,74 @@
 -- $10 bigint    id after which jobs count as arrived; NULL: all have been seen
 -- $11 text[]    groups in which this process has just freed a slot
 -- $12 integer   maximum number of groups to walk over, and of arrived jobs
+-- $13 boolean   whether to take the tokens, which must be there in any case; not for jobs that are to be probed
+-- $14 integer   jobs to take of a group before those of the next one; 1: no job has followers
+-- $15 text[]    kinds whose jobs have no followers and follow no other job
+-- $16 integer   maximum crashes of a job; a suspect has a separate lease, no followers, and follows no other job
 -- Locks: the rows of the jobs it takes; rows locked by other sessions are skipped, and no other row takes their place,
---        because that would break the order. It waits for another claim that takes the same slot until that commits.
--- Index relied on: jobs_waiting_by_group, one descent per group; jobs_waiting_by_id; the primary key of group_slots. It
---                  names the partition, because a condition on the segment would make another index look better.
--- Rows: at least one. Each has where the next walk starts (NULL: the first group) and the last arrived job, and the
---       columns of claim.sql for one lease; these are NULL in a single row: no group has a job for this worker.
+--        because that would break the order. It waits for another claim that takes the same slot until that commits. A
+--        bucket that another session has locked is skipped with its group.
+-- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; jobs_waiting_by_id; the primary
+--                  keys of group_slots and group_buckets. It names the partition, because a condition on the segment
+--                  would make another index look better.
+-- Rows: at least one. Each has where the next walk starts (NULL: the first group), how many groups of this one it passed
+--       until it had enough jobs (NULL: none gave a job), whether more groups follow these, the last arrived job, the
+--       groups whose waiting jobs must be diverted (NULL: none), the microseconds until the first of these groups without
+--       a token has one (NULL: none lacks one), those from the start of the statement until the tokens were taken and
+--       those within which a job must start after that (NULL: no tokens), the jobs that may follow others with, in the
+--       same order, their slots (NULL: none), and the columns of claim.sql for one lease; these are NULL in a single row:
+--       no group has a job for this worker.
 WITH RECURSIVE policy AS MATERIALIZED (
     SELECT coalesce(max(p.mode) IN ('ordered', 'limit'), false) AS is_bounded, coalesce(max(p.job_limit), 1) AS job_limit,
-           -- A job that the worker cannot run stops an ordered group, and is passed over in others.
-           CASE max(p.mode) WHEN 'ordered' THEN 1 ELSE 1000 END AS depth
+           coalesce(max(p.mode) = 'ordered', false) AS is_ordered, coalesce(max(p.on_death) = 'divert', false) AS diverts,
+           -- In a group that is being diverted, the next job may have to wait for a letter.
+           $14::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
+               AS has_followers
     FROM redrive.group_policies p
     WHERE p.queue = $1
 ),
-walk (key, n) AS (
+rate AS MATERIALIZED (
+    SELECT redrive.token_capacity(l) AS capacity, redrive.token_refill(l) AS refill
+    FROM redrive.rate_limits l
+    WHERE l.queue = $1 AND l.each_group
+),
+-- One scan reads the next jobs of the walk, because most groups may have few jobs. It numbers them within their group:
+-- `nth` of those that this worker may claim, after `others` that it may not and with `singles` among them.
+nearest AS MATERIALIZED (
+    SELECT n.tid, n.id, n.key, n.bytes, n.is_ours, n.is_alone, n.is_head, n.nth, n.others, n.singles
+    FROM (
+        SELECT w.tid, w.id, w.key, w.bytes, w.is_ours, w.is_alone,
+               count(*) OVER so_far = 1 AS is_head,
+               count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
+               count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
+               count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
+        FROM (
+            SELECT j.ctid AS tid, j.id, j.group_key::text AS key, pg_column_size(j.payload) AS bytes,
+                   j.kind = ANY ($3::text[]) OR j.crashes > 0 AS is_alone,
+                   j.kind = ANY ($15::text[]) OR j.crashes > 0 AS is_single,
+                   ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
+                       AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
+                       AND j.crashes <= $16::integer AS is_ours
+            FROM redrive.jobs_waiting j
+            WHERE j.queue = $1 AND j.group_key > coalesce($9::text, '')
+            ORDER BY j.group_key, j.id
+            LIMIT 2 * $12::integer
+        ) w
+        WINDOW so_far AS (PARTITION BY w.key ORDER BY w.id ROWS UNBOUNDED PRECEDING)
+    ) n
+),
+scan AS MATERIALIZED (
+    SELECT count(*) FILTER (WHERE f.is_head)::integer AS groups, count(*) < 2 * $12::integer AS is_last
+    FROM nearest f
+),
+-- The groups of these jobs, and then the groups behind them, one by one.
+walk (key, n, is_complete) AS (
     (
-        SELECT j.group_key::text, 1
-        FROM redrive.jobs_waiting j
-        WHERE j.queue = $1 AND j.group_key > coalesce($9::text, '')
-        ORDER BY j.group_key
-        LIMIT 1
+        -- The scan may have ended within the last group.
+        SELECT h.key, h.n, h.n < c.groups OR c.is_last
+        FROM (SELECT f.key, row_number() OVER (ORDER BY f.key COLLATE "C")::integer AS n FROM nearest f WHERE f.is_head) h
+        CROSS JOIN scan c
+        WHERE h.n <= $12::integer
     )
     UNION ALL
     SELECT (
@@ -41,9 +91,11 @@ walk (key, n) AS (
                WHERE j.queue = $1 AND j.group_key > w.key
                ORDER BY j.group_key
                LIMIT 1
-           ), w.n + 1
+           ), w.n + 1, false
     FROM walk w
+    -- Only the last group of the nearest jobs leads to others.
     WHERE w.key IS NOT NULL AND w.n < $12::integer
+        AND w.n >= (SELECT c.groups FROM scan c)
 ),
 arrived AS MATERIALIZED (
     SELECT j.group_key::text AS key, j.id
@@ -54,84 +106,185 @@ arrived AS MATERIALIZED (
 ),
 -- The groups of the walk come first, because a group whose jobs keep arriving must not keep them waiting.
 candidates AS MATERIALIZED (
-    SELECT c.key, min(c.place) AS place, bool_or(c.is_walk) AS is_walk, count(*) OVER () AS keys
+    SELECT w.key, w.n::bigint AS place, true AS is_walk, w.is_complete
+    FROM walk w
+    WHERE w.key IS NOT NULL
+    UNION ALL
+    SELECT o.key, $12::integer + row_number() OVER (ORDER BY min(o.rank), o.key COLLATE "C"), false, false
     FROM (
-        SELECT w.key, w.n AS place, true AS is_walk FROM walk w WHERE w.key IS NOT NULL
+        SELECT a.key, 1 AS rank FROM arrived a
         UNION ALL
-        SELECT a.key, $12::integer + 1, false FROM arrived a
-        UNION ALL
-        SELECT f.key, $12::integer + 2, false FROM unnest($11::text[]) AS f (key)
-    ) c
-    GROUP BY c.key
+        SELECT f.key, 2 FROM unnest($11::text[]) AS f (key)
+    ) o
+    WHERE (o.key IN (SELECT w.key FROM walk w)) IS NOT TRUE
+    GROUP BY o.key
 ),
--- Each group gives an equal share. The first jobs of all groups come before the second ones.
+-- How many jobs each group may start, its free slots (NULL: all), and how long a group without a token waits for one.
+rooms AS MATERIALIZED (
+    SELECT c.key, c.place, c.is_walk, c.is_complete, u.free, least(u.room, t.tokens) AS room,
+           CASE WHEN u.room > 0 AND t.tokens < 1 THEN t.wait_us END AS wait_us
+    FROM policy p
+    CROSS JOIN candidates c
+    LEFT JOIN rate r ON true
+    CROSS JOIN LATERAL (
+        SELECT array_agg(s.slot) AS slots
+        FROM redrive.group_slots s
+        WHERE p.is_bounded AND s.queue = $1 AND s.group_key = c.key
+    ) a
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN a.slots IS NOT NULL THEN ARRAY(
+                   SELECT n.slot
+                   FROM generate_series(1, p.job_limit) AS n (slot)
+                   WHERE n.slot <> ALL (a.slots)
+                   ORDER BY n.slot
+               ) END AS free,
+               -- Of a former policy, slots above the limit may be in use.
+               CASE WHEN p.is_bounded THEN p.job_limit - coalesce(cardinality(a.slots), 0) ELSE $4::bigint END AS room
+    ) u
+    -- Without a limit, both are NULL. A group without a bucket has all tokens; see redrive.take_group_tokens.
+    CROSS JOIN LATERAL (
+        SELECT floor(r.capacity - r.refill * m.missing + 1e-9)::bigint AS tokens,
+               ceil((m.missing - (r.capacity - 1) / r.refill) * 1e6)::bigint AS wait_us
+        FROM (
+            SELECT CASE WHEN r.refill IS NOT NULL THEN greatest(0, (
+                SELECT extract(epoch FROM b.full_at - clock_timestamp())
+                FROM redrive.group_buckets b
+                WHERE b.queue = $1 AND b.group_key = c.key)) END AS missing
+        ) m
+    ) t
+),
+-- Each group gives an equal share, or $14 jobs if that is more. Its first jobs take its free slots, but no more of these
+-- than give each group an equal share of the turns; each of its other jobs follows one of these.
+shares AS MATERIALIZED (
+    SELECT r.key, r.place, r.is_walk, r.is_complete, r.free, p.is_ordered, n.share,
+           CASE WHEN p.has_followers THEN least(r.room, n.turns) ELSE r.room END AS turns,
+           CASE WHEN p.has_followers THEN n.share ELSE least(r.room, n.share) END AS jobs,
+           CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
+    FROM policy p
+    CROSS JOIN (
+        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $14::bigint) AS share,
+               (($4::bigint + $14::bigint - 1) / $14::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
+        FROM rooms o
+        WHERE o.room > 0
+    ) n
+    CROSS JOIN rooms r
+    WHERE r.room > 0
+),
+-- The jobs of the groups in the order of their places. A job that the worker cannot run stops an ordered group, and is
+-- passed over in others. The claim reads no group after the last job that it takes.
 picked AS MATERIALIZED (
-    SELECT f.tid, f.id, f.key, f.slot, f.is_walk, f.is_alone, sum(f.bytes) OVER so_far - f.bytes AS bytes_before
+    SELECT h.tid, h.id, h.bytes, h.is_alone, h.key, h.is_walk, h.nth <= h.turns AS is_first,
+           CASE WHEN (SELECT p.is_bounded FROM policy p)
+               THEN coalesce(h.free[(h.nth - 1) % h.turns + 1], (h.nth - 1) % h.turns + 1)::smallint END AS slot,
+           (h.place << 21) + h.nth AS place
     FROM (
-        SELECT h.tid, h.id, h.bytes, h.kind = ANY ($3::text[]) AS is_alone, c.key, c.place, c.is_walk, h.nth,
-               u.free[h.nth]::smallint AS slot
-        FROM policy p
-        CROSS JOIN candidates c
-        CROSS JOIN LATERAL (
-            SELECT CASE WHEN p.is_bounded THEN ARRAY(
-                       SELECT n.slot
-                       FROM generate_series(1, p.job_limit) AS n (slot)
-                       WHERE n.slot <> ALL (ARRAY(
-                           SELECT s.slot FROM redrive.group_slots s WHERE s.queue = $1 AND s.group_key = c.key))
-                       ORDER BY n.slot
-                   ) END AS free,
-                   -- Of a former policy, slots above the limit may be in use.
-                   CASE WHEN p.is_bounded THEN p.job_limit - (
-                       SELECT count(*) FROM redrive.group_slots s WHERE s.queue = $1 AND s.group_key = c.key
-                   ) ELSE $4::bigint END AS room
-        ) u
-        CROSS JOIN LATERAL (
-            SELECT k.tid, k.id, k.kind, k.bytes, row_number() OVER (ORDER BY k.id)::integer AS nth
-            FROM (
-                SELECT o.tid, o.id, o.kind, o.bytes
+        (
+            SELECT f.tid, f.id, f.bytes, f.is_alone, f.nth, f.singles, u.key, u.place, u.is_walk, u.free, u.turns
+            FROM shares u
+            JOIN nearest f ON f.key = u.key
+            WHERE u.is_complete AND f.is_ours AND (NOT u.is_ordered OR f.others = 0) AND f.nth <= u.jobs
+            ORDER BY u.place, f.nth
+        )
+        UNION ALL
+        (
+            SELECT g.tid, g.id, g.bytes, g.is_alone, g.nth, g.singles, u.key, u.place, u.is_walk, u.free, u.turns
+            FROM (SELECT s.* FROM shares s WHERE NOT s.is_complete ORDER BY s.place) u
+            CROSS JOIN LATERAL (
+                SELECT k.tid, k.id, k.bytes, k.is_alone, k.nth, k.singles
                 FROM (
-                    SELECT j.ctid AS tid, j.id, j.kind, pg_column_size(j.payload) AS bytes
-                    FROM redrive.jobs_waiting j
-                    WHERE j.queue = $1 AND j.group_key = c.key
-                    ORDER BY j.id
-                    LIMIT p.depth
-                ) o
-                WHERE ($2::text[] IS NULL OR o.kind = ANY ($2::text[]))
-                    AND ($8::text[] IS NULL OR o.kind <> ALL ($8::text[]))
-                ORDER BY o.id
-                LIMIT least(u.room, ($4::bigint + c.keys - 1) / c.keys)
-            ) k
-        ) h
-        WHERE u.room > 0
-        ORDER BY h.nth, c.place, c.key
-        LIMIT $4
-    ) f
-    WINDOW so_far AS (ORDER BY f.nth, f.place, f.key ROWS UNBOUNDED PRECEDING)
+                    SELECT w.tid, w.id, w.bytes, w.is_ours, w.is_alone,
+                           count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
+                           count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
+                           count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
+                    FROM (
+                        SELECT j.ctid AS tid, j.id, pg_column_size(j.payload) AS bytes,
+                               j.kind = ANY ($3::text[]) OR j.crashes > 0 AS is_alone,
+                               j.kind = ANY ($15::text[]) OR j.crashes > 0 AS is_single,
+                               ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
+                                   AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
+                                   AND j.crashes <= $16::integer AS is_ours
+                        FROM redrive.jobs_waiting j
+                        WHERE j.queue = $1 AND j.group_key = u.key
+                        ORDER BY j.id
+                        LIMIT u.reach
+                    ) w
+                    WINDOW so_far AS (ORDER BY w.id ROWS UNBOUNDED PRECEDING)
+                ) k
+                WHERE k.is_ours AND (NOT u.is_ordered OR k.others = 0)
+                ORDER BY k.id
+                LIMIT u.jobs
+            ) g
+        )
+    ) h
+    WHERE h.nth <= h.turns OR h.singles = 0
+    LIMIT $4
+),
+total AS MATERIALIZED (
+    SELECT count(*) AS jobs, sum(p.bytes) AS bytes, count(*) FILTER (WHERE p.is_walk) AS of_walk,
+           max(p.place) FILTER (WHERE p.is_walk) >> 21 AS walked
+    FROM picked p
 ),
 locked AS MATERIALIZED (
-    SELECT j.ctid AS tid
+    SELECT j.ctid AS tid,
+           j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0 AND j.crashes = 0 AND j.refunds = 0
+               AND j.ready_at BETWEEN j.enqueued_at - interval '1 ms' AND j.enqueued_at + interval '1 ms'
+               AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers) = 0 AS is_plain
     FROM redrive.jobs_waiting j
-    WHERE j.ctid = ANY (ARRAY(SELECT p.tid FROM picked p WHERE p.bytes_before < $5))
+    WHERE j.ctid = ANY (CASE
+        WHEN (SELECT t.bytes FROM total t) <= $5 THEN ARRAY(SELECT p.tid FROM picked p)
+        ELSE ARRAY(
+            SELECT b.tid
+            FROM (SELECT p.tid, sum(p.bytes) OVER (ORDER BY p.place) - p.bytes AS bytes_before FROM picked p) b
+            WHERE b.bytes_before < $5)
+    END)
     FOR UPDATE SKIP LOCKED
 ),
--- The snapshot may miss a slot that another process has taken, or a job with a lower id. The primary key does not.
-taken AS (
-    INSERT INTO redrive.group_slots AS s (queue, group_key, slot, job_id)
-    SELECT $1, p.key, p.slot, p.id
-    FROM picked p
-    WHERE (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE AND p.slot IS NOT NULL
-    -- In a fixed order, so that two claims cannot deadlock.
-    ORDER BY p.key, p.slot
-    ON CONFLICT DO NOTHING
-    RETURNING s.job_id
+-- Without a limit, the argument is NULL and the function is not called.
+charged AS MATERIALIZED (
+    SELECT c.job_id, c.is_granted, c.taken_us, c.hold_us
+    FROM (
+        SELECT array_agg(p.key) AS keys, array_agg(p.id) AS ids
+        FROM picked p
+        WHERE $13::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
+    ) a
+    CROSS JOIN LATERAL redrive.take_group_tokens($1, a.keys, a.ids) c
+),
+allowed AS MATERIALIZED (
+    SELECT p.id, p.tid, p.key, p.slot, p.is_first, p.is_alone
+    FROM (
+        SELECT o.id, o.tid, o.key, o.slot, o.is_first, o.is_alone
+        FROM picked o
+        WHERE (SELECT count(*) FROM locked) = (SELECT t.jobs FROM total t)
+        UNION ALL
+        -- Behind a job that another session has locked, no job of the turn starts.
+        SELECT m.id, m.tid, m.key, m.slot, m.is_first, m.is_alone
+        FROM (
+            SELECT o.*, count(*) FILTER (WHERE (o.tid IN (SELECT k.tid FROM locked k)) IS NOT TRUE)
+                       OVER (PARTITION BY o.key, coalesce(o.slot, o.id) ORDER BY o.place ROWS UNBOUNDED PRECEDING) AS missing
+            FROM picked o
+        ) m
+        WHERE m.missing = 0 AND (SELECT count(*) FROM locked) < (SELECT t.jobs FROM total t)
+    ) p
+    WHERE CASE WHEN $13::boolean AND EXISTS (SELECT FROM rate)
+               THEN p.id IN (SELECT c.job_id FROM charged c WHERE c.is_granted) ELSE true END
+),
+-- Another process may have taken a slot that the snapshot misses.
+taken AS MATERIALIZED (
+    SELECT redrive.take_slots($1, array_agg(a.key), array_agg(a.slot), array_agg(a.id)) AS ids, count(*) AS wanted
+    FROM allowed a
+    WHERE a.slot IS NOT NULL AND a.is_first
 ),
 planned AS (
-    SELECT CASE WHEN r.alone IS NULL THEN $6::uuid ELSE gen_random_uuid() END AS lease_id, r.tids
+    SELECT CASE WHEN r.alone IS NULL THEN $6::uuid ELSE gen_random_uuid() END AS lease_id, r.tids,
+           (SELECT bool_and(k.is_plain) FROM locked k) AS are_plain
     FROM (
-        SELECT CASE WHEN p.is_alone THEN p.id END AS alone, array_agg(p.tid) AS tids
-        FROM picked p
-        WHERE CASE WHEN p.slot IS NULL THEN (p.tid IN (SELECT k.tid FROM locked k))
-                   ELSE (p.id IN (SELECT t.job_id FROM taken t)) END
+        SELECT CASE WHEN a.is_alone THEN a.id END AS alone, array_agg(a.tid) AS tids
+        FROM allowed a
+        WHERE CASE
+            WHEN a.slot IS NULL OR (SELECT cardinality(t.ids) = t.wanted FROM taken t) THEN true
+            ELSE (a.key, a.slot) IN (
+                SELECT f.key, f.slot FROM allowed f WHERE f.is_first AND f.id = ANY ((SELECT t.ids FROM taken t)::bigint[]))
+        END
         GROUP BY 1
     ) r
 ),
@@ -144,10 +297,17 @@ leased AS (
     FROM planned c
     CROSS JOIN LATERAL (
         SELECT array_agg(j.id), array_agg(j.kind::text), array_agg(j.payload), array_agg(j.enqueued_at),
-               array_agg(j.ready_at), array_agg(j.priority::smallint), array_agg(j.attempt + 1),
-               array_agg(j.max_attempts::integer), array_agg(j.generation::integer),
-               array_agg(j.crashes::smallint), array_agg(j.refunds::smallint), array_agg(j.history),
-               array_agg(j.unique_key), array_agg(j.outage_since), array_agg(j.headers::jsonb),
+               array_agg(j.ready_at) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.priority::smallint) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.attempt + 1) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.max_attempts::integer) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.generation::integer) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.crashes::smallint) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.refunds::smallint) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.history) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.unique_key) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.outage_since) FILTER (WHERE NOT c.are_plain),
+               array_agg(j.headers::jsonb) FILTER (WHERE NOT c.are_plain),
                array_agg(j.group_key::text)
         FROM redrive.take_jobs(8::smallint, c.tids) j
     ) t
@@ -168,14 +328,34 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.prio
        CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
            THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
        l.outages_since, l.headers, l.group_keys,
-       statement_timestamp() AS claimed_at, n.walked_to, n.arrived_to
+       statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.more_follow, n.arrived_to, n.diverting,
+       n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
                -- The claim is full, so the next walk starts after the last group that gave a job.
-               WHEN (SELECT count(*) FROM picked p WHERE p.is_walk) >= $4
-                   THEN (SELECT max(p.key COLLATE "C") FROM picked p WHERE p.is_walk)
+               WHEN t.of_walk >= $4 THEN (SELECT w.key FROM walk w WHERE w.n = t.walked)
                ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer)
-           END AS walked_to,
-           coalesce((SELECT max(a.id) FROM arrived a), $10, (SELECT q.last_value FROM redrive.job_id q)) AS arrived_to
+           END AS walked_to, t.walked,
+           EXISTS (SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > t.walked AND w.key IS NOT NULL) AS more_follow,
+           coalesce((SELECT max(a.id) FROM arrived a), $10, (SELECT q.last_value FROM redrive.job_id q)) AS arrived_to,
+           CASE WHEN (SELECT p.diverts FROM policy p) THEN (
+               SELECT array_agg(c.key)
+               FROM candidates c
+               WHERE EXISTS (
+                   SELECT FROM redrive.group_slots s
+                   WHERE s.queue = $1 AND s.group_key = c.key AND s.held_at IS NOT NULL)
+           ) END AS diverting,
+           -- A token that another claim took from under this one may come back soon.
+           least((SELECT min(o.wait_us) FROM rooms o),
+                 (SELECT 20000 FROM charged c WHERE NOT c.is_granted LIMIT 1)) AS token_in_us,
+           (SELECT min(c.taken_us) FROM charged c WHERE c.is_granted) AS taken_us,
+           (SELECT min(c.hold_us) FROM charged c WHERE c.is_granted) AS hold_us,
+           a.turn_ids, a.turn_slots
+    FROM total t
+    CROSS JOIN (
+        SELECT array_agg(a.id) AS turn_ids, array_agg(a.slot) AS turn_slots
+        FROM allowed a
+        WHERE a.slot IS NOT NULL AND EXISTS (SELECT FROM policy p WHERE p.has_followers)
+    ) a
 ) n
 LEFT JOIN leased l ON true

@@ -12,33 +12,35 @@
 -- $8 jsonb[]   headers; NULL: none
 -- $9 text[]    groups; NULL: none
 -- $10 text[]   what to replace: payload, time or both; NULL: nothing
--- Locks: the rows and keys it inserts, and the rows of the waiting jobs it changes, in the order of their keys. It
+-- $11 bigint[] windows of the keys in milliseconds; NULL: none
+-- Locks: the rows, keys and windows it inserts, the expired windows of one page, and the rows of the waiting jobs it changes, in the order of their keys. It
 --        waits for a session that holds such a row, and for a transaction that is writing the same key, but locks
 --        no key of another job: a worker settles without waiting for it, and claims skip the rows. NOTIFY takes
 --        the server's notification lock at commit, but only if a worker is waiting.
--- Index relied on: the primary keys of unique_keys and jobs_delayed; jobs_for_claim. It scans leases if the job does
+-- Index relied on: the primary keys of unique_keys, unique_windows and jobs_delayed; jobs_for_claim. It scans leases if the job does
 --                  not wait.
--- Rows: per job, in the order of the arrays: its id, or the id of the live job that holds its key,
+-- Rows: per job, in the order of the arrays: its id, or the id of the job that holds its key or opened its window,
 --       whether the job is new, and whether the live job was changed.
 WITH incoming AS MATERIALIZED (
     SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
-           n.max_attempts, n.unique_key, n.headers, n.group_key, n.change, n.ordinal
+           n.max_attempts, n.unique_key, n.headers, n.group_key, n.change, n.window_ms, n.ordinal
     FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[], $8::jsonb[],
-                $9::text[], $10::text[])
+                $9::text[], $10::text[], $11::bigint[])
         WITH ORDINALITY
-        AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, change, ordinal)
+        AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, change,
+              window_ms, ordinal)
 ),
 held AS MATERIALIZED (
     SELECT k.key, k.job_id, k.replaced
     FROM (
         SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids, array_agg(i.kind) AS kinds,
                array_agg(i.change) AS changes, array_agg(i.payload) AS payloads, array_agg(i.delay_ms) AS delays,
-               array_agg(i.priority::integer) AS priorities
+               array_agg(i.priority::integer) AS priorities, array_agg(i.window_ms) AS windows
         FROM incoming i
         WHERE i.unique_key IS NOT NULL
     ) w
     CROSS JOIN LATERAL redrive.replace_keys(
-        $1, w.keys, w.ids, w.kinds, w.changes, w.payloads, w.delays, w.priorities) k
+        $1, w.keys, w.ids, w.kinds, w.changes, w.payloads, w.delays, w.priorities, w.windows) k
 ),
 placed AS MATERIALIZED (
     SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,

@@ -1,5 +1,5 @@
 -- Purpose: stores jobs in one queue when at least one has a unique key, headers or a group. A job with a key
---          is stored only if no live job of the queue holds that key. Other batches use enqueue.sql.
+--          is stored only if no live job of the queue holds that key and no window of the key is open. Other batches use enqueue.sql.
 -- Called by: pipeline/insert.rs, for up to 1,000 jobs, on the library's or the caller's connection.
 -- $1 text      queue
 -- $2 text[]    kinds
@@ -10,27 +10,29 @@
 -- $7 text[]    unique keys; NULL: none
 -- $8 jsonb[]   headers; NULL: none
 -- $9 text[]    groups; NULL: none
--- Locks: the rows and keys it inserts. It waits for a transaction that is writing the same key, but
+-- $10 bigint[] windows of the keys in milliseconds; NULL: none
+-- Locks: the rows, keys and windows it inserts, and the expired windows of one page. It waits for a transaction that is writing the same key, but
 --        locks no key of another job. NOTIFY takes the server's notification lock at commit, but only if a worker
 --        is waiting.
--- Index relied on: the primary key of unique_keys.
--- Rows: per job, in the order of the arrays: its id, or the id of the live job that holds its key,
+-- Index relied on: the primary keys of unique_keys and unique_windows.
+-- Rows: per job, in the order of the arrays: its id, or the id of the job that holds its key or opened its window,
 --       and whether the job is new.
 WITH incoming AS MATERIALIZED (
     SELECT nextval('redrive.job_id') AS id, n.kind, n.payload, n.delay_ms, n.priority,
-           n.max_attempts, n.unique_key, n.headers, n.group_key, n.ordinal
+           n.max_attempts, n.unique_key, n.headers, n.group_key, n.window_ms, n.ordinal
     FROM unnest($2::text[], $3::json[], $4::bigint[], $5::smallint[], $6::integer[], $7::text[], $8::jsonb[],
-                $9::text[])
-        WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, ordinal)
+                $9::text[], $10::bigint[])
+        WITH ORDINALITY
+        AS n (kind, payload, delay_ms, priority, max_attempts, unique_key, headers, group_key, window_ms, ordinal)
 ),
 held AS MATERIALIZED (
     SELECT k.key, k.job_id
     FROM (
-        SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids
+        SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids, array_agg(i.window_ms) AS windows
         FROM incoming i
         WHERE i.unique_key IS NOT NULL
     ) w
-    CROSS JOIN LATERAL redrive.take_keys($1, w.keys, w.ids) k
+    CROSS JOIN LATERAL redrive.take_keys($1, w.keys, w.ids, w.windows) k
 ),
 placed AS MATERIALIZED (
     SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,

@@ -1,5 +1,6 @@
 -- Purpose: returns some jobs of a lease to the queue because they wait behind slow ones and have not
---          started. Their attempts are refunded, and the lease records them as settled.
+--          started. Their attempts are refunded, and the lease records them as settled. It leaves those that an
+--          operator cancelled, because a return would undo that.
 -- Called by: pipeline/settle.rs, for a worker's settler, when the lease keeps other jobs.
 -- $1 uuid      lease
 -- $2 bigint[]  ids of the jobs; the lease must keep at least one other job
@@ -7,12 +8,11 @@
 --        worker is waiting.
 -- Index relied on: the primary key of leases.
 -- Rows: the jobs returned to the queue. Zero rows: nothing changed, because the lease is lost, the
---       jobs were already returned, or an operator cancelled a job of the lease, which this
---       statement would undo.
+--       jobs were already returned, or an operator cancelled all of them.
 WITH shrunk AS (
     UPDATE redrive.leases l
-    SET done = l.done || $2::bigint[]
-    WHERE l.lease_id = $1 AND l.cancelled = '{}'
+    SET done = l.done || ARRAY(SELECT g.id FROM unnest($2::bigint[]) AS g (id) WHERE g.id <> ALL (l.cancelled))
+    WHERE l.lease_id = $1 AND NOT l.cancelled @> $2::bigint[]
         -- A repeated call, after a lost reply, changes nothing.
         AND NOT l.done && $2::bigint[]
     RETURNING l.worker_id, l.queue::text AS queue, l AS lease
@@ -23,13 +23,15 @@ released AS MATERIALIZED (
            j.outage_since, j.headers, j.group_key
     FROM shrunk s
     CROSS JOIN LATERAL redrive.some_jobs_of(s.lease, $2::bigint[]) j
-    WHERE j.id = ANY ($2::bigint[])
+    WHERE j.id = ANY ($2::bigint[]) AND j.id <> ALL ((s.lease).cancelled)
 ),
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
          queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
+    SELECT CASE WHEN b.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_returned(b.queue, b.group_key, b.id) END,
+           b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
            b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history, b.unique_key, b.outage_since,
            b.headers, b.group_key
     FROM released b

@@ -12,7 +12,7 @@ SELECT count(*) = cardinality($2::text[]) AS is_locked,
 FROM (
     SELECT redrive.tokens_now(b, l) AS tokens, redrive.token_refill(l) AS refill
     FROM redrive.rate_buckets b
-    JOIN redrive.rate_limits l ON l.queue = b.queue AND l.kind = b.kind
+    JOIN redrive.rate_limits l ON l.queue = b.queue AND l.kind = b.kind AND NOT l.each_group
     WHERE b.queue = $1 AND b.kind = ANY ($2::text[])
     ORDER BY b.kind
     FOR NO KEY UPDATE OF b SKIP LOCKED

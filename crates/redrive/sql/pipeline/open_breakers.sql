@@ -6,7 +6,8 @@
 -- Rows: one per breaker, with the milliseconds until its next probe (NULL: it has no automatic
 --       probe), and one per paused queue, with the cause `pause` and the milliseconds until it ends (NULL: an
 --       operator must resume it), one per queue with a policy for groups, with the cause `groups`, and one per rate
---       limit, with the cause `rate`, its kind (empty: the whole queue), and the microseconds within which a job must
+--       limit, with the cause `rate`, its kind (empty: the whole queue; no element:
+--       each group), and the microseconds within which a job must
 --       start once it has a token. Zero rows: there is none of these.
 SELECT b.name, b.cause, b.kinds, b.delay_ms,
        CASE WHEN isfinite(b.probe_at)
@@ -22,6 +23,6 @@ UNION ALL
 SELECT 'queue:' || g.queue, 'groups', '{}', 0, NULL, NULL
 FROM redrive.group_policies g
 UNION ALL
-SELECT 'queue:' || l.queue, 'rate', ARRAY[l.kind], 0, NULL,
+SELECT 'queue:' || l.queue, 'rate', CASE WHEN l.each_group THEN '{}' ELSE ARRAY[l.kind] END, 0, NULL,
        floor(redrive.token_hold(l) * 1000000)::bigint
 FROM redrive.rate_limits l

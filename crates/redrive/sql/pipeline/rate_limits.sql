@@ -2,11 +2,14 @@
 -- Called by: pipeline/rate_limit.rs.
 -- $1 text  queue; NULL: all
 -- Locks: none.
--- Index relied on: the primary keys of rate_limits and rate_buckets.
--- Rows: one per limit, by queue and kind. A limit whose bucket is being compacted has no tokens. Zero rows: there is none.
-SELECT l.queue, nullif(l.kind, '') AS kind, l.starts, (extract(epoch FROM l.period) * 1000)::bigint AS period_ms,
-       l.burst, CASE WHEN b.queue IS NULL THEN 0 ELSE floor(redrive.tokens_now(b, l))::bigint END AS tokens, l.set_at, l.person, l.reason
+-- Index relied on: the primary keys of rate_limits and rate_buckets; group_buckets_by_time.
+-- Rows: one per limit, by queue and kind. A limit whose bucket is being compacted has no tokens. The tokens of a limit of
+--       each group are those of the group with the fewest. Zero rows: there is none.
+SELECT l.queue, nullif(l.kind, '') AS kind, l.each_group, l.starts, (extract(epoch FROM l.period) * 1000)::bigint AS period_ms,
+       l.burst, CASE WHEN l.each_group THEN floor(redrive.fewest_tokens(l))::bigint
+                     WHEN b.queue IS NULL THEN 0
+                     ELSE floor(redrive.tokens_now(b, l))::bigint END AS tokens, l.set_at, l.person, l.reason
 FROM redrive.rate_limits l
-LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind
+LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group
 WHERE $1::text IS NULL OR l.queue = $1
-ORDER BY l.queue, l.kind
+ORDER BY l.queue, l.kind, l.each_group

@@ -88,7 +88,9 @@ ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
          queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation,
+    SELECT CASE WHEN u.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_returned(u.queue, u.group_key, u.id) END,
+           u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation,
            u.priority, u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key,
            u.outage_since, u.headers, u.group_key
     FROM undone u

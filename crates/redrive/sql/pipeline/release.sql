@@ -42,7 +42,9 @@ ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
          queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
+    SELECT CASE WHEN b.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_returned(b.queue, b.group_key, b.id) END,
+           b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
            b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history, b.unique_key, b.outage_since,
            b.headers, b.group_key
     FROM released b

@@ -1,4 +1,4 @@
--- Purpose: sets the rate limit of a queue, or of a kind in it, for an operator.
+-- Purpose: sets the rate limit of a queue, of a kind in it, or of each group, for an operator.
 -- Called by: pipeline/rate_limit.rs.
 -- $1 text     queue
 -- $2 text     kind; NULL: all jobs of the queue
@@ -6,7 +6,8 @@
 -- $4 bigint   period in milliseconds
 -- $5 integer  burst
 -- $6 text     operator   $7 text  reason
--- Locks: the rows of the limit and of its bucket.
--- Index relied on: the primary keys of rate_limits and rate_buckets.
+-- $8 boolean  whether it is a limit of each group
+-- Locks: the rows of the limit, of its bucket or buckets, and of the group policy.
+-- Index relied on: the primary keys of rate_limits, rate_buckets, group_buckets and group_policies.
 -- Rows: always one: the id of the audit record.
-SELECT redrive.set_rate_limit($1, $3::integer, $4::bigint * interval '1 millisecond', $5::integer, $2, $6, $7) AS act
+SELECT redrive.set_rate_limit($1, $3::integer, $4::bigint * interval '1 millisecond', $5::integer, $2, $8, $6, $7) AS act

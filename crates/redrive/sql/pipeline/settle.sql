@@ -19,7 +19,8 @@
 --              pipeline/tallies.rs
 -- $25 text[]   key of the failure group; NULL: the message decides
 -- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys and the
---        slots of groups of jobs that end, which no other session locks.
+--        slots of groups of jobs that end or back off, which no other session locks. Such a slot may pass to a
+--        follower in the same lease.
 -- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job; group_slots_by_job.
 -- Rows: the verdicts that were written. A missing verdict was rejected: its lease is lost, or this
 --       call repeats one that succeeded but whose reply was lost.
@@ -67,7 +68,7 @@ written AS MATERIALIZED (
 settled AS MATERIALIZED (
     SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
            j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.attempt,
-           j.unique_key, j.headers, j.group_key,
+           j.unique_key, j.headers, j.group_key, j.has_company,
            CASE WHEN v.in_outage THEN coalesce(j.outage_since, clock_timestamp()) END AS outage_since,
            CASE
                WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN 'dead'
@@ -93,7 +94,7 @@ settled AS MATERIALIZED (
            CASE WHEN v.verdict = 'dead' AND v.attempt_record IS NOT NULL
                THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms
     FROM (
-        SELECT h.lease_id, h.queue, h.cancelled, u.*
+        SELECT h.lease_id, h.queue, h.cancelled, (h.lease).job_count > 1 AS has_company, u.*
         FROM (TABLE ended UNION ALL TABLE shrunk) h
         CROSS JOIN LATERAL redrive.some_jobs_of(h.lease, h.wanted) u
         WHERE h.wanted IS NOT NULL
@@ -104,17 +105,45 @@ settled AS MATERIALIZED (
     FULL JOIN verdicts v ON v.lease_id = j.lease_id AND v.id = j.id
     WHERE num_nonnulls(j.id, v.verdict) = 2
 ),
+-- Frees the slots of groups whose jobs ended or back off, or passes them on to followers in the same lease. Functions,
+-- so that a statement without a job of a group does not open the table. The triggers of letters free the slots of jobs
+-- that died.
+passed AS MATERIALIZED (
+    SELECT redrive.free_slots(
+        coalesce(array_agg(s.id) FILTER (WHERE s.verdict = 'done'), '{}'),
+        coalesce(array_agg(s.id) FILTER (WHERE s.verdict <> 'done'), '{}'))
+    FROM settled s
+    WHERE s.group_key IS NOT NULL AND NOT s.has_company
+        AND (s.verdict = 'done' OR s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0)
+    HAVING count(*) > 0
+    UNION ALL
+    SELECT redrive.pass_slots(h.lease, g.done, g.delayed, g.dead, g.ready)
+    FROM (TABLE ended UNION ALL TABLE shrunk) h
+    CROSS JOIN LATERAL (
+        SELECT array_agg(s.id) FILTER (WHERE s.verdict = 'done') AS done,
+               array_agg(s.id) FILTER (WHERE s.verdict = 'dead') AS dead,
+               array_agg(s.id) FILTER (WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0) AS delayed,
+               array_agg(s.id) FILTER (WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms <= 0) AS ready
+        FROM settled s
+        WHERE s.lease_id = h.lease_id AND s.group_key IS NOT NULL
+        HAVING count(*) > 0
+    ) g
+    WHERE (h.lease).job_count > 1
+),
 ready AS (
     INSERT INTO redrive.jobs
         (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
          queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT (SELECT r.segment FROM redrive.ring r), s.id, s.enqueued_at,
+    SELECT CASE WHEN s.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                ELSE redrive.segment_of_returned(s.queue, s.group_key, s.id) END,
+           s.id, s.enqueued_at,
            CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
            s.max_attempts, s.generation, s.priority, 0, s.refunds,
            s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since,
            s.headers, s.group_key
     FROM settled s
-    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms <= 0
+    -- The turns have passed before.
+    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms <= 0 AND (SELECT count(*) FROM passed) >= 0
 ),
 delayed AS (
     INSERT INTO redrive.jobs_delayed
@@ -174,17 +203,6 @@ freed AS (
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
         SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
-),
--- Frees the slots of groups whose jobs ended or back off. A function, so that a statement without a job of a
--- group does not open the table. The triggers of letters free the slots of jobs that died.
-passed AS MATERIALIZED (
-    SELECT redrive.free_slots(
-        coalesce(array_agg(s.id) FILTER (WHERE s.verdict = 'done'), '{}'),
-        coalesce(array_agg(s.id) FILTER (WHERE s.verdict <> 'done'), '{}'))
-    FROM settled s
-    WHERE s.group_key IS NOT NULL
-        AND (s.verdict = 'done' OR s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0)
-    HAVING count(*) > 0
 ),
 -- The array and the expression on the state keep the planner from using an index on the state.
 -- With statistics that show no redriving letters, it would scan all of them for each job.

@@ -1,19 +1,24 @@
--- Purpose: ends leases whose remaining jobs all succeeded and were never redriven. This is the common case.
+-- Purpose: ends leases whose remaining jobs all succeeded and were never redriven, and passes on the turns of their
+--          groups. This is the common case.
 -- Called by: pipeline/settle.rs, for a worker's settler.
 -- $1 uuid[]    leases         $9 integer[] number of jobs of each lease that are now done
 -- $2 text      queue of the worker
 -- $3 uuid[], $4 text[], $5 text[], $6 smallint[], $7 bigint[], $8 double precision[]
 --              counter changes: lease, key, label, bucket, count, sum; see pipeline/tallies.rs
--- Locks: the lease rows.
--- Index relied on: the primary key of leases.
+-- Locks: the lease rows; the slots of the jobs, which no other session locks.
+-- Index relied on: the primary key of leases; group_slots_by_job.
 -- Rows: the leases that were still held. A missing lease is lost, or holds more unsettled jobs than
 --       its worker assumes because the database lost an earlier settlement. The results for a
---       missing lease are counted only as refused.
+--       missing lease are counted only as refused, and its jobs keep their turns.
 WITH ended AS (
     DELETE FROM redrive.leases l
     WHERE l.lease_id = ANY ($1::uuid[])
         AND cardinality(l.done) + ($9::integer[])[array_position($1::uuid[], l.lease_id)] = l.job_count
-    RETURNING l.lease_id
+    RETURNING l.lease_id,
+              -- Only a lease with groups calls the function. A job that was settled before may need its turn again.
+              CASE WHEN l.group_keys IS NOT NULL
+                  THEN redrive.free_slots(ARRAY(SELECT j.id FROM unnest(l.ids) AS j (id) WHERE j.id <> ALL (l.done)), '{}')
+              END AS freed
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)

@@ -4,7 +4,7 @@
 -- $1 uuid      worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
 -- Locks: none.
--- Index relied on: redrive_runs_running; leases, workers, policies, schedules and the deltas are small, and the
+-- Index relied on: redrive_runs_running; group_buckets_by_time; leases, workers, policies, schedules and the deltas are small, and the
 --                  chore `compact` keeps them small.
 -- Rows: always one: the names of the chores, and the milliseconds until the next tick of a schedule; NULL: none ticks.
 SELECT array_remove(ARRAY[
@@ -30,6 +30,11 @@ SELECT array_remove(ARRAY[
         WHERE p.mode <> 'paused' AND (p.next_at <= statement_timestamp() OR p.holder = $1::uuid)
     ) THEN 'policies' END,
     CASE WHEN EXISTS (SELECT FROM redrive.retention) THEN 'retention' END,
+    CASE WHEN EXISTS (
+        SELECT FROM redrive.group_policies p
+        WHERE EXISTS (
+            SELECT FROM redrive.group_buckets b WHERE b.queue || '' = p.queue AND b.full_at <= statement_timestamp())
+    ) THEN 'buckets' END,
     CASE WHEN EXISTS (
         SELECT FROM redrive.redrive_runs r
         WHERE r.state = 'running'

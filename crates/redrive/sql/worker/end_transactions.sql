@@ -10,9 +10,9 @@
 WITH terminated AS MATERIALIZED (
     SELECT pg_terminate_backend(t.pid)
     FROM redrive.leases l
-    -- A deleted row that is not committed names the transaction that deleted it.
-    JOIN pg_locks t ON t.locktype = 'transactionid' AND t.transactionid = l.xmax
-        AND t.mode = 'ExclusiveLock' AND t.granted
+    -- A deleted row that is not committed names the transaction that deleted it. Others that wait for its end ask for
+    -- a weaker lock on it.
+    JOIN pg_locks t ON t.transactionid = l.xmax AND t.mode = 'ExclusiveLock'
     WHERE l.lease_id = ANY ($1::uuid[])
 )
 SELECT l.lease_id

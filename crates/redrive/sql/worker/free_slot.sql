@@ -4,6 +4,5 @@
 -- $1 bigint    job
 -- Locks: the row of the slot, until the commit.
 -- Index relied on: group_slots_by_job.
--- Rows: none.
-DELETE FROM redrive.group_slots s
-WHERE s.job_id = $1
+-- Rows: always one: how many slots it freed.
+SELECT redrive.free_slots(ARRAY[$1::bigint], '{}') AS freed

@@ -92,6 +92,11 @@ migrations! {
     49 "0049_schedules";
     50 "0050_job_groups";
     51 "0051_rate_limits";
+    52 "0052_held_groups";
+    53 "0053_group_buckets";
+    54 "0054_group_policies";
+    55 "0055_followers";
+    56 "0056_claimed_slots";
 }
 
 /// The ledger of applied migrations.

@@ -237,8 +237,7 @@ impl Session {
         let statement = self.prepared(doing, sql)?;
         match self.client().query(&statement, parameters) {
             Err(error) if is_stale(&error) => {
-                // The schema changed, or something deallocated the statement.
-                self.connection.statements().0.remove(sql.name);
+                self.forget(sql);
                 let statement = self.prepared(doing, sql)?;
                 self.client().query(&statement, parameters)
             }
@@ -284,6 +283,20 @@ impl Session {
         self.end(doing, done)
     }
 
+    /// Prepares a statement for a transaction of the [client](Session::client), once per connection.
+    /// Returns `None` behind a pooler that would not keep it.
+    pub(crate) fn prepare(&mut self, doing: &str, sql: &'static Sql) -> Result<Option<Statement>> {
+        match self.pooler {
+            Pooler::Session => self.prepared(doing, sql).map(Some),
+            Pooler::Transaction => Ok(None),
+        }
+    }
+
+    /// Forgets a statement that is [stale](is_stale).
+    pub(crate) fn forget(&mut self, sql: &'static Sql) {
+        self.connection.statements().0.remove(sql.name);
+    }
+
     fn prepared(&mut self, doing: &str, sql: &'static Sql) -> Result<Statement> {
         if let Some(statement) = self.connection.statements().0.get(sql.name) {
             return Ok(statement.clone());
@@ -313,7 +326,8 @@ fn setting(message: &SimpleQueryMessage) -> Option<(String, String)> {
     }
 }
 
-fn is_stale(error: &postgres::Error) -> bool {
+/// Whether a prepared statement cannot be used again: the schema changed, or something deallocated it.
+pub(crate) fn is_stale(error: &postgres::Error) -> bool {
     matches!(
         error.code(),
         Some(state) if *state == SqlState::FEATURE_NOT_SUPPORTED

@@ -67,6 +67,8 @@ statements! {
     CLAIM_WINDOW = "pipeline" / "claim_window";
     CLAIM_ONE = "pipeline" / "claim_one";
     CLAIM_GROUPS = "pipeline" / "claim_groups";
+    ANY_GROUP = "pipeline" / "any_group";
+    DIVERT = "pipeline" / "divert";
     MEASURE_QUEUE = "pipeline" / "measure_queue";
     STORE_MARKS = "pipeline" / "store_marks";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
@@ -89,9 +91,13 @@ statements! {
     GROUP_POLICY = "pipeline" / "group_policy";
     RELEASE_GROUP = "pipeline" / "release_group";
     HELD_GROUPS = "pipeline" / "held_groups";
+    QUEUES_WITH_HELD_GROUPS = "pipeline" / "queues_with_held_groups";
     SET_RATE_LIMIT = "pipeline" / "set_rate_limit";
     REMOVE_RATE_LIMIT = "pipeline" / "remove_rate_limit";
     RATE_LIMITS = "pipeline" / "rate_limits";
+    CHARGE_GROUPS = "pipeline" / "charge_groups";
+    PUT_OFF = "pipeline" / "put_off";
+    FORGET_FULL_BUCKETS = "worker" / "forget_full_buckets";
     LOCK_TOKENS = "pipeline" / "lock_tokens";
     CHARGE_TOKENS = "pipeline" / "charge_tokens";
     SET_SCHEDULE = "schedule" / "set_schedule";
@@ -129,6 +135,7 @@ statements! {
     RUN_SKIPS = "dlq" / "run_skips";
     RUN_LETTERS = "dlq" / "run_letters";
     LETTER_RUNS = "dlq" / "letter_runs";
+    HELD_GROUP = "dlq" / "held_group";
     DISCARD = "dlq" / "discard";
     REOPEN = "dlq" / "reopen";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
@@ -197,6 +204,7 @@ statements! {
     OTHER_WORKERS = "worker" / "other_workers";
     SETTLE_OWN = "worker" / "settle_own";
     END_TRANSACTIONS = "worker" / "end_transactions";
+    LOCKED_LEASES = "worker" / "locked_leases";
     FREE_KEY = "worker" / "free_key";
     FREE_SLOT = "worker" / "free_slot";
     RENEW = "worker" / "renew";

@@ -102,7 +102,7 @@ enum Taken {
     Redacted,
 }
 
-/// What happens to letters whose payload was redacted.
+/// The treatment of letters whose payload was redacted.
 #[derive(Clone, Copy, Debug)]
 enum RedactedLetters {
     Stay,

@@ -23,6 +23,7 @@ use crate::error::Result;
 use crate::job::death_cause::DeathCause;
 use crate::job::job::JobId;
 use crate::job::payload::{Json, JsonText};
+use crate::pipeline::held_group::HeldGroup;
 
 /// A dead letter.
 #[derive(Clone, Debug)]
@@ -108,8 +109,8 @@ pub struct Letter {
     pub version: Option<String>,
     /// The worker's process id.
     pub pid: Option<u32>,
-    /// The JSON pointers of payload values that were redacted and that no edit has replaced. An
-    /// empty pointer stands for the captured bytes.
+    /// The JSON pointers of payload values that were redacted and that no edit has replaced. The
+    /// empty pointer means the captured bytes.
     pub redacted: Vec<String>,
     /// The audit record of the operation that was the last to discard, reopen, restore or edit the
     /// letter since its last death.
@@ -175,6 +176,19 @@ impl Dlq<'_> {
     /// If the database rejects the statement or does not answer.
     pub fn get(&self, id: JobId) -> Result<Option<Letter>> {
         Ok(self.list(&LetterFilter::new().ids([id]))?.pop())
+    }
+
+    /// Returns the group of jobs that a letter holds, with the number of jobs that wait behind it.
+    /// Returns `None` if it holds none.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn held_group(&self, letter: JobId) -> Result<Option<HeldGroup>> {
+        self.db.call("find a held group", move |session| {
+            let doing = format!("find the group that letter {letter} holds");
+            let rows = session.query(&doing, &sql::HELD_GROUP, &[&letter.get()])?;
+            Ok(rows.first().map(HeldGroup::of_row))
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Policies: redrives on a schedule, for failures that pass with time.
 //!
-//! At each *tick* a policy redrives a bounded batch of its oldest open letters that are due.
+//! At each *tick* a policy redrives a bounded batch of its oldest open letters that are due and whose
+//! unique keys no live job holds.
 //! Any worker runs the policies, one worker per policy under a fenced lease; no other process
 //! is needed.
 

@@ -28,11 +28,14 @@ pub enum DeathCause {
     Captured,
     /// An operator cancelled the job.
     Manual,
+    /// An earlier job of its group is dead, and the policy of the queue is
+    /// [`Divert`](crate::GroupDeath::Divert). The job was not attempted.
+    Diverted,
 }
 
 impl DeathCause {
     /// Every cause.
-    pub const ALL: [DeathCause; 9] = [
+    pub const ALL: [DeathCause; 10] = [
         DeathCause::Exhausted,
         DeathCause::Rejected,
         DeathCause::Undecodable,
@@ -42,6 +45,7 @@ impl DeathCause {
         DeathCause::Expired,
         DeathCause::Captured,
         DeathCause::Manual,
+        DeathCause::Diverted,
     ];
 
     /// Returns the name used in the database, in metrics and in the CLI.
@@ -56,6 +60,7 @@ impl DeathCause {
             DeathCause::Expired => "expired",
             DeathCause::Captured => "captured",
             DeathCause::Manual => "manual",
+            DeathCause::Diverted => "diverted",
         }
     }
 }

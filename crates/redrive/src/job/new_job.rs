@@ -1,5 +1,7 @@
 //! New jobs: what a program enqueues.
 
+mod unique;
+
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -7,6 +9,8 @@ use crate::job::headers::{Headers, KeyHeld};
 use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::payload::{Json, Payload};
+
+pub use unique::Replace;
 
 pub(crate) const DEFAULT_ATTEMPTS: u32 = 5;
 /// The maximum number of attempts of a job: 1,000.
@@ -20,27 +24,6 @@ pub const MAX_GROUP_BYTES: usize = 200;
 /// The longest delay of a job: ten years.
 pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 
-/// The part of the waiting job that a second enqueue changes; see [`NewJob::replace`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replace {
-    /// The payload. The job keeps its time.
-    Payload,
-    /// The time: the delay counts from this enqueue. The job keeps its payload.
-    Time,
-    /// The payload and the time.
-    Both,
-}
-
-impl Replace {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Replace::Payload => "payload",
-            Replace::Time => "time",
-            Replace::Both => "both",
-        }
-    }
-}
-
 /// A job to enqueue: a kind, a payload and options.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -52,6 +35,7 @@ pub struct NewJob {
     pub(crate) unique_key: Option<String>,
     pub(crate) key_held: KeyHeld,
     pub(crate) replace: Option<Replace>,
+    pub(crate) unique_window: Option<Duration>,
     pub(crate) group: Option<String>,
     pub(crate) headers: Headers,
     pub(crate) expires_in: Option<Duration>,
@@ -86,6 +70,7 @@ impl NewJob {
             unique_key: None,
             key_held: KeyHeld::UntilDone,
             replace: None,
+            unique_window: None,
             group: None,
             headers: Headers::default(),
             expires_in: None,
@@ -113,69 +98,6 @@ impl NewJob {
     #[must_use]
     pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
         self.max_attempts = max_attempts;
-        self
-    }
-
-    /// Sets a unique key: the job is stored only if no live job of its queue has the same key. 1 to
-    /// 200 bytes, without NUL.
-    ///
-    /// The job holds the key through retries, crashes and releases, until it is done, dead or
-    /// cancelled. Its dead letter remembers the key without holding it. A redrive takes the key
-    /// again, and leaves the letter open if another job holds it.
-    /// [`Queue::enqueue_job`](crate::Queue::enqueue_job) returns whether the job was stored.
-    ///
-    /// A key costs one index entry. Enqueueing waits for a transaction that is storing the same
-    /// key.
-    #[must_use]
-    pub fn unique(mut self, key: impl Into<String>) -> NewJob {
-        self.unique_key = Some(key.into());
-        self
-    }
-
-    /// Lets the job hold its unique key only until a worker takes it, instead of until it is done.
-    ///
-    /// A second enqueue then stores a job while the first one runs, so a change that the first one may
-    /// have missed is processed. The key stays free if the job is retried or released, and a redrive
-    /// takes it again until the job starts. Needs [`unique`](NewJob::unique).
-    #[must_use]
-    pub fn until_started(mut self) -> NewJob {
-        self.key_held = KeyHeld::UntilStarted;
-        self
-    }
-
-    /// Changes the job that holds the unique key, if it still waits.
-    ///
-    /// The enqueue then returns [`Enqueued::Replaced`](crate::Enqueued::Replaced). The job keeps its id,
-    /// priority, attempts and headers. A job that a worker has taken is never changed, and neither
-    /// is one of another kind: the enqueue returns
-    /// [`Enqueued::Existing`](crate::Enqueued::Existing). With a delay and [`Replace::Both`], a burst
-    /// of changes becomes one job that runs when they stop; with [`Replace::Payload`], it runs a
-    /// fixed time after the first one. Needs [`unique`](NewJob::unique).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redrive::{Enqueued, Queue};
-    /// use redrive::{NewJob, Replace};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-    /// # db.migrate()?;
-    /// # let index = Queue::new(&db, "index-documents")?;
-    /// let changed = |text: &str| -> redrive::Result<NewJob> {
-    ///     let job = NewJob::raw("index", text)?.delay(Duration::from_secs(60));
-    ///     Ok(job.unique("document 7").replace(Replace::Both))
-    /// };
-    /// let first = index.enqueue_job(changed(r#""a""#)?)?.id();
-    /// assert_eq!(index.enqueue_job(changed(r#""b""#)?)?, Enqueued::Replaced(first));
-    /// # db.admin().cancel(first)?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// In your own transaction, no worker takes the changed job before you commit. Of several jobs of
-    /// one call with the same key, the first one decides.
-    #[must_use]
-    pub fn replace(mut self, replace: Replace) -> NewJob {
-        self.replace = Some(replace);
         self
     }
 
@@ -227,15 +149,7 @@ impl NewJob {
         if let Some(time) = self.expires_in {
             check_expiry(time, self.delay)?;
         }
-        match &self.unique_key {
-            Some(key) => check_key("unique key", key, MAX_UNIQUE_KEY_BYTES)?,
-            None if self.key_held != KeyHeld::UntilDone || self.replace.is_some() => {
-                return Err(Error::invalid(
-                    "the job has no unique key; `until_started` and `replace` need one",
-                ));
-            }
-            None => {}
-        }
+        self.check_unique()?;
         if let Some(group) = &self.group {
             check_key("group", group, MAX_GROUP_BYTES)?;
         }
@@ -336,6 +250,12 @@ mod tests {
             ),
             (job().until_started(), "no unique key"),
             (job().replace(Replace::Time), "no unique key"),
+            (job().unique_window(Duration::from_secs(1)), "no unique key"),
+            (
+                job().unique("a").unique_window(Duration::ZERO),
+                "window is 0ns",
+            ),
+            (job().unique("a").unique_window(Duration::MAX), "3650 days"),
             (job().unique(""), "0 bytes"),
             (job().unique("x".repeat(201)), "201 bytes"),
             (job().unique("a\0b"), "NUL"),

@@ -146,6 +146,7 @@ pub(super) const CHORE: Label = Label {
         "fold_counters",
         "policies",
         "retention",
+        "buckets",
         "runs",
         "ring",
         "unhandled",

@@ -5,6 +5,9 @@ pub(crate) mod mark;
 pub(crate) mod windows;
 pub(crate) mod search;
 pub(crate) mod measure;
+pub(crate) mod turns;
+pub(crate) mod group_walk;
+pub(crate) mod side_walk;
 pub(crate) mod groups;
 
 use std::collections::VecDeque;
@@ -51,6 +54,8 @@ pub(crate) struct ClaimRequest {
     pub(crate) except: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
+    /// The kinds whose jobs have no followers in their group and follow no other job.
+    pub(crate) single: Arc<[String]>,
     /// The maximum number of jobs.
     pub(crate) limit: usize,
     /// The suspects to include.
@@ -112,6 +117,8 @@ pub(crate) struct ClaimedJob {
     pub(crate) payload: JsonText,
     /// When its token is lost. `None`: it needs none.
     pub(crate) start_by: Option<Instant>,
+    /// Whether it runs after the job before it, in the same turn of its group, and only if that succeeds.
+    pub(crate) follows: bool,
 }
 
 impl ClaimedJob {
@@ -243,6 +250,7 @@ fn read_lease(
             crashes: crashes.of(n, 0).unsigned_abs().into(),
             payload,
             start_by: None,
+            follows: false,
             meta: Arc::new(JobMeta {
                 id: JobId::new(id),
                 queue: Arc::clone(queue),

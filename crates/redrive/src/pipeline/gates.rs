@@ -42,10 +42,19 @@ pub(crate) struct PauseStatus {
 pub(crate) struct LimitStatus {
     /// `queue:` and the queue.
     pub(crate) name: String,
-    /// The kind; empty: the whole queue.
-    pub(crate) kind: String,
+    /// The jobs that it counts.
+    pub(crate) scope: LimitScope,
     /// How soon a job must start once it has a token.
     pub(crate) hold: Duration,
+}
+
+/// The jobs that a rate limit counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LimitScope {
+    /// Those of one kind, or with an empty kind all jobs of the queue.
+    Kind(String),
+    /// Those of each group by themselves.
+    EachGroup,
 }
 
 /// Reads the gates.
@@ -67,7 +76,10 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
             GROUPS => gates.grouped.push(row.get("name")),
             RATE => gates.limits.push(LimitStatus {
                 name: row.get("name"),
-                kind: row.get::<_, Vec<String>>("kinds").concat(),
+                scope: match row.get::<_, Vec<String>>("kinds").pop() {
+                    Some(kind) => LimitScope::Kind(kind),
+                    None => LimitScope::EachGroup,
+                },
                 hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
             }),
             _ => gates.breakers.push(breaker::status(row)?),

@@ -34,6 +34,10 @@ pub enum GroupDeath {
     /// The group waits until the letter is redriven, discarded, delivered or deleted, or the group is
     /// [released](Queue::release_group). A redriven job runs before the jobs that wait.
     Hold,
+    /// As [`Hold`](GroupDeath::Hold), but the jobs behind the letter become letters of the cause
+    /// [`Diverted`](crate::dlq::DeathCause::Diverted), without charging an attempt. A redrive of all of them
+    /// runs them in order. While one of them is open, jobs behind it are diverted too.
+    Divert,
 }
 
 impl GroupPolicy {
@@ -43,6 +47,7 @@ impl GroupPolicy {
             GroupPolicy::None => Ok(("none", None, "continue")),
             GroupPolicy::Ordered(GroupDeath::Continue) => Ok(("ordered", None, "continue")),
             GroupPolicy::Ordered(GroupDeath::Hold) => Ok(("ordered", None, "hold")),
+            GroupPolicy::Ordered(GroupDeath::Divert) => Ok(("ordered", None, "divert")),
             GroupPolicy::Limit(jobs) if (1..=MAX_GROUP_LIMIT).contains(&jobs) => {
                 Ok(("limit", Some(jobs.cast_signed()), "continue"))
             }
@@ -56,6 +61,7 @@ impl GroupPolicy {
     fn read(mode: &str, limit: i32, on_death: &str) -> GroupPolicy {
         match (mode, on_death) {
             ("ordered", "hold") => GroupPolicy::Ordered(GroupDeath::Hold),
+            ("ordered", "divert") => GroupPolicy::Ordered(GroupDeath::Divert),
             ("ordered", _) => GroupPolicy::Ordered(GroupDeath::Continue),
             ("limit", _) => GroupPolicy::Limit(limit.unsigned_abs()),
             ("fair", _) => GroupPolicy::Fair,
@@ -70,7 +76,7 @@ impl Queue {
     /// The policy applies to jobs that become ready from now on. Jobs that wait for their group are
     /// claimed under the new policy, with [`None`](GroupPolicy::None) as with
     /// [`Fair`](GroupPolicy::Fair). Running jobs keep their turn until they end. Groups that a letter
-    /// holds continue, unless the new policy holds them too. Workers learn of the policy by notification;
+    /// holds continue, unless the new policy holds or diverts them too. Workers learn of the policy by notification;
     /// behind a pooler in transaction mode, within a third of their lease, at most 10 seconds.
     ///
     /// ```
@@ -141,6 +147,7 @@ mod tests {
             GroupPolicy::None,
             GroupPolicy::Ordered(GroupDeath::Continue),
             GroupPolicy::Ordered(GroupDeath::Hold),
+            GroupPolicy::Ordered(GroupDeath::Divert),
             GroupPolicy::Limit(1),
             GroupPolicy::Limit(MAX_GROUP_LIMIT),
             GroupPolicy::Fair,

@@ -20,7 +20,8 @@ pub(crate) const MAX_INSERTED_JOBS: usize = 1000;
 pub enum Enqueued {
     /// The job was stored under this id.
     New(JobId),
-    /// Nothing was stored: this live job holds the key.
+    /// Nothing was stored: this live job holds the key, or it opened a [window](NewJob::unique_window)
+    /// that is still open.
     Existing(JobId),
     /// This waiting job holds the key and was changed, as [`NewJob::replace`] asked.
     Replaced(JobId),
@@ -72,9 +73,11 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     let groups: Vec<Option<&str>> = jobs().map(|job| job.group.as_deref()).collect();
     values.push(&headers);
     values.push(&groups);
+    let windows: Vec<Option<i64>> = jobs().map(NewJob::window_ms).collect();
     if jobs().any(|job| job.replace.is_some()) {
         let changes: Vec<Option<&str>> = jobs().map(|job| Some(job.replace?.as_str())).collect();
         values.push(&changes);
+        values.push(&windows);
         let rows = run(&sql::ENQUEUE_REPLACE, &values)?;
         let enqueued = |row: &Row| match (row.get("is_new"), row.get("replaced")) {
             (true, _) => Enqueued::New(id(row)),
@@ -83,6 +86,7 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
         };
         return Ok(rows.iter().map(enqueued).collect());
     }
+    values.push(&windows);
     let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
     let enqueued = |row: &Row| match row.get("is_new") {
         true => Enqueued::New(id(row)),

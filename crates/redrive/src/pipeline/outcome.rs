@@ -47,6 +47,16 @@ impl FailedAttempt {
 }
 
 impl Outcome {
+    /// Whether a handler ran. Otherwise the outcome shows nothing about the dependency of the job.
+    pub(crate) fn has_run(&self) -> bool {
+        match self {
+            Outcome::Done | Outcome::Failed(_) | Outcome::Panicked(_) | Outcome::TimedOut(_) => {
+                true
+            }
+            Outcome::Undecodable(_) | Outcome::Unhandled(_) | Outcome::Expired(_) => false,
+        }
+    }
+
     /// Classifies the outcome. Returns `None` if the attempt succeeded.
     pub(crate) fn classify(self) -> Option<FailedAttempt> {
         let (cause, disposition, death, report) = match self {

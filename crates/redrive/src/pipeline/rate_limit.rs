@@ -94,14 +94,20 @@ pub enum RateLimited<'a> {
     Queue,
     /// The jobs of this kind in the queue.
     Kind(&'a str),
+    /// The jobs of each [group](crate::NewJob::group). Jobs without a group are not limited.
+    EachGroup,
 }
 
 impl<'a> RateLimited<'a> {
     fn kind(self) -> Option<&'a str> {
         match self {
-            RateLimited::Queue => None,
+            RateLimited::Queue | RateLimited::EachGroup => None,
             RateLimited::Kind(kind) => Some(kind),
         }
+    }
+
+    fn is_each_group(self) -> bool {
+        self == RateLimited::EachGroup
     }
 }
 
@@ -113,13 +119,16 @@ pub struct ListedRateLimit {
     pub queue: String,
     /// The kind; `None`: all jobs of the queue.
     pub kind: Option<String>,
+    /// Whether each group has this limit.
+    pub each_group: bool,
     /// How many jobs may start per period.
     pub starts: u32,
     /// The period.
     pub period: Duration,
     /// How many jobs may start at once after a quiet time.
     pub burst: u32,
-    /// How many jobs may start now. 0 or less: jobs wait.
+    /// How many jobs may start now. 0 or less: jobs wait. Of a limit of each group, those of the group that
+    /// has the fewest.
     pub tokens: i64,
     /// When it was set.
     pub set_at: SystemTime,
@@ -130,10 +139,12 @@ pub struct ListedRateLimit {
 }
 
 impl Queue {
-    /// Limits the rate at which jobs of this queue, or of a kind in it, start in all processes together.
+    /// Limits the rate at which jobs of this queue, of a kind in it, or of each group start in all processes
+    /// together.
     ///
-    /// Waiting jobs stay ready and lose no attempt; jobs of other kinds are not delayed. A job must obey
-    /// both limits, if its queue and its kind have one. Workers learn of a limit by notification; behind
+    /// Waiting jobs stay ready and lose no attempt; jobs of other kinds and groups are not delayed. A job must
+    /// obey all limits that its queue, its kind and its group have. With a limit of each group, jobs with a
+    /// group wait for it as under a [policy](Queue::set_group_policy), even if the queue has none. Workers learn of a limit by notification; behind
     /// a pooler in transaction mode, within a third of their lease, at most 10 seconds. Jobs that are
     /// already claimed start without regard to a new limit. A second call replaces the limit and grants no
     /// additional burst.
@@ -166,6 +177,7 @@ impl Queue {
         }
         let (queue, operator) = (self.shared_name(), operator.clone());
         let kind = jobs.kind().map(str::to_owned);
+        let each_group = jobs.is_each_group();
         self.database().call("limit a rate", move |session| {
             session.query_one(
                 &doing,
@@ -178,24 +190,32 @@ impl Queue {
                     &limit.burst.cast_signed(),
                     &operator.by(),
                     &operator.given_reason(),
+                    &each_group,
                 ],
             )?;
             Ok(())
         })
     }
 
-    /// Removes the rate limit of this queue, or of a kind in it. Returns `false` if there was none.
+    /// Removes the rate limit of this queue, of a kind in it, or of each group. Returns `false` if there was none.
     ///
     /// # Errors
     /// If the database does not answer.
     pub fn unlimit_rate(&self, jobs: RateLimited<'_>, operator: &Operator) -> Result<bool> {
         let (queue, operator) = (self.shared_name(), operator.clone());
         let kind = jobs.kind().map(str::to_owned);
+        let each_group = jobs.is_each_group();
         self.database().call("remove a rate limit", move |session| {
             let row = session.query_one(
                 &format!("remove the rate limit of queue `{queue}`"),
                 &sql::REMOVE_RATE_LIMIT,
-                &[&&*queue, &kind, &operator.by(), &operator.given_reason()],
+                &[
+                    &&*queue,
+                    &kind,
+                    &operator.by(),
+                    &operator.given_reason(),
+                    &each_group,
+                ],
             )?;
             Ok(row.get("was_limited"))
         })
@@ -229,6 +249,7 @@ fn listed(row: &Row) -> ListedRateLimit {
     ListedRateLimit {
         queue: row.get("queue"),
         kind: row.get("kind"),
+        each_group: row.get("each_group"),
         starts: row.get::<_, i32>("starts").unsigned_abs(),
         period: Duration::from_millis(row.get::<_, i64>("period_ms").unsigned_abs()),
         burst: row.get::<_, i32>("burst").unsigned_abs(),

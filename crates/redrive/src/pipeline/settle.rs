@@ -10,7 +10,7 @@ use postgres::types::ToSql;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::db::session::Session;
+use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::death_cause::DeathCause;
@@ -30,7 +30,7 @@ const MAX_REFUNDS: i32 = 10;
 /// The longest message stored per attempt in the history, in bytes.
 const MAX_HISTORY_MESSAGE_BYTES: usize = 1000;
 
-/// Ends leases whose jobs are all done. Returns those that were lost.
+/// Ends leases whose jobs are all done, and passes on the turns of their groups. Returns those that were lost.
 pub(crate) fn settle_done(
     session: &mut Session,
     queue: &str,
@@ -45,21 +45,18 @@ pub(crate) fn settle_done(
     for done in done {
         tallies.push(done.lease, &done.tallies);
     }
-    let rows = session.query(
-        "settle finished jobs",
-        &sql::SETTLE_DONE,
-        &[
-            &ids,
-            &queue,
-            &tallies.leases,
-            &tallies.keys,
-            &tallies.labels,
-            &tallies.buckets,
-            &tallies.counts,
-            &tallies.sums,
-            &jobs,
-        ],
-    )?;
+    let parameters: [Parameter<'_>; 9] = [
+        &ids,
+        &queue,
+        &tallies.leases,
+        &tallies.keys,
+        &tallies.labels,
+        &tallies.buckets,
+        &tallies.counts,
+        &tallies.sums,
+        &jobs,
+    ];
+    let rows = session.query("settle finished jobs", &sql::SETTLE_DONE, &parameters)?;
     let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
     Ok(done
         .iter()

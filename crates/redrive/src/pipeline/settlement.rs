@@ -48,12 +48,11 @@ impl Settlement {
         !self.follow_ups.is_empty()
     }
 
-    /// Whether the job only has to be deleted.
+    /// Whether the job only has to be deleted, and its turn passed on if it has a group.
     pub(crate) fn is_plain_done(&self) -> bool {
         self.verdict == Verdict::Done
             && self.meta.generation == 0
             && !self.meta.is_unique
-            && self.meta.group.is_none()
             && !self.has_follow_ups()
     }
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::pipeline::claim::groups::{GroupAnswer, GroupLook, claim_groups};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim};
+use crate::pipeline::claim::group_walk::GroupLook;
+use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
+use crate::pipeline::claim::{ClaimRequest, claim};
+use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, charge_groups};
 use crate::sync::Instant;
 
 /// The kind of the limit of a whole queue.
@@ -24,6 +26,8 @@ pub(crate) struct TokenScope {
     pub(crate) kinds: Vec<String>,
     /// How soon a job must start once it has its tokens.
     pub(crate) hold: Duration,
+    /// Whether a job with a group needs a token of this, too.
+    pub(crate) groups: GroupRate,
 }
 
 /// The result of a claim under limits.
@@ -39,8 +43,8 @@ pub(crate) enum LimitedClaim {
 pub(crate) struct TokenClaim {
     /// How many tokens there were, at most the limit of the request.
     pub(crate) tokens: usize,
-    /// The jobs that waited for no group.
-    pub(crate) jobs: Vec<ClaimedJob>,
+    /// The jobs that waited for no group, and those of them that lacked a token of theirs.
+    pub(crate) ring: ChargedJobs,
     /// The jobs that waited for their group, and where the claim of groups ended.
     pub(crate) of_groups: Option<GroupAnswer>,
 }
@@ -61,9 +65,11 @@ pub(crate) fn claim_with_tokens(
         };
         request.limit = request.limit.min(tokens);
         let tokens = request.limit;
-        let mut jobs = claim(session, &request)?;
-        request.limit -= jobs.len().min(tokens);
-        let mut of_groups = match groups.filter(|_| request.limit > 0) {
+        let jobs = claim(session, &request)?;
+        let mut ring = charge_groups(session, jobs, scope.groups)?;
+        request.limit -= ring.claimed().min(tokens);
+        // Two statements that charge buckets in one transaction could deadlock with another one.
+        let mut of_groups = match groups.filter(|_| request.limit > 0 && !ring.has_charged) {
             Some(look) => Some(claim_groups(session, &request, look)?),
             None => None,
         };
@@ -71,8 +77,8 @@ pub(crate) fn claim_with_tokens(
         let start_by = Instant::now() + scope.hold;
         let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);
         let mut claimed = 0;
-        for job in jobs.iter_mut().chain(grouped) {
-            job.start_by = Some(start_by);
+        for job in ring.jobs.iter_mut().chain(grouped) {
+            job.start_by = job.start_by.into_iter().chain([start_by]).min();
             claimed += 1;
         }
         if claimed > 0 {
@@ -80,7 +86,7 @@ pub(crate) fn claim_with_tokens(
         }
         Ok(LimitedClaim::Claimed(TokenClaim {
             tokens,
-            jobs,
+            ring,
             of_groups,
         }))
     })

@@ -16,6 +16,7 @@ use crate::pipeline::breaker::{
 };
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::gates::Gates;
+use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::probe::{Probe, ProbeOutcome, ProbeVerdict, judge_probe};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
@@ -39,6 +40,8 @@ pub(crate) struct LocalBreakers {
     quiet: AtomicBool,
     /// Whether jobs of the queue may wait for their group.
     grouped: AtomicBool,
+    /// Whether each group has a rate limit.
+    group_rate: AtomicBool,
     known: Mutex<Known>,
 }
 
@@ -104,6 +107,7 @@ impl LocalBreakers {
             dependencies,
             quiet: AtomicBool::new(true),
             grouped: AtomicBool::new(false),
+            group_rate: AtomicBool::new(false),
             known: Mutex::default(),
         }
     }
@@ -261,6 +265,14 @@ impl LocalBreakers {
         self.grouped.load(Ordering::Relaxed)
     }
 
+    /// Whether each group of the queue has a rate limit.
+    pub(crate) fn group_rate(&self) -> GroupRate {
+        match self.group_rate.load(Ordering::Relaxed) {
+            true => GroupRate::Limited,
+            false => GroupRate::Unlimited,
+        }
+    }
+
     /// Replaces the known state. Returns whether the worker may claim more than before.
     pub(crate) fn learn(&self, gates: Gates, now: Instant) -> bool {
         let has_groups = gates.grouped.contains(&self.queue);
@@ -270,6 +282,8 @@ impl LocalBreakers {
         known.pause = LocalPause::of(&self.queue, &gates.pauses, now);
         let had_limits = known.limits.clone();
         known.limits = LocalLimits::of(&self.queue, gates.limits);
+        let has_group_rate = known.limits.groups == GroupRate::Limited;
+        self.group_rate.store(has_group_rate, Ordering::Relaxed);
         let before: BTreeSet<String> = known.open.keys().cloned().collect();
         known.open.retain(|_, gate| gate.is_news);
         for gated in gates.breakers {

@@ -135,8 +135,9 @@ impl WorkerBuilder {
     /// Off by default: such jobs wait. Accepts 1 second to 30 days. Choose a time that is longer
     /// than a deployment.
     ///
-    /// The time counts while this worker runs and no other handles the kind. Of a long queue, it
-    /// considers the 10,000 jobs that are next in line. The jobs are not charged an attempt.
+    /// The time counts while this worker runs and no other handles the kind. A worker makes no letters of
+    /// kinds that it handles itself, even while its renewals are late. Of a long queue, it considers the
+    /// 10,000 jobs that are next in line. The jobs are not charged an attempt.
     #[must_use]
     pub fn unhandled_after(mut self, time: Duration) -> WorkerBuilder {
         self.unhandled_after = Some(time);
@@ -166,7 +167,8 @@ impl WorkerBuilder {
     /// Defaults to 15 minutes. Accepts 1 millisecond to 24 hours.
     ///
     /// At the deadline the attempt fails, [`Job::is_cancelled`] returns true, and another thread
-    /// takes over the slot. A later result is rejected.
+    /// takes over the slot. A later result is rejected. If more handlers than slots are beyond their
+    /// deadlines and do not end, the worker fails, see [`Worker::failure`](crate::Worker::failure).
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> WorkerBuilder {
         self.deadline = deadline;

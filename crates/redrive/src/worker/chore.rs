@@ -28,6 +28,8 @@ pub(crate) enum Chore {
     FoldCounters,
     Policies,
     Retention,
+    /// Deletes the full buckets of groups.
+    Buckets,
     /// Finds a redrive run without a driver and drives it.
     Runs,
     /// Turns the ring of job segments.
@@ -40,7 +42,7 @@ pub(crate) enum Chore {
 
 impl Chore {
     /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 13] = [
+    pub(crate) const ALL: [Chore; 14] = [
         Chore::Look,
         Chore::Schedules,
         Chore::Compact,
@@ -50,6 +52,7 @@ impl Chore {
         Chore::FoldCounters,
         Chore::Policies,
         Chore::Retention,
+        Chore::Buckets,
         Chore::Runs,
         Chore::Ring,
         Chore::Unhandled,
@@ -68,6 +71,7 @@ impl Chore {
             Chore::FoldCounters => "fold_counters",
             Chore::Policies => "policies",
             Chore::Retention => "retention",
+            Chore::Buckets => "buckets",
             Chore::Runs => "runs",
             Chore::Ring => "ring",
             Chore::Unhandled => "unhandled",
@@ -84,6 +88,7 @@ impl Chore {
             | Chore::FoldCounters
             | Chore::Policies
             | Chore::Retention
+            | Chore::Buckets
             | Chore::Runs
             | Chore::Ring
             | Chore::Unhandled

@@ -234,6 +234,7 @@ impl<'a> Chores<'a> {
             }
             Chore::Policies => self.run_policies(),
             Chore::Retention => self.retain(),
+            Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
             Chore::Runs => self.find_run(),
             // These are not in the answer of a look.
             Chore::Look | Chore::Schedules | Chore::Ring | Chore::Unhandled | Chore::Age => Ok(()),
@@ -256,7 +257,7 @@ impl<'a> Chores<'a> {
         Ok(())
     }
 
-    /// Folds rows into totals until none are left or the time is used up.
+    /// Folds rows into totals, or deletes them, until none are left or the time is used up.
     fn fold(&mut self, chore: Chore, doing: &'static str, sql: &'static sql::Sql) -> Result<()> {
         let begun = Instant::now();
         let rows = self.health(chore).bound(FOLD_ROWS);

@@ -7,10 +7,14 @@ use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
+use crate::pipeline::claim::group_walk::GroupLook;
+use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
 use crate::pipeline::claim::search::{Ended, Search};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim, claim_one};
+use crate::pipeline::claim::turns::chunks;
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim_one};
+use crate::pipeline::group_tokens::{GroupRate, claim_with_group_tokens};
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
@@ -26,6 +30,8 @@ pub(crate) struct Claimer {
     suspects: Suspects,
     /// The kinds not to claim.
     except: Option<Arc<[String]>>,
+    /// When the first of the jobs is due again that lacked a token of their group.
+    due_at: Option<Instant>,
 }
 
 impl Claimer {
@@ -41,7 +47,14 @@ impl Claimer {
             search: Arc::clone(search),
             suspects,
             except: None,
+            due_at: None,
         }
+    }
+
+    /// Returns when the first of the jobs is due again that lacked a token of their group, since the last
+    /// call.
+    pub(crate) fn take_due(&mut self) -> Option<Instant> {
+        self.due_at.take()
     }
 
     /// Sets the kinds not to claim.
@@ -131,26 +144,31 @@ impl Claimer {
             ..self.request()
         };
         let state = Arc::clone(&self.state);
-        let claimed = state.requesting(limit, || {
-            self.call("claim jobs", move |session| claim(session, &request))
+        let groups = state.breakers.group_rate();
+        let charged = state.requesting(limit, || {
+            self.call("claim jobs", move |session| {
+                claim_with_group_tokens(session, &request, groups)
+            })
         });
         let took = asked_at.elapsed();
-        let claimed = match claimed {
-            Ok(claimed) => claimed,
+        let charged = match charged {
+            Ok(charged) => charged,
             Err(error) => {
                 lock(&self.search).note_failure(&look, asked_at, took);
                 return Err(error);
             }
         };
-        self.state.hold(&claimed);
+        self.state.hold(&charged.jobs);
         let ended = Ended {
             asked_at,
             took,
             lead,
-            fill: Fill::of(claimed.len(), limit),
+            fill: Fill::of(charged.claimed(), limit),
         };
-        lock(&self.search).note(&look, ended, places(&claimed));
-        Ok(claimed)
+        let found = places(&charged.jobs).chain(places(&charged.put_off));
+        lock(&self.search).note(&look, ended, found);
+        self.due_at = self.due_at.into_iter().chain(charged.due_at).min();
+        Ok(charged.jobs)
     }
 
     fn measure(&mut self) -> Result<()> {
@@ -215,10 +233,11 @@ impl Claimer {
     }
 
     /// Claims one job after a notification. Returns none while full scans are rationed, because
-    /// this is one.
+    /// this is one, and if each group has a rate limit.
     pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
         self.measure()?;
-        if self.look() != Scan::Full {
+        let has_group_rate = self.state.breakers.group_rate() == GroupRate::Limited;
+        if has_group_rate || self.look() != Scan::Full {
             return Ok(Vec::new());
         }
         let (request, segment) = (self.request(), self.state.segment());
@@ -232,6 +251,22 @@ impl Claimer {
         Ok(claimed)
     }
 
+    /// Claims up to `limit` jobs that wait for their group.
+    pub(crate) fn claim_groups(&mut self, limit: usize, look: GroupLook) -> Result<GroupAnswer> {
+        let request = ClaimRequest {
+            limit,
+            ..self.request()
+        };
+        let state = Arc::clone(&self.state);
+        let answer = state.requesting(limit, || {
+            self.call("claim jobs of groups", move |session| {
+                claim_groups(session, &request, &look)
+            })
+        })?;
+        self.state.hold(&answer.claimed);
+        Ok(answer)
+    }
+
     /// A request for one job from the start of the index.
     pub(crate) fn request(&self) -> ClaimRequest {
         ClaimRequest {
@@ -240,6 +275,7 @@ impl Claimer {
             kinds: self.state.config.kinds.clone(),
             except: self.except.clone(),
             alone: Arc::clone(&self.state.config.alone),
+            single: Arc::clone(&self.state.config.single),
             limit: 1,
             suspects: self.suspects.min(self.state.suspects()),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
@@ -289,9 +325,7 @@ impl Dispatcher {
             Some(gather) => Self::gather(state, gather, claimed)?,
         };
         let size = state.chunk(claimed.len());
-        let mut claimed = claimed.into_iter();
-        while !claimed.as_slice().is_empty() {
-            let chunk = claimed.by_ref().take(size).collect();
+        for chunk in chunks(claimed, size, |job| job.follows) {
             let chunk = Chunk::OneByOne(chunk);
             self.jobs.send(chunk).map_err(|_| Disconnected)?;
         }

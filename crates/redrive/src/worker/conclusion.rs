@@ -73,6 +73,7 @@ pub(crate) fn conclude(
     ended: EndedAttempt,
 ) -> (Settlement, Vec<BreakerReport>) {
     let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
+    let has_run = ended.outcome.has_run();
     let failed = ended.outcome.classify();
     let breakers = &state.breakers;
     let attempt = match &failed {
@@ -81,7 +82,8 @@ pub(crate) fn conclude(
             dependency: failed.dependency.as_deref(),
             message: &failed.report.message,
         },
-        Some(_) => AttemptEnd::Other,
+        Some(_) if has_run => AttemptEnd::Other,
+        Some(_) => AttemptEnd::Unrun,
     };
     let reports = breakers.note(lease, kind, attempt, now);
     let outage = failed.as_ref().filter(|failed| failed.is_outage());

@@ -1,6 +1,7 @@
 //! Claims as many jobs as the slots can use, and waits while there are none.
 
 mod groups;
+mod help;
 mod limited;
 mod probe;
 mod promotion;
@@ -13,18 +14,17 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::ClaimedJob;
-use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
-use crate::pipeline::claim::groups::GroupWalk;
+use crate::pipeline::claim::demand::Fill;
+use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::promote::due::DueSearch;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, after, select};
 use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
-use crate::worker::second_fetcher::SecondFetcher;
+use crate::worker::second_fetcher::{ClaimFrom, SecondFetcher};
 use crate::worker::state::State;
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
-use groups::GroupTurn;
 use limited::{ClaimTurn, LimitedSearch};
 use probe::ProbeSearch;
 
@@ -33,8 +33,6 @@ const PROMOTE_EVERY: Duration = Duration::from_secs(10);
 const PROMOTE_EVERY_BUSY: Duration = Duration::from_secs(1);
 /// The first pause after a database error.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often to count the other workers while batches are full.
-const MEET_EVERY: Duration = Duration::from_secs(1);
 /// How often to warn about ready jobs of unhandled kinds.
 const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 
@@ -60,7 +58,8 @@ pub(crate) fn work(
         due: DueSearch::Unknown,
         probes: HashMap::new(),
         walk: GroupWalk::new(),
-        turn: GroupTurn::Groups,
+        turn: ClaimFrom::Groups,
+        ring_empty_at: None,
         limited: HashMap::new(),
         limited_rounds: 0,
         first: ClaimTurn::Limited,
@@ -136,7 +135,10 @@ struct Fetcher<'a> {
     probes: HashMap<String, ProbeSearch>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
-    turn: GroupTurn,
+    /// Which jobs of a queue with groups the next claim takes first.
+    turn: ClaimFrom,
+    /// When the last claim found no job that does not wait for a group. `None`: it found some.
+    ring_empty_at: Option<Instant>,
     /// Where the claims under each rate limit look, by kind.
     limited: HashMap<Option<String>, LimitedSearch>,
     limited_rounds: usize,
@@ -184,13 +186,7 @@ impl Fetcher<'_> {
             }
         }
         let mut claimed = self.claim(demand)?;
-        if claimed.len() >= MAX_BATCH {
-            self.meet_other_workers();
-            // If there are other workers, they take the role of the second fetcher.
-            if self.state.other_workers() == 0 {
-                self.second.help(self.claimer.except());
-            }
-        }
+        self.ask_for_help(claimed.len(), ClaimFrom::Ring);
         // Nothing is left after the marks, but jobs may lie below them.
         if claimed.len() < demand
             && self.last_look == Scan::FromMarks
@@ -210,25 +206,6 @@ impl Fetcher<'_> {
         Ok(claimed)
     }
 
-    /// Counts the other workers, because their claims and this one's must not start at the same jobs.
-    /// At the first full batch, a second later they may have drained the queue.
-    fn meet_other_workers(&mut self) {
-        if self.meet_at > Instant::now() {
-            return;
-        }
-        self.meet_at = Instant::now() + MEET_EVERY;
-        let me = self.state.identity.id.0;
-        let met = self.call("count the other workers", move |session| {
-            let row = session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;
-            Ok(row.get("others"))
-        });
-        match met {
-            Ok(others) => self.state.set_other_workers(others),
-            // Run what was claimed. The next claim reports a database that does not answer.
-            Err(error) => log::debug!("{}: {error}", self.state),
-        }
-    }
-
     /// Records a claim.
     fn record_claim(&mut self, claimed: Vec<ClaimedJob>, demand: usize) -> Vec<ClaimedJob> {
         self.pause = PAUSE;
@@ -243,7 +220,14 @@ impl Fetcher<'_> {
     fn claim(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let (look, claimed) = self.claimer.claim(limit)?;
         self.last_look = look;
+        let due_at = self.claimer.take_due();
+        self.note_due(due_at);
         Ok(claimed)
+    }
+
+    /// Records when a delayed job is due.
+    fn note_due(&mut self, due_at: Option<Instant>) {
+        self.due_at = self.due_at.into_iter().chain(due_at).min();
     }
 
     /// Waits until a probe is due, the breaker closes or the pause ends.
@@ -298,7 +282,7 @@ impl Fetcher<'_> {
     fn handle_wake(&mut self, why: Wake) {
         match why {
             Wake::Work => self.woken = true,
-            Wake::Due(at) => self.due_at = self.due_at.into_iter().chain([at]).min(),
+            Wake::Due(at) => self.note_due(Some(at)),
         }
     }
 

@@ -81,6 +81,13 @@ impl HandlerTable {
         with.map(|(kind, _)| kind.clone()).collect()
     }
 
+    /// The kinds whose jobs do not run one after the other in a slot: those of batches and those in transactions.
+    pub(crate) fn single_kinds(&self) -> Arc<[String]> {
+        let in_transactions = self.kinds_in_transactions();
+        let kinds = in_transactions.iter().chain(self.batches.keys());
+        kinds.cloned().collect()
+    }
+
     /// The dependencies by kind.
     pub(crate) fn dependencies(&self) -> HashMap<String, String> {
         let single = self.by_kind.iter().map(|(kind, it)| (kind, it.options()));

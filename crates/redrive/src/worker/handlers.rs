@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use postgres::Statement;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::db::database::Database;
-use crate::db::session::Session;
+use crate::db::session::{Parameter, Session, is_stale};
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
@@ -185,14 +186,51 @@ where
     handler(options, Arc::new(call), true)
 }
 
+/// Why a handler's transaction did not commit.
+enum NotCommitted {
+    /// The connection no longer has the prepared statement, so nothing was done.
+    Stale,
+    Failed(Failure),
+}
+
+impl From<Failure> for NotCommitted {
+    fn from(failure: Failure) -> NotCommitted {
+        NotCommitted::Failed(failure)
+    }
+}
+
 /// Ends the lease, runs the handler, stores its follow-ups and commits. Returns `false` if the lease
 /// was lost and nothing was done.
+///
+/// The statement that ends the lease is prepared once per connection, because planning it takes longer
+/// than running it.
 fn transact<P>(
     session: &mut Session,
     job: &Job<P>,
     lease: uuid::Uuid,
     function: &impl Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
+    let prepared = session
+        .prepare("prepare a handler's transaction", &sql::SETTLE_OWN)
+        .map_err(database_failure)?;
+    try_transact(session, prepared.as_ref(), job, lease, function).map_err(|why| match why {
+        NotCommitted::Stale => {
+            session.forget(&sql::SETTLE_OWN);
+            // At once, with the statement prepared again.
+            Failure::snooze(Duration::ZERO)
+        }
+        NotCommitted::Failed(failure) => failure,
+    })
+}
+
+/// Sends the statement that ends the lease unnamed if it is not `prepared`.
+fn try_transact<P>(
+    session: &mut Session,
+    prepared: Option<&Statement>,
+    job: &Job<P>,
+    lease: uuid::Uuid,
+    function: &impl Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure>,
+) -> Result<bool, NotCommitted> {
     let failed = |what: &str, error| {
         database_failure(Error::from_postgres(
             format!("{what} job {} in its transaction", job.id()),
@@ -204,22 +242,35 @@ fn transact<P>(
         .transaction()
         .map_err(|error| failed("begin", error))?;
     let wait = job.meta.wait.as_secs_f64();
-    let ended = transaction
-        .query_typed(
-            sql::SETTLE_OWN.text,
-            &sql::SETTLE_OWN.typed(&[
-                &lease,
-                &job.id().get(),
-                &job.meta.generation.cast_signed(),
-                &&*job.meta.kind,
-                &job.attempt().cast_signed(),
-                &bucket(buckets::ATTEMPTS, job.attempt().into()),
-                &wait,
-                &bucket(buckets::SECONDS, wait),
-                &job.meta.enqueued_at,
-            ]),
-        )
-        .map_err(|error| failed("settle", error))?;
+    let (id, generation, kind) = (
+        job.id().get(),
+        job.meta.generation.cast_signed(),
+        &*job.meta.kind,
+    );
+    let attempt = job.attempt().cast_signed();
+    let (attempts_bucket, wait_bucket) = (
+        bucket(buckets::ATTEMPTS, job.attempt().into()),
+        bucket(buckets::SECONDS, wait),
+    );
+    let values: [Parameter<'_>; 9] = [
+        &lease,
+        &id,
+        &generation,
+        &kind,
+        &attempt,
+        &attempts_bucket,
+        &wait,
+        &wait_bucket,
+        &job.meta.enqueued_at,
+    ];
+    let ended = match prepared {
+        Some(statement) => transaction.query(statement, &values),
+        None => transaction.query_typed(sql::SETTLE_OWN.text, &sql::SETTLE_OWN.typed(&values)),
+    };
+    let ended = ended.map_err(|error| match prepared.is_some() && is_stale(&error) {
+        true => NotCommitted::Stale,
+        false => failed("settle", error).into(),
+    })?;
     if ended.is_empty() {
         return Ok(false);
     }

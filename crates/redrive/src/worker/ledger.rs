@@ -66,7 +66,7 @@ pub(crate) struct DueLease {
     waited: Option<Duration>,
 }
 
-/// What remains of a lease after a write.
+/// The rest of a lease after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// Jobs without a result.
@@ -149,12 +149,17 @@ impl Ledger {
         }
     }
 
-    /// Whether a lease has jobs besides these unstarted ones. Otherwise it must be released as a
+    /// Whether the database has jobs of a lease besides these unstarted ones. Otherwise it must be released as a
     /// whole.
     pub(crate) fn has_more_than(&self, lease: LeaseId, unstarted: usize) -> bool {
-        self.accounts
-            .get(&lease)
-            .is_some_and(|account| account.left > unstarted)
+        self.accounts.get(&lease).is_some_and(|account| {
+            // After a failed write, the database may have these verdicts.
+            let unwritten = match account.postponed {
+                Some(_) => 0,
+                None => account.pending.len(),
+            };
+            account.left + unwritten > unstarted
+        })
     }
 
     /// Records jobs of a lease that were released.

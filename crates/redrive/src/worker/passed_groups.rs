@@ -18,8 +18,12 @@ impl PassedGroups {
     /// Records groups.
     pub(crate) fn note(&self, groups: impl IntoIterator<Item = Arc<str>>) {
         let mut passed = lock(&self.groups);
-        let room = MAX_PASSED.saturating_sub(passed.len());
-        passed.extend(groups.into_iter().take(room));
+        for group in groups {
+            // The jobs of a turn end one after the other.
+            if passed.last() != Some(&group) && passed.len() < MAX_PASSED {
+                passed.push(group);
+            }
+        }
     }
 
     /// Removes and returns the groups.

@@ -2,19 +2,21 @@
 //!
 //! A claim waits for the server, the network and decoding in turn, so two connections raise
 //! throughput by about half. The second fetcher makes no decisions: it claims one batch when asked,
-//! never takes suspects, and drops its connection after 10 seconds without work.
+//! never takes suspects, and drops its connection after 10 seconds without work. It walks over the groups separately
+//! from the first fetcher.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
-use crate::pipeline::claim::Suspects;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::search::Search;
-use crate::sync::Mutex;
+use crate::pipeline::claim::side_walk::SideWalk;
+use crate::pipeline::claim::{ClaimedJob, Suspects};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::thread::JoinHandle;
+use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
 use crate::worker::state::State;
 use crate::worker::threads::spawn;
@@ -25,9 +27,18 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The kinds not to claim.
 type Except = Option<Arc<[String]>>;
 
+/// The jobs that a fetcher claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimFrom {
+    /// Those that wait for their group.
+    Groups,
+    /// The others.
+    Ring,
+}
+
 /// The second fetcher, as used by the first.
 pub(crate) struct SecondFetcher {
-    requests: Sender<Except>,
+    requests: Sender<(ClaimFrom, Except)>,
     thread: JoinHandle<()>,
 }
 
@@ -49,9 +60,9 @@ impl SecondFetcher {
         Ok(SecondFetcher { requests, thread })
     }
 
-    /// Asks for one more batch. Does nothing while a batch is in progress.
-    pub(crate) fn help(&self, except: Except) {
-        _ = self.requests.try_send(except);
+    /// Asks for one more batch, after the one in progress. Does nothing if another request waits.
+    pub(crate) fn help(&self, from: ClaimFrom, except: Except) {
+        _ = self.requests.try_send((from, except));
     }
 
     /// Waits for the claim in progress and ends the thread.
@@ -66,16 +77,17 @@ fn work(
     state: &Arc<State>,
     claimer: impl Fn() -> Claimer,
     dispatcher: &Dispatcher,
-    asked: &Receiver<Except>,
+    asked: &Receiver<(ClaimFrom, Except)>,
 ) {
     let mut busy: Option<Claimer> = None;
+    let mut walk = SideWalk::new();
     loop {
         let asked = match busy {
             Some(_) => asked.recv_timeout(IDLE_TIMEOUT),
             None => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        let except = match asked {
-            Ok(except) => except,
+        let (from, except) = match asked {
+            Ok(asked) => asked,
             Err(RecvTimeoutError::Timeout) => {
                 busy = None;
                 continue;
@@ -87,8 +99,12 @@ fn work(
         }
         let claimer = busy.get_or_insert_with(&claimer);
         claimer.leave_as(except);
-        match claimer.claim(MAX_BATCH) {
-            Ok((_, claimed)) => {
+        let claimed = match from {
+            ClaimFrom::Groups => claim_groups(state, claimer, &mut walk),
+            ClaimFrom::Ring => claimer.claim(MAX_BATCH).map(|(_, claimed)| claimed),
+        };
+        match claimed {
+            Ok(claimed) => {
                 if let Err(Disconnected) = dispatcher.dispatch(state, claimed) {
                     return;
                 }
@@ -96,4 +112,21 @@ fn work(
             Err(error) => log::warn!("{state}: second claim failed: {error}"),
         }
     }
+}
+
+/// Claims jobs that wait for their group, far from where the first fetcher does.
+fn claim_groups(
+    state: &State,
+    claimer: &mut Claimer,
+    walk: &mut SideWalk,
+) -> Result<Vec<ClaimedJob>> {
+    let asked_at = Instant::now();
+    let Some(look) = walk.look(asked_at, MAX_BATCH, state.in_a_row(MAX_BATCH)) else {
+        return Ok(Vec::new());
+    };
+    let answer = claimer.claim_groups(MAX_BATCH, look)?;
+    let now = Instant::now();
+    let took = now.duration_since(asked_at);
+    walk.note(now, took, answer.claimed.len(), answer.place);
+    Ok(answer.claimed)
 }

@@ -31,8 +31,8 @@ pub(crate) enum Message {
     Settled(Vec<Settlement>),
     /// A job was not started. It is released when its lease ends.
     Unrun { lease: LeaseId },
-    /// A job waited too long for a slot. It is released at once.
-    Unstarted { lease: LeaseId, job: JobId },
+    /// Jobs waited too long for a slot, or the job before them did not succeed. They are released at once.
+    Unstarted { lease: LeaseId, jobs: Vec<JobId> },
     /// A breaker must open, or its probe ended. Follows the verdict that caused it.
     Breaker(BreakerReport),
     /// Write everything, release the rest and end.
@@ -124,9 +124,9 @@ impl Settler<'_> {
                     self.open(lease, now);
                     self.ledger.unrun(lease);
                 }
-                Message::Unstarted { lease, job } => {
+                Message::Unstarted { lease, jobs } => {
                     self.open(lease, now);
-                    unstarted.entry(lease).or_default().push(job);
+                    unstarted.entry(lease).or_default().extend(jobs);
                 }
                 Message::Breaker(report) => self.reports.push(report),
                 Message::Finish(finish) => return Some(finish),

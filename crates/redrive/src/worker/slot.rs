@@ -94,6 +94,7 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             .stops(claimed.lease, &claimed.meta.kind, started);
         let is_late = claimed.start_by.is_some_and(|by| started >= by);
         if is_blocked || is_late || state.stopping.is_set() || !state.trust.holds(started) {
+            return_followers(context, &slot_state.take_followers());
             leave_unrun(context, &claimed, started);
             state.count_finished(None);
             continue;
@@ -133,6 +134,9 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         match attempted {
             AttemptResult::Judge(outcome, follow_ups) => {
                 let run_time = now.saturating_duration_since(running.started);
+                if !matches!(outcome, Outcome::Done) {
+                    return_followers(context, &slot_state.take_followers());
+                }
                 let ended = EndedAttempt {
                     outcome,
                     follow_ups,
@@ -151,14 +155,23 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
                 end_lease(context, &running, AttemptEnd::Unrun, now);
             }
         }
-        if signal.replaced.load(Ordering::Acquire) {
+        if keep_slot(&running) == SlotEnd::Replaced {
             return;
         }
     }
 }
 
-/// Records the end of a handler whose job was given away. Only a transaction may have settled it all
-/// the same, because the database decides.
+/// Keeps the slot for the next job, unless the watchdog has replaced it. The watchdog may still look at the ended job,
+/// and must not replace the slot afterwards.
+fn keep_slot(running: &RunningJob) -> SlotEnd {
+    match running.signal.replaced.swap(true, Ordering::AcqRel) {
+        true => SlotEnd::Replaced,
+        false => SlotEnd::Kept,
+    }
+}
+
+/// Records the end of a handler whose job was given away. Only its transaction may still have settled
+/// the job, because the database decides.
 fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
     let job = running.meta.id;
     match attempted {
@@ -196,12 +209,14 @@ fn next_run(context: &SlotContext, slot_state: &SlotState) -> Option<NextRun> {
     })
 }
 
-/// Gives the waiting jobs of a slot to the others, because the slot runs a slow one or ends.
+/// Gives the waiting jobs of a slot to the others, because the slot runs a slow one or ends. The followers of its
+/// job wait for their group again.
 pub(crate) fn displace(context: &SlotContext, slot_state: &SlotState) {
     let waiting = slot_state.take_chunk();
-    for claimed in waiting {
+    return_followers(context, &waiting.followers);
+    for turn in waiting.turns {
         // One by one, because the next one may be slow, too. The channel cannot be closed.
-        _ = context.displace.send(Chunk::OneByOne(vec![claimed]));
+        _ = context.displace.send(Chunk::OneByOne(turn));
     }
 }
 
@@ -249,14 +264,27 @@ fn leave_unrun(context: &SlotContext, claimed: &ClaimedJob, now: Instant) {
     record_end(context, lease, kind, AttemptEnd::Unrun, now);
 }
 
-/// Returns a job that no slot started, before its lease ends.
-pub(crate) fn return_unstarted(context: &SlotContext, claimed: &ClaimedJob) {
-    let (lease, kind) = (claimed.lease, &claimed.meta.kind);
-    _ = context.settle.send(Message::Unstarted {
-        lease,
-        job: claimed.meta.id,
-    });
-    record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
+/// Returns the followers of a job that did not succeed or is slow. They share its lease, and each counts as a job in
+/// flight.
+///
+/// They return together, and before the verdict on that job is sent: once it is settled, its letter may be redriven or
+/// closed, and a later job of the group must not start before them.
+fn return_followers(context: &SlotContext, followers: &[ClaimedJob]) {
+    return_unstarted(context, followers);
+    (0..followers.len()).for_each(|_| context.state.count_finished(None));
+}
+
+/// Returns jobs that no slot started, before their leases end. Those of one lease return together.
+pub(crate) fn return_unstarted(context: &SlotContext, unstarted: &[ClaimedJob]) {
+    for of_lease in unstarted.chunk_by(|one, next| one.lease == next.lease) {
+        let jobs = of_lease.iter().map(|job| job.meta.id).collect();
+        let lease = of_lease[0].lease;
+        _ = context.settle.send(Message::Unstarted { lease, jobs });
+        for job in of_lease {
+            let kind = &job.meta.kind;
+            record_end(context, lease, kind, AttemptEnd::Unrun, Instant::now());
+        }
+    }
 }
 
 /// Judges the end of an attempt, and adds the verdict to the chunk of its slot.
@@ -320,6 +348,7 @@ fn end_unrun(
         overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
+    return_followers(context, &slot_state.take_followers());
     let ended = EndedAttempt::of(outcome, Duration::ZERO, now);
     conclude(context, slot_state, &running, ended);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::job::backoff::Backoff;
 use crate::job::job::{JobMeta, Signal};
+use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Mutex};
@@ -17,6 +18,14 @@ pub(crate) enum Chunk {
     OneByOne(Vec<ClaimedJob>),
     /// They run as one batch.
     Together(Vec<ClaimedJob>),
+}
+
+/// The waiting jobs of a slot.
+pub(crate) struct Displaced {
+    /// Those that follow its running or last job.
+    pub(crate) followers: Vec<ClaimedJob>,
+    /// The others, each with its followers.
+    pub(crate) turns: Vec<Vec<ClaimedJob>>,
 }
 
 /// The next work of a slot.
@@ -40,6 +49,11 @@ impl SlotState {
         lock(&self.chunk).pop_front()
     }
 
+    /// Takes the followers of the running or last job.
+    pub(crate) fn take_followers(&self) -> Vec<ClaimedJob> {
+        take_followers(&mut lock(&self.chunk))
+    }
+
     /// Stores a new chunk and takes its first job, or the whole batch.
     pub(crate) fn first_run(&self, new_chunk: Chunk) -> Option<NextRun> {
         match new_chunk {
@@ -58,8 +72,12 @@ impl SlotState {
     }
 
     /// Takes the jobs of the chunk, to run them elsewhere.
-    pub(crate) fn take_chunk(&self) -> Vec<ClaimedJob> {
-        lock(&self.chunk).drain(..).collect()
+    pub(crate) fn take_chunk(&self) -> Displaced {
+        let mut chunk = lock(&self.chunk);
+        Displaced {
+            followers: take_followers(&mut chunk),
+            turns: chunks(chunk.drain(..).collect(), 1, |job| job.follows),
+        }
     }
 
     /// Adds verdicts to the chunk. Returns how many it holds.
@@ -73,6 +91,12 @@ impl SlotState {
     pub(crate) fn take_verdicts(&self) -> Vec<Settlement> {
         std::mem::take(&mut *lock(&self.verdicts))
     }
+}
+
+/// Takes the jobs at the front that follow the job before them.
+fn take_followers(chunk: &mut VecDeque<ClaimedJob>) -> Vec<ClaimedJob> {
+    let followers = chunk.iter().take_while(|job| job.follows).count();
+    chunk.drain(..followers).collect()
 }
 
 /// A running job.

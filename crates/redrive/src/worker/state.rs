@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::claim::demand::{chunk, demand, wanted, with_batches};
+use crate::pipeline::claim::demand::{chunk, demand, in_a_row, wanted, with_batches};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) kinds: Option<Arc<[String]>>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
+    /// The kinds whose jobs have no followers in their group and follow no other job.
+    pub(crate) single: Arc<[String]>,
     pub(crate) slots: usize,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
@@ -71,6 +73,8 @@ pub(crate) struct State {
     /// The flood guard, if enabled.
     pub(crate) flood: Mutex<Option<FloodGuard>>,
     pub(crate) counts: Counters,
+    /// Whether the database did not answer a claim during the stop.
+    pub(crate) claim_unanswered: AtomicBool,
     /// Why the worker stopped on an error.
     pub(crate) failure: OnceLock<String>,
     /// The leases that this process knows it holds.
@@ -107,7 +111,7 @@ pub(crate) struct State {
     schedules: Sender<()>,
 }
 
-/// What wakes three threads of a worker.
+/// The channels that wake three threads of a worker.
 pub(crate) struct Wakers {
     /// Wakes the fetcher.
     pub(crate) room: Receiver<()>,
@@ -144,6 +148,7 @@ impl State {
             breakers,
             flood,
             counts: Counters::default(),
+            claim_unanswered: AtomicBool::new(false),
             failure: OnceLock::new(),
             held: Mutex::default(),
             slots: Mutex::default(),
@@ -213,6 +218,11 @@ impl State {
         chunk(jobs, self.config.slots, self.run_time())
     }
 
+    /// Returns how many of these jobs of groups to take of one group before those of the next one.
+    pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
+        in_a_row(jobs, self.config.slots, self.run_time())
+    }
+
     /// Returns the average run time.
     fn run_time(&self) -> Duration {
         Duration::from_nanos(self.run_time.load(Ordering::Relaxed))
@@ -224,10 +234,13 @@ impl State {
     }
 
     /// Runs a claim of this many jobs, which no other fetcher requests meanwhile.
-    pub(crate) fn requesting<T>(&self, jobs: usize, ask: impl FnOnce() -> T) -> T {
+    pub(crate) fn requesting<T>(&self, jobs: usize, ask: impl FnOnce() -> Result<T>) -> Result<T> {
         self.requested.fetch_add(jobs, Ordering::Relaxed);
         let answer = ask();
         self.requested.fetch_sub(jobs, Ordering::Relaxed);
+        if answer.as_ref().is_err_and(Error::is_unavailable) && self.stopping.is_set() {
+            self.claim_unanswered.store(true, Ordering::Relaxed);
+        }
         answer
     }
 

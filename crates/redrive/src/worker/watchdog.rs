@@ -14,6 +14,7 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
 use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
+use crate::worker::overruns::{Overruns, Replacement};
 use crate::worker::slot::{self, SlotContext};
 use crate::worker::slot_state::{Chunk, Overrun, RunningJob, SlotState};
 
@@ -30,7 +31,7 @@ const CHECKS_BEFORE_REST: u32 = 10;
 /// Runs until the worker ends. `busy` receives a message when jobs are claimed while it rests.
 pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<()>) {
     let state = &context.state;
-    let mut overrun_slots = 0;
+    let mut overruns = Overruns::new(state.config.slots);
     let mut trusted = true;
     let mut checks_without_jobs = 0_u32;
     loop {
@@ -59,6 +60,7 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
             );
         }
         trusted = trusts;
+        let mut replaced = 0;
         for slot in running(context) {
             let (first, ran) = (
                 &slot.first,
@@ -75,7 +77,7 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
                 continue;
             }
             slot.cancel();
-            if slot.replace() {
+            if !slot.replace() {
                 continue;
             }
             log::error!(
@@ -90,17 +92,28 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
             // The thread cannot be stopped. Its jobs are judged without it, unless they just ended or
             // a transaction holds the lease, and a new thread takes over the slot.
             slot.conclude(context, now);
-            overrun_slots += 1;
-            if overrun_slots > state.config.slots {
-                state.fail(format!(
-                    "{overrun_slots} handlers exceeded their deadlines and are still running"
-                ));
-            } else if let Err(error) = slot::start(context) {
-                state.fail(format!("could not replace a slot: {error}"));
-            }
+            replaced += 1;
         }
-        overrun_slots = overrun_slots.min(overdue(context));
+        let overdue = overdue(context);
+        match overruns.check(replaced, overdue) {
+            Replacement::Start(slots) => (0..slots).for_each(|_| start_slot(context)),
+            // The stop waits for no overdue handler.
+            Replacement::Stuck if state.stopping.is_set() => {}
+            Replacement::Stuck => state.fail(format!(
+                "{overdue} handlers exceeded their deadlines and do not end (slots: {})",
+                state.config.slots
+            )),
+        }
         give_back(context, now);
+    }
+}
+
+/// Starts a slot that replaces another one.
+fn start_slot(context: &SlotContext) {
+    if let Err(error) = slot::start(context) {
+        context
+            .state
+            .fail(format!("could not replace a slot: {error}"));
     }
 }
 
@@ -134,9 +147,7 @@ fn give_back(context: &SlotContext, now: Instant) {
             // A batch counts as one job.
             Chunk::Together(jobs) => (jobs, 1),
         };
-        for claimed in &jobs {
-            slot::return_unstarted(context, claimed);
-        }
+        slot::return_unstarted(context, &jobs);
         (0..counted).for_each(|_| context.state.count_finished(None));
     }
 }
@@ -170,16 +181,12 @@ impl RunningSlot {
         }
     }
 
-    /// Marks the slot as replaced. Returns whether it was.
+    /// Replaces the slot. Returns `false` if it has been replaced already, or its handler just ended.
     fn replace(&self) -> bool {
-        let (first, others) = (&self.first, self.jobs.iter().skip(1));
-        for running in others {
-            running.signal.replaced.store(true, Ordering::Release);
-        }
-        first.signal.replaced.swap(true, Ordering::AcqRel)
+        !self.first.signal.replaced.swap(true, Ordering::AcqRel)
     }
 
-    /// Judges the jobs that have not ended. What a handler has decided about a job of a batch stands.
+    /// Judges the jobs that have not ended. Keeps the decisions of a handler about jobs of its batch.
     fn conclude(&self, context: &SlotContext, now: Instant) {
         let run_time = share(self.first.started, self.jobs.len(), now);
         let mut counted = None;

@@ -118,3 +118,7 @@ pub(super) fn run(client: &mut Client, statement: &str) -> Result<()> {
 pub(super) fn say(scenario: &str) {
     println!("    {scenario}");
 }
+
+pub(super) fn operator() -> redrive::Operator {
+    redrive::Operator::new("maria")
+}

@@ -1,5 +1,6 @@
 //! The scenarios: together they change every metric of the catalogue.
 
+mod groups;
 mod schedules;
 
 use std::num::NonZeroU32;
@@ -7,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::Signal;
+use redrive::JobId;
 use redrive::dlq::runs::{Rate, RunId, RunOptions};
 use redrive::dlq::{ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState};
-use redrive::{JobId, Operator};
 
-use super::context::{Context, TIMEOUT, connect, run, say};
+use super::context::{Context, TIMEOUT, connect, operator, run, say};
 use super::environment::Executables;
 use super::workload::{self, Workload};
 use crate::interrupt::Interrupt;
@@ -159,7 +160,9 @@ impl Context<'_> {
                 format!("SELECT count(*) > 0 FROM redrive.dead_letters WHERE cause = '{cause}'");
             self.wait_for(&format!("a letter with the cause `{cause}`"), &question)?;
         }
-        self.pause()
+        self.hold_a_group()?;
+        self.pause()?;
+        self.release_the_group()
     }
 
     fn workers_are_killed(&mut self) -> Result<()> {
@@ -256,7 +259,7 @@ impl Context<'_> {
         run(&mut self.admin, protect)?;
         let unapproved = self.create_run("mails", "BadAddress", &fast)?;
         self.pause()?;
-        runs.approve(unapproved, &Operator::new("anna"))
+        runs.approve(unapproved, &redrive::Operator::new("anna"))
             .context("cannot approve a run")?;
         let unprotect = "SELECT redrive.remove_protection('mails')";
         run(&mut self.admin, unprotect)?;
@@ -393,8 +396,4 @@ impl Context<'_> {
         )?;
         self.pause()
     }
-}
-
-fn operator() -> Operator {
-    Operator::new("maria")
 }

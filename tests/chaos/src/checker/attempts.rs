@@ -1,21 +1,28 @@
 //! Compares the handler log with the trace: every attempt has a claim, a lease has one attempt at
 //! each job, and verdicts are what the handlers returned.
 
+mod assignment;
+
+use crate::checker::batches;
 use crate::checker::delays;
 use crate::checker::entries::Entry;
+use crate::checker::groups::runs;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
+use crate::checker::redaction;
 use crate::checker::{Findings, Path, Records, Rule, SuspectAttempt, Terms};
 use crate::history::{HandlerEvent, Phase};
+use crate::role::QUEUE;
 
-/// The message of a job that died because it was cancelled.
+/// The class and the message of a job that died because it was cancelled.
+const CANCELLED_CLASS: &str = "cancelled";
 const CANCELLED: &str = "cancelled by an operator";
 
 /// An attempt at a job.
-struct Attempt<'a> {
-    begin: &'a HandlerEvent,
-    end: Option<&'a HandlerEvent>,
-    /// The index of its lease in the job's history.
-    lease: Option<usize>,
+pub(super) struct Attempt<'a> {
+    pub(super) begin: &'a HandlerEvent,
+    pub(super) end: Option<&'a HandlerEvent>,
+    /// The index of its lease in the job's history. `None`: it has none, or a failover lost its claim.
+    pub(super) lease: Option<usize>,
 }
 
 pub(super) fn check(
@@ -24,30 +31,26 @@ pub(super) fn check(
     records: &Records,
     findings: &mut Findings,
 ) {
-    let attempts = attempts(job, events);
+    let mut attempts = assignment::attempts(job, events);
+    let by_lease = assignment::assign(job, &mut attempts, &records.terms, findings);
     for attempt in &attempts {
         findings.paths.take(Path::Attempted);
+        let is_elsewhere = *job.queue != *QUEUE;
+        findings
+            .paths
+            .take_all(is_elsewhere.then_some(Path::AttemptedElsewhere));
         check_begin(job, attempt, &records.terms, findings);
     }
-    let mut by_lease: Vec<Option<&Attempt<'_>>> = vec![None; job.leases.len()];
-    for attempt in &attempts {
-        let Some(lease) = attempt.lease else { continue };
-        // The claim of a second attempt was lost.
-        if by_lease[lease].is_some() && records.terms.claim_may_be_lost(attempt.begin.at) {
-            continue;
-        }
-        if by_lease[lease].replace(attempt).is_some() {
-            let text = "it ran twice under one lease".to_owned();
-            findings.add(Rule::NoOverlap, Some(job.job), attempt.begin.at, text);
-        }
-    }
     for (span, attempt) in job.leases.iter().zip(by_lease) {
+        let attempt = attempt.map(|at| &attempts[at]);
         findings.paths.take_all(paths_of(span, attempt));
         check_verdict(job, span, attempt, &records.terms, findings);
         check_entry(job, span, attempt, findings);
+        runs::collect(job, span, attempt, findings);
         delays::check(job, span, result_of(span, attempt), findings);
     }
     check_overlaps(job, &attempts, &records.terms, findings);
+    batches::check_job(job, &attempts, &records.terms, findings);
     check_effects(job, events, records, findings);
 }
 
@@ -59,37 +62,6 @@ pub(super) fn check_unknown_jobs(events: &[HandlerEvent], terms: &Terms, finding
             findings.add(Rule::NotInvented, Some(event.job), event.at, text);
         }
     }
-}
-
-fn is_same(one: &HandlerEvent, other: &HandlerEvent) -> bool {
-    let numbers = |event: &HandlerEvent| (event.generation, event.attempt);
-    numbers(one) == numbers(other) && one.process == other.process
-}
-
-fn attempts<'a>(job: &JobHistory, events: &'a [HandlerEvent]) -> Vec<Attempt<'a>> {
-    let begins = events
-        .iter()
-        .enumerate()
-        .filter(|(_, event)| event.phase == Phase::Begin);
-    begins
-        .map(|(at, begin)| {
-            let later = events[at + 1..]
-                .iter()
-                .filter(|event| is_same(event, begin));
-            // Unless the next event begins another attempt, it ends this one.
-            let end = later.take(1).find(|event| event.phase != Phase::Begin);
-            let matches = |span: &LeaseSpan| {
-                (span.generation, span.attempt) == (begin.generation, begin.attempt)
-                    && *span.process == *begin.process
-                    && span.from <= begin.at
-            };
-            Attempt {
-                begin,
-                end,
-                lease: job.leases.iter().rposition(matches),
-            }
-        })
-        .collect()
 }
 
 /// Checks that an attempt begins under a claim, and before its worker returned the job.
@@ -118,7 +90,7 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings:
 }
 
 /// Returns how the handler ended. A result that came after the lease ended does not count.
-fn result_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Phase> {
+pub(super) fn result_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Phase> {
     let end = attempt.and_then(|attempt| attempt.end);
     end.filter(|end| end.at <= span.to || span.end == LeaseEnd::Done)
         .map(|end| end.phase)
@@ -133,6 +105,8 @@ fn paths_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Path> {
         (LeaseEnd::Refunded { .. }, Some(Phase::Outage | Phase::Snooze)) => {
             Some(Path::OutageOrSnooze)
         }
+        // Its group had no token.
+        (LeaseEnd::Refunded { .. }, None) if span.waits.is_some() => Some(Path::PutOff),
         (LeaseEnd::Refunded { .. }, _) if span.is_partial && attempt.is_none() => {
             Some(Path::GivenBack)
         }
@@ -190,6 +164,11 @@ fn check_verdict(
             );
         }
         (LeaseEnd::Refunded { .. }, None) => {}
+        (LeaseEnd::Dead { cause, .. }, _) if &**cause == "expired" => {
+            if attempt.is_some() {
+                add(Rule::Cause, format!("it expired, but {}", handler()));
+            }
+        }
         // The attempt of a handler that ended is charged, unless a fault lost its result.
         (
             LeaseEnd::Dead {
@@ -231,14 +210,22 @@ fn check_verdict(
     }
 }
 
-/// Whether an entry has the message of a failure. That of a panic begins with its place.
-fn is_message_of(entry: &Entry, end: &HandlerEvent) -> bool {
-    match (entry.message.as_deref(), end.error.as_deref()) {
+/// Whether an entry has the class and the message of a failure. The message of a panic begins with its place, and that
+/// of a letter has no secrets.
+fn is_error_of(entry: &Entry, end: &HandlerEvent, span: &LeaseSpan) -> bool {
+    let is_same = |error: Option<&str>| match (entry.message.as_deref(), error) {
         (Some(stored), Some(error)) if stored.starts_with("panicked at ") => {
             stored.ends_with(&format!(": {error}"))
         }
         (stored, error) => stored == error,
-    }
+    };
+    let is_dead = matches!(span.end, LeaseEnd::Dead { .. });
+    let redacted = end
+        .error
+        .as_deref()
+        .filter(|_| is_dead)
+        .map(redaction::of_text);
+    entry.class == end.class && (is_same(end.error.as_deref()) || is_same(redacted.as_deref()))
 }
 
 /// Checks that the history has the failure of the attempt, and no other one.
@@ -263,14 +250,15 @@ fn check_entry(
             LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. },
             Some(entry),
             Some(end),
-        ) if is_message_of(entry, end) => {
+        ) if is_error_of(entry, end, span) => {
             return;
         }
         // A worker that knows of the cancellation dead-letters a job instead of letting it snooze, also if
         // the transaction of its handler could not begin or commit.
         (LeaseEnd::Dead { cause, .. }, Some(entry), None)
             if &**cause == "manual"
-                && entry.message.as_deref() == Some(CANCELLED)
+                && (entry.class.as_deref(), entry.message.as_deref())
+                    == (Some(CANCELLED_CLASS), Some(CANCELLED))
                 && (end.is_some_and(|end| end.phase == Phase::Snooze)
                     || attempt.is_none_or(|attempt| attempt.begin.is_transactional)) =>
         {
@@ -281,8 +269,8 @@ fn check_entry(
         (LeaseEnd::Charged { .. }, None, None) => return,
         (_, entry, Some(end)) => {
             format!(
-                "its history got {entry:?}, but its handler said {:?}",
-                end.error
+                "its history got {entry:?}, but its handler said {:?} of {:?}",
+                end.error, end.class
             )
         }
         (_, entry, None) => format!("its history got {entry:?}, but its handler did not fail"),
@@ -318,7 +306,7 @@ fn check_overlaps(
             && job.leases[lease].crashes > 0
         {
             findings.suspects.push(SuspectAttempt {
-                process: younger.begin.process.clone(),
+                process: format!("{} of {}", younger.begin.process, job.queue),
                 begin: younger.begin.at,
                 end: end.at,
                 is_last_chance: job.leases[lease].crashes + 1 >= terms.max_crashes,

@@ -4,9 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::checker::job_history::{JobHistory, LeaseSpan};
+use crate::checker::requests::Requests;
 use crate::checker::{Findings, Path, Records, Rule};
-use crate::history::{ClientEvent, Operation};
+use crate::history::{ClientEvent, JobSelection, Operation};
 use crate::role::standing::TICK_KEY;
+
+mod alterations;
+mod replacements;
+
+use replacements::window_ends;
 
 /// The maximum number of jobs that one INSERT stores; more are stored by COPY.
 const MAX_INSERT: usize = 1000;
@@ -17,6 +23,8 @@ struct Call<'a> {
     operation: Operation,
     at: i64,
     keys: &'a [i64],
+    ids: &'a [i64],
+    selection: Option<&'a JobSelection>,
     result: Option<(i64, &'a ClientEvent)>,
 }
 
@@ -53,10 +61,14 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
     }
     findings.paths.take_all(calls.iter().filter_map(path_of));
     findings.paths.take_all(redriven_by_runs(&calls, jobs));
-    check_changes(&calls, jobs, findings);
+    check_changes(&Requests::of(records), jobs, findings);
+    alterations::check(&calls, records, jobs, findings);
+    replacements::check_windows(jobs, findings);
     for call in &calls {
         match call.operation {
-            Operation::Enqueue => check_enqueue(call, records, jobs, &by_key, findings),
+            Operation::Enqueue | Operation::Replace | Operation::EnqueueInWindow => {
+                check_enqueue(call, records, jobs, &by_key, findings);
+            }
             Operation::Cancel => check_cancel(call, records, jobs, findings),
             Operation::Redrive => check_redrive(call, records, jobs, findings),
             _ => {}
@@ -70,7 +82,9 @@ fn calls(records: &Records) -> Vec<Call<'_>> {
     for line in &records.history {
         match &line.event {
             ClientEvent::Invoked {
-                operation, keys, ..
+                operation,
+                keys,
+                ids,
             } => {
                 open.insert((&line.process, line.op), calls.len());
                 calls.push(Call {
@@ -78,15 +92,23 @@ fn calls(records: &Records) -> Vec<Call<'_>> {
                     operation: *operation,
                     at: line.at,
                     keys,
+                    ids,
+                    selection: None,
                     result: None,
                 });
+            }
+            ClientEvent::Selects(selection) => {
+                if let Some(at) = open.get(&(line.process.as_str(), line.op)) {
+                    calls[*at].selection = Some(selection);
+                }
             }
             ClientEvent::Ok { .. } | ClientEvent::Failed { .. } | ClientEvent::Unknown { .. } => {
                 if let Some(at) = open.get(&(line.process.as_str(), line.op)) {
                     calls[*at].result.get_or_insert((line.at, &line.event));
                 }
             }
-            ClientEvent::Started { .. }
+            ClientEvent::Validated { .. }
+            | ClientEvent::Started { .. }
             | ClientEvent::Exited { .. }
             | ClientEvent::Fault { .. } => {}
         }
@@ -94,30 +116,17 @@ fn calls(records: &Records) -> Vec<Call<'_>> {
     calls
 }
 
-/// Checks that a client asked for every change of a payload or priority.
-fn check_changes(calls: &[Call<'_>], jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    let mut spans: HashMap<(&str, Operation), Vec<(i64, i64)>> = HashMap::new();
-    for call in calls {
-        // An operation without an answer may take effect later.
-        let until = match call.result {
-            Some((at, ClientEvent::Ok { .. })) => at,
-            _ => i64::MAX,
-        };
-        let of_process = spans.entry((call.process, call.operation)).or_default();
-        of_process.push((call.at, until));
-    }
+/// Checks that a client asked for every edit and delivery of a letter.
+fn check_changes(requests: &Requests, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
     for job in jobs.values() {
-        for (operation, changes) in [
-            (Operation::Edit, &job.edited),
-            (Operation::Priority, &job.reordered),
-            (Operation::Deliver, &job.delivered),
+        for (operations, changes) in [
+            (&[Operation::Edit, Operation::Undo][..], &job.edited),
+            (&[Operation::Deliver], &job.delivered),
         ] {
             for (at, by) in changes {
-                let asked = spans
-                    .get(&(&**by, operation))
-                    .map_or(&[][..], Vec::as_slice);
-                if !asked.iter().any(|(from, to)| (from..=to).contains(&at)) {
-                    let text = format!("{by} changed it without the operation {operation:?}");
+                let mut asked = operations.iter();
+                if !asked.any(|operation| requests.covers(by, *operation, *at)) {
+                    let text = format!("{by} changed it without the operations {operations:?}");
                     findings.add(Rule::Content, Some(job.job), *at, text);
                 }
             }
@@ -140,12 +149,24 @@ fn path_of(call: &Call<'_>) -> Option<Path> {
         Operation::Pause => Path::Paused,
         Operation::Resume => Path::Resumed,
         Operation::OpenBreaker => Path::BreakerOpened,
+        Operation::Release => Path::GroupReleased,
+        Operation::Undo => Path::Undone,
         Operation::Enqueue
         | Operation::Redrive
         | Operation::Cancel
+        | Operation::ChangeJobs
         | Operation::Run
         | Operation::Capture
-        | Operation::Deliver => {
+        | Operation::Deliver
+        | Operation::Replace
+        | Operation::EnqueueInWindow
+        | Operation::Trigger
+        | Operation::PauseSchedule
+        | Operation::CloseBreaker
+        | Operation::Retention
+        | Operation::Restore
+        | Operation::DeleteArchived
+        | Operation::Erase => {
             return None;
         }
     };
@@ -180,6 +201,12 @@ fn check_enqueue(
 ) {
     match call.result {
         Some((at, ClientEvent::Ok { ids })) => {
+            if let [holder, replaced] = ids[..]
+                && call.operation == Operation::Replace
+                && holder == -replaced
+            {
+                replacements::check(call, replaced, at, records, jobs, findings);
+            }
             let is_existing = |id: &i64| *id < 0;
             for (id, key) in ids.iter().zip(call.keys) {
                 if is_existing(id) {
@@ -232,11 +259,15 @@ fn check_existing(
     jobs: &HashMap<i64, JobHistory>,
     findings: &mut Findings,
 ) {
-    let was_live = jobs.get(&id).is_some_and(|job| {
-        job.keys
-            .iter()
-            .any(|span| span.from.1 <= at && span.visible_to >= call.at)
+    let is_in_window = jobs.get(&id).is_some_and(|job| {
+        call.operation == Operation::EnqueueInWindow && window_ends(job) >= call.at
     });
+    let was_live = is_in_window
+        || jobs.get(&id).is_some_and(|job| {
+            job.keys
+                .iter()
+                .any(|span| span.from.1 <= at && span.visible_to >= call.at)
+        });
     if !was_live && !records.terms.may_be_lost(at) {
         let text = format!(
             "{} got it as the holder of the key, but it was not live",

@@ -13,6 +13,7 @@ pub(crate) struct Entry {
     pub(crate) generation: i64,
     pub(crate) attempt: i64,
     pub(crate) outcome: String,
+    pub(crate) class: Option<String>,
     pub(crate) message: Option<String>,
     pub(crate) ended_at: Option<String>,
 }
@@ -41,6 +42,9 @@ pub(crate) fn entries(history: Option<&str>, last: Option<&Entry>) -> Option<Vec
         if let Some(outcome) = get("outcome", 3) {
             next.outcome = text(outcome)?;
         }
+        if let Some(class) = get("error_class", no_place) {
+            next.class = text(class);
+        }
         if let Some(message) = get("error_message", no_place) {
             next.message = text(message);
         }
@@ -52,13 +56,12 @@ pub(crate) fn entries(history: Option<&str>, last: Option<&Entry>) -> Option<Vec
     Some(entries)
 }
 
-/// Returns a time in UTC up to its milliseconds. The short form of an entry keeps no more.
+/// Returns a time in UTC up to its milliseconds. The short form of an entry keeps no more, and the long form no zeros
+/// at the end.
 fn milliseconds(time: &str) -> String {
-    time.replace("+00:00", "")
-        .replace('Z', "")
-        .chars()
-        .take(23)
-        .collect()
+    let time = time.trim_end_matches('Z').trim_end_matches("+00:00");
+    let (second, fraction) = time.split_once('.').unwrap_or((time, ""));
+    format!("{second}.{fraction:0<3.3}")
 }
 
 /// Returns these entries, without those from the middle that a history of the maximum length drops.
@@ -78,6 +81,7 @@ mod tests {
             generation: 1,
             attempt,
             outcome: outcome.to_owned(),
+            class: message.map(|_| "C".to_owned()),
             message: message.map(str::to_owned),
             ended_at: Some("2026-11-22T10:00:00.123".to_owned()),
         }
@@ -86,10 +90,11 @@ mod tests {
     #[test]
     fn an_entry_has_the_values_that_it_shares_with_the_next_one() {
         let text = r#"[
-            {"attempt": 1, "error_message": null, "outcome": "worker_lost", "ended_at": "2026-11-22T10:00:00.123456+00:00"},
+            {"attempt": 1, "error_class": null, "error_message": null, "outcome": "worker_lost",
+             "ended_at": "2026-11-22T10:00:00.123456+00:00"},
             [2, 5, "2026-11-22T10:00:00.123Z"],
             [3, 5, "2026-11-22T10:00:00.123Z", "outage"],
-            {"attempt": 4, "generation": 1, "outcome": "failed", "error_message": "no",
+            {"attempt": 4, "generation": 1, "outcome": "failed", "error_class": "C", "error_message": "no",
              "ended_at": "2026-11-22T10:00:00.123999+00:00"}]"#;
         let read = entries(Some(text), None).expect("a history");
         let expected = [
@@ -104,6 +109,21 @@ mod tests {
         assert_eq!(short, Some(vec![entry(1, "exhausted", Some("last"))]));
         assert_eq!(entries(None, None), Some(Vec::new()));
         assert_eq!(entries(Some("{}"), None), None);
+    }
+
+    #[test]
+    fn both_forms_of_a_time_are_equal() {
+        for (time, read) in [
+            ("2026-11-22T10:00:00.31+00:00", "2026-11-22T10:00:00.310"),
+            ("2026-11-22T10:00:00.310Z", "2026-11-22T10:00:00.310"),
+            ("2026-11-22T10:00:00+00:00", "2026-11-22T10:00:00.000"),
+            (
+                "2026-11-22T10:00:00.123999+00:00",
+                "2026-11-22T10:00:00.123",
+            ),
+        ] {
+            assert_eq!(milliseconds(time), read);
+        }
     }
 
     #[test]

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use crate::checker::Rule;
 use crate::checker::entries::Entry;
 use crate::db_trace::Place;
+use crate::facts::Facts;
 
 /// The history of a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobHistory {
     pub(crate) job: i64,
+    pub(crate) queue: Arc<str>,
+    pub(crate) group: Option<Arc<str>>,
     /// The key in its payload.
     pub(crate) key: Option<i64>,
     pub(crate) enqueuer: Option<Arc<str>>,
@@ -36,10 +40,37 @@ pub(crate) struct JobHistory {
     pub(crate) gone: Option<(i64, i64)>,
     /// When its letter was delivered, and by which process.
     pub(crate) delivered: Vec<(i64, Arc<str>)>,
-    /// When its priority changed, and by which process.
-    pub(crate) reordered: Vec<(i64, Arc<str>)>,
+    /// How clients changed it while it waited.
+    pub(crate) altered: Vec<Altered>,
+    /// When its enqueue began, and when it was stored.
+    pub(crate) enqueued: (i64, i64),
     /// When it died because an operator cancelled it.
     pub(crate) cancelled: Option<i64>,
+    /// Where it vanished, which only an erasure may cause.
+    pub(crate) vanished: Vec<Vanished>,
+}
+
+/// The end of a job or letter that violates a rule unless a client erased it.
+#[derive(Clone, Debug)]
+pub(crate) struct Vanished {
+    pub(crate) at: i64,
+    pub(crate) by: Arc<str>,
+    pub(crate) rule: Rule,
+    pub(crate) what: String,
+}
+
+/// A change of a waiting job that no worker makes.
+#[derive(Clone, Debug)]
+pub(crate) struct Altered {
+    pub(crate) at: i64,
+    pub(crate) by: Arc<str>,
+    pub(crate) from: Place,
+    pub(crate) to: Place,
+    /// Whether a delayed job is due at another time.
+    pub(crate) is_rescheduled: bool,
+    /// What it carried before and after.
+    pub(crate) before: Facts,
+    pub(crate) after: Facts,
 }
 
 /// The time during which a job held a unique key.

@@ -1,11 +1,13 @@
-//! The paths that jobs and letters take, how often each was taken, and which ones a round must take.
+//! The paths that jobs and letters take, and how often each was taken.
+
+mod requirement;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use crate::fault::Fault;
-use crate::round::Round;
+pub(crate) use requirement::SHORTEST_ROUND;
 
 /// A way in which a job or a letter changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,14 +16,18 @@ pub(crate) enum Path {
     EnqueuedDelayed,
     EnqueuedByCopy,
     EnqueuedUnique,
+    EnqueuedElsewhere,
     KeyHeld,
     Claimed,
     Attempted,
+    AttemptedElsewhere,
     Promoted,
     Succeeded,
     SucceededInTransaction,
     Retried,
     OutageOrSnooze,
+    Batched,
+    BatchSplit,
     CheckpointStored,
     FollowedUp,
     Released,
@@ -31,12 +37,17 @@ pub(crate) enum Path {
     Overlapped,
     MovedByRing,
     PriorityChanged,
+    RunAtOnce,
+    ReorderedInBulk,
+    EditedWaiting,
+    CancelledInBulk,
     CancelledWaiting,
     CancelledRunning,
     Rejected,
     Exhausted,
     Redriven,
     RedrivenByRun,
+    RedrivenValid,
     Recovered,
     Reopened,
     Discarded,
@@ -51,35 +62,62 @@ pub(crate) enum Path {
     Ticked,
     TickMissed,
     BreakerOpened,
+    TurnTaken,
+    Followed,
+    GroupHeld,
+    RedrivenFirst,
+    GroupReleased,
+    Diverted,
+    LimitReached,
+    FairTurn,
+    PauseKnown,
+    RateReached,
+    GroupRateReached,
+    PutOff,
+    Triggered,
+    TickOverlapped,
+    SchedulePaused,
+    Replaced,
+    KeyFreedAtStart,
+    Undone,
+    Erased,
+    Seen,
+    NotDelivered,
+    Quarantined,
+    Archived,
+    DeletedByRetention,
+    Restored,
+    DeletedFromArchive,
+    PolicyTicked,
+    BreakerTripped,
+    Probed,
+    BreakerReopened,
+    BreakerClosed,
+    Expired,
+    Aged,
+    Unhandled,
+    Redacted,
 }
-
-/// The length of the shortest rounds that must take the frequent paths.
-pub(crate) const SHORTEST_ROUND: Duration = Duration::from_secs(40);
-/// The length of the rounds of a long run, which must take all paths.
-const FIVE_MINUTES: Duration = Duration::from_mins(5);
-
-/// In a long round, at least one of this many attempts overlaps with another one at its job.
-const OVERLAP: u64 = 100;
-/// With more jobs per second, one worker cannot run the jobs of the others in time.
-const MAX_RATE: u32 = 20;
-/// At least one of this many jobs has a unique key.
-const KEYED: u64 = 5;
 
 impl Path {
     /// All paths, in the order of the table.
-    const ALL: [Path; 41] = [
+    const ALL: [Path; 85] = [
         Path::Enqueued,
         Path::EnqueuedDelayed,
         Path::EnqueuedByCopy,
         Path::EnqueuedUnique,
+        Path::EnqueuedElsewhere,
         Path::KeyHeld,
         Path::Claimed,
         Path::Attempted,
+        Path::AttemptedElsewhere,
         Path::Promoted,
         Path::Succeeded,
         Path::SucceededInTransaction,
         Path::Retried,
         Path::OutageOrSnooze,
+        Path::Batched,
+        Path::BatchSplit,
         Path::CheckpointStored,
         Path::FollowedUp,
         Path::Released,
@@ -89,12 +127,17 @@ impl Path {
         Path::Overlapped,
         Path::MovedByRing,
         Path::PriorityChanged,
+        Path::RunAtOnce,
+        Path::ReorderedInBulk,
+        Path::EditedWaiting,
+        Path::CancelledInBulk,
         Path::CancelledWaiting,
         Path::CancelledRunning,
         Path::Rejected,
         Path::Exhausted,
         Path::Redriven,
         Path::RedrivenByRun,
+        Path::RedrivenValid,
         Path::Recovered,
         Path::Reopened,
         Path::Discarded,
@@ -109,6 +152,41 @@ impl Path {
         Path::Ticked,
         Path::TickMissed,
         Path::BreakerOpened,
+        Path::TurnTaken,
+        Path::Followed,
+        Path::GroupHeld,
+        Path::RedrivenFirst,
+        Path::GroupReleased,
+        Path::Diverted,
+        Path::LimitReached,
+        Path::FairTurn,
+        Path::PauseKnown,
+        Path::RateReached,
+        Path::GroupRateReached,
+        Path::PutOff,
+        Path::Triggered,
+        Path::TickOverlapped,
+        Path::SchedulePaused,
+        Path::Replaced,
+        Path::KeyFreedAtStart,
+        Path::Undone,
+        Path::Erased,
+        Path::Seen,
+        Path::NotDelivered,
+        Path::Quarantined,
+        Path::Archived,
+        Path::DeletedByRetention,
+        Path::Restored,
+        Path::DeletedFromArchive,
+        Path::PolicyTicked,
+        Path::BreakerTripped,
+        Path::Probed,
+        Path::BreakerReopened,
+        Path::BreakerClosed,
+        Path::Expired,
+        Path::Aged,
+        Path::Unhandled,
+        Path::Redacted,
     ];
 
     fn name(self) -> &'static str {
@@ -117,14 +195,18 @@ impl Path {
             Path::EnqueuedDelayed => "enqueued with a delay",
             Path::EnqueuedByCopy => "enqueued by COPY",
             Path::EnqueuedUnique => "enqueued with a key",
+            Path::EnqueuedElsewhere => "enqueued elsewhere",
             Path::KeyHeld => "key held by a live job",
             Path::Claimed => "claimed",
             Path::Attempted => "attempts",
+            Path::AttemptedElsewhere => "attempts elsewhere",
             Path::Promoted => "promoted",
             Path::Succeeded => "succeeded",
             Path::SucceededInTransaction => "… in a transaction",
             Path::Retried => "retried",
             Path::OutageOrSnooze => "outage or snooze",
+            Path::Batched => "ran in a batch",
+            Path::BatchSplit => "batch split",
             Path::CheckpointStored => "checkpoint stored",
             Path::FollowedUp => "followed up",
             Path::Released => "released",
@@ -134,12 +216,17 @@ impl Path {
             Path::Overlapped => "overlapping runs",
             Path::MovedByRing => "moved by the ring",
             Path::PriorityChanged => "priority changed",
+            Path::RunAtOnce => "run at once",
+            Path::ReorderedInBulk => "reordered in bulk",
+            Path::EditedWaiting => "edited while waiting",
+            Path::CancelledInBulk => "cancelled in bulk",
             Path::CancelledWaiting => "cancelled waiting",
             Path::CancelledRunning => "cancelled running",
             Path::Rejected => "rejected",
             Path::Exhausted => "exhausted",
             Path::Redriven => "redriven",
             Path::RedrivenByRun => "redriven by a run",
+            Path::RedrivenValid => "… after a validation",
             Path::Recovered => "recovered",
             Path::Reopened => "reopened",
             Path::Discarded => "discarded",
@@ -154,33 +241,41 @@ impl Path {
             Path::Ticked => "schedule ticked",
             Path::TickMissed => "ticks missed",
             Path::BreakerOpened => "breaker opened",
-        }
-    }
-
-    /// Returns how long a round must be to take this path for certain. `None`: no length is enough,
-    /// because the path depends on the speed of the machine.
-    fn required_from(self) -> Option<Duration> {
-        match self {
-            Path::ReapedDead
-            | Path::CapturedAgain
-            | Path::CancelledRunning
-            | Path::RedrivenByRun
-            | Path::Overlapped
-            | Path::GivenBack
-            | Path::Resumed
-            | Path::Exhausted => Some(FIVE_MINUTES),
-            Path::MovedByRing | Path::TickMissed => None,
-            _ => Some(SHORTEST_ROUND),
-        }
-    }
-
-    /// Returns the fault that leads to this path. A round without this fault need not take it.
-    pub(crate) fn fault(self) -> Option<Fault> {
-        match self {
-            Path::Released => Some(Fault::Terminate),
-            Path::Reaped | Path::ReapedDead => Some(Fault::Kill),
-            Path::Overlapped => Some(Fault::Pause),
-            _ => None,
+            Path::TurnTaken => "turn of a group taken",
+            Path::Followed => "ran as a follower",
+            Path::GroupHeld => "group held by a letter",
+            Path::RedrivenFirst => "holding letter redriven",
+            Path::GroupReleased => "released a group",
+            Path::Diverted => "diverted",
+            Path::LimitReached => "limit of a group reached",
+            Path::FairTurn => "turn of a fair group",
+            Path::PauseKnown => "pause known to a worker",
+            Path::RateReached => "rate limit reached",
+            Path::GroupRateReached => "rate of a group reached",
+            Path::PutOff => "put off without a token",
+            Path::Triggered => "schedule triggered",
+            Path::TickOverlapped => "tick overlapped",
+            Path::SchedulePaused => "schedule paused",
+            Path::Replaced => "replaced",
+            Path::KeyFreedAtStart => "key freed at a start",
+            Path::Undone => "edit undone",
+            Path::Erased => "erased",
+            Path::Seen => "captured while open",
+            Path::NotDelivered => "delivery failed",
+            Path::Quarantined => "quarantined",
+            Path::Archived => "archived by retention",
+            Path::DeletedByRetention => "deleted by retention",
+            Path::Restored => "restored from archive",
+            Path::DeletedFromArchive => "deleted from archive",
+            Path::PolicyTicked => "policy ticked",
+            Path::BreakerTripped => "breaker tripped",
+            Path::Probed => "probed",
+            Path::BreakerReopened => "breaker reopened",
+            Path::BreakerClosed => "closed by a probe",
+            Path::Expired => "expired",
+            Path::Aged => "priority raised by age",
+            Path::Unhandled => "unhandled",
+            Path::Redacted => "redacted",
         }
     }
 }
@@ -206,31 +301,6 @@ impl Paths {
     pub(crate) fn times(&self, path: Path) -> u64 {
         self.0.get(&path).copied().unwrap_or_default()
     }
-
-    /// Returns the paths that a round like this must take, but did not.
-    pub(crate) fn missing(&self, round: &Round<'_>) -> Vec<Path> {
-        let is_required = |path: &Path| {
-            path.required_from()
-                .is_some_and(|least| round.length >= least)
-                && path
-                    .fault()
-                    .is_none_or(|fault| round.faults.contains(&fault))
-        };
-        let required = Path::ALL.into_iter().filter(is_required);
-        required
-            .filter(|path| self.is_missed(*path, round.rate))
-            .collect()
-    }
-
-    fn is_missed(&self, path: Path, rate: u32) -> bool {
-        match path {
-            Path::Overlapped if rate <= MAX_RATE => {
-                self.times(path) * OVERLAP < self.times(Path::Attempted).max(1)
-            }
-            Path::EnqueuedUnique => self.times(path) * KEYED < self.times(Path::Enqueued).max(1),
-            _ => self.times(path) == 0,
-        }
-    }
 }
 
 impl fmt::Display for Path {
@@ -249,89 +319,5 @@ impl fmt::Display for Paths {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use redrive::Pooler;
-
-    use super::*;
-    use crate::Programs;
-
-    /// Returns whether a round with one fault misses a path.
-    fn misses(paths: &Paths, path: Path, length: Duration, fault: Fault) -> bool {
-        misses_at(paths, path, length, fault, 20)
-    }
-
-    fn misses_at(paths: &Paths, path: Path, length: Duration, fault: Fault, rate: u32) -> bool {
-        let programs = Programs {
-            postgres: PathBuf::new(),
-            pgbouncer: PathBuf::new(),
-        };
-        let round = Round {
-            programs: &programs,
-            seed: 1,
-            length,
-            faults: vec![fault],
-            rate,
-            pooler: Pooler::Session,
-        };
-        paths.missing(&round).contains(&path)
-    }
-
-    #[test]
-    fn a_round_misses_the_required_paths_that_it_did_not_take() {
-        let mut paths = Paths::default();
-        for (path, length, fault, is_missed) in [
-            (Path::Reaped, SHORTEST_ROUND, Fault::Kill, true),
-            // No fault leads there.
-            (Path::Reaped, SHORTEST_ROUND, Fault::Pause, false),
-            // The round is too short.
-            (Path::Overlapped, SHORTEST_ROUND, Fault::Pause, false),
-            (Path::Overlapped, FIVE_MINUTES, Fault::Pause, true),
-            (Path::MovedByRing, FIVE_MINUTES, Fault::Pause, false),
-            (Path::Claimed, SHORTEST_ROUND, Fault::Pause, true),
-            (Path::Claimed, Duration::from_secs(39), Fault::Pause, false),
-        ] {
-            assert_eq!(misses(&paths, path, length, fault), is_missed, "{path}");
-        }
-        for path in Path::ALL {
-            paths.take(path);
-            assert!(!misses(&paths, path, FIVE_MINUTES, Fault::Kill), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_long_round_needs_a_share_of_overlapping_attempts_and_unique_keys() {
-        let mut paths = Paths::default();
-        let misses = |paths: &Paths, path| misses(paths, path, FIVE_MINUTES, Fault::Pause);
-        paths.take_all([Path::Attempted; 200]);
-        paths.take(Path::Overlapped);
-        assert!(misses(&paths, Path::Overlapped), "one of 200");
-        let at_full_load = misses_at(&paths, Path::Overlapped, FIVE_MINUTES, Fault::Pause, 21);
-        assert!(!at_full_load, "one is enough at a high rate");
-        paths.take(Path::Overlapped);
-        assert!(!misses(&paths, Path::Overlapped), "one of 100");
-        paths.take_all([Path::Enqueued; 6]);
-        paths.take(Path::EnqueuedUnique);
-        assert!(misses(&paths, Path::EnqueuedUnique), "one of six");
-        paths.take(Path::EnqueuedUnique);
-        assert!(!misses(&paths, Path::EnqueuedUnique), "one of three");
-    }
-
-    #[test]
-    fn the_table_lists_every_path_once() {
-        let mut paths = Paths::default();
-        paths.take(Path::Reaped);
-        paths.take(Path::Reaped);
-        let table = paths.to_string();
-        for path in Path::ALL {
-            let cell = format!(" {:<24}", path.name());
-            assert_eq!(table.matches(&cell).count(), 1, "{path}");
-        }
-        assert!(table.contains("      2 reaped "), "{table}");
     }
 }

@@ -1,19 +1,22 @@
 //! Replays the row changes of a job, and checks every move.
 
+mod alteration;
 mod content;
+mod enqueue;
 mod keys;
 mod letters;
 mod settlement;
+mod waiting;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use content::Content;
 
-use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Path, Rule, Terms};
+use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan, Vanished};
+use crate::checker::{Findings, Grant, Path, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::facts::Facts;
 
@@ -30,6 +33,8 @@ struct Current<'a> {
     was_enqueued: bool,
     content: Content<'a>,
     letter_content: Content<'a>,
+    /// Since when it is ready.
+    ready_since: i64,
 }
 
 /// Replays the row changes of a job.
@@ -37,12 +42,15 @@ pub(super) fn replay(
     changes: &[RowChange],
     terms: &Terms,
     renewed: &HashMap<Uuid, Vec<&Renewal>>,
-    lease_sizes: &HashMap<Uuid, u32>,
+    grants: &HashMap<Uuid, Grant>,
     findings: &mut Findings,
 ) -> JobHistory {
+    let facts = changes.iter().find_map(|change| change.facts.as_ref());
     let mut replay = Replay {
         history: JobHistory {
             job: changes[0].job,
+            queue: facts.map_or_else(Arc::default, |facts| Arc::clone(&facts.queue)),
+            group: facts.and_then(|facts| facts.group_key.clone()),
             cancelled: changes
                 .iter()
                 .find(|change| change.cause.as_deref() == Some("manual"))
@@ -56,21 +64,20 @@ pub(super) fn replay(
             was_enqueued: false,
             content: Content::default(),
             letter_content: Content::default(),
+            ready_since: 0,
         },
-        granted: HashSet::new(),
         terms,
         renewed,
-        lease_sizes,
+        grants,
         findings,
     };
     for transaction in changes.chunk_by(|one, other| one.tx == other.tx) {
-        replay.transaction(transaction);
-    }
-    if let Some(held) = replay.history.keys.last_mut()
-        && replay.now.row.is_some()
-    {
-        held.to = (i64::MAX, i64::MAX);
-        held.visible_to = i64::MAX;
+        let (claim, rest) = split_claim(transaction);
+        for changes in [claim, rest] {
+            if !changes.is_empty() {
+                replay.transaction(changes);
+            }
+        }
     }
     replay.history.end = match (&replay.now.row, &replay.now.letter) {
         (Some(row), _) => Some(row.place),
@@ -81,14 +88,28 @@ pub(super) fn replay(
     replay.history
 }
 
+/// Splits a transaction after a claim whose job returns in the same one, because its group has no token.
+fn split_claim(changes: &[RowChange]) -> (&[RowChange], &[RowChange]) {
+    let is = |change: &RowChange, kind| change.place == Place::Leased && change.change == kind;
+    let claim = changes.iter().position(|row| is(row, Change::In));
+    let split = claim.filter(|at| {
+        let mut later = changes[at + 1..].iter();
+        later.any(|row| is(row, Change::Out) && row.lease == changes[*at].lease)
+    });
+    changes.split_at(split.map_or(changes.len(), |at| at + 1))
+}
+
+/// Whether a worker made the change. Others move a waiting job only to change it.
+fn is_by_worker(change: &RowChange) -> bool {
+    change.process.starts_with("worker")
+}
+
 struct Replay<'a, 'f> {
     history: JobHistory,
     now: Current<'a>,
-    /// The leases it was granted.
-    granted: HashSet<Uuid>,
     terms: &'a Terms,
     renewed: &'a HashMap<Uuid, Vec<&'a Renewal>>,
-    lease_sizes: &'a HashMap<Uuid, u32>,
+    grants: &'a HashMap<Uuid, Grant>,
     findings: &'f mut Findings,
 }
 
@@ -98,6 +119,16 @@ impl<'a> Replay<'a, '_> {
         self.findings.add(rule, job, at, what);
     }
 
+    /// Records an end that only an erasure excuses.
+    fn vanished(&mut self, rule: Rule, change: &RowChange, what: String) {
+        self.history.vanished.push(Vanished {
+            at: change.at,
+            by: Arc::clone(&change.process),
+            rule,
+            what,
+        });
+    }
+
     /// Applies the changes of one transaction.
     fn transaction(&mut self, changes: &'a [RowChange]) {
         let at = changes[0].at;
@@ -105,6 +136,7 @@ impl<'a> Replay<'a, '_> {
             .iter()
             .filter(|change| change.change == Change::Edited)
         {
+            self.altered_in_place(edit);
             self.edited(edit);
         }
         if changes.iter().all(|change| change.change == Change::Edited) {
@@ -168,11 +200,22 @@ impl<'a> Replay<'a, '_> {
         }
         if left.is_some() || entered.is_some() {
             self.track_key(entered, left, changes);
+            // The trigger fires after the statement stored all of its rows.
+            if let Some(row) = entered.filter(|row| row.place == Place::Ready)
+                && left.is_none_or(|left| left.place != Place::Ready)
+            {
+                // A promotion may come late, and the job waits since it was due.
+                let due = left.and_then(|left| left.due).unwrap_or(i64::MAX);
+                self.now.ready_since = row.began.min(due);
+            }
             self.now.row = entered;
         }
         if let Some(letter) = letter {
             self.now.letter = match letter.change {
-                Change::Out => None,
+                Change::Out => {
+                    self.history.gone = Some((letter.seq, letter.at));
+                    None
+                }
                 _ => letter.state.clone().map(|state| (state, letter.generation)),
             };
         }
@@ -201,6 +244,7 @@ impl<'a> Replay<'a, '_> {
                 self.history.key = entered.key;
                 self.history.enqueuer = Some(Arc::clone(&entered.process));
                 self.history.stored_by = entered.tx;
+                self.history.enqueued = (entered.began, entered.at);
                 self.history.follow_ups = entered.facts.as_deref().map_or(0, Facts::follow_ups);
                 self.enqueued(entered);
             }
@@ -232,17 +276,6 @@ impl<'a> Replay<'a, '_> {
         self.now.was_enqueued = true;
     }
 
-    /// Counts the way in which it was enqueued.
-    fn enqueued(&mut self, entered: &RowChange) {
-        self.findings.paths.take(Path::Enqueued);
-        if entered.place == Place::Delayed {
-            self.findings.paths.take(Path::EnqueuedDelayed);
-        }
-        if entered.unique_key.is_some() {
-            self.findings.paths.take(Path::EnqueuedUnique);
-        }
-    }
-
     /// Checks a job that moves or ends.
     fn moves(
         &mut self,
@@ -264,35 +297,10 @@ impl<'a> Replay<'a, '_> {
             }
             (Place::Ready | Place::Delayed, Some(Place::Ready | Place::Delayed)) => {
                 if let Some(entered) = entered {
-                    self.unchanged(left, entered);
-                    let is_promoted = left.place == Place::Delayed && entered.place == Place::Ready;
-                    if is_promoted {
-                        self.findings.paths.take(Path::Promoted);
-                    } else if entered.process.starts_with("worker") {
-                        self.findings.paths.take(Path::MovedByRing);
-                    }
-                    if let Some(due) = left.due.filter(|due| is_promoted && at < *due) {
-                        self.violation(
-                            Rule::NotEarly,
-                            at,
-                            format!("it became ready {} µs too early", due - at),
-                        );
-                    }
+                    self.waits_on(left, entered);
                 }
             }
-            (Place::Ready | Place::Delayed, None) => match died {
-                Some(letter) if letter.cause.as_deref() == Some("manual") => {
-                    self.findings.paths.take(Path::CancelledWaiting);
-                    self.dies(letter, left.generation);
-                }
-                Some(letter) => {
-                    let text = format!("it died as {:?} without an attempt", letter.cause);
-                    self.violation(Rule::Cause, at, text);
-                }
-                None => {
-                    self.violation(Rule::Kept, at, format!("it vanished from {:?}", left.place));
-                }
-            },
+            (Place::Ready | Place::Delayed, None) => self.ends_waiting(left, died, &changes[0]),
             (Place::Leased, _) => {
                 let end = self.settled(left, entered, died, letter, &changes[0]);
                 if let Some(span) = self.history.leases.last_mut() {
@@ -343,10 +351,11 @@ impl<'a> Replay<'a, '_> {
             self.violation(Rule::Attempts, at, text);
         }
         let Some(lease) = entered.lease else { return };
-        if !self.granted.insert(lease) {
+        let grant = self.grants[&lease];
+        if grant.tx != entered.tx {
             self.violation(Rule::Fenced, at, format!("lease {lease} was granted twice"));
         }
-        let jobs = self.lease_sizes.get(&lease).copied().unwrap_or_default();
+        let jobs = grant.jobs;
         if entered.crashes > 0 && jobs > 1 {
             let text = format!("a suspect shares its lease with {} jobs", jobs - 1);
             self.violation(Rule::SuspectsAlone, at, text);
@@ -366,25 +375,5 @@ impl<'a> Replay<'a, '_> {
             checkpoint: entered.facts.as_deref().and_then(Facts::checkpoint),
             stored: Vec::new(),
         });
-    }
-
-    /// Checks a move that must change nothing else.
-    fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
-        let counts = |row: &RowChange| {
-            (
-                row.attempt,
-                row.max_attempts,
-                row.generation,
-                row.crashes,
-                row.refunds,
-            )
-        };
-        if counts(left) != counts(entered) {
-            self.violation(
-                Rule::Attempts,
-                entered.at,
-                "a move changed its attempts, generation, crashes or refunds",
-            );
-        }
     }
 }

@@ -1,36 +1,163 @@
-//! Checks that each tick of the schedule is one job, or was missed.
+//! Checks that each tick of a schedule is one job, was skipped, or was missed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use redrive::schedule::{Missed, Overlap};
 
 use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Path, Records, Rule};
-use crate::role::standing::{INTERVAL, TICK_KEY};
+use crate::checker::{Findings, Path, Records, Rule, Tick, TickOutcome};
+use crate::history::{ClientEvent, Operation};
+use crate::role::standing::{StandingSchedule, TICK_KEY, schedule_of};
 
 pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    let interval = i64::try_from(INTERVAL.as_micros()).unwrap_or(i64::MAX);
-    let mut expected = HashSet::new();
+    let mut by_schedule: BTreeMap<&str, Vec<&Tick>> = BTreeMap::new();
     for tick in &records.ticks {
-        let Some(job) = tick.job else {
-            findings.paths.take(Path::TickMissed);
+        by_schedule.entry(&tick.schedule).or_default().push(tick);
+    }
+    let mut expected = HashSet::new();
+    for (name, ticks) in &by_schedule {
+        let Some(schedule) = schedule_of(name) else {
             continue;
         };
-        findings.paths.take(Path::Ticked);
-        let is_stored = jobs.get(&job).is_some_and(|job| job.key == Some(TICK_KEY));
-        if !is_stored || !expected.insert(job) {
-            let text = format!("the tick at {} is not one job", tick.at);
-            findings.add(Rule::Schedule, Some(job), tick.at, text);
-        }
-    }
-    for pair in records.ticks.windows(2) {
-        if pair[1].at - pair[0].at != interval * pair[1].ticks {
-            let text = format!("{} ticks follow {}", pair[1].ticks, pair[0].at);
-            findings.add(Rule::Schedule, pair[1].job, pair[1].at, text);
-        }
+        check_jobs(&schedule, ticks, jobs, &mut expected, findings);
+        check_rhythm(&schedule, ticks, findings);
+        check_pauses(ticks, findings);
     }
     for job in jobs.values().filter(|job| job.key == Some(TICK_KEY)) {
         if !expected.contains(&job.job) {
-            let text = "it belongs to no tick of the schedule";
+            let text = "it belongs to no tick of a schedule";
             findings.add(Rule::Schedule, Some(job.job), 0, text);
+        }
+    }
+    check_triggers(records, findings);
+}
+
+/// Checks that each tick that ran is one job, and that a skipped one names a live job.
+fn check_jobs(
+    schedule: &StandingSchedule,
+    ticks: &[&Tick],
+    jobs: &HashMap<i64, JobHistory>,
+    expected: &mut HashSet<i64>,
+    findings: &mut Findings,
+) {
+    for tick in ticks {
+        let job = tick.job.and_then(|job| jobs.get(&job));
+        let path = match tick.outcome {
+            TickOutcome::Fired => Path::Ticked,
+            TickOutcome::Missed => Path::TickMissed,
+            TickOutcome::Triggered => Path::Triggered,
+            TickOutcome::Overlapped => Path::TickOverlapped,
+            TickOutcome::Paused => Path::SchedulePaused,
+            TickOutcome::Resumed => continue,
+        };
+        findings.paths.take(path);
+        let text = match tick.outcome {
+            TickOutcome::Fired | TickOutcome::Triggered => {
+                let is_stored = job.is_some_and(|job| job.key == Some(TICK_KEY));
+                let is_first = tick.job.is_some_and(|job| expected.insert(job));
+                let has_key = job.is_some_and(|job| !job.keys.is_empty());
+                match (is_stored && is_first, schedule.overlap) {
+                    (false, _) => "is not one job",
+                    (true, Overlap::Skip) if !has_key => "does not prevent an overlap",
+                    _ if tick.written < tick.at => "ran before its time",
+                    _ => continue,
+                }
+            }
+            TickOutcome::Overlapped => {
+                let was_live = job.is_some_and(|job| {
+                    let mut keys = job.keys.iter();
+                    keys.any(|span| span.from.1 <= tick.written && span.visible_to >= tick.written)
+                });
+                match was_live {
+                    true => continue,
+                    false => "was skipped for a job that had ended",
+                }
+            }
+            _ => continue,
+        };
+        let text = format!("the tick of {} at {} {text}", tick.schedule, tick.at);
+        findings.add(Rule::Schedule, tick.job, tick.at, text);
+    }
+}
+
+/// Checks that no tick is left out or repeated, and that of several due ones only those run that the policy runs.
+fn check_rhythm(schedule: &StandingSchedule, ticks: &[&Tick], findings: &mut Findings) {
+    let interval = i64::try_from(schedule.every.as_micros()).unwrap_or(i64::MAX);
+    let is_tick = |tick: &&&Tick| {
+        matches!(
+            tick.outcome,
+            TickOutcome::Fired | TickOutcome::Missed | TickOutcome::Overlapped
+        )
+    };
+    let mut regular: Vec<&Tick> = ticks.iter().filter(is_tick).copied().collect();
+    let first = regular.first().map_or(0, |tick| tick.at);
+    // A trigger at any other time may be skipped, too.
+    regular.retain(|tick| {
+        tick.outcome != TickOutcome::Overlapped || (tick.at - first) % interval == 0
+    });
+    for pair in regular.windows(2) {
+        let (before, tick) = (pair[0], pair[1]);
+        if tick.at - before.at != interval * tick.ticks {
+            let text = format!(
+                "{} ticks of {} follow {}",
+                tick.ticks, tick.schedule, before.at
+            );
+            findings.add(Rule::Schedule, tick.job, tick.at, text);
+        }
+        let is_second = tick.tx == before.tx && before.outcome != TickOutcome::Missed;
+        if is_second && schedule.missed != Missed::All {
+            let text = format!("several due ticks of {} ran", tick.schedule);
+            findings.add(Rule::Schedule, tick.job, tick.at, text);
+        }
+    }
+}
+
+/// Checks that no tick runs during a pause.
+fn check_pauses(ticks: &[&Tick], findings: &mut Findings) {
+    let mut is_paused = false;
+    for tick in ticks {
+        match tick.outcome {
+            TickOutcome::Paused => is_paused = true,
+            TickOutcome::Resumed => is_paused = false,
+            TickOutcome::Fired | TickOutcome::Missed if is_paused => {
+                let text = format!("{} ticked during its pause", tick.schedule);
+                findings.add(Rule::Schedule, tick.job, tick.at, text);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Checks that each trigger that a client got acknowledged is in the history.
+fn check_triggers(records: &Records, findings: &mut Findings) {
+    let triggered: HashSet<i64> = records
+        .ticks
+        .iter()
+        .filter(|tick| {
+            matches!(
+                tick.outcome,
+                TickOutcome::Triggered | TickOutcome::Overlapped
+            )
+        })
+        .filter_map(|tick| tick.job)
+        .collect();
+    let mut open = HashSet::new();
+    for line in &records.history {
+        match &line.event {
+            ClientEvent::Invoked {
+                operation: Operation::Trigger,
+                ..
+            } => {
+                open.insert((&line.process, line.op));
+            }
+            ClientEvent::Ok { ids } if open.remove(&(&line.process, line.op)) => {
+                let lost = ids.iter().find(|job| !triggered.contains(job));
+                if let Some(job) = lost.filter(|_| !records.terms.may_be_lost(line.at)) {
+                    let text = format!("{} triggered it, but no tick says so", line.process);
+                    findings.add(Rule::Schedule, Some(*job), line.at, text);
+                }
+            }
+            _ => {}
         }
     }
 }

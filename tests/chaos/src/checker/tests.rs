@@ -1,8 +1,19 @@
 //! Correct histories have no violations, and each broken one violates a rule.
 
+mod altered;
+mod batches;
+mod breakers;
 mod changed;
 mod content;
+mod failovers;
+mod histories;
+mod pacing;
+mod letters;
+mod removed;
+mod replaced;
 mod samples;
+mod validated;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -11,8 +22,8 @@ use uuid::Uuid;
 use super::*;
 use crate::history::{ClientEvent, Phase};
 use samples::{
-    JOB, cancelled, cancelled_before_it_began, change, give_key, handler_event, reaped, rejected,
-    retried, slowly_committed, slowly_reaped, succeeded,
+    JOB, cancelled, cancelled_before_it_began, change, claimed_by_the_lost_worker, give_key,
+    handler_event, reaped, rejected, retried, slowly_committed, slowly_reaped, succeeded,
 };
 
 fn rules(records: &Records) -> Vec<Rule> {
@@ -44,6 +55,23 @@ fn correct_histories_have_no_violations() {
 fn a_job_that_is_ready_at_the_end_is_stuck() {
     let violations = check(&retried()).violations;
     assert!(violations.iter().any(|one| one.rule == Rule::NotStuck));
+}
+
+#[test]
+fn an_attempt_of_a_lost_lease_may_begin_after_its_process_got_the_job_again() {
+    let begins = |at: &[i64]| {
+        let mut records = claimed_by_the_lost_worker();
+        records.terms.is_calm = false;
+        let begins = at.iter().map(|at| handler_event(*at, Phase::Begin));
+        records.handlers = begins.collect();
+        records
+    };
+    let mut late = begins(&[1_000_130, 1_000_131]);
+    assert_eq!(rules(&late), []);
+    late.terms.is_calm = true;
+    assert_eq!(rules(&late), [Rule::NoOverlap], "no fault");
+    let twice = begins(&[15, 1_000_130, 1_000_131]);
+    assert_eq!(rules(&twice), [Rule::NoOverlap], "one attempt per lease");
 }
 
 /// A name, a correct history, a change that breaks it, and the rule that must notice.
@@ -100,6 +128,18 @@ fn every_broken_history_violates_its_rule() {
             "settled by another worker",
             succeeded,
             |r| r.trace[3].process = Arc::from("worker-2.1"),
+            Rule::Fenced,
+        ),
+        (
+            "claimed into a lease of another claim",
+            succeeded,
+            |r| {
+                let mut other = r.trace[..3].to_vec();
+                for change in &mut other {
+                    (change.job, change.tx) = (JOB + 1, change.tx + 10);
+                }
+                r.trace.extend(other);
+            },
             Rule::Fenced,
         ),
         (

@@ -91,7 +91,8 @@ fn check_stops(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mu
     }
 }
 
-/// Checks that a client asked for every cancellation.
+/// Checks that a client asked for every cancellation of a running job. Those of waiting jobs are changes that an
+/// operation must explain.
 fn check_cancellations(
     records: &Records,
     jobs: &HashMap<i64, JobHistory>,
@@ -112,7 +113,11 @@ fn check_cancellations(
         .copied()
         .collect();
     for job in jobs.values() {
-        if let Some(at) = job.cancelled.filter(|_| !requested.contains(&job.job)) {
+        let is_explained = job.altered.iter().any(|one| one.to == Place::Letter);
+        if let Some(at) = job
+            .cancelled
+            .filter(|_| !is_explained && !requested.contains(&job.job))
+        {
             let text = "it died as cancelled, but no client cancelled it";
             findings.add(Rule::Cause, Some(job.job), at, text);
         }

@@ -7,15 +7,16 @@ use postgres::Client;
 use postgres::types::FromSqlOwned;
 use redrive::Operator;
 
+use super::releaser::Releaser;
 use super::{Environment, Finished};
-use crate::checker::{FinalRow, Records, Terms, Tick};
+use crate::checker::{FinalRow, RateLimit, Records, Terms, Tick, TickOutcome};
 use crate::clock;
-use crate::db_trace::{self, Place};
+use crate::db_trace::{self, Place, leftovers};
 use crate::gate;
 use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
 use crate::metrics_page;
 use crate::processes::ProcessSpec;
-use crate::role::{Gateway, Role, standing};
+use crate::role::{Gateway, Role, Serves, standing};
 
 /// The name of the drain in the history.
 const DRAIN: &str = "drain";
@@ -51,6 +52,7 @@ impl Environment {
         self.processes.stop(Role::Worker, Duration::from_secs(20));
         let mut records = self.records();
         records.drift = self.drift();
+        records.leftovers = leftovers::read(&mut self.server.client(), self.redacts);
         // After a failover the exporter may show counts that the database lost.
         if let Some(port) = self.metrics_port.filter(|_| self.lossy_windows.is_empty()) {
             let totals = std::mem::take(&mut records.counters);
@@ -72,15 +74,18 @@ impl Environment {
             self.add(ProcessSpec {
                 gateway: Gateway::Up,
                 longest_run: DRAIN_RUN,
+                serves: Serves::All,
                 ..ProcessSpec::worker()
             });
         }
         let mut client = self.server.client();
+        let releaser = Releaser::open(self);
         let mut last = (Instant::now(), 0);
         // Long enough for a lease to expire and a suspect, which waits for 10 seconds at most.
         let quiet = Duration::from_secs(17) + self.lease;
         let quiet_us = microseconds(quiet);
         self.supervise_until(timeout, |_| {
+            releaser.release_all(&mut client);
             let changes = last_change(&mut client);
             if changes != last.1 {
                 last = (Instant::now(), changes);
@@ -121,10 +126,19 @@ impl Environment {
             handlers,
             checkpoints,
             ticks: ticks(&mut client),
+            slots: db_trace::slots(&mut client),
+            pauses: db_trace::pauses(&mut client),
+            rate_limits: rate_limits(&mut client),
+            diverted_groups: diverted_groups(&mut client),
+            letters: db_trace::letters::read(&mut client),
+            policy_ticks: db_trace::policies::read(&mut client),
+            breakers: db_trace::breakers::read(&mut client),
+            updates: db_trace::updates::read(&mut client),
             final_rows: final_rows(&mut client),
             effects: effects(&mut client),
             counters: counters(&mut client),
             drift: Vec::new(),
+            leftovers: Vec::new(),
             terms: Terms {
                 lease: microseconds(self.lease),
                 max_crashes: redrive::limits::MAX_CRASHES.cast_signed(),
@@ -132,6 +146,7 @@ impl Environment {
                 server_starts: self.server_starts.clone(),
                 lossy_windows: self.lossy_windows.clone(),
                 is_calm,
+                redacts: self.redacts,
             },
         }
     }
@@ -194,15 +209,48 @@ fn final_rows(client: &mut Client) -> Vec<FinalRow> {
 }
 
 fn ticks(client: &mut Client) -> Vec<Tick> {
-    let query = "SELECT at, job, ticks FROM chaos.ticks ORDER BY at";
+    let query =
+        "SELECT schedule, outcome, tx, written, at, job, ticks FROM chaos.ticks ORDER BY seq";
     let rows = client.query(query, &[]).expect("read the ticks");
     rows.iter()
         .map(|row| Tick {
-            at: row.get(0),
-            job: row.get(1),
-            ticks: row.get(2),
+            schedule: row.get(0),
+            outcome: match row.get(1) {
+                "fired" => TickOutcome::Fired,
+                "missed" => TickOutcome::Missed,
+                "overlapped" => TickOutcome::Overlapped,
+                "triggered" => TickOutcome::Triggered,
+                "paused" => TickOutcome::Paused,
+                _ => TickOutcome::Resumed,
+            },
+            tx: row.get(2),
+            written: row.get(3),
+            at: row.get(4),
+            job: row.get(5),
+            ticks: row.get(6),
         })
         .collect()
+}
+
+/// The rate limits of queues and of their groups.
+fn rate_limits(client: &mut Client) -> Vec<RateLimit> {
+    let query = "SELECT queue::text, each_group, burst::double precision, rate FROM redrive.rate_limits WHERE kind = ''";
+    let rows = client.query(query, &[]).expect("read the rate limits");
+    rows.iter()
+        .map(|row| RateLimit {
+            queue: row.get(0),
+            is_of_each_group: row.get(1),
+            burst: row.get(2),
+            per_second: row.get(3),
+        })
+        .collect()
+}
+
+/// The groups that are diverted.
+fn diverted_groups(client: &mut Client) -> Vec<(String, String)> {
+    let query = "SELECT queue::text, group_key::text FROM redrive.diverted_groups";
+    let rows = client.query(query, &[]).expect("read the diverted groups");
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
 fn effects(client: &mut Client) -> BTreeMap<(i64, i32), i64> {

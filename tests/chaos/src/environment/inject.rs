@@ -5,7 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use rustix::process::Signal;
 
@@ -17,10 +16,10 @@ use crate::role::Role;
 use crate::server::{Server, is_stopped};
 
 /// How long to wait for the proof of a fault.
-const PROOF: Duration = Duration::from_secs(20);
+pub(super) const PROOF: Duration = Duration::from_secs(20);
 
 /// `Err`: why the fault is not proven.
-type Proof = Result<(), String>;
+pub(super) type Proof = Result<(), String>;
 
 impl Environment {
     /// Injects a fault, waits for this long, and ends it. `target` selects what it affects.
@@ -289,23 +288,6 @@ impl Environment {
         Err(format!("{table} could not be locked"))
     }
 
-    fn take_connections(&mut self, duration: Duration) -> Proof {
-        let url = self.server.url();
-        let mut taken = Vec::new();
-        let mut is_refused = false;
-        let (until, at_most) = (Instant::now() + duration, Instant::now() + PROOF);
-        while Instant::now() < until || !is_refused && Instant::now() < at_most {
-            match Client::connect(&url, NoTls) {
-                Ok(client) => taken.push(client),
-                Err(error) => {
-                    is_refused |= error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS);
-                    self.pass(POLL);
-                }
-            }
-        }
-        proven(is_refused, "the server had connections left")
-    }
-
     fn fill_disk(&mut self, duration: Duration) -> Proof {
         const FULL: &str = "No space left on device";
         let before = self.server.logged(FULL);
@@ -367,7 +349,7 @@ impl Environment {
     }
 }
 
-fn proven(is_proven: bool, otherwise: &str) -> Proof {
+pub(super) fn proven(is_proven: bool, otherwise: &str) -> Proof {
     match is_proven {
         true => Ok(()),
         false => Err(otherwise.to_owned()),

@@ -34,6 +34,39 @@ pub(super) const MUTANTS: &[Mutant] = &[
         rules: &[Rule::OneOfAKey],
     },
     Mutant {
+        name: "start-keeps-the-key",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.free_started_keys",
+            changes: &[("IF started = '{}' THEN", "IF true THEN")],
+        }]),
+        scenario: Scenario::UniqueModes,
+        rules: &[Rule::OneOfAKey],
+    },
+    Mutant {
+        name: "replace-keeps-the-payload",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.replace_waiting",
+            changes: &[(
+                "SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END",
+                "SET payload = d.payload",
+            )],
+        }]),
+        scenario: Scenario::UniqueModes,
+        rules: &[Rule::UniqueModes],
+    },
+    Mutant {
+        name: "window-ends-at-once",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.open_window",
+            changes: &[(
+                "clock_timestamp() + open_window.window_ms * interval '1 millisecond')",
+                "clock_timestamp())",
+            )],
+        }]),
+        scenario: Scenario::UniqueModes,
+        rules: &[Rule::UniqueModes],
+    },
+    Mutant {
         name: "truncate-ignores-rows",
         mutation: Mutation::Functions(&[
             FunctionPatch {

@@ -52,6 +52,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         rules: &[Rule::Lineage],
     },
     Mutant {
+        name: "run-ignores-the-validation",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.create_run",
+            changes: &[("' AND l.id = ANY ($5)' END", "'' END")],
+        }]),
+        scenario: Scenario::Validated,
+        rules: &[Rule::Validated],
+    },
+    Mutant {
         name: "prune-deletes-open-letters",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.prune_letters",

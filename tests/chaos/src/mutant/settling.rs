@@ -38,6 +38,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         rules: &[Rule::Verdict],
     },
     Mutant {
+        name: "death-loses-the-class",
+        mutation: Mutation::Statements(&[patch(
+            "settle",
+            "s.kind, s.cause, s.error_class, s.error_message",
+            "s.kind, s.cause, 'Error', s.error_message",
+        )]),
+        scenario: Scenario::Work,
+        rules: &[Rule::History],
+    },
+    Mutant {
+        name: "history-loses-the-class",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.history_before",
+            changes: &[(
+                "CASE WHEN last -> 'error_class' = attempt -> 'error_class' THEN 'error_class' END",
+                "'error_class'",
+            )],
+        }]),
+        scenario: Scenario::Work,
+        rules: &[Rule::History],
+    },
+    Mutant {
         name: "outage-charges-an-attempt",
         mutation: Mutation::Statements(&[patch(
             "settle",

@@ -1,5 +1,9 @@
 //! An enqueuer: stores jobs in every way redrive offers, and records which ones were acknowledged.
 
+mod batched;
+mod grouped;
+mod unique;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +13,10 @@ use postgres::{Client, NoTls};
 use redrive::{Enqueued, NewJob, Queue, Result};
 
 use crate::history::{ClientEvent, ClientLog, Operation};
+use crate::role::batch::{BatchWork, is_in_batch};
+use crate::role::gateway::DependentWork;
+use crate::role::keeping;
+use crate::role::unhandled::UnhandledWork;
 use crate::role::{
     ClientFlaw, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork, Work, connect,
 };
@@ -17,8 +25,11 @@ use crate::role::{
 const COPY_EVERY: u64 = 400;
 /// After how many operations the first life of an enqueuer uses COPY.
 const FIRST_COPY: u64 = 20;
-/// After how many operations a later life uses COPY, because a fault may have lost the first ones.
+/// After how many operations a later life uses COPY, because a fault may have lost the first ones, and any life again
+/// if it failed: a round that needs it waits for five minutes at most.
 const LATER_COPY: u64 = 60;
+/// One of this many jobs has a secret.
+const SECRET_EVERY: i64 = 9;
 /// Keys that are often held, and keys that rarely are.
 const HOT_KEYS: u32 = 40;
 const COLD_KEYS: u32 = 20_000;
@@ -92,13 +103,16 @@ impl Enqueuer<'_> {
             JobMix::Transactions => self.in_transaction(1),
             JobMix::Instant => self.plain(4),
             JobMix::Mixed | JobMix::Tame => self.mixed(),
+            JobMix::Grouped => self.grouped(),
         }
     }
 
     fn mixed(&mut self) -> u64 {
         self.operations += 1;
         if self.operations.is_multiple_of(COPY_EVERY) {
-            self.copy();
+            if !self.copy() {
+                self.operations = COPY_EVERY - LATER_COPY;
+            }
             // Not the time of a thousand jobs, in which this process would be idle.
             return 1;
         }
@@ -118,12 +132,13 @@ impl Enqueuer<'_> {
     }
 
     /// Stores enough jobs for COPY. They run in no time, because one worker must be able to keep up.
-    fn copy(&mut self) {
+    /// Returns whether they are acknowledged.
+    fn copy(&mut self) -> bool {
         let mut works = self.works(1001);
         for work in &mut works {
             work.ms = 0;
         }
-        self.store_all(&works);
+        self.store_all(&works)
     }
 
     fn plain(&mut self, jobs: usize) -> u64 {
@@ -132,7 +147,8 @@ impl Enqueuer<'_> {
         jobs as u64
     }
 
-    fn store_all(&mut self, works: &[Work]) {
+    /// Returns whether they are acknowledged.
+    fn store_all(&mut self, works: &[Work]) -> bool {
         let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
         let result = self.store(works);
         let is_unknown = result.as_ref().is_err_and(|error| !error.is_invalid());
@@ -142,6 +158,7 @@ impl Enqueuer<'_> {
             let again = self.store(works);
             self.log.complete(op, &again.map(|_| Vec::new()));
         }
+        result.is_ok()
     }
 
     fn store(&mut self, works: &[Work]) -> Result<Vec<i64>> {
@@ -237,19 +254,6 @@ impl Enqueuer<'_> {
         1
     }
 
-    /// Stores a job with a unique key that is often held.
-    fn unique(&mut self) -> u64 {
-        let works = self.works(1);
-        let key = format!("u{}", self.random.u32(0..HOT_KEYS));
-        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
-        let result = self
-            .job(&works[0])
-            .and_then(|job| self.queue.enqueue_job(job.unique(key)))
-            .map(|enqueued| vec![answer(enqueued)]);
-        self.log.complete(op, &result);
-        1
-    }
-
     fn client(&mut self) -> Option<Client> {
         let open = self.client.take().filter(|client| !client.is_closed());
         open.or_else(|| {
@@ -260,6 +264,9 @@ impl Enqueuer<'_> {
 
     /// Returns a job, which has a unique key more often than not. COPY stores no keys.
     fn keyed_job(&mut self, work: &Work, batch: usize) -> Result<NewJob> {
+        if self.options.mix == JobMix::Grouped {
+            return self.grouped_job(work);
+        }
         let job = self.job(work)?;
         let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.mix);
         if !is_mixed || batch > 1000 || self.random.u32(0..10) < 3 {
@@ -276,8 +283,15 @@ impl Enqueuer<'_> {
     fn job(&mut self, work: &Work) -> Result<NewJob> {
         let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.mix);
         let is_transactional = is_mixed && work.key % 11 == 0;
+        let is_dependent = is_mixed && work.key % 13 == 0;
         let job = if is_transactional {
             NewJob::new(&TransactionalWork(work.clone()))
+        } else if is_dependent {
+            NewJob::new(&DependentWork(work.clone()))
+        } else if is_mixed && work.key % 37 == 0 {
+            NewJob::new(&UnhandledWork(work.clone()))
+        } else if is_mixed && is_in_batch(work.key) {
+            NewJob::new(&BatchWork(work.clone()))
         } else {
             NewJob::new(work)
         };
@@ -287,6 +301,10 @@ impl Enqueuer<'_> {
         }
         let job = match self.random.u32(0..10) {
             0 => job.delay(Duration::from_millis(self.random.u64(1..1500))),
+            _ => job,
+        };
+        let job = match self.random.u32(0..20) {
+            0 => job.expires_in(Duration::from_millis(self.random.u64(1500..6000))),
             _ => job,
         };
         Ok(match self.random.u32(0..10) {
@@ -305,11 +323,15 @@ impl Enqueuer<'_> {
         let times = self.random.u32(1..=MAX_ATTEMPTS);
         let (plan, ms) = match self.options.mix {
             JobMix::Instant | JobMix::Transactions => (Plan::Done, 0),
+            JobMix::Mixed | JobMix::Tame if is_in_batch(key) => {
+                (self.batch_plan(), self.run_time())
+            }
             JobMix::Mixed | JobMix::Tame => (self.plan(), self.run_time()),
+            JobMix::Grouped => self.grouped_plan(),
         };
         let (steps, follow_ups) = match self.options.mix {
             JobMix::Instant | JobMix::Transactions => (0, 0),
-            JobMix::Mixed | JobMix::Tame => (
+            JobMix::Mixed | JobMix::Tame | JobMix::Grouped => (
                 self.random.u32(0..8).saturating_sub(5),
                 self.random.u32(0..8).saturating_sub(6),
             ),
@@ -321,6 +343,7 @@ impl Enqueuer<'_> {
             times,
             steps,
             follow_ups,
+            secret: (key % SECRET_EVERY == 0).then(|| keeping::secret_of(key)),
         }
     }
 

@@ -1,40 +1,110 @@
-//! What operators set up once, and workers carry out: a schedule and a redrive policy.
+//! What operators set up once, and workers carry out: schedules, a redrive policy and retention rules.
 
 use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, Policy, PolicyMode};
-use redrive::schedule::{Missed, Schedule};
+use redrive::schedule::{Missed, Overlap, Schedule};
 use redrive::{Database, NewJob, Operator, Result};
 
-use crate::role::{QUEUE, Work};
+use crate::role::groups::ORDERED;
+use crate::role::{QUEUE, Work, keeping};
 
-/// The name of the schedule.
-const SCHEDULE: &str = "chaos-schedule";
 /// The name of the policy.
 const POLICY: &str = "chaos-policy";
-/// The key of all jobs of the schedule.
+/// The key of all jobs of schedules.
 pub(crate) const TICK_KEY: i64 = 0;
-/// The interval of the schedule and of the policy.
+/// The interval of the policy.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// How long the jobs of the schedule without overlaps run, in milliseconds: for more than one interval.
+const LONG: u64 = 2500;
 
-/// Sets the schedule and the policy. Changes nothing if they are set.
-pub(super) fn set(db: &Database, operator: &Operator) -> Result<()> {
-    let tick = NewJob::new(&Work::instant(TICK_KEY))?;
-    let schedule = Schedule::every(SCHEDULE, INTERVAL)?
-        .missed(Missed::All)
-        .job(QUEUE, tick);
-    db.schedules().set(&schedule, operator)?;
-    if db.dlq().policies().list()?.is_empty() {
-        let policy = Policy::new(POLICY, LetterFilter::new().queue(QUEUE));
-        let policy = policy.every(INTERVAL).batch(2).generations(2);
-        db.dlq().policies().set(&policy, operator)?;
+/// The maximum number of letters of a tick of the policy, and the generations that it redrives.
+pub(crate) const BATCH: u32 = 2;
+pub(crate) const GENERATIONS: u32 = 2;
+
+/// A schedule of the rounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StandingSchedule {
+    pub(crate) name: &'static str,
+    pub(crate) queue: &'static str,
+    pub(crate) every: Duration,
+    pub(crate) missed: Missed,
+    pub(crate) overlap: Overlap,
+}
+
+/// The schedules.
+pub(crate) const SCHEDULES: [StandingSchedule; 4] = [
+    StandingSchedule {
+        name: "chaos-schedule",
+        queue: QUEUE,
+        every: Duration::from_secs(1),
+        missed: Missed::All,
+        overlap: Overlap::Allow,
+    },
+    StandingSchedule {
+        name: "chaos-once",
+        queue: ORDERED,
+        every: Duration::from_secs(2),
+        missed: Missed::Once,
+        overlap: Overlap::Allow,
+    },
+    StandingSchedule {
+        name: "chaos-skip",
+        queue: ORDERED,
+        every: Duration::from_secs(2),
+        missed: Missed::Skip,
+        overlap: Overlap::Allow,
+    },
+    StandingSchedule {
+        name: "chaos-overlap",
+        queue: ORDERED,
+        every: Duration::from_secs(2),
+        missed: Missed::Once,
+        overlap: Overlap::Skip,
+    },
+];
+
+/// Returns the schedule of this name.
+pub(crate) fn schedule_of(name: &str) -> Option<StandingSchedule> {
+    SCHEDULES.into_iter().find(|schedule| schedule.name == name)
+}
+
+/// Sets the schedules. Changes nothing if they are set.
+pub(crate) fn set_schedules(db: &Database, operator: &Operator) -> Result<()> {
+    for one in SCHEDULES {
+        let ms = match one.overlap {
+            Overlap::Skip => LONG,
+            _ => 0,
+        };
+        let tick = NewJob::new(&Work {
+            ms,
+            ..Work::instant(TICK_KEY)
+        })?;
+        let schedule = Schedule::every(one.name, one.every)?
+            .missed(one.missed)
+            .overlap(one.overlap)
+            .job(one.queue, tick);
+        db.schedules().set(&schedule, operator)?;
     }
     Ok(())
 }
 
-/// Ends the schedule and the policy, so that the queue can drain.
+/// Sets the schedules, the policy and the retention rules. Changes nothing if they are set.
+pub(super) fn set(db: &Database, operator: &Operator) -> Result<()> {
+    set_schedules(db, operator)?;
+    if db.dlq().policies().list()?.is_empty() {
+        let policy = Policy::new(POLICY, LetterFilter::new().queue(QUEUE));
+        let policy = policy.every(INTERVAL).batch(BATCH).generations(GENERATIONS);
+        db.dlq().policies().set(&policy, operator)?;
+    }
+    keeping::set_retention(db, operator)
+}
+
+/// Ends the schedules and the policy, so that the queue can drain.
 pub(crate) fn end(db: &Database, operator: &Operator) -> Result<()> {
-    db.schedules().pause(SCHEDULE, operator)?;
+    for schedule in SCHEDULES {
+        db.schedules().pause(schedule.name, operator)?;
+    }
     let policies = db.dlq().policies();
     policies.set_mode(POLICY, PolicyMode::Paused, operator)?;
     Ok(())

@@ -1,20 +1,29 @@
 //! A worker: its handlers do what the payload says, and write it to the handler log.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+mod batches;
+mod handlers;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use redrive::{Backoff, Failure, Job, NewJob, Payload as _, Queue, Worker};
+use redrive::{Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, Queue, Worker};
 
-use crate::clock;
-use crate::gate;
-use crate::history::{ClientEvent, HandlerEvent, JsonLines, Phase};
-use crate::role::{
-    BACKOFF_STEP, Gateway, Options, Plan, QUEUE, SNOOZE, TransactionalWork, Work, connect,
-};
+use crate::history::{ClientEvent, Phase};
+use crate::role::ageing::{AGED, AGED_PRIORITY, UNHANDLED};
+use crate::role::batch::{self, BatchWork};
+use crate::role::gateway::{BREAKER_THRESHOLD, DependentWork, GATEWAY};
+use crate::role::{BACKOFF_STEP, Options, QUEUE, TransactionalWork, Work, connect};
+
+use handlers::{Failed, Handlers, RunningAttempt};
+
+/// How often a worker looks for jobs without a notification, which a fault may lose.
+const POLL: Duration = Duration::from_millis(200);
+/// How often a worker of another queue does: a process has seven of them.
+const OTHER_POLL: Duration = Duration::from_secs(1);
+/// How many jobs such a worker runs at a time.
+const OTHER_SLOTS: usize = 4;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let log = options.log();
@@ -28,21 +37,35 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
         return;
     };
     let handlers = Arc::new(Handlers::new(options));
-    let queue = Queue::new(&db, QUEUE).expect("a valid name");
-    let start = || {
-        let (plain, transactional) = (Arc::clone(&handlers), Arc::clone(&handlers));
-        Worker::builder(&queue)
-            .slots(options.slots)
+    let start = |name: &str| {
+        let [plain, dependent, transactional, batches] = [(); 4].map(|()| Arc::clone(&handlers));
+        let (slots, poll) = match name {
+            QUEUE => (options.slots, POLL),
+            _ => (OTHER_SLOTS.min(options.slots), OTHER_POLL),
+        };
+        Worker::builder(&Queue::new(&db, name)?)
+            .slots(slots)
             .lease(Duration::from_millis(options.lease))
-            .poll_interval(Duration::from_millis(200))
+            .poll_interval(poll)
             .backoff(Backoff::linear(BACKOFF_STEP))
             .deadline(Duration::from_mins(5))
-            .breaker_threshold(1000)
+            .breaker_threshold(BREAKER_THRESHOLD)
+            .age_priorities(AGED, AGED_PRIORITY)
+            .unhandled_after(UNHANDLED)
             .handle(move |job: &Job<Work>| {
                 let attempt = RunningAttempt::of(job);
                 plain.write(&attempt, Phase::Begin);
                 plain.finish(job, &attempt, job.payload())
             })
+            .handle_with(
+                HandlerOptions::new().dependency(GATEWAY),
+                move |job: &Job<DependentWork>| {
+                    let attempt = RunningAttempt::of(job);
+                    dependent.write(&attempt, Phase::Begin);
+                    dependent.call_gateway(&attempt)?;
+                    dependent.finish(job, &attempt, &job.payload().0)
+                },
+            )
             .handle_in_transaction(move |job: &Job<TransactionalWork>, transaction| {
                 let attempt = RunningAttempt::of(job);
                 transactional.write(&attempt, Phase::Begin);
@@ -51,184 +74,59 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                     &[&attempt.job, &attempt.generation],
                 );
                 if let Err(error) = written {
-                    let error = error.to_string();
-                    transactional.write_failed(&attempt, Phase::Retry, Some(error.clone()));
-                    return Err(Failure::retry(error));
+                    let failure = Failure::retry(error.to_string());
+                    let failed = Failed::unnamed(Phase::Retry, failure);
+                    transactional.write_failed(&attempt, &failed);
+                    return Err(failed.failure);
                 }
                 transactional.finish(job, &attempt, &job.payload().0)
             })
+            .handle_batch(
+                BatchOptions::new(batch::JOBS).linger(batch::LINGER),
+                move |batch: &Batch<BatchWork>| batches.run_batch(batch),
+            )
             .start()
     };
-    let worker = loop {
-        match start() {
-            Ok(worker) => break worker,
-            Err(_) if stop.load(Ordering::Relaxed) => return,
-            Err(_) => thread::sleep(Duration::from_millis(100)),
+    let mut workers = Vec::new();
+    for name in options.serves.queues() {
+        while !stop.load(Ordering::Relaxed) {
+            match start(name) {
+                Ok(worker) => {
+                    workers.push(worker);
+                    break;
+                }
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
         }
-    };
-    while !stop.load(Ordering::Relaxed) && worker.failure().is_none() {
+    }
+    let has_failed = |worker: &Worker| worker.failure().is_some();
+    while !stop.load(Ordering::Relaxed) && !workers.iter().any(has_failed) {
         thread::sleep(Duration::from_millis(10));
     }
-    if let Err(error) = worker.stop(Duration::from_millis(options.grace)) {
+    let errors = stop_all(workers, Duration::from_millis(options.grace));
+    for error in &errors {
         log.write(
             0,
             ClientEvent::Unknown {
                 error: error.to_string(),
             },
         );
+    }
+    if !errors.is_empty() {
         std::process::exit(3);
     }
 }
 
-/// An attempt at a job.
-struct RunningAttempt {
-    job: i64,
-    generation: i32,
-    number: i32,
-    is_transactional: bool,
-    /// The checkpoint with which it began.
-    checkpoint: Option<u64>,
-}
-
-impl RunningAttempt {
-    fn of<P>(job: &Job<P>) -> RunningAttempt {
-        RunningAttempt {
-            job: job.id().get(),
-            generation: job.generation().cast_signed(),
-            number: job.attempt().cast_signed(),
-            is_transactional: job.kind() == TransactionalWork::KIND,
-            checkpoint: job.last_checkpoint().expect("a checkpoint is a number"),
-        }
-    }
-}
-
-/// The handlers of a process, and their log.
-struct Handlers {
-    log: JsonLines,
-    process: String,
-    folder: PathBuf,
-    gateway: Gateway,
-    longest_run: u64,
-    /// The jobs that this process attempted.
-    seen: Mutex<HashSet<i64>>,
-}
-
-impl Handlers {
-    fn new(options: &Options) -> Handlers {
-        Handlers {
-            log: JsonLines::open(&options.folder.join("handlers.jsonl")),
-            process: options.name.clone(),
-            folder: options.folder.clone(),
-            gateway: options.gateway,
-            longest_run: options.longest_run,
-            seen: Mutex::default(),
-        }
-    }
-
-    fn write(&self, attempt: &RunningAttempt, phase: Phase) {
-        self.write_failed(attempt, phase, None);
-    }
-
-    fn write_failed(&self, attempt: &RunningAttempt, phase: Phase, error: Option<String>) {
-        self.log.write(&HandlerEvent {
-            error,
-            ..self.event(attempt, phase)
-        });
-    }
-
-    fn event(&self, attempt: &RunningAttempt, phase: Phase) -> HandlerEvent {
-        HandlerEvent {
-            at: clock::now(),
-            process: self.process.clone(),
-            job: attempt.job,
-            generation: attempt.generation,
-            attempt: attempt.number,
-            is_transactional: attempt.is_transactional,
-            phase,
-            error: None,
-            checkpoint: attempt.checkpoint.filter(|_| phase == Phase::Begin),
-        }
-    }
-
-    fn is_first_in_process(&self, job: i64) -> bool {
-        self.seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(job)
-    }
-
-    /// Writes the checkpoints of an attempt, each greater than the one before.
-    fn write_checkpoints<P>(
-        &self,
-        job: &Job<P>,
-        attempt: &RunningAttempt,
-        steps: u32,
-    ) -> redrive::Result<()> {
-        for _ in 0..steps {
-            let value = job.last_checkpoint()?.unwrap_or(0_u64) + 1;
-            self.log.write(&HandlerEvent {
-                checkpoint: Some(value),
-                ..self.event(attempt, Phase::Checkpoint)
-            });
-            job.checkpoint(&value)?;
-        }
-        Ok(())
-    }
-
-    fn finish<P>(
-        &self,
-        job: &Job<P>,
-        attempt: &RunningAttempt,
-        work: &Work,
-    ) -> Result<(), Failure> {
-        self.write_checkpoints(job, attempt, work.steps)?;
-        if work.follow_ups > 0 {
-            job.then(NewJob::new(&work.follow_up(attempt.generation))?)?;
-        }
-        thread::sleep(Duration::from_millis(work.ms.min(self.longest_run)));
-        let is_redriven = attempt.generation > 0;
-        let fails = attempt.number.cast_unsigned() <= work.times && !is_redriven;
-        let is_first = self.is_first_in_process(attempt.job) && !is_redriven;
-        let (phase, result) = match work.plan {
-            Plan::Retry if fails => (
-                Phase::Retry,
-                Err(Failure::retry(format!("cannot process {}", work.key))),
-            ),
-            Plan::Panic if fails => {
-                let message = format!("panicked at {}", work.key);
-                self.write_failed(attempt, Phase::Retry, Some(message.clone()));
-                std::panic::panic_any(message);
-            }
-            Plan::Reject if attempt.generation.cast_unsigned() < work.times => (
-                Phase::Reject,
-                Err(Failure::reject(format!("{} is invalid", work.key))),
-            ),
-            Plan::RejectAlways => (Phase::Reject, Err(Failure::reject("always invalid"))),
-            Plan::HoldThenRetry if attempt.number == 1 => {
-                gate::wait(&self.folder, &self.process);
-                (Phase::Retry, Err(Failure::retry("held attempt")))
-            }
-            Plan::Snooze if is_first => (Phase::Snooze, Err(Failure::snooze(SNOOZE))),
-            Plan::Outage if is_first && self.gateway == Gateway::Shaky => {
-                let failure =
-                    Failure::outage("the gateway is down").after(Duration::from_millis(200));
-                (Phase::Outage, Err(failure.dependency("gateway")))
-            }
-            Plan::Abort if !is_redriven => std::process::abort(),
-            Plan::RetryThenHold if attempt.number == 1 => {
-                (Phase::Retry, Err(Failure::retry("first attempt")))
-            }
-            Plan::Hold | Plan::RetryThenHold => {
-                gate::wait(&self.folder, &self.process);
-                (Phase::Done, Ok(()))
-            }
-            _ => (Phase::Done, Ok(())),
-        };
-        let error = result
-            .as_ref()
-            .err()
-            .map(|error| error.message().to_owned());
-        self.write_failed(attempt, phase, error);
-        result
-    }
+/// Stops workers at the same time. Returns the errors.
+fn stop_all(workers: Vec<Worker>, grace: Duration) -> Vec<redrive::Error> {
+    thread::scope(|scope| {
+        let stops: Vec<_> = workers
+            .into_iter()
+            .map(|worker| scope.spawn(move || worker.stop(grace).err()))
+            .collect();
+        let errors = stops
+            .into_iter()
+            .filter_map(|stop| stop.join().expect("a stop does not panic"));
+        errors.collect()
+    })
 }

@@ -1,4 +1,4 @@
-//! Scenarios about dead letters: two operators at one letter, and a prune.
+//! Scenarios about dead letters: two operators at one letter, a validation, and a prune.
 
 use std::thread;
 use std::time::Duration;
@@ -65,6 +65,16 @@ fn is_waiting(name: &str) -> String {
         "EXISTS (SELECT FROM pg_stat_activity
                  WHERE application_name = '{name}' AND wait_event = 'advisory')"
     )
+}
+
+/// Three letters are open, of which one fails the validation.
+pub(super) fn validated(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    add_workers(env, 1);
+    client.enqueue(&[Plan::Reject; 3]);
+    env.wait_for_sql("three letters are open", &letters_are(3, "open"));
+    client.redrive_valid();
+    env.wait_for_sql("the sent letters recover", &letters_are(0, "redriving"));
 }
 
 /// Two open letters and a recovered one are an hour old when letters older than a minute are

@@ -9,7 +9,7 @@ pub(super) struct Hot {
 }
 
 /// The statements of workers.
-pub(super) const WORKERS: [Hot; 27] = [
+pub(super) const WORKERS: [Hot; 31] = [
     Hot {
         name: "claim",
         arguments: "'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), \
@@ -33,7 +33,28 @@ pub(super) const WORKERS: [Hot; 27] = [
     },
     Hot {
         name: "claim_groups",
-        arguments: "'orders', NULL, '{}', 500, 8388608, gen_random_uuid(), gen_random_uuid(), NULL, NULL, 5199000, '{big}', 500",
+        arguments: "'orders', NULL, '{}', 500, 8388608, gen_random_uuid(), gen_random_uuid(), NULL, NULL, 5199000, '{big}', 500, true, 31, '{}', 1",
+        pages: 30_000,
+    },
+    Hot {
+        name: "charge_groups",
+        arguments: "'orders', '{g1,g2,g3,none}', '{1,2,3,4}'",
+        pages: 100,
+    },
+    Hot {
+        name: "put_off",
+        arguments: "ARRAY['00000000-0000-0000-0001-000000000002', '00000000-0000-0000-0001-000000000002']::uuid[], '{20,21}', \
+                    '{1000,2000}'",
+        pages: 200,
+    },
+    Hot {
+        name: "forget_full_buckets",
+        arguments: "1000",
+        pages: 10_000,
+    },
+    Hot {
+        name: "queues_with_held_groups",
+        arguments: "10000",
         pages: 30_000,
     },
     Hot {
@@ -169,7 +190,7 @@ pub(super) const CALLERS: [Hot; 9] = [
     },
     Hot {
         name: "enqueue_unique",
-        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}'",
+        arguments: "'orders', '{order,order}', ARRAY['{}','{}']::json[], '{0,0}', '{0,0}', '{5,5}', '{k7,new}', '{NULL,NULL}', '{g1,NULL}', '{60000,60000}'",
         pages: 300,
     },
     Hot {

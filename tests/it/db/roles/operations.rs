@@ -149,6 +149,8 @@ const VERBS: &[Verb] = &[
     verb("enqueue a job with options", MAKERS, |on| { on.queue().enqueue_job(job(1).priority(3).max_attempts(2))?; Ok(()) }),
     verb("enqueue a unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("one"))?; Ok(()) }),
     verb("enqueue it again", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("one"))?; Ok(()) }),
+    verb("enqueue a job with a window", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("w").unique_window(day()))?; Ok(()) }),
+    verb("enqueue it within the window", MAKERS, |on| { on.queue().enqueue_job(job(1).unique("w").unique_window(day()))?; Ok(()) }),
     verb("enqueue a delayed unique job", MAKERS, |on| { on.queue().enqueue_job(job(1).delay(day()).unique("late"))?; Ok(()) }),
     verb("enqueue ten jobs", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(10))?; Ok(()) }),
     verb("enqueue jobs by COPY", MAKERS, |on| { on.queue().enqueue_many(&Order::up_to(1001))?; Ok(()) }),

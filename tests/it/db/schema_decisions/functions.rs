@@ -66,6 +66,7 @@ delete_versions          invoker volatile  pinned any       -
 detail_of                invoker volatile  pinned any       -
 discard                  invoker volatile  pinned any       -
 discard_letters          invoker volatile  pinned any       -
+divert                   invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 drive_chunk              invoker volatile  pinned rows      -
 drive_run                invoker volatile  pinned rows      -
 drop_redacted_pieces     invoker volatile  pinned any       -
@@ -81,6 +82,7 @@ erase_batch              definer volatile  pinned rows      -
 erase_from_audit         invoker volatile  pinned any       -
 event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
+fewest_tokens            invoker volatile  pinned any       -
 filter_archive           invoker stable    pinned any       -
 filter_erased_jobs       invoker immutable pinned any       -
 filter_erasure           invoker immutable pinned any       -
@@ -92,6 +94,7 @@ fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on
 fold_metrics             definer volatile  pinned committed enable_seqscan=on jit=off lock_timeout=50ms
 fold_runs                invoker volatile  pinned rows      enable_seqscan=off jit=off
+forget_full_buckets      invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off
 free_slots               invoker volatile  pinned any       -
 free_started_keys        invoker volatile  pinned any       -
 full_history             invoker stable    pinned any       -
@@ -103,6 +106,7 @@ has_refused_death        invoker volatile  pinned any       -
 headers_with_long        invoker immutable parsed any       -
 held_queues              invoker stable    pinned any       -
 history_before           invoker immutable pinned any       -
+hold_diverted            definer volatile  pinned rows      enable_seqscan=off
 import_letters           invoker volatile  pinned any       -
 imported                 invoker volatile  pinned any       -
 is_compaction_due        invoker volatile  pinned any       -
@@ -148,10 +152,12 @@ new_metric_slots         invoker stable    pinned any       -
 note_group               invoker volatile  pinned any       -
 oldest_kept_xid          invoker volatile  pinned any       -
 open_breaker             invoker volatile  pinned any       -
+open_window              definer volatile  pinned rows      -
 overlapping_runs         invoker stable    pinned any       -
 page_editable            invoker stable    pinned any       -
 page_letters             invoker stable    pinned any       -
 page_waiting             invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
+pass_slots               invoker volatile  pinned any       enable_seqscan=off
 pass_turn                definer volatile  pinned any       enable_seqscan=off
 past_failures            invoker stable    pinned any       -
 pause_queue              invoker volatile  pinned any       -
@@ -166,6 +172,7 @@ prune_audit              definer volatile  pinned any       -
 prune_groups             invoker volatile  pinned committed lock_timeout=50ms
 prune_letters            invoker volatile  pinned any       enable_seqscan=on
 put_back                 invoker volatile  pinned any       -
+queues_with_held_groups  definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
 readmitted               invoker volatile  pinned any       -
 record_act               invoker volatile  pinned any       -
@@ -178,6 +185,7 @@ redact_text              invoker immutable pinned any       -
 redact_values            invoker immutable pinned any       -
 redrive                  invoker volatile  pinned any       -
 redrive_letters          invoker volatile  pinned any       -
+redriven_segment         definer volatile  pinned rows      -
 refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
@@ -213,6 +221,8 @@ run_ticks                invoker volatile  pinned any       -
 save_regressions         invoker volatile  pinned any       -
 schedule                 invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
+segment_of_returned      invoker volatile  pinned any       -
+segment_of_waiting       invoker volatile  pinned any       -
 send_back                invoker volatile  pinned rows      enable_bitmapscan=off enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan work_mem=32MB
 send_members             invoker volatile  pinned any       -
 set_group_policy         invoker volatile  pinned any       -
@@ -220,7 +230,7 @@ set_group_state          invoker volatile  pinned any       -
 set_policy               invoker volatile  pinned any       -
 set_policy_mode          invoker volatile  pinned any       -
 set_protection           invoker volatile  pinned any       -
-set_rate_limit           invoker volatile  pinned any       -
+set_rate_limit           invoker volatile  pinned rows      -
 set_retention            invoker volatile  pinned any       -
 set_schedule             invoker volatile  pinned any       -
 settle_event             invoker volatile  pinned any       -
@@ -230,10 +240,12 @@ some_jobs_of             invoker stable    parsed any       -
 still_redacted           invoker immutable pinned any       -
 table_bytes              invoker volatile  pinned any       -
 table_holders            invoker volatile  pinned any       -
+take_group_tokens        invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 take_jobs                invoker volatile  pinned any       -
 take_keys                invoker volatile  pinned any       -
 take_run                 invoker volatile  pinned rows      -
 take_slot                invoker volatile  pinned any       -
+take_slots               invoker volatile  pinned any       -
 take_waiting             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 tally_added_letters      invoker volatile  pinned any       -
 tally_changed_letters    invoker volatile  pinned any       -

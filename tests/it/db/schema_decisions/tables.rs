@@ -16,8 +16,10 @@ counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
 delayed_marks        key   -
 details              key   -
+diverted_groups      key   -
 exclusive_tasks      key   -
 failure_hours        key   -
+group_buckets        key   vacuum_scale_factor=0 vacuum_threshold=10000
 group_policies       key   -
 group_rules          key   -
 group_slots          key   vacuum_scale_factor=0 vacuum_threshold=10000
@@ -61,5 +63,6 @@ run_letters          key   vacuum_scale_factor=0.1 fillfactor=55
 schedule_ticks       key   -
 schedules            key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=70
 unique_keys          key   vacuum_scale_factor=0 vacuum_threshold=10000
+unique_windows       key   vacuum_scale_factor=0 vacuum_threshold=10000
 workers              key   vacuum_scale_factor=0 vacuum_threshold=200 fillfactor=50
 ";

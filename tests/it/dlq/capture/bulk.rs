@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use redrive::Operator;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterFilter};
 use redrive_tests::{TestDatabase, ran, stats};
 
@@ -200,4 +201,10 @@ fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
         .map(|source| (&*source.source, source.open, source.last_hour))
         .collect();
     assert_eq!(open, [("new", 9_999, 8), ("old", 1, 0)]);
+    let old = LetterFilter::new().source("old");
+    let operator = Operator::default().reason("not wanted");
+    db.dlq().discard(&old, &operator).unwrap();
+    let counted = db.dlq().captured_sources().unwrap();
+    assert!(counted.is_complete);
+    assert_eq!(counted.sources.len(), 1, "only open ones");
 }

@@ -1,10 +1,10 @@
-//! Batches, generations, delays and hours of a policy.
+//! Batches, generations and delays of a policy, and letters it cannot send.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyBreaker, UtcHours};
-use redrive::{Failure, Job, JobId, Operator, PauseEnd, Queue, Worker};
+use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyBreaker};
+use redrive::{Failure, Job, JobId, NewJob, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
     Order, SOON, Tally, TestDatabase, drained, letters, letters_in, stop, wait_until, worker,
 };
@@ -197,58 +197,6 @@ fn a_letter_that_keeps_dying_is_redriven_at_growing_intervals() {
 }
 
 #[test]
-fn outside_its_hours_a_policy_waits() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let mut client = test.client();
-    for (from, to, hour, allowed) in [
-        (9, 17, 9, true),
-        (9, 17, 16, true),
-        (9, 17, 17, false),
-        (9, 17, 8, false),
-        (22, 6, 23, true),
-        (22, 6, 0, true),
-        (22, 6, 5, true),
-        (22, 6, 6, false),
-        (22, 6, 21, false),
-    ] {
-        let row = client
-            .query_one(
-                "SELECT redrive.is_hour_allowed($1, $2, $3)",
-                &[&from, &to, &hour],
-            )
-            .unwrap();
-        assert_eq!(row.get::<_, bool>(0), allowed, "{from}-{to} at {hour}");
-    }
-    letters(&queue, 3);
-    let now: i32 = client
-        .query_one(
-            "SELECT extract(hour FROM clock_timestamp() AT TIME ZONE 'UTC')::integer",
-            &[],
-        )
-        .unwrap()
-        .get(0);
-    let hour = |plus: i32| u8::try_from((now + plus) % 24).unwrap();
-    let policy = Policy::new("p", LetterFilter::new());
-    // Hours that begin long after this one, so that the test cannot run into them.
-    let closed = policy
-        .clone()
-        .hours(UtcHours::between(hour(3), hour(20)).unwrap());
-    db.dlq()
-        .policies()
-        .set(&closed, &Operator::default())
-        .unwrap();
-    assert_eq!(tick(&mut client, Uuid::new_v4()), None);
-    let open = policy.hours(UtcHours::between(hour(20), hour(3)).unwrap());
-    db.dlq()
-        .policies()
-        .set(&open, &Operator::default())
-        .unwrap();
-    assert_eq!(tick(&mut client, Uuid::new_v4()), Some(("p".to_owned(), 3)));
-}
-
-#[test]
 fn a_policy_redrives_nothing_into_a_queue_with_an_open_breaker() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
@@ -368,4 +316,34 @@ fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
             .expect_err("not a filter for a policy");
         assert!(error.is_invalid(), "{error}");
     }
+}
+
+#[test]
+fn letters_whose_keys_are_held_take_no_places_of_the_batch() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let keyed = |key: &str| {
+        let job = NewJob::new(&Order { number: 1 }).unwrap().unique(key);
+        queue.enqueue_job(job).unwrap().id()
+    };
+    let held = ["one", "two"].map(|key| {
+        let id = keyed(key);
+        db.admin().cancel(id).unwrap();
+        keyed(key);
+        id
+    });
+    let free = keyed("three");
+    db.admin().cancel(free).unwrap();
+    let policy = Policy::new("p", LetterFilter::new().queue("orders"))
+        .every(HOUR)
+        .batch(2);
+    db.dlq()
+        .policies()
+        .set(&policy, &Operator::default())
+        .unwrap();
+    assert_eq!(tick(&mut client, Uuid::new_v4()), Some(("p".to_owned(), 1)));
+    assert_eq!(ids(&mut client, "l.state = 'redriving'"), [free].into());
+    assert_eq!(ids(&mut client, "l.state = 'open'"), held.into());
 }

@@ -57,8 +57,8 @@ use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter};
 use redrive::{Failure, Job, JobId, Operator, Queue};
 use redrive_tests::{
-    Order, Published, TestDatabase, changed, drained, fold, no_drift, published, statement, stop,
-    worker,
+    Count, Order, Published, Settlement, TestDatabase, changed, drained, fold, no_drift, published,
+    statement, stop, worker,
 };
 use uuid::Uuid;
 
@@ -72,15 +72,6 @@ struct Fixture {
     queue: Queue,
     client: Client,
 }
-
-/// A counter key, its label, its cause, its bucket, and the count.
-type Count = (
-    &'static str,
-    Option<&'static str>,
-    Option<&'static str>,
-    Option<i16>,
-    i64,
-);
 
 /// An operation: what it needs, what it does, and the series it changes.
 ///
@@ -168,41 +159,20 @@ impl Fixture {
             "SELECT array_agg(j.id ORDER BY j.id) FROM redrive.leases l, unnest(l.ids) j (id)
                      WHERE l.lease_id = $1";
         let held: Option<Vec<i64>> = self.client.query_one(asked, &[&lease]).unwrap().get(0);
-        let count = verdicts.len();
-        let jobs = held.unwrap_or_else(|| (1..).take(count).collect());
-        let (words, causes): (Vec<_>, Vec<_>) = verdicts.iter().copied().unzip();
-        self.client
-            .query(
-                statement("settle"),
-                &[
-                    &vec![lease; count],
-                    &jobs,
-                    &words,
-                    &vec![0_i64; count],
-                    &causes,
-                    &vec!["Broken"; count],
-                    &vec!["broken"; count],
-                    &vec![None::<&str>; count],
-                    &vec![None::<serde_json::Value>; count],
-                    &Uuid::nil(),
-                    &"host",
-                    &"1",
-                    &"manual",
-                    &vec![false; count],
-                    &1_i32,
-                    &self.queue.name(),
-                    &vec![0_i16; count],
-                    &vec![lease; counts.len()],
-                    &counts.iter().map(|count| count.0).collect::<Vec<_>>(),
-                    &counts.iter().map(|count| count.1).collect::<Vec<_>>(),
-                    &counts.iter().map(|count| count.2).collect::<Vec<_>>(),
-                    &counts.iter().map(|count| count.3).collect::<Vec<_>>(),
-                    &counts.iter().map(|count| count.4).collect::<Vec<_>>(),
-                    &vec![0.0_f64; counts.len()],
-                    &vec![None::<&str>; count],
-                ],
-            )
-            .expect("settle");
+        let jobs = held.unwrap_or_else(|| (1..).take(verdicts.len()).collect());
+        let verdicts: Vec<_> = jobs
+            .into_iter()
+            .zip(verdicts)
+            .map(|(job, (word, cause))| (job, *word, *cause))
+            .collect();
+        let settlement = Settlement {
+            queue: self.queue.name(),
+            lease,
+            verdicts: &verdicts,
+            delay_ms: 0,
+            counts,
+        };
+        settlement.write(&mut self.client);
     }
 
     fn letters(&self) -> LetterFilter {

@@ -179,6 +179,33 @@ fn histograms_of_a_worker_have_sums() {
 }
 
 #[test]
+fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let mut client = test.client();
+    let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours',
+               ready_at = ready_at - interval '1 hour'";
+    client.batch_execute(age).unwrap();
+    let worker = worker(&queue)
+        .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
+        .start()
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";
+    let mut hours = |metric: &str| -> i64 { client.query_one(hours, &[&metric]).unwrap().get(0) };
+    assert_eq!(
+        [
+            hours("redrive_job_end_to_end_seconds"),
+            hours("redrive_job_queue_wait_seconds"),
+            hours("redrive_job_run_seconds"),
+        ],
+        [2, 1, 0]
+    );
+}
+
+#[test]
 fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
     let test = TestDatabase::migrated();
     let mut client = test.client();

@@ -179,11 +179,7 @@ fn exactly_one_of_many_workers_probes() {
         .unwrap();
     let workers: Vec<Worker> = (0..4)
         .map(|_| {
-            let gate = gate.clone();
-            let handler = move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            };
+            let handler = gate.handler();
             worker(&test.queue("orders"))
                 .slots(4)
                 .handle(handler)

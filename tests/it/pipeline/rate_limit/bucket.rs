@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redrive::{RateLimit, RateLimited};
-use redrive_tests::{Order, SOON, TestDatabase, drained, scalar, stats, stop, wait_until};
+use redrive_tests::{
+    Order, SOON, TestDatabase, drained, scalar, statement, stats, stop, wait_until,
+};
 
 use super::{Starts, known, limit, mails, once, recording};
 
@@ -148,4 +150,43 @@ fn a_probe_costs_a_token() {
     });
     assert_eq!(orders.count(), 1);
     stop(worker);
+}
+
+#[test]
+fn a_bucket_is_charged_by_its_own_limit() {
+    for kind in ["mail", ""] {
+        let test = TestDatabase::migrated();
+        let mut client = test.client();
+        // The limit under test adds a token in ten seconds, and the others a thousand.
+        client
+            .execute(
+                "INSERT INTO redrive.rate_limits (queue, kind, each_group, starts, period, burst)
+                 SELECT q, k, g, CASE WHEN q = 'orders' AND k = $1 AND NOT g THEN 1 ELSE 1000 END, '10 s', 1000
+                 FROM unnest('{archive,orders,zebra}'::text[]) q, unnest('{a,mail,z,\"\"}'::text[]) k,
+                      unnest('{true,false}'::boolean[]) g
+                 WHERE NOT g OR k = ''",
+                &[&kind],
+            )
+            .unwrap();
+        client
+            .batch_execute(
+                "DELETE FROM redrive.rate_buckets;
+                 INSERT INTO redrive.rate_buckets (queue, kind, tokens, counted_at)
+                 SELECT l.queue, l.kind, 5, clock_timestamp() - interval '10 s'
+                 FROM redrive.rate_limits l WHERE NOT l.each_group",
+            )
+            .unwrap();
+        client
+            .execute(
+                statement("charge_tokens"),
+                &[&"orders", &vec![kind], &2_i64],
+            )
+            .unwrap();
+        let charged = "SELECT queue || ' ' || kind FROM redrive.rate_buckets WHERE tokens BETWEEN 3.9 AND 4.1";
+        let charged = client.query(charged, &[]).unwrap();
+        let charged: Vec<String> = charged.iter().map(|row| row.get(0)).collect();
+        assert_eq!(charged, [format!("orders {kind}")]);
+        let others = "SELECT count(*) FROM redrive.rate_buckets WHERE tokens = 5";
+        assert_eq!(scalar(&mut client, others), 11);
+    }
 }

@@ -84,6 +84,46 @@ fn limits_are_listed_with_their_tokens_and_recorded() {
 }
 
 #[test]
+fn a_limit_of_each_group_is_listed_beside_that_of_the_queue_and_recorded() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::Queue, RateLimit::per(100, SECOND));
+    let hourly = RateLimit::per(4, Duration::from_hours(1));
+    limit(&queue, RateLimited::EachGroup, hourly);
+    let brief = |queue: &redrive::Queue| -> Vec<_> {
+        let listed = queue.rate_limits().unwrap().into_iter();
+        listed
+            .map(|it| (it.kind, it.each_group, it.starts, it.tokens))
+            .collect()
+    };
+    assert_eq!(brief(&queue), [(None, false, 100, 75), (None, true, 4, 3)]);
+    // The tokens are those of the group with the fewest.
+    let used = "INSERT INTO redrive.group_buckets VALUES \
+        ('orders', 'a', clock_timestamp() + interval '15 min'), \
+        ('orders', 'b', clock_timestamp() + interval '30 min')";
+    test.client().batch_execute(used).unwrap();
+    assert_eq!(brief(&queue)[1], (None, true, 4, 1));
+    assert!(queue.unlimit_rate(RateLimited::Queue, &maria()).unwrap());
+    assert_eq!(brief(&queue).len(), 1);
+    assert!(
+        queue
+            .unlimit_rate(RateLimited::EachGroup, &maria())
+            .unwrap()
+    );
+    assert!(
+        !queue
+            .unlimit_rate(RateLimited::EachGroup, &maria())
+            .unwrap()
+    );
+    let acts = "SELECT string_agg(verb || ' ' || (about ->> 'each_group'), ', ' ORDER BY id) FROM redrive.audit";
+    let acts: String = test.client().query_one(acts, &[]).unwrap().get(0);
+    assert_eq!(
+        acts,
+        "set_rate_limit false, set_rate_limit true, remove_rate_limit false, remove_rate_limit true"
+    );
+}
+
+#[test]
 fn a_changed_limit_grants_no_additional_burst() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
@@ -172,6 +212,14 @@ fn invalid_limits_are_rejected_and_store_nothing() {
             "the burst is 0",
         ),
         ("redrive.set_rate_limit(NULL, 1)", "invalid queue name"),
+        (
+            "redrive.set_rate_limit('orders', 1, kind => 'mail', each_group => true)",
+            "a rate limit of each group has no kind",
+        ),
+        (
+            "redrive.set_rate_limit('orders', 1, each_group => NULL)",
+            "each_group is NULL",
+        ),
         ("redrive.remove_rate_limit(' ')", "invalid queue name"),
     ] {
         let error = client.batch_execute(&format!("SELECT {call}")).unwrap_err();
@@ -181,6 +229,7 @@ fn invalid_limits_are_rejected_and_store_nothing() {
             .message();
         assert!(text.contains(expected), "{call}: {text}");
     }
-    let rows = "SELECT (SELECT count(*) FROM redrive.rate_limits) + (SELECT count(*) FROM redrive.rate_buckets)";
+    let rows = "SELECT (SELECT count(*) FROM redrive.rate_limits) + (SELECT count(*) FROM redrive.rate_buckets) \
+        + (SELECT count(*) FROM redrive.group_policies)";
     assert_eq!(redrive_tests::scalar(&mut client, rows), 0);
 }

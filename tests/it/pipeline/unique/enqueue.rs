@@ -5,11 +5,11 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use postgres::Transaction;
 use redrive::{Enqueued, Job, JobId, NewJob, Queue};
-use redrive_tests::ids;
-use redrive_tests::{Order, Tally, TestDatabase, counted, drained, stop, worker};
+use redrive_tests::{Order, Tally, TestDatabase, counted, drained, ids, stop, worker};
 
-use super::{held, inserted, order};
+use super::{enqueue_behind, held, inserted, order};
 
 #[test]
 fn a_second_job_with_a_key_returns_the_first() {
@@ -191,4 +191,26 @@ fn enqueues_racing_the_release_of_a_key_lose_no_job() {
     assert_eq!(stop(worker).stats.lost, 0);
     assert_eq!((tally.jobs() as u64, tally.repeated()), (stored, vec![]));
     assert_eq!(held(&test), []);
+}
+
+#[test]
+fn an_enqueue_that_waited_for_another_session_gets_its_job_or_stores_its_own() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    for (key, commits) in [("a", true), ("b", false)] {
+        let mut client = test.client();
+        let mut transaction = client.transaction().unwrap();
+        let first = queue.enqueue_job_in(&mut transaction, &order(1).unique(key));
+        let first = inserted(first.unwrap());
+        let end: fn(Transaction<'_>) -> _ = match commits {
+            true => |it| it.commit(),
+            false => |it| it.rollback(),
+        };
+        let second = enqueue_behind(&test, transaction, end, order(2).unique(key));
+        match commits {
+            true => assert_eq!(second, Enqueued::Existing(first)),
+            false => assert!(held(&test).contains(&(key.to_owned(), inserted(second)))),
+        }
+    }
+    assert_eq!(held(&test).len(), 2, "one job per key");
 }

@@ -8,7 +8,7 @@ use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob, Operator};
 use redrive_tests::{
     Gate, Hold, Lost, Order, TestDatabase, counted, drained, expire_leases, letters_in, stop,
-    worker,
+    worker, worker_at,
 };
 
 use super::{held, inserted, order};
@@ -145,13 +145,7 @@ fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .slots(8)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        })
+        .handle(gate.handler())
         .start()
         .unwrap();
     let hold = |_| NewJob::new(&Hold {}).unwrap();
@@ -180,16 +174,7 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
             .unwrap(),
     );
     for crash in 1..=3 {
-        let worker = worker(&queue)
-            .handle({
-                let gate = gate.clone();
-                move |_: &Job<Hold>| {
-                    gate.pass();
-                    Ok(())
-                }
-            })
-            .start()
-            .unwrap();
+        let worker = worker_at(&gate, &queue);
         gate.wait_for(crash);
         let lost = expire_leases(&mut test.client());
         // Without a stop: the worker lost its jobs and cannot release them.

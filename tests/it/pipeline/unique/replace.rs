@@ -167,11 +167,11 @@ fn the_sql_function_replaces_and_rejects_an_unknown_change() {
         ),
         (
             "replace => 'both'",
-            "redrive: until_started and replace need",
+            "redrive: until_started, replace and unique_window need",
         ),
         (
             "until_started => true",
-            "redrive: until_started and replace need",
+            "redrive: until_started, replace and unique_window need",
         ),
     ] {
         let error = call(bad).expect_err(why);

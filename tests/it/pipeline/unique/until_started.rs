@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, NewJob, Operator, Replace};
-use redrive_tests::{Gate, Order, TestDatabase, counted, drained, letters_in, stop, worker};
+use redrive_tests::{Gate, Order, Tally, TestDatabase, counted, drained, letters_in, stop, worker};
 
 use super::{held, inserted, order};
 
@@ -126,4 +126,42 @@ fn a_consumer_of_letters_frees_the_key_with_its_claim() {
     let claim = "UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE id = $1";
     let claimed = test.client().execute(claim, &[&dead.get()]).unwrap();
     assert_eq!((claimed, held(&test)), (1, vec![]));
+}
+
+#[test]
+fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
+    let test = TestDatabase::migrated();
+    let (queue, other) = (test.queue("orders"), test.queue("bills"));
+    let hour = Duration::from_hours(1);
+    let failing = worker(&queue)
+        .handle(move |_: &Job<Order>| Err(Failure::retry("once more").after(hour)))
+        .start()
+        .unwrap();
+    for (number, retried) in [(1, 1), (2, 2)] {
+        inserted(queue.enqueue_job(until_started(number)).unwrap());
+        counted(&failing, "a retry", |counts| counts.retried == retried);
+    }
+    stop(failing);
+    inserted(queue.enqueue_job(until_started(3).delay(hour)).unwrap());
+    inserted(other.enqueue_job(order(4).delay(hour)).unwrap());
+    let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
+    assert_eq!(test.client().execute(due, &[]).unwrap(), 4);
+    let tally = Tally::new();
+    let workers = [&queue, &other].map(|queue| {
+        let tally = tally.clone();
+        worker(queue)
+            .handle(move |job: &Job<Order>| {
+                tally.count(job.id());
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    });
+    drained(&queue);
+    drained(&other);
+    for worker in workers {
+        stop(worker);
+    }
+    assert_eq!((tally.jobs(), tally.repeated()), (4, vec![]));
+    assert_eq!(held(&test), []);
 }

@@ -229,7 +229,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
         counts.done == 4
     });
     gate.open();
-    wait_until("the handler to go on", SOON, || {
+    wait_until("the handler to continue", SOON, || {
         cancelled.load(Ordering::Relaxed)
     });
     let counts = stop(worker).stats;

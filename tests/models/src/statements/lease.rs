@@ -42,6 +42,15 @@ pub(super) fn release(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> 
     rows
 }
 
+/// Nothing is locked here, so these are the leases of claims that committed after the release.
+pub(super) fn locked_leases(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
+    let (worker, except) = (uuid(given, 1), uuids(given, 2));
+    let is_left = |(id, lease): &(&Uuid, &Lease)| lease.worker == worker && !except.contains(id);
+    let left = tables.leases.iter().filter(is_left).count();
+    let left = i64::try_from(left).expect("a few leases");
+    vec![Row::default().with("leases", Type::INT8, &left)]
+}
+
 /// Transactions take effect at once here, so a lease that still exists is not in one.
 pub(super) fn end_transactions(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let leases = uuids(given, 1);

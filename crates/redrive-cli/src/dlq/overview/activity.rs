@@ -1,7 +1,7 @@
-//! Active runs, paused queues and open breakers, each with the command to type next.
+//! Held groups, active runs, paused queues and open breakers, each with the command to type next.
 
 use redrive::Database;
-use redrive::admin::{BreakerState, QueueStats};
+use redrive::admin::{BreakerState, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::{Value, json};
 
@@ -9,19 +9,54 @@ use crate::dlq::filter::quoted;
 use crate::dlq::run_report::{RunLine, skips};
 use crate::error::{Error, Result};
 use crate::pause::{ends_in, pause_json};
-use crate::terminal::grouped;
+use crate::terminal::{counted, grouped};
 use crate::time::{ago, rfc3339};
 
 /// How many of the newest runs are considered.
 const RUNS: u32 = 100;
 
-/// A run, a pause or a breaker on the screen.
+/// Held groups, a run, a pause or a breaker on the screen.
 pub(super) struct Activity {
     /// One line of text.
     pub(super) line: String,
     /// The command to type next.
     pub(super) next: String,
     pub(super) json: Value,
+}
+
+/// The groups of each queue that a letter holds.
+pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
+    let held = db.admin().held_groups_by_queue()?;
+    Ok(held
+        .iter()
+        .map(|held| Activity {
+            line: format!(
+                "{}: {} held, {} waiting; {} for {} by letter {}",
+                held.queue,
+                at_most_counted(held.groups, "group"),
+                at_most_counted(held.waiting, "job"),
+                held.oldest_group,
+                ago(held.oldest_held_at),
+                held.oldest_letter,
+            ),
+            next: format!("redrive queue groups held {}", quoted(&held.queue)),
+            json: json!({
+                "queue": held.queue,
+                "groups": held.groups,
+                "waiting": held.waiting,
+                "oldest_group": held.oldest_group,
+                "oldest_letter": held.oldest_letter.get(),
+                "oldest_held_at": rfc3339(held.oldest_held_at),
+            }),
+        })
+        .collect())
+}
+
+fn at_most_counted(count: u64, what: &str) -> String {
+    match count < MAX_HELD_COUNT {
+        true => counted(count, what),
+        false => format!("{} or more {what}s", grouped(count)),
+    }
 }
 
 /// The redrive runs that halted and await a decision, and those in progress or paused.

@@ -49,8 +49,11 @@ fn a_client_gets_a_place_when_it_has_sent_something() {
     assert_eq!(closed, None);
     assert_eq!(admission.next(at(0)), Step::Wait(Some(SILENCE_TIMEOUT)));
     assert_eq!(admission.silent().collect::<Vec<_>>(), [id]);
+    assert!(!admission.awaits_a_place());
     admission.received(id, at(1));
+    assert!(admission.awaits_a_place());
     assert_eq!(admission.next(at(1)), Step::Serve(id));
+    assert!(!admission.awaits_a_place());
     assert_eq!(admission.next(at(1)), NOBODY);
     assert!(!admission.is_empty());
     admission.end(id);

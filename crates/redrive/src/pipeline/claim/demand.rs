@@ -57,10 +57,25 @@ pub(crate) const SLOW: Duration = Duration::from_millis(1);
 /// Handing over a fast job costs more than running it. Each slot gets several chunks of a claim, so
 /// that none of them ends up with the last jobs.
 pub(crate) fn chunk(jobs: usize, slots: usize, run_time: Duration) -> usize {
+    part(jobs, slots, run_time, MAX_CHUNK)
+}
+
+/// Returns a quarter of the share of a slot, at most `most`. 1: jobs are slow.
+fn part(jobs: usize, slots: usize, run_time: Duration, most: usize) -> usize {
     match run_time < SLOW {
-        true => (jobs / (4 * slots).max(1)).clamp(1, MAX_CHUNK),
+        true => (jobs / (4 * slots).max(1)).clamp(1, most),
         false => 1,
     }
+}
+
+/// The maximum number of jobs of a group in a row.
+const MAX_IN_A_ROW: usize = 2 * MAX_CHUNK;
+
+/// Returns how many of `jobs` claimed jobs of groups to take of one group before those of the next one.
+///
+/// More than a chunk, because each group costs a claim more than a job does. 1: jobs are slow.
+pub(crate) fn in_a_row(jobs: usize, slots: usize, run_time: Duration) -> usize {
+    part(jobs, slots, run_time, MAX_IN_A_ROW)
 }
 
 /// Whether a claim returned as many jobs as it asked for.
@@ -145,5 +160,21 @@ mod tests {
         assert_eq!(chunk(1000, 8, SLOW), 1);
         // Nothing is known about the run time yet.
         assert_eq!(chunk(1000, 8, Duration::MAX), 1);
+    }
+
+    #[test]
+    fn fast_jobs_of_a_group_are_taken_in_a_row() {
+        let fast = Duration::from_micros(50);
+        for (jobs, slots, run_time, row) in [
+            (1000, 1, fast, MAX_IN_A_ROW),
+            (1000, 8, fast, 31),
+            (100, 8, fast, 3),
+            (8, 8, fast, 1),
+            (1000, 1, SLOW, 1),
+            // No job has ended yet.
+            (1000, 1, Duration::MAX, 1),
+        ] {
+            assert_eq!(in_a_row(jobs, slots, run_time), row, "{jobs} {slots}");
+        }
     }
 }

@@ -1,35 +1,21 @@
-//! Claims jobs that wait for their group, and walks over the groups so that they take turns.
+//! Claims jobs that wait for their group.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::group_walk::{GroupLook, GroupPlace, TokenUse, WalkStart};
+use super::turns::in_turns;
 use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, read};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
-use crate::sync::Instant;
+use crate::job::job::JobId;
+use crate::sync::{Instant, Row};
 
-/// The maximum number of groups that one claim looks at.
-const MAX_WINDOW: usize = 500;
-/// How many groups a claim looks at in addition to those it wants jobs of, because some are blocked.
-const SPARE_GROUPS: usize = 64;
-/// How often to walk over all groups while they have no job for this worker.
-const WALK_EVERY: Duration = Duration::from_secs(1);
-
-/// Where a claim looks for jobs of groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GroupLook {
-    /// The group after which the walk starts. `None`: the first one.
-    after: Option<String>,
-    /// The job after which jobs count as arrived. `None`: the newest one.
-    arrived: Option<i64>,
-    /// The groups in which a job has just ended.
-    passed: Vec<Arc<str>>,
-    /// How many groups to walk over.
-    window: i32,
-}
+/// The maximum number of waiting jobs that become letters before one claim.
+const MAX_DIVERTED: i64 = 500;
 
 /// The result of a claim of groups.
 #[derive(Debug)]
@@ -38,16 +24,27 @@ pub(crate) struct GroupAnswer {
     pub(crate) place: GroupPlace,
 }
 
-/// Where a claim of groups ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GroupPlace {
-    /// The last group of the walk. `None`: it reached the end.
-    walked_to: Option<String>,
-    /// The last job that had arrived.
-    arrived_to: i64,
+impl GroupAnswer {
+    /// No group was found.
+    fn nothing(look: &GroupLook) -> GroupAnswer {
+        GroupAnswer {
+            claimed: Vec::new(),
+            place: GroupPlace {
+                walked_to: None,
+                walked: 0,
+                more_follow: false,
+                arrived_to: look.arrived.unwrap_or(0),
+                diverting: Vec::new(),
+                token_in: None,
+            },
+        }
+    }
 }
 
 /// Claims jobs that wait for their group. The parts of the request have no meaning here.
+///
+/// First, it makes letters of the jobs that the previous claim found behind a letter of their group. If that
+/// fails, nothing was claimed.
 pub(crate) fn claim_groups(
     session: &mut Session,
     claim: &ClaimRequest,
@@ -55,7 +52,23 @@ pub(crate) fn claim_groups(
 ) -> Result<GroupAnswer> {
     let queue = &*claim.queue;
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
+    if !look.diverting.is_empty() {
+        session.query_one(
+            &format!("divert jobs of queue `{queue}`"),
+            &sql::DIVERT,
+            &[&queue, &look.diverting, &MAX_DIVERTED],
+        )?;
+    }
+    let after = match &look.start {
+        WalkStart::First => None,
+        WalkStart::After(group) => Some(group.clone()),
+        WalkStart::Anywhere => match any_group(session, queue)? {
+            Some(group) => Some(group),
+            None => return Ok(GroupAnswer::nothing(look)),
+        },
+    };
     let passed: Vec<&str> = look.passed.iter().map(|group| &**group).collect();
+    let sent_at = Instant::now();
     let rows = session.query(
         &format!("claim jobs of the groups of queue `{queue}`"),
         &sql::CLAIM_GROUPS,
@@ -68,147 +81,95 @@ pub(crate) fn claim_groups(
             &Uuid::new_v4(),
             &claim.worker.0,
             &claim.except.as_deref(),
-            &look.after,
+            &after,
             &look.arrived,
             &passed,
             &look.window,
+            &(look.tokens == TokenUse::Take),
+            &i32::try_from(look.in_a_row).unwrap_or(i32::MAX),
+            &&*claim.single,
+            &claim.suspects.max_crashes(),
         ],
     )?;
     let place = GroupPlace {
         walked_to: rows.first().and_then(|row| row.get("walked_to")),
+        walked: rows
+            .first()
+            .and_then(|row| row.get::<_, Option<i64>>("walked"))
+            .map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
+        more_follow: rows.first().is_some_and(|row| row.get("more_follow")),
         arrived_to: rows.first().map_or(0, |row| row.get("arrived_to")),
+        diverting: rows
+            .first()
+            .and_then(|row| row.get::<_, Option<Vec<String>>>("diverting"))
+            .unwrap_or_default(),
+        token_in: rows
+            .first()
+            .and_then(|row| row.get::<_, Option<i64>>("token_in_us"))
+            .map(micros),
     };
     let leases = rows
         .iter()
         .filter(|row| row.get::<_, Option<Uuid>>("lease_id").is_some());
-    Ok(GroupAnswer {
-        claimed: read(leases, &claim.queue)?,
-        place,
-    })
+    let claimed = read(leases, &claim.queue)?;
+    let mut claimed = in_turns(claimed, &slots(rows.first()));
+    if let Some(row) = rows.first() {
+        let start_by = start_by(sent_at, row.get("taken_us"), row.get("hold_us"));
+        for job in &mut claimed {
+            job.start_by = start_by;
+        }
+    }
+    Ok(GroupAnswer { claimed, place })
 }
 
-/// The walk of one worker over the groups of its queue. Pure.
-///
-/// A claim looks at a window of groups, and the next one continues after it, so that each group has its
-/// turn even if most of them are blocked.
-#[derive(Debug)]
-pub(crate) struct GroupWalk {
-    after: Option<String>,
-    arrived: Option<i64>,
-    /// Whether no job was found since the walk last passed the first group.
-    is_fruitless: bool,
-    /// Whether a group may have a job that the walk has not looked for.
-    is_unfinished: bool,
-    /// When a walk without a result may be continued at once.
-    again_at: Option<Instant>,
-    /// The duration of the last claim.
-    took: Duration,
+/// Returns the group of any waiting job. `None`: no or hardly any job waits.
+fn any_group(session: &mut Session, queue: &str) -> Result<Option<String>> {
+    let rows = session.query(
+        &format!("choose a group of queue `{queue}`"),
+        &sql::ANY_GROUP,
+        &[&queue],
+    )?;
+    Ok(rows.first().map(|row| row.get("key")))
 }
 
-impl GroupWalk {
-    pub(crate) fn new() -> GroupWalk {
-        GroupWalk {
-            after: None,
-            arrived: None,
-            is_fruitless: false,
-            is_unfinished: false,
-            again_at: None,
-            took: Duration::ZERO,
-        }
-    }
+/// Returns the slots of the jobs that may follow others.
+fn slots(row: Option<&Row>) -> HashMap<JobId, i16> {
+    let ids: Option<Vec<i64>> = row.and_then(|row| row.get("turn_ids"));
+    let slots: Option<Vec<i16>> = row.and_then(|row| row.get("turn_slots"));
+    let ids = ids.into_iter().flatten().map(JobId::new);
+    ids.zip(slots.into_iter().flatten()).collect()
+}
 
-    /// Returns where the next claim of up to `limit` jobs looks.
-    pub(crate) fn look(&self, limit: usize, passed: Vec<Arc<str>>) -> GroupLook {
-        // Behind blocked groups, the next window is as large as possible.
-        let spare = match self.is_fruitless {
-            true => MAX_WINDOW,
-            false => SPARE_GROUPS,
-        };
-        let window = limit.saturating_add(spare).min(MAX_WINDOW);
-        GroupLook {
-            after: self.after.clone(),
-            arrived: self.arrived,
-            passed,
-            window: i32::try_from(window).unwrap_or(i32::MAX),
-        }
-    }
+/// Returns when a job must start whose token was taken this time after the start of the statement, at the
+/// earliest when it was sent.
+pub(crate) fn start_by(
+    sent_at: Instant,
+    taken_us: Option<i64>,
+    hold_us: Option<i64>,
+) -> Option<Instant> {
+    hold_us.map(|hold| sent_at + micros(taken_us.unwrap_or(0)) + micros(hold))
+}
 
-    /// Records the end of a claim.
-    pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
-        self.took = took;
-        self.is_fruitless = jobs == 0 && (self.is_fruitless || self.after.is_none());
-        self.arrived = Some(place.arrived_to);
-        self.is_unfinished = place.walked_to.is_some() || !self.is_fruitless;
-        if !self.is_unfinished {
-            self.again_at = Some(now + WALK_EVERY);
-        }
-        self.after = place.walked_to;
-    }
-
-    /// Returns how long a worker without jobs waits before it continues the walk, at most half of its time.
-    /// `None`: until it is woken or polls.
-    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
-        let until = |at: Instant| at.saturating_duration_since(now);
-        let pause = self.again_at.map_or(Duration::ZERO, until);
-        self.is_unfinished
-            .then(|| pause.max(self.took).max(Duration::from_millis(1)))
-    }
+pub(crate) fn micros(us: i64) -> Duration {
+    Duration::from_micros(us.max(0).unsigned_abs())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(walked_to: Option<&str>) -> GroupPlace {
-        GroupPlace {
-            walked_to: walked_to.map(str::to_owned),
-            arrived_to: 7,
-        }
-    }
-
     #[test]
-    fn a_walk_ends_after_it_has_passed_all_groups_without_a_job() {
-        let now = Instant::now();
-        let took = Duration::from_millis(5);
-        let mut walk = GroupWalk::new();
-        assert_eq!(walk.wait(now), None);
-        for (jobs, walked_to, unfinished) in [
-            // A small queue: one look passes all groups.
-            (0, None, false),
-            (3, None, true),
-            (0, None, false),
-            // A large one: the groups before the last job are passed once more.
-            (0, Some("m"), true),
-            (2, Some("t"), true),
-            (0, None, true),
-            (0, Some("m"), true),
-            (0, None, false),
+    fn the_time_to_start_counts_from_the_taking_of_the_token() {
+        let sent_at = Instant::now();
+        for (taken_us, hold_us, expected) in [
+            (Some(0), Some(20_000), Some(20_000)),
+            (Some(7000), Some(20_000), Some(27_000)),
+            // The clock of the server was set back meanwhile.
+            (Some(-7000), Some(20_000), Some(20_000)),
+            (None, None, None),
         ] {
-            walk.note(now, took, jobs, place(walked_to));
-            assert_eq!(walk.wait(now).is_some(), unfinished, "{jobs} {walked_to:?}");
-            assert_eq!(walk.look(1, Vec::new()).after.as_deref(), walked_to);
+            let by = start_by(sent_at, taken_us, hold_us);
+            assert_eq!(by, expected.map(|us| sent_at + Duration::from_micros(us)));
         }
-    }
-
-    #[test]
-    fn a_walk_without_a_result_starts_again_after_a_second() {
-        let now = Instant::now();
-        let took = Duration::from_millis(5);
-        let mut walk = GroupWalk::new();
-        walk.note(now, took, 0, place(Some("m")));
-        assert_eq!(walk.wait(now), Some(took));
-        walk.note(now, took, 0, place(None));
-        walk.note(now, took, 0, place(Some("m")));
-        assert_eq!(walk.wait(now), Some(WALK_EVERY));
-        assert_eq!(walk.wait(now + WALK_EVERY), Some(took));
-    }
-
-    #[test]
-    fn a_look_covers_more_groups_than_it_wants_jobs() {
-        let mut walk = GroupWalk::new();
-        assert_eq!(walk.look(1, Vec::new()).window, 65);
-        assert_eq!(walk.look(1000, Vec::new()).window, 500);
-        walk.note(Instant::now(), Duration::ZERO, 0, place(Some("m")));
-        assert_eq!(walk.look(1, Vec::new()).window, 500);
     }
 }

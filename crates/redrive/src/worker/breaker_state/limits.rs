@@ -3,12 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::pipeline::gates::LimitStatus;
+use crate::pipeline::gates::{LimitScope, LimitStatus};
+use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::tokens::{TokenScope, WHOLE_QUEUE};
 
-/// The rate limits of the queue, by kind.
+/// The rate limits of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LocalLimits(Arc<[LocalLimit]>);
+pub(crate) struct LocalLimits {
+    /// Those of the queue and of kinds.
+    shared: Arc<[LocalLimit]>,
+    /// Whether each group has a limit, too.
+    pub(crate) groups: GroupRate,
+}
 
 /// A rate limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,32 +28,42 @@ pub(crate) struct LocalLimit {
 impl LocalLimits {
     /// Returns the limits of the queue with the breaker `name`, among those of all queues.
     pub(super) fn of(name: &str, limits: Vec<LimitStatus>) -> LocalLimits {
-        let ours = limits.into_iter().filter(|limit| limit.name == name);
-        let local = |limit: LimitStatus| LocalLimit {
-            kind: (limit.kind != WHOLE_QUEUE).then_some(limit.kind),
-            hold: limit.hold,
-        };
-        LocalLimits(ours.map(local).collect())
+        let mut groups = GroupRate::Unlimited;
+        let mut shared = Vec::new();
+        for limit in limits.into_iter().filter(|limit| limit.name == name) {
+            match limit.scope {
+                LimitScope::EachGroup => groups = GroupRate::Limited,
+                LimitScope::Kind(kind) => shared.push(LocalLimit {
+                    kind: (kind != WHOLE_QUEUE).then_some(kind),
+                    hold: limit.hold,
+                }),
+            }
+        }
+        LocalLimits {
+            shared: shared.into(),
+            groups,
+        }
     }
 
+    /// Returns whether neither the queue nor a kind has a limit.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.shared.is_empty()
     }
 
     /// Returns whether the whole queue is limited, so that every claim needs tokens.
     pub(crate) fn cover_queue(&self) -> bool {
-        self.0.iter().any(|limit| limit.kind.is_none())
+        self.shared.iter().any(|limit| limit.kind.is_none())
     }
 
     /// Returns the kinds with a limit.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter_map(|limit| limit.kind.as_deref())
+        self.shared.iter().filter_map(|limit| limit.kind.as_deref())
     }
 
     /// Returns the limits that need claims apart from those of other jobs, for a worker that handles these
     /// kinds.
     pub(crate) fn targets(&self, handled: Option<&[String]>) -> impl Iterator<Item = &LocalLimit> {
-        self.0
+        self.shared
             .iter()
             .filter(move |limit| match (&limit.kind, handled) {
                 (Some(kind), Some(handled)) => handled.contains(kind),
@@ -58,7 +74,7 @@ impl LocalLimits {
     /// Returns the limits that concern a job of this kind; `None`: of a kind without a limit.
     pub(crate) fn scope(&self, queue: &Arc<str>, kind: Option<&str>) -> Option<TokenScope> {
         let concern = |limit: &&LocalLimit| limit.kind.is_none() || limit.kind.as_deref() == kind;
-        let concerned: Vec<&LocalLimit> = self.0.iter().filter(concern).collect();
+        let concerned: Vec<&LocalLimit> = self.shared.iter().filter(concern).collect();
         let hold = concerned.iter().map(|limit| limit.hold).min()?;
         let kinds = concerned
             .iter()
@@ -67,6 +83,7 @@ impl LocalLimits {
             queue: Arc::clone(queue),
             kinds: kinds.collect(),
             hold,
+            groups: self.groups,
         })
     }
 }
@@ -78,7 +95,7 @@ mod tests {
     fn limit(name: &str, kind: &str, hold_ms: u64) -> LimitStatus {
         LimitStatus {
             name: name.to_owned(),
-            kind: kind.to_owned(),
+            scope: LimitScope::Kind(kind.to_owned()),
             hold: Duration::from_millis(hold_ms),
         }
     }
@@ -108,6 +125,22 @@ mod tests {
         assert_eq!(limits.kinds().collect::<Vec<_>>(), ["news"]);
         let none = LocalLimits::of("queue:third", vec![limit("queue:mails", "", 100)]);
         assert!(none.is_empty() && none.scope(&queue, Some("news")).is_none());
+    }
+
+    #[test]
+    fn a_limit_of_each_group_needs_no_claims_apart_from_others() {
+        let each = |name: &str| LimitStatus {
+            scope: LimitScope::EachGroup,
+            ..limit(name, "", 20)
+        };
+        let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:p", "", 20)]);
+        assert!(limits.is_empty());
+        assert_eq!(limits.groups, GroupRate::Limited);
+        let limits = LocalLimits::of("queue:p", vec![each("queue:q"), limit("queue:p", "", 20)]);
+        assert_eq!(limits.groups, GroupRate::Unlimited);
+        let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:q", "a", 20)]);
+        let scope = limits.scope(&"q".into(), Some("a")).unwrap();
+        assert_eq!((scope.kinds.len(), scope.groups), (1, GroupRate::Limited));
     }
 
     #[test]

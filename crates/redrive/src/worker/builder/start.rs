@@ -64,6 +64,7 @@ impl WorkerBuilder {
             queue: self.queue,
             kinds: self.handlers.kinds(),
             alone: self.handlers.kinds_in_transactions(),
+            single: self.handlers.single_kinds(),
             handlers: self.handlers,
             slots: self.slots,
             lease: self.lease,

@@ -16,14 +16,20 @@ const BURIED: i32 = 500;
 impl Chores<'_> {
     /// Looks for kinds that no live worker handles, and makes letters of the jobs of those that none has
     /// handled for `limit`.
+    ///
+    /// This worker is live, even if the database has not heard from it for longer than its lease.
     pub(super) fn bury_unhandled(&mut self, limit: Duration) -> Result<()> {
         const LOOK: &str = "look for kinds without a worker";
+        let Some(own) = self.state.config.kinds.clone() else {
+            return Ok(());
+        };
         let begun = Instant::now();
         let queue = self.state.queue().to_owned();
-        let kinds = self.call(LOOK, move |session| {
+        let mut kinds: Vec<String> = self.call(LOOK, move |session| {
             let rows = session.query(LOOK, &sql::UNHANDLED_KINDS, &[&queue, &JOBS_READ])?;
             Ok(rows.iter().map(|row| row.get("kind")).collect())
         })?;
+        kinds.retain(|kind| !own.contains(kind));
         for kind in self.unhandled.seen(kinds, limit, begun) {
             self.bury_kind(&kind, limit, begun)?;
         }

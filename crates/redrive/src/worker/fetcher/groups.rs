@@ -1,38 +1,38 @@
 //! Claims jobs that wait for their group.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
+use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
+use crate::worker::second_fetcher::ClaimFrom;
 
-/// Whether the next claim of a queue with groups starts with the groups or with the other jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GroupTurn {
-    Groups,
-    Ring,
-}
+/// How long claims that the groups fill pass over the other jobs after there were none.
+const RING_REST: Duration = Duration::from_millis(20);
 
 impl Fetcher<'_> {
     /// Claims jobs that wait for their group, and others. They take turns at being first.
     pub(super) fn claim_with_groups(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
-        let first = self.turn;
+        let first = match self.ring_rests() {
+            true => ClaimFrom::Groups,
+            false => self.turn,
+        };
         let (mut claimed, next) = match first {
-            GroupTurn::Groups => (self.claim_groups(demand)?, GroupTurn::Ring),
-            GroupTurn::Ring => (self.claim_ring(demand)?, GroupTurn::Groups),
+            ClaimFrom::Groups => (self.claim_groups(demand)?, ClaimFrom::Ring),
+            ClaimFrom::Ring => (self.claim_ring_of_groups(demand)?, ClaimFrom::Groups),
         };
         self.turn = next;
-        if claimed.len() >= demand {
+        if claimed.len() >= demand || first == ClaimFrom::Groups && self.ring_rests() {
             return Ok(claimed);
         }
         let rest = demand - claimed.len();
         let more = match first {
-            GroupTurn::Groups => self.claim_ring(rest),
-            GroupTurn::Ring => self.claim_groups(rest),
+            ClaimFrom::Groups => self.claim_ring_of_groups(rest),
+            ClaimFrom::Ring => self.claim_groups(rest),
         };
         match more {
             Ok(mut more) => claimed.append(&mut more),
@@ -43,39 +43,52 @@ impl Fetcher<'_> {
         Ok(claimed)
     }
 
+    /// Whether the groups have many jobs and there were no others recently.
+    fn ring_rests(&self) -> bool {
+        let is_recent = |at: Instant| at.elapsed() < RING_REST;
+        self.walk.has_plenty() && !self.woken && self.ring_empty_at.is_some_and(is_recent)
+    }
+
+    fn claim_ring_of_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
+        let claimed = self.claim_ring(limit)?;
+        self.ring_empty_at = claimed.is_empty().then(Instant::now);
+        Ok(claimed)
+    }
+
     fn claim_groups(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();
-        let request = ClaimRequest {
-            limit,
-            ..self.claimer.request()
+        // The walk finds enough groups by itself.
+        let passed = match self.walk.has_plenty() {
+            true => Vec::new(),
+            false => self.state.passed_groups.take(),
         };
-        let passed = self.state.passed_groups.take();
-        let look = self.walk.look(limit, passed.clone());
-        let state = Arc::clone(self.state);
-        let answer = state.requesting(limit, || {
-            self.call("claim jobs of groups", move |session| {
-                claim_groups(session, &request, &look)
-            })
-        });
-        let answer = match answer {
+        // With a rate limit, a follower would wait too long to use its token.
+        let rate = self.state.breakers.group_rate();
+        let in_a_row = match rate {
+            GroupRate::Limited => 1,
+            GroupRate::Unlimited => self.state.in_a_row(limit),
+        };
+        if rate == GroupRate::Unlimited && self.walk.has_plenty() {
+            self.ask_for_help(limit, ClaimFrom::Groups);
+        }
+        let look = self.walk.look(limit, in_a_row, passed.clone());
+        let answer = match self.claimer.claim_groups(limit, look) {
             Ok(answer) => answer,
             Err(error) => {
                 self.state.passed_groups.note(passed);
                 return Err(error);
             }
         };
-        self.state.hold(&answer.claimed);
         let now = Instant::now();
-        let took = now.duration_since(asked_at);
-        self.walk
-            .note(now, took, answer.claimed.len(), answer.place);
-        Ok(answer.claimed)
+        let (took, claimed) = (now.duration_since(asked_at), answer.claimed);
+        self.walk.note(now, took, claimed.len(), answer.place);
+        Ok(claimed)
     }
 
     /// Moves a job that waits for its group to the other ready jobs, where a probe finds it. Returns how
     /// many were moved.
     pub(super) fn offer_probe(&mut self, request: ClaimRequest) -> Result<usize> {
-        let look = self.walk.look(request.limit, Vec::new());
+        let look = self.walk.look_for_probe(request.limit);
         let (answer, took) = {
             let asked_at = Instant::now();
             let answer = self.call("look for a job of a group to probe", move |session| {

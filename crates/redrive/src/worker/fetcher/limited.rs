@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Fetcher;
 use crate::error::Result;
 use crate::pipeline::claim::demand::Fill;
-use crate::pipeline::claim::groups::GroupWalk;
+use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::search::{Ended, Search};
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
@@ -169,7 +169,7 @@ impl Fetcher<'_> {
             Ok(LimitedFound::AllTokens) => NextClaim::Tokens(now + GATHER),
             Ok(LimitedFound::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
             Ok(LimitedFound::NoMore) if lock(&target.search).is_behind() => NextClaim::Jobs(now),
-            // The walk over the groups goes on.
+            // The walk over the groups continues.
             Ok(LimitedFound::NoMore) if self.state.breakers.has_groups() => {
                 let wait = lock(&target.walk).wait(now);
                 wait.map_or(NextClaim::Jobs(now + REST), |wait| {
@@ -266,7 +266,7 @@ impl Fetcher<'_> {
         let (state, scope) = (Arc::clone(self.state), scope.clone());
         let passed = self.state.passed_groups.take();
         let has_groups = state.breakers.has_groups();
-        let groups = has_groups.then(|| lock(&target.walk).look(room, passed.clone()));
+        let groups = has_groups.then(|| lock(&target.walk).look(room, 1, passed.clone()));
         let answer = state.requesting(room, || {
             self.call("claim jobs under a rate limit", move |session| {
                 claim_with_tokens(session, &scope, request, groups.as_ref())
@@ -285,16 +285,18 @@ impl Fetcher<'_> {
                 return Err(error);
             }
         };
-        let before = claimed.len();
-        self.state.hold(&claim.jobs);
+        let (before, ring) = (claimed.len(), claim.ring);
+        self.state.hold(&ring.jobs);
         let ended = Ended {
             asked_at,
             took,
             lead: 0,
-            fill: Fill::of(claim.jobs.len(), claim.tokens),
+            fill: Fill::of(ring.claimed(), claim.tokens),
         };
-        lock(&target.search).note(&look, ended, places(&claim.jobs));
-        claimed.extend(claim.jobs);
+        let found = places(&ring.jobs).chain(places(&ring.put_off));
+        lock(&target.search).note(&look, ended, found);
+        self.note_due(ring.due_at);
+        claimed.extend(ring.jobs);
         if let Some(answer) = claim.of_groups {
             self.state.hold(&answer.claimed);
             let (now, found) = (Instant::now(), answer.claimed.len());

@@ -10,8 +10,9 @@ use crate::error::Result;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::claim::search::{Ended, Search};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob, claim};
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
 use crate::pipeline::gates::{Gates, read_gates};
+use crate::pipeline::group_tokens::claim_with_group_tokens;
 use crate::pipeline::probe::{Probe, ProbeGrant, ProbeVerdict, end_probe, take_probe};
 use crate::pipeline::tokens::take_token;
 use crate::sync::{Instant, Mutex};
@@ -157,12 +158,13 @@ impl Fetcher<'_> {
                 cause,
                 number,
             };
-            let mut claimed = claim(session, &request)?;
-            match claimed.first_mut() {
+            // A job without a token of its group makes room for another one.
+            let mut charged = claim_with_group_tokens(session, &request, limits.groups)?;
+            match charged.jobs.first_mut() {
                 Some(job) => take_its_token(session, &limits, job)?,
                 None => _ = end_probe(session, &probe, ProbeVerdict::Release)?,
             }
-            Ok(ProbeAnswer::Probe(probe, claimed))
+            Ok(ProbeAnswer::Probe(probe, charged.jobs))
         });
         let took = asked_at.elapsed();
         let note = |claimed: &[ClaimedJob]| {
@@ -212,9 +214,10 @@ fn take_its_token(session: &mut Session, limits: &LocalLimits, job: &mut Claimed
         return Ok(());
     };
     let asked_at = Instant::now();
-    job.start_by = Some(match take_token(session, &scope)? {
+    let start_by = match take_token(session, &scope)? {
         true => asked_at + scope.hold,
         false => asked_at,
-    });
+    };
+    job.start_by = job.start_by.into_iter().chain([start_by]).min();
     Ok(())
 }

@@ -126,7 +126,8 @@ fn a_lease_does_not_wait_for_released_jobs() {
     ledger.open(lease, 4, now);
     ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
     assert!(ledger.has_more_than(lease, 2), "one is running");
-    assert!(!ledger.has_more_than(lease, 3), "nothing is");
+    assert!(ledger.has_more_than(lease, 3), "the verdict is not written");
+    assert!(!ledger.has_more_than(lease, 4), "it has no more jobs");
     ledger.given_back(lease, 2);
     assert_eq!(take(&mut ledger, now, Flush::Due), []);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
@@ -135,6 +136,20 @@ fn a_lease_does_not_wait_for_released_jobs() {
         [(2, Rest::Nothing, true)]
     );
     assert!(!ledger.has_more_than(lease, 0), "the lease is gone");
+}
+
+#[test]
+fn a_lease_whose_verdicts_may_be_written_keeps_no_job_for_them() {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, 3, now);
+    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    let mut due = ledger.take_due(now + PARTIAL_AFTER, Flush::Due);
+    assert!(!ledger.has_more_than(lease, 2), "it is being written");
+    ledger.postpone(due.fresh.remove(0), now);
+    assert!(
+        !ledger.has_more_than(lease, 2),
+        "the write may have succeeded"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Counts and logs the results of settled jobs.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pipeline::judge::Verdict;
@@ -51,8 +52,18 @@ pub(super) fn count<'a>(
         // A full channel means that the fetcher will poll anyway.
         _ = wake.try_send(Wake::Due(Instant::now() + delay));
     }
-    if !passed.is_empty() {
-        state.passed_groups.note(passed);
+    pass_turns(state, passed, wake);
+}
+
+/// Makes the next claim look at groups whose jobs ended.
+pub(super) fn pass_turns(
+    state: &State,
+    groups: impl IntoIterator<Item = Arc<str>>,
+    wake: &Sender<Wake>,
+) {
+    let mut groups = groups.into_iter().peekable();
+    if groups.peek().is_some() {
+        state.passed_groups.note(groups);
         _ = wake.try_send(Wake::Work);
     }
 }

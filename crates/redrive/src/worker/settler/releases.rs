@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::Settler;
 use crate::db::sql;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::{ReleaseScope, give_back, release};
@@ -31,10 +31,11 @@ impl Settler<'_> {
             false => Ok(0),
         };
         match given {
-            Ok(0) => (0..count).for_each(|_| self.ledger.unrun(lease)),
             Ok(given) => {
                 state.count_released(given);
-                self.ledger.given_back(lease, count);
+                self.ledger.given_back(lease, given);
+                // The others were cancelled or had returned, or the lease is lost. They end with it.
+                (given..count).for_each(|_| self.ledger.unrun(lease));
             }
             Err(error) => {
                 log::warn!(
@@ -71,7 +72,7 @@ impl Settler<'_> {
 
     fn release_held(&mut self, started: &[JobId], transactions: &[LeaseId]) -> Result<Vec<JobId>> {
         // First what no transaction holds, because ending one may fail.
-        let free = self.release(&ReleaseScope::All, started);
+        let free = self.release_free(started, transactions);
         let rolled_back = match self.end_transactions(transactions) {
             Ok(leases) if leases.is_empty() => Ok(Vec::new()),
             Ok(leases) => self.release(&ReleaseScope::Leases(leases), started),
@@ -80,6 +81,34 @@ impl Settler<'_> {
         let mut released = free?;
         released.extend(rolled_back?);
         Ok(released)
+    }
+
+    /// Releases the leases that no transaction of a handler holds. Waits for other sessions that have locked some of them.
+    fn release_free(&mut self, started: &[JobId], transactions: &[LeaseId]) -> Result<Vec<JobId>> {
+        let mut released = self.release(&ReleaseScope::All, started)?;
+        let (state, until) = (self.state, self.until);
+        retry(state, until, || match self.locked_leases(transactions)? {
+            0 => Ok(()),
+            leases => {
+                released.extend(self.release(&ReleaseScope::All, started)?);
+                Err(Error::unavailable(format!(
+                    "could not release all leases: other sessions have locked {leases} of them"
+                )))
+            }
+        })?;
+        Ok(released)
+    }
+
+    /// Returns the number of leases that remain, without those that transactions of handlers hold.
+    fn locked_leases(&mut self, transactions: &[LeaseId]) -> Result<i64> {
+        let (worker, what) = (self.state.identity.id.0, "look for leases that remain");
+        let transactions: Vec<Uuid> = transactions.iter().map(|lease| lease.0).collect();
+        self.db_caller
+            .call(what, call_timeout(self.state), move |session| {
+                let row =
+                    session.query_one(what, &sql::LOCKED_LEASES, &[&worker, &transactions])?;
+                Ok(row.get("leases"))
+            })
     }
 
     /// Ends the transactions of handlers. Returns the leases that they no longer hold.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::Settler;
-use super::counts::{count, count_lost};
+use super::counts::{count, count_lost, pass_turns};
 use super::rejected::{failed, with_plain_report};
 use super::statements::in_statements;
 use crate::error::{Error, Result};
@@ -103,6 +103,12 @@ impl Settler<'_> {
                 state.counts.done.fetch_add(done.jobs, Ordering::Relaxed);
             }
         }
+        let of_all = leases.iter().flat_map(|lease| &lease.settlements);
+        pass_turns(
+            state,
+            of_all.filter_map(|done| done.meta.group.clone()),
+            self.wake,
+        );
         Ok(())
     }
 

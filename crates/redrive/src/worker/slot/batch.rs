@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{SlotContext, end_unrun, expired, leave_unrun, send_verdicts, unhandled};
+use super::{SlotContext, end_unrun, expired, keep_slot, leave_unrun, send_verdicts, unhandled};
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -56,10 +56,10 @@ pub(super) fn run_batch(
     let ends = handler.attempt(attempts);
     lock(&slot_state.running).clear();
     let kept = settle(context, slot_state, &running, ends);
-    let replaced = |running: &Arc<RunningJob>| running.signal.replaced.load(Ordering::Acquire);
-    match kept == running.len() && !running.iter().any(replaced) {
-        true => SlotEnd::Kept,
-        false => SlotEnd::Replaced,
+    // The watchdog replaces the slot of a batch through its first job.
+    match running.first().map(|first| keep_slot(first)) {
+        Some(SlotEnd::Kept) if kept == running.len() => SlotEnd::Kept,
+        Some(SlotEnd::Kept | SlotEnd::Replaced) | None => SlotEnd::Replaced,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::Replay;
 use crate::checker::entries::{Entry, cut, entries};
+use crate::checker::redaction;
 use crate::checker::{Path, Rule};
 use crate::db_trace::{Change, Place, RowChange};
-use crate::facts::{Fact, Facts};
+use crate::facts::{EXPIRES_IN, Fact, Facts};
 
 /// The cause and the outcome of a failure outside redrive.
 const CAPTURED: &str = "captured";
@@ -12,11 +13,15 @@ const CAPTURED: &str = "captured";
 /// What a job or its letter carries at present.
 #[derive(Debug, Default)]
 pub(super) struct Content<'a> {
-    facts: Option<&'a Facts>,
+    pub(super) facts: Option<&'a Facts>,
     entries: Vec<Entry>,
 }
 
 impl<'a> Content<'a> {
+    pub(super) fn facts(&self) -> Option<&'a Facts> {
+        self.facts
+    }
+
     fn of(row: &'a RowChange) -> Option<Content<'a>> {
         let facts = row.facts.as_deref()?;
         let fatal = fatal_entry(row, facts);
@@ -45,6 +50,7 @@ fn fatal_entry(row: &RowChange, facts: &Facts) -> Option<Entry> {
             _ => i64::from(row.attempt),
         },
         outcome: outcome.to_owned(),
+        class: facts.class.as_deref().map(str::to_owned),
         message: Some(message.to_owned()),
         ended_at: facts.died_at.as_deref().map(str::to_owned),
     })
@@ -69,7 +75,8 @@ impl<'a> Replay<'a, '_> {
         {
             match (change.place, fact) {
                 (Place::Letter, Fact::Payload) => self.history.edited.push((at, by.clone())),
-                (Place::Delayed, Fact::Priority) => self.history.reordered.push((at, by.clone())),
+                // The answers of clients decide.
+                (Place::Delayed, Fact::Payload | Fact::Priority) => {}
                 (Place::Leased, Fact::Headers) => {
                     self.findings.paths.take(Path::CheckpointStored);
                     if let Some(span) = self.history.leases.last_mut() {
@@ -168,7 +175,15 @@ impl<'a> Replay<'a, '_> {
     /// Checks a job that moved from one place to another one.
     fn moved(&mut self, left: &RowChange, row: &RowChange, content: &Content<'a>) -> Option<Entry> {
         let what = format!("a move from {:?} to {:?}", left.place, row.place);
-        let before = self.now.content.facts;
+        let altered = self.altered(left, row, content);
+        let raised = self.now.content.facts.filter(|before| {
+            let places = (left.place, row.place) == (Place::Ready, Place::Ready);
+            let priority = content.facts.map(|facts| facts.priority);
+            places && row.process.starts_with("worker") && priority != Some(before.priority)
+        });
+        let raised = raised.map(|before| self.raised(left, row, before));
+        let before = altered.as_ref().or(raised.as_ref());
+        let before = before.or(self.now.content.facts);
         let differences = self.compare(before, content, row.at, &what);
         let texts = (before, content.facts);
         if let (Some(before), Some(after)) = texts
@@ -177,15 +192,11 @@ impl<'a> Replay<'a, '_> {
             self.violation(Rule::Content, row.at, format!("{what} rewrote its payload"));
         }
         if differences.contains(&Fact::Priority) {
-            if row.place == Place::Ready && left.place == Place::Ready {
-                self.history.reordered.push((row.at, row.process.clone()));
-            } else {
-                self.violation(
-                    Rule::Content,
-                    row.at,
-                    format!("{what} changed its Priority"),
-                );
-            }
+            self.violation(
+                Rule::Content,
+                row.at,
+                format!("{what} changed its Priority"),
+            );
         }
         self.grown(left, content, row.at, &what)
     }
@@ -193,13 +204,15 @@ impl<'a> Replay<'a, '_> {
     /// Checks a letter that was sent back.
     fn sent_back(&mut self, row: &RowChange, content: &Content<'a>, letter: &Content<'a>) {
         let kept = letter.facts;
-        // The job of a captured failure gets two more headers.
-        let captured = letter.facts.filter(|facts| facts.position.is_some());
-        let letter = captured.map(|facts| Facts {
-            headers: content.facts.and_then(|facts| facts.headers.clone()),
+        // The job of a captured failure gets two more headers, and no job expires again.
+        let letter = kept.map(|facts| Facts {
+            headers: match facts.position.is_some() {
+                true => content.facts.and_then(|facts| facts.headers.clone()),
+                false => facts.headers_without(EXPIRES_IN),
+            },
             ..facts.clone()
         });
-        let expected = letter.as_ref().or(kept);
+        let expected = letter.as_ref();
         let differences = self.compare(expected, content, row.at, "a redrive");
         if differences.contains(&Fact::Priority) {
             self.violation(Rule::Content, row.at, "a redrive changed its Priority");
@@ -216,13 +229,24 @@ impl<'a> Replay<'a, '_> {
         row: &RowChange,
         content: &Content<'a>,
     ) -> Option<Entry> {
-        let before = self.now.content.facts;
+        let redacted = self.now.content.facts.filter(|_| self.terms.redacts);
+        let redacted = redacted.map(redaction::of_facts);
+        if let (Some(before), Some(after)) = (self.now.content.facts, &redacted)
+            && before.payload != after.payload
+        {
+            self.findings.paths.take(Path::Redacted);
+        }
+        let before = redacted.as_ref().or(self.now.content.facts);
         let differences = self.compare(before, content, row.at, "its death");
         if differences.contains(&Fact::Priority) {
             self.violation(Rule::Content, row.at, "its death changed its Priority");
         }
         let mut all = std::mem::take(&mut self.now.letter_content.entries);
-        all.append(&mut self.now.content.entries);
+        let mut own = std::mem::take(&mut self.now.content.entries);
+        if self.terms.redacts {
+            own = own.into_iter().map(redaction::of_entry).collect();
+        }
+        all.append(&mut own);
         self.now.content.entries = cut(all);
         self.grown(left, content, row.at, "its death")
     }

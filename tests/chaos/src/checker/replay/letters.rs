@@ -16,11 +16,12 @@ impl Replay<'_, '_> {
             Change::Out => None,
             _ => letter.state.as_deref(),
         };
-        if letter.cause.as_deref() == Some("captured") && self.is_captured(letter, before) {
+        let is_restored = letter.is_archived && letter.change == Change::In;
+        if is_restored {
+            self.history.captured = (letter.seq, letter.at);
+            self.history.gone = None;
+        } else if letter.cause.as_deref() == Some("captured") && self.is_captured(letter, before) {
             return;
-        }
-        if letter.change == Change::Out {
-            self.history.gone = Some((letter.seq, letter.at));
         }
         match (before, after) {
             (Some("open"), Some("recovered")) => {
@@ -31,9 +32,11 @@ impl Replay<'_, '_> {
             (Some("open" | "quarantined"), Some("discarded" | "open" | "quarantined"))
             | (Some("discarded"), Some("open" | "quarantined")) => {}
             (Some("recovered" | "discarded"), None) => {}
+            // The rows of letters and of the archive are checked on their own.
+            (Some(_), None) | (None, Some("open" | "quarantined")) if letter.is_archived => {}
             (Some(state), None) => {
                 let text = format!("its letter was deleted while {state}");
-                self.violation(Rule::LawfulPrune, at, text);
+                self.vanished(Rule::LawfulPrune, letter, text);
             }
             (before, after) => {
                 let text =

@@ -6,6 +6,7 @@ use super::{IN_FLIGHT, Replay};
 use crate::checker::job_history::LeaseEnd;
 use crate::checker::{Path, Rule};
 use crate::db_trace::RowChange;
+use crate::facts::Facts;
 
 impl Replay<'_, '_> {
     /// Checks a job that leaves a lease.
@@ -102,6 +103,11 @@ impl Replay<'_, '_> {
             "worker_lost" => is_reap && left.crashes + 1 >= self.terms.max_crashes,
             "rejected" | "undecodable" | "unhandled" | "timeout" => !is_reap,
             "manual" => true,
+            "expired" => {
+                let facts = self.now.content.facts();
+                let expires = facts.and_then(Facts::expires_at);
+                !is_reap && left.generation == 0 && expires.is_some_and(|expires| at > expires)
+            }
             _ => false,
         };
         if !is_proven {
@@ -112,8 +118,9 @@ impl Replay<'_, '_> {
             self.violation(Rule::Cause, at, text);
         }
         let given = left.attempt - letter.attempt;
-        let is_refunded = given == 1 && !is_reap && &*cause == "manual";
-        if given != 0 && !is_refunded {
+        let is_refunded = given == 1 && !is_reap && ["manual", "expired"].contains(&&*cause);
+        // A job that expired made no attempt.
+        if given != i32::from(&*cause == "expired") && !is_refunded {
             let text = format!(
                 "its letter has {} attempts, but it had {}",
                 letter.attempt, left.attempt
@@ -123,6 +130,7 @@ impl Replay<'_, '_> {
         let path = match &*cause {
             "manual" => Path::CancelledRunning,
             "rejected" => Path::Rejected,
+            "expired" => Path::Expired,
             "worker_lost" => Path::ReapedDead,
             _ => Path::Exhausted,
         };

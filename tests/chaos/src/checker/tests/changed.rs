@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::samples::{
     DUE, JOB, change, facts, handler_event, history, line, rejected, retried, succeeded,
 };
-use crate::checker::{FinalRow, Records, Tick};
+use crate::checker::{FinalRow, Records, Tick, TickOutcome};
 use crate::db_trace::{Change, Place};
 use crate::facts::Facts;
 use crate::history::{ClientEvent, HandlerEvent, HistoryLine, Operation, Phase};
@@ -188,7 +188,18 @@ pub(super) fn ticked() -> Records {
     let mut records = succeeded();
     records.history.clear();
     records.trace[0].key = Some(0);
-    let tick = |at, job, ticks| Tick { at, job, ticks };
-    records.ticks = vec![tick(1_000_000, Some(JOB), 1), tick(3_000_000, None, 2)];
+    let tick = |outcome, at, job, ticks| Tick {
+        schedule: "chaos-schedule".to_owned(),
+        outcome,
+        tx: at,
+        written: at,
+        at,
+        job,
+        ticks,
+    };
+    records.ticks = vec![
+        tick(TickOutcome::Fired, 1_000_000, Some(JOB), 1),
+        tick(TickOutcome::Missed, 3_000_000, None, 2),
+    ];
     records
 }

@@ -38,7 +38,10 @@ pub(super) fn change(tx: i64, at: i64, place: Place, kind: Change) -> RowChange 
         key: None,
         unique_key: None,
         due: None,
+        ready_at: None,
         is_partial: false,
+        is_waiting: false,
+        is_archived: false,
         facts: (kind != Change::Out).then(|| Arc::new(facts(None))),
     }
 }
@@ -46,6 +49,7 @@ pub(super) fn change(tx: i64, at: i64, place: Place, kind: Change) -> RowChange 
 /// What the job carries, with this history.
 pub(super) fn facts(history: Option<&str>) -> Facts {
     Facts {
+        queue: Arc::from("chaos"),
         kind: Arc::from("work"),
         priority: 3,
         payload: Arc::from(r#"{"key": 70}"#),
@@ -55,6 +59,7 @@ pub(super) fn facts(history: Option<&str>) -> Facts {
         unique_key: None,
         history: history.map(Arc::from),
         error: None,
+        class: None,
         died_at: None,
         position: None,
     }
@@ -62,7 +67,9 @@ pub(super) fn facts(history: Option<&str>) -> Facts {
 
 /// The history after its first attempt ended like this.
 pub(super) fn history(outcome: &str) -> String {
-    format!(r#"[{{"generation": 0, "attempt": 1, "outcome": "{outcome}", "error_message": "no"}}]"#)
+    format!(
+        r#"[{{"generation": 0, "attempt": 1, "outcome": "{outcome}", "error_class": "Bad", "error_message": "no"}}]"#
+    )
 }
 
 pub(super) fn handler_event(at: i64, phase: Phase) -> HandlerEvent {
@@ -72,10 +79,13 @@ pub(super) fn handler_event(at: i64, phase: Phase) -> HandlerEvent {
         job: JOB,
         generation: 0,
         attempt: 1,
+        call: 0,
         is_transactional: false,
         phase,
         checkpoint: None,
+        batch: None,
         error: (phase != Phase::Begin).then(|| "no".to_owned()),
+        class: (phase != Phase::Begin).then(|| "Bad".to_owned()),
     }
 }
 
@@ -117,6 +127,8 @@ pub(super) fn succeeded() -> Records {
             at: 7,
             began: 5,
             worker: Uuid::from_u128(9),
+            process: Arc::from("worker-1.1"),
+            queue: Arc::from("chaos"),
         }],
         handlers: vec![
             handler_event(15, Phase::Begin),
@@ -164,6 +176,7 @@ pub(super) fn rejected() -> Records {
     letter.cause = Some(Arc::from("rejected"));
     letter.facts = Some(Arc::new(Facts {
         error: Some(Arc::from("no")),
+        class: Some(Arc::from("Bad")),
         ..facts(Some("[]"))
     }));
     records.trace.push(letter);
@@ -250,17 +263,30 @@ pub(super) fn reaped(at: i64) -> Records {
     records
 }
 
+/// Another worker reaps its lease, and the first one claims it again.
+pub(super) fn claimed_by_the_lost_worker() -> Records {
+    let mut records = reaped(1_000_006);
+    records.final_rows[0].place = Place::Leased;
+    let mut out = change(9, 1_000_120, Place::Ready, Change::Out);
+    let mut leased = change(9, 1_000_120, Place::Leased, Change::In);
+    (out.crashes, leased.crashes, leased.attempt) = (1, 1, 1);
+    leased.lease = Some(Uuid::from_u128(2));
+    leased.facts.clone_from(&records.trace[4].facts);
+    records.trace.extend([out, leased]);
+    records
+}
+
 /// The reap is slow, and the worker renews after the statement began.
 pub(super) fn slowly_reaped() -> Records {
     let mut records = reaped(1_000_006);
     for change in &mut records.trace[3..] {
         change.at += 900_000;
     }
-    let worker = records.renewals[0].worker;
-    records.renewals.push(Renewal {
+    let renewal = Renewal {
         at: 1_000_106,
         began: 1_000_100,
-        worker,
-    });
+        ..records.renewals[0].clone()
+    };
+    records.renewals.push(renewal);
     records
 }

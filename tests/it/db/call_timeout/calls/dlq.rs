@@ -28,6 +28,9 @@ pub(super) const CALLS: &[Call] = &[
     bulk("Dlq::list", |scene| {
         scene.db.dlq().list(&orders()).map(drop)
     }),
+    usual("Dlq::held_group", |scene| {
+        scene.db.dlq().held_group(JobId::new(1)).map(drop)
+    }),
     bulk("Dlq::get", |scene| {
         scene.db.dlq().get(scene.letter).map(drop)
     }),

@@ -95,6 +95,9 @@ pub(super) const CALLS: &[Call] = &[
             .release_group("a", &operator())
             .map(drop)
     }),
+    usual("Admin::held_groups_by_queue", |scene| {
+        scene.db.admin().held_groups_by_queue().map(drop)
+    }),
     usual("Queue::held_groups", |scene| {
         own_queue(scene, "grouped").held_groups(10).map(drop)
     }),
@@ -129,13 +132,7 @@ pub(super) const CALLS: &[Call] = &[
     staged("Worker::stop", Limit::Usual(6), |scene| {
         let (queue, gate) = (own_queue(scene, "stop"), Gate::new());
         queue.enqueue(&Hold {})?;
-        let builder = worker(&queue).handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Ok(())
-            }
-        });
+        let builder = worker(&queue).handle(gate.handler());
         stop_a_worker(scene, builder, &gate)
     }),
     // A handler whose transaction hangs, and its slot with it.

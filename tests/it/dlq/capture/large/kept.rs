@@ -244,16 +244,22 @@ fn a_closed_letter_that_is_captured_again_keeps_both_bodies() {
 fn the_archive_keeps_all_bytes() {
     let test = TestDatabase::migrated();
     let db = test.open();
-    let body = body("1234");
-    let id = capture(&db, &captured("1", &body));
-    assert_eq!(archive_all(&db), 1);
-    let archived = db.dlq().archived_letter(id).unwrap().expect("archived");
-    assert_eq!(archived.letter.raw_size, Some(body.len() as u64));
-    let found = db.dlq().archived_bytes(id).unwrap();
-    assert!(found.as_deref() == Some(&*body), "other bytes");
-    db.dlq().restore(&only(id), &maria()).unwrap();
-    assert_eq!(db.dlq().archived_bytes(id).unwrap(), None);
-    is_whole(&db, id, &body);
+    // They differ after the start, and in their size.
+    let (first, second, other) = (body("1"), body("12"), body("123"));
+    let id = capture(&db, &captured("1", &first));
+    db.dlq().discard(&only(id), &maria()).unwrap();
+    db.dlq().capture(&captured("1", &second)).unwrap();
+    let of_another = capture(&db, &captured("2", &other));
+    assert_eq!(archive_all(&db), 2);
+    for (id, body) in [(id, second), (of_another, other)] {
+        let archived = db.dlq().archived_letter(id).unwrap().expect("archived");
+        assert_eq!(archived.letter.raw_size, Some(body.len() as u64));
+        let found = db.dlq().archived_bytes(id).unwrap();
+        assert!(found.as_deref() == Some(&*body), "other bytes");
+        db.dlq().restore(&only(id), &maria()).unwrap();
+        assert_eq!(db.dlq().archived_bytes(id).unwrap(), None);
+        is_whole(&db, id, &body);
+    }
 }
 
 #[test]

@@ -1,0 +1,11 @@
+-- Purpose: makes letters of jobs that wait behind a letter of their group, with the cause `diverted`. They did not fail,
+--          so no attempt is charged.
+-- Called by: pipeline/claim/groups.rs, before a claim, for groups that the previous claim found.
+-- $1 text      queue
+-- $2 text[]    groups; those that no letter holds any more are left out
+-- $3 bigint    maximum number of jobs
+-- Locks: the slots of the groups, their rows in diverted_groups, and the jobs; those locked by another session are
+--        skipped. The letters of redriven jobs, in the order of their ids.
+-- Index relied on: the primary keys of group_slots and diverted_groups; jobs_waiting_by_group.
+-- Rows: always one: the number of letters.
+SELECT redrive.divert($1, $2, $3) AS diverted

@@ -1,0 +1,157 @@
+//! The unique key of a new job, and how long it keeps other jobs out.
+
+use std::time::Duration;
+
+use super::{MAX_DELAY, MAX_UNIQUE_KEY_BYTES, NewJob, check_key};
+use crate::error::{Error, Result};
+use crate::job::headers::KeyHeld;
+use crate::job::milliseconds::milliseconds;
+
+/// The part of the waiting job that a second enqueue changes; see [`NewJob::replace`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// The payload. The job keeps its time.
+    Payload,
+    /// The time: the delay counts from this enqueue. The job keeps its payload.
+    Time,
+    /// The payload and the time.
+    Both,
+}
+
+impl Replace {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Replace::Payload => "payload",
+            Replace::Time => "time",
+            Replace::Both => "both",
+        }
+    }
+}
+
+impl NewJob {
+    /// Sets a unique key: the job is stored only if no live job of its queue has the same key. 1 to
+    /// 200 bytes, without NUL.
+    ///
+    /// The job holds the key through retries, crashes and releases, until it is done, dead or
+    /// cancelled. Its dead letter remembers the key without holding it. A redrive takes the key
+    /// again, and leaves the letter open if another job holds it.
+    /// [`Queue::enqueue_job`](crate::Queue::enqueue_job) returns whether the job was stored.
+    ///
+    /// A key costs one index entry. Enqueueing waits for a transaction that is storing the same
+    /// key.
+    #[must_use]
+    pub fn unique(mut self, key: impl Into<String>) -> NewJob {
+        self.unique_key = Some(key.into());
+        self
+    }
+
+    /// Lets the job hold its unique key only until a worker takes it, instead of until it is done.
+    ///
+    /// A second enqueue then stores a job while the first one runs, so a change that the first one may
+    /// have missed is processed. The key stays free if the job is retried or released, and a redrive
+    /// takes it again until the job starts. Needs [`unique`](NewJob::unique).
+    #[must_use]
+    pub fn until_started(mut self) -> NewJob {
+        self.key_held = KeyHeld::UntilStarted;
+        self
+    }
+
+    /// Changes the job that holds the unique key, if it still waits.
+    ///
+    /// The enqueue then returns [`Enqueued::Replaced`](crate::Enqueued::Replaced). The job keeps its id,
+    /// priority, attempts and headers. A job that a worker has taken is never changed, and neither
+    /// is one of another kind: the enqueue returns
+    /// [`Enqueued::Existing`](crate::Enqueued::Existing). With a delay and [`Replace::Both`], a burst
+    /// of changes becomes one job that runs when they stop; with [`Replace::Payload`], it runs a
+    /// fixed time after the first one. Needs [`unique`](NewJob::unique).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redrive::{Enqueued, Queue};
+    /// use redrive::{NewJob, Replace};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let index = Queue::new(&db, "index-documents")?;
+    /// let changed = |text: &str| -> redrive::Result<NewJob> {
+    ///     let job = NewJob::raw("index", text)?.delay(Duration::from_secs(60));
+    ///     Ok(job.unique("document 7").replace(Replace::Both))
+    /// };
+    /// let first = index.enqueue_job(changed(r#""a""#)?)?.id();
+    /// assert_eq!(index.enqueue_job(changed(r#""b""#)?)?, Enqueued::Replaced(first));
+    /// # db.admin().cancel(first)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// In your own transaction, no worker takes the changed job before you commit. Of several jobs of
+    /// one call with the same key, the first one decides.
+    #[must_use]
+    pub fn replace(mut self, replace: Replace) -> NewJob {
+        self.replace = Some(replace);
+        self
+    }
+
+    /// Stores the job only if no job with the same key and a window was stored within this time, even if
+    /// that job is done. At least 1 millisecond, at most ten years, rounded up to milliseconds.
+    ///
+    /// Otherwise the enqueue returns [`Enqueued::Existing`](crate::Enqueued::Existing) with the job that
+    /// opened the window, or with the live job that holds the key. The window starts with the enqueue
+    /// and counts by the database's clock; retries, death and a redrive do not change it. Enqueues
+    /// without a window disregard it. With [`replace`](NewJob::replace), the enqueue changes the job if it
+    /// still waits. Needs [`unique`](NewJob::unique).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redrive::{Enqueued, NewJob, Queue};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let mails = Queue::new(&db, "warnings")?;
+    /// // At most one warning an hour for each account.
+    /// let warning = |account: u32| -> redrive::Result<NewJob> {
+    ///     let job = NewJob::raw("quota.warning", "{}")?.unique(account.to_string());
+    ///     Ok(job.unique_window(Duration::from_hours(1)))
+    /// };
+    /// let first = mails.enqueue_job(warning(7)?)?.id();
+    /// # db.admin().cancel(first)?;
+    /// assert_eq!(mails.enqueue_job(warning(7)?)?, Enqueued::Existing(first));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn unique_window(mut self, window: Duration) -> NewJob {
+        self.unique_window = Some(window);
+        self
+    }
+
+    pub(crate) fn window_ms(&self) -> Option<i64> {
+        self.unique_window.map(milliseconds)
+    }
+
+    /// Checks the key and its options.
+    pub(super) fn check_unique(&self) -> Result<()> {
+        match &self.unique_key {
+            Some(key) => check_key("unique key", key, MAX_UNIQUE_KEY_BYTES)?,
+            None if self.needs_key() => {
+                return Err(Error::invalid(
+                    "the job has no unique key; `until_started`, `replace` and `unique_window` need one",
+                ));
+            }
+            None => {}
+        }
+        if let Some(window) = self.unique_window
+            && (window.is_zero() || window > MAX_DELAY)
+        {
+            return Err(Error::invalid(format!(
+                "the unique window is {window:?}; it must be 1 ms to 3650 days"
+            )));
+        }
+        Ok(())
+    }
+
+    fn needs_key(&self) -> bool {
+        self.key_held != KeyHeld::UntilDone
+            || self.replace.is_some()
+            || self.unique_window.is_some()
+    }
+}

@@ -1,0 +1,353 @@
+//! The walk over the groups of a queue, so that they take turns. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::demand::Fill;
+use crate::sync::Instant;
+
+/// The maximum number of groups that one claim looks at.
+const MAX_WINDOW: usize = 500;
+/// How many groups a claim looks at in addition to those it needs if each of them gives its share.
+const SPARE_GROUPS: usize = 8;
+/// How long tokens of groups gather until the next claim takes them.
+const GATHER: Duration = Duration::from_millis(20);
+/// How often to walk over all groups while they have no job for this worker.
+const WALK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where a claim looks for jobs of groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupLook {
+    pub(super) start: WalkStart,
+    /// The job after which jobs count as arrived. `None`: the newest one.
+    pub(super) arrived: Option<i64>,
+    /// The groups in which a job has just ended.
+    pub(super) passed: Vec<Arc<str>>,
+    /// How many groups to walk over.
+    pub(super) window: i32,
+    /// The groups whose waiting jobs must become letters first.
+    pub(super) diverting: Vec<String>,
+    /// The treatment of the tokens of the groups, if each group has a rate limit.
+    pub(super) tokens: TokenUse,
+    /// How many jobs of a group to take before those of the next one. 1: no job has followers.
+    pub(super) in_a_row: usize,
+}
+
+/// Where a walk over the groups starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WalkStart {
+    First,
+    After(String),
+    /// Behind any of the groups.
+    Anywhere,
+}
+
+/// The treatment of the token of a claimed job, which must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenUse {
+    /// The job takes it.
+    Take,
+    /// It is left for the claim that will start the job.
+    Leave,
+}
+
+/// Where a claim of groups ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupPlace {
+    /// The last group of the walk. `None`: it reached the end.
+    pub(super) walked_to: Option<String>,
+    /// How many groups of the walk it passed until it had enough jobs.
+    pub(super) walked: usize,
+    /// Whether more groups follow these.
+    pub(super) more_follow: bool,
+    /// The last job that had arrived.
+    pub(super) arrived_to: i64,
+    /// The groups with jobs that wait behind a letter and must become letters.
+    pub(super) diverting: Vec<String>,
+    /// When the first of the groups without a token may have one.
+    pub(super) token_in: Option<Duration>,
+}
+
+/// How many jobs the last claim found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Supply {
+    /// Less than half of what it asked for.
+    Little,
+    /// At least half, and no more groups follow.
+    Last,
+    /// At least half, and more groups follow.
+    Plenty,
+}
+
+/// The walk of one worker over the groups of its queue.
+///
+/// A claim looks at a window of groups, and the next one continues after it, so that each group has its
+/// turn even if most of them are blocked.
+#[derive(Debug)]
+pub(crate) struct GroupWalk {
+    after: Option<String>,
+    arrived: Option<i64>,
+    /// How many groups the next claim looks at, at least.
+    window: usize,
+    /// How many jobs the last claim asked for.
+    limit: usize,
+    supply: Supply,
+    /// Whether no job was found since the walk last passed the first group.
+    is_fruitless: bool,
+    /// Whether a group may have a job that the walk has not looked for.
+    is_unfinished: bool,
+    /// The groups whose waiting jobs must become letters before the next claim.
+    diverting: Vec<String>,
+    /// When a walk without a result may be continued at once.
+    again_at: Option<Instant>,
+    /// When the first of the groups without a token may have one, since the walk last passed the first group.
+    token_at: Option<Instant>,
+    /// The duration of the last claim.
+    took: Duration,
+}
+
+impl GroupWalk {
+    pub(crate) fn new() -> GroupWalk {
+        GroupWalk {
+            after: None,
+            arrived: None,
+            window: SPARE_GROUPS,
+            limit: 0,
+            supply: Supply::Little,
+            is_fruitless: false,
+            is_unfinished: false,
+            diverting: Vec::new(),
+            again_at: None,
+            token_at: None,
+            took: Duration::ZERO,
+        }
+    }
+
+    /// Whether the last claim found at least half of the jobs it asked for.
+    pub(super) fn finds_many(&self) -> bool {
+        self.supply != Supply::Little
+    }
+
+    /// Whether groups follow those that the last claim looked at.
+    pub(super) fn more_follow(&self) -> bool {
+        self.after.is_some()
+    }
+
+    /// Whether the last claim found at least half of the jobs it asked for, and more groups follow.
+    pub(crate) fn has_plenty(&self) -> bool {
+        self.supply == Supply::Plenty
+    }
+
+    /// Returns where the next claim of up to `limit` jobs looks, which takes up to `in_a_row` jobs of a group before
+    /// those of the next one.
+    pub(crate) fn look(
+        &mut self,
+        limit: usize,
+        in_a_row: usize,
+        passed: Vec<Arc<str>>,
+    ) -> GroupLook {
+        let needed = limit.div_ceil(in_a_row.max(1)).saturating_add(SPARE_GROUPS);
+        let window = self.window.max(needed).min(MAX_WINDOW);
+        (self.limit, self.window) = (limit, window);
+        GroupLook {
+            start: self
+                .after
+                .clone()
+                .map_or(WalkStart::First, WalkStart::After),
+            arrived: self.arrived,
+            passed,
+            window: i32::try_from(window).unwrap_or(i32::MAX),
+            diverting: self.diverting.clone(),
+            tokens: TokenUse::Take,
+            in_a_row,
+        }
+    }
+
+    /// Returns where a claim looks for a job to offer to a probe, which takes the token of the job.
+    pub(crate) fn look_for_probe(&mut self, limit: usize) -> GroupLook {
+        GroupLook {
+            tokens: TokenUse::Leave,
+            ..self.look(limit, 1, Vec::new())
+        }
+    }
+
+    /// Records the end of a claim.
+    pub(crate) fn note(&mut self, now: Instant, took: Duration, jobs: usize, place: GroupPlace) {
+        self.took = took;
+        self.is_fruitless =
+            jobs == 0 && place.diverting.is_empty() && (self.is_fruitless || self.after.is_none());
+        let more_follow = place.more_follow && place.walked_to.is_some();
+        self.supply = match (jobs > 0 && jobs >= self.limit / 2, more_follow) {
+            (false, _) => Supply::Little,
+            (true, false) => Supply::Last,
+            (true, true) => Supply::Plenty,
+        };
+        self.arrived = Some(place.arrived_to);
+        self.is_unfinished = place.walked_to.is_some() || !self.is_fruitless;
+        self.window = match (Fill::of(jobs, self.limit), &place.walked_to) {
+            // Many groups are blocked or have few jobs.
+            (Fill::Partial, Some(_)) => self.window * 2,
+            (Fill::Partial, None) => self.window,
+            (Fill::Full, _) => place.walked + place.walked / 8 + SPARE_GROUPS,
+        };
+        let token_at = place.token_in.map(|wait| now + wait.max(GATHER));
+        let before = self.token_at.filter(|_| self.after.is_some());
+        self.token_at = before.into_iter().chain(token_at).min();
+        if !self.is_unfinished {
+            let again_at = self.token_at.into_iter().chain([now + WALK_EVERY]);
+            self.again_at = again_at.min();
+        }
+        self.after = place.walked_to;
+        self.diverting = place.diverting;
+    }
+
+    /// Returns how long a worker without jobs waits before it continues the walk, at most half of its time.
+    /// `None`: until it is woken or polls.
+    pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
+        let until = |at: Instant| at.saturating_duration_since(now);
+        let pause = match (self.is_unfinished, self.token_at) {
+            (true, _) => self.again_at.map_or(Duration::ZERO, until),
+            (false, token_at) => until(token_at?),
+        };
+        Some(pause.max(self.took).max(Duration::from_millis(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(walked_to: Option<&str>) -> GroupPlace {
+        GroupPlace {
+            walked_to: walked_to.map(str::to_owned),
+            walked: 100,
+            more_follow: walked_to.is_some(),
+            arrived_to: 7,
+            diverting: Vec::new(),
+            token_in: None,
+        }
+    }
+
+    fn token_in(ms: u64, walked_to: Option<&str>) -> GroupPlace {
+        GroupPlace {
+            token_in: Some(Duration::from_millis(ms)),
+            ..place(walked_to)
+        }
+    }
+
+    #[test]
+    fn a_walk_starts_again_when_a_group_may_have_a_token() {
+        let (now, took) = (Instant::now(), Duration::from_millis(5));
+        let ms = Duration::from_millis;
+        // A small queue: one look passes all groups.
+        let mut walk = GroupWalk::new();
+        walk.note(now, took, 0, token_in(300, None));
+        assert_eq!(walk.wait(now), Some(ms(300)));
+        // A token that comes very soon waits for others.
+        walk.note(now, took, 0, token_in(1, None));
+        assert_eq!(walk.wait(now), Some(GATHER));
+        // No group lacks a token any more.
+        walk.note(now, took, 0, place(None));
+        assert_eq!(walk.wait(now), None);
+        // A large queue: the earliest of a whole pass counts.
+        walk.note(now, took, 0, token_in(300, Some("m")));
+        assert_eq!(walk.wait(now + ms(1000)), Some(took));
+        walk.note(now, took, 0, token_in(700, None));
+        assert_eq!(walk.wait(now), Some(ms(300)));
+        walk.note(now + ms(300), took, 0, token_in(900, Some("m")));
+        assert_eq!(walk.wait(now + ms(300)), Some(took));
+        // A long wait for a token delays no other job.
+        let mut walk = GroupWalk::new();
+        walk.note(now, took, 0, token_in(60_000, None));
+        walk.note(now, took, 0, token_in(60_000, Some("m")));
+        assert_eq!(walk.wait(now), Some(WALK_EVERY));
+    }
+
+    #[test]
+    fn a_walk_ends_after_it_has_passed_all_groups_without_a_job() {
+        let now = Instant::now();
+        let took = Duration::from_millis(5);
+        let mut walk = GroupWalk::new();
+        assert_eq!(walk.wait(now), None);
+        for (jobs, walked_to, unfinished) in [
+            // A small queue: one look passes all groups.
+            (0, None, false),
+            (3, None, true),
+            (0, None, false),
+            // A large one: the groups before the last job are passed once more.
+            (0, Some("m"), true),
+            (2, Some("t"), true),
+            (0, None, true),
+            (0, Some("m"), true),
+            (0, None, false),
+        ] {
+            walk.note(now, took, jobs, place(walked_to));
+            assert_eq!(walk.wait(now).is_some(), unfinished, "{jobs} {walked_to:?}");
+            let start =
+                walked_to.map_or(WalkStart::First, |group| WalkStart::After(group.to_owned()));
+            assert_eq!(walk.look(1, 1, Vec::new()).start, start);
+        }
+    }
+
+    #[test]
+    fn there_is_plenty_while_claims_find_many_jobs_and_more_groups_follow() {
+        for (jobs, walked_to, more_follow, expected) in [
+            (100, Some("m"), true, true),
+            (50, Some("m"), true, true),
+            (49, Some("m"), true, false),
+            (100, Some("m"), false, false),
+            // It passed all groups, and those at the end had no job.
+            (50, None, true, false),
+        ] {
+            let mut walk = GroupWalk::new();
+            assert!(!walk.has_plenty());
+            walk.look(100, 10, Vec::new());
+            let place = GroupPlace {
+                more_follow,
+                ..place(walked_to)
+            };
+            walk.note(Instant::now(), Duration::ZERO, jobs, place);
+            assert_eq!(walk.has_plenty(), expected, "{jobs} {walked_to:?}");
+        }
+    }
+
+    #[test]
+    fn a_walk_without_a_result_starts_again_after_a_second() {
+        let now = Instant::now();
+        let took = Duration::from_millis(5);
+        let mut walk = GroupWalk::new();
+        walk.note(now, took, 0, place(Some("m")));
+        assert_eq!(walk.wait(now), Some(took));
+        walk.note(now, took, 0, place(None));
+        walk.note(now, took, 0, place(Some("m")));
+        assert_eq!(walk.wait(now), Some(WALK_EVERY));
+        assert_eq!(walk.wait(now + WALK_EVERY), Some(took));
+    }
+
+    #[test]
+    fn a_look_covers_more_groups_until_they_give_as_many_jobs_as_it_wants() {
+        let mut walk = GroupWalk::new();
+        let mut windows = |found: usize, walked_to| {
+            let window = walk.look(100, 10, Vec::new()).window;
+            walk.note(Instant::now(), Duration::ZERO, found, place(walked_to));
+            window
+        };
+        for (found, walked_to, window) in [
+            // Ten groups are enough if each gives ten jobs.
+            (30, Some("a"), 18),
+            (30, Some("b"), 36),
+            (0, Some("c"), 72),
+            (0, Some("d"), 144),
+            (0, Some("e"), 288),
+            (0, Some("f"), 500),
+            // All groups were seen.
+            (0, None, 500),
+            (100, Some("a"), 500),
+            // The last claim needed 100 groups.
+            (100, Some("b"), 120),
+        ] {
+            assert_eq!(windows(found, walked_to), window, "{found} {walked_to:?}");
+        }
+        assert_eq!(GroupWalk::new().look(1000, 1, Vec::new()).window, 500);
+    }
+}

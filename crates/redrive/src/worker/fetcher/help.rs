@@ -1,0 +1,45 @@
+//! Asks the second fetcher for help.
+
+use std::time::Duration;
+
+use super::Fetcher;
+use crate::db::sql;
+use crate::pipeline::claim::demand::MAX_BATCH;
+use crate::sync::Instant;
+use crate::worker::second_fetcher::ClaimFrom;
+
+/// How often to count the other workers while batches are full.
+const MEET_EVERY: Duration = Duration::from_secs(1);
+
+impl Fetcher<'_> {
+    /// Asks for one more batch if the first fetcher claims full ones.
+    pub(super) fn ask_for_help(&mut self, jobs: usize, from: ClaimFrom) {
+        if jobs < MAX_BATCH {
+            return;
+        }
+        self.meet_other_workers();
+        // If there are other workers, they take the role of the second fetcher.
+        if self.state.other_workers() == 0 {
+            self.second.help(from, self.claimer.except());
+        }
+    }
+
+    /// Counts the other workers, because their claims and this one's must not start at the same jobs.
+    /// At the first full batch, a second later they may have drained the queue.
+    fn meet_other_workers(&mut self) {
+        if self.meet_at > Instant::now() {
+            return;
+        }
+        self.meet_at = Instant::now() + MEET_EVERY;
+        let me = self.state.identity.id.0;
+        let met = self.call("count the other workers", move |session| {
+            let row = session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;
+            Ok(row.get("others"))
+        });
+        match met {
+            Ok(others) => self.state.set_other_workers(others),
+            // Run what was claimed. The next claim reports a database that does not answer.
+            Err(error) => log::debug!("{}: {error}", self.state),
+        }
+    }
+}

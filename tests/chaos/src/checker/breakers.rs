@@ -1,0 +1,180 @@
+//! Checks breakers: what opens and closes one, that one fenced probe runs at a time, and that no other job of its
+//! kinds starts while it is open.
+
+mod change;
+mod starts;
+
+use std::collections::HashMap;
+
+use crate::checker::requests::Requests;
+use crate::checker::{Findings, Path, Records, Rule};
+use crate::db_trace::breakers::BreakerRow;
+use crate::db_trace::{Change, Place, RowChange};
+use crate::history::{HandlerEvent, Operation, Phase};
+use crate::role::gateway::dependency_of;
+
+use change::BreakerChange;
+
+pub(super) fn check(records: &Records, requests: &Requests, findings: &mut Findings) {
+    let claims = claims(records);
+    for rows in records
+        .breakers
+        .chunk_by(|one, other| one.name == other.name)
+    {
+        let mut before = None;
+        // The row that granted the present probe.
+        let mut grant: Option<&BreakerRow> = None;
+        for row in rows {
+            let change = BreakerChange::of(before, row);
+            check_change(before, row, change, requests, findings);
+            match change {
+                Some(BreakerChange::Granted) => grant = Some(row),
+                Some(
+                    BreakerChange::Closed | BreakerChange::Reopened | BreakerChange::GivenBack,
+                ) => {
+                    if let Some(grant) = grant {
+                        check_verdict(grant, row, change, &claims, findings);
+                    }
+                }
+                _ => {}
+            }
+            before = Some(row);
+        }
+        starts::check(rows, &claims, records, findings);
+    }
+}
+
+/// A claim, and what its handler did.
+struct Claim<'a> {
+    row: &'a RowChange,
+    begin: Option<&'a HandlerEvent>,
+    end: Option<&'a HandlerEvent>,
+}
+
+impl Claim<'_> {
+    fn kind(&self) -> &str {
+        self.row.facts.as_deref().map_or("", |facts| &*facts.kind)
+    }
+
+    fn queue(&self) -> &str {
+        self.row.facts.as_deref().map_or("", |facts| &*facts.queue)
+    }
+}
+
+/// Whether a breaker holds back the job of a claim.
+fn concerns(row: &BreakerRow, claim: &Claim<'_>) -> bool {
+    match row.name.strip_prefix("queue:") {
+        Some(queue) => queue == claim.queue(),
+        None => row.kinds.iter().any(|held| held == claim.kind()),
+    }
+}
+
+fn claims(records: &Records) -> Vec<Claim<'_>> {
+    let mut events: HashMap<(i64, i32, i32, &str), Vec<&HandlerEvent>> = HashMap::new();
+    for event in &records.handlers {
+        let attempt = (
+            event.job,
+            event.generation,
+            event.attempt,
+            event.process.as_str(),
+        );
+        events.entry(attempt).or_default().push(event);
+    }
+    let claimed = records
+        .trace
+        .iter()
+        .filter(|row| row.place == Place::Leased && row.change == Change::In);
+    claimed
+        .map(|row| {
+            let attempt = (row.job, row.generation, row.attempt, &*row.process);
+            let own = events.get(&attempt).map_or(&[][..], Vec::as_slice);
+            let mut later = own.iter().filter(|event| event.at >= row.began);
+            let begin = later
+                .clone()
+                .find(|event| event.phase == Phase::Begin)
+                .copied();
+            let is_end = |event: &&&HandlerEvent| {
+                event.phase != Phase::Begin && begin.is_none_or(|begin| begin.call == event.call)
+            };
+            Claim {
+                row,
+                begin,
+                end: later.find(is_end).copied(),
+            }
+        })
+        .collect()
+}
+
+/// Checks that a change is one that redrive makes, and that the right process made it.
+fn check_change(
+    before: Option<&BreakerRow>,
+    row: &BreakerRow,
+    change: Option<BreakerChange>,
+    requests: &Requests,
+    findings: &mut Findings,
+) {
+    let is_worker = row.process.starts_with("worker");
+    let asked = |operation| requests.covers(&row.process, operation, row.at);
+    let is_right = match change {
+        Some(BreakerChange::OpenedByHand) => asked(Operation::OpenBreaker),
+        Some(BreakerChange::ClosedByHand) => asked(Operation::CloseBreaker),
+        Some(_) => is_worker,
+        None => false,
+    };
+    if !is_right {
+        let text = format!("{} made {row:?} of {before:?}", row.process);
+        findings.add(Rule::Breaker, None, row.at, text);
+    }
+    findings
+        .paths
+        .take_all(change.and_then(|change| match change {
+            BreakerChange::Tripped => Some(Path::BreakerTripped),
+            BreakerChange::Granted => Some(Path::Probed),
+            BreakerChange::Reopened => Some(Path::BreakerReopened),
+            BreakerChange::Closed => Some(Path::BreakerClosed),
+            _ => None,
+        }));
+}
+
+/// Checks that the end of a probe is what its job found.
+fn check_verdict(
+    grant: &BreakerRow,
+    row: &BreakerRow,
+    change: Option<BreakerChange>,
+    claims: &[Claim<'_>],
+    findings: &mut Findings,
+) {
+    if grant.process != row.process {
+        let text = format!("{} ended the probe of {}", row.process, grant.process);
+        findings.add(Rule::Breaker, None, row.at, text);
+    }
+    let probe = claims.iter().find(|claim| {
+        claim.row.worker == grant.prober
+            && (grant.at..=row.at).contains(&claim.row.at)
+            && concerns(grant, claim)
+    });
+    let end = probe
+        .and_then(|claim| claim.end)
+        .filter(|end| end.at <= row.at);
+    // An outage of another dependency shows that this one works.
+    let is_outage = |end: &HandlerEvent| {
+        end.phase == Phase::Outage && *dependency_of(end.error.as_deref()) == *row.name
+    };
+    let is_right = match (change, end) {
+        (Some(BreakerChange::Closed), Some(end)) => !is_outage(end),
+        (Some(BreakerChange::Reopened), Some(end)) => is_outage(end),
+        (Some(BreakerChange::GivenBack), None) => true,
+        // A handler may end without a line in its log, by a panic of another job or a lost transaction.
+        (Some(BreakerChange::Closed), None) => probe.is_some_and(|claim| claim.begin.is_some()),
+        _ => false,
+    };
+    if !is_right {
+        let job = probe.map(|claim| claim.row.job);
+        let text = format!(
+            "probe {} ended as {change:?}, but its handler as {:?}",
+            grant.probes,
+            end.map(|end| end.phase)
+        );
+        findings.add(Rule::Breaker, job, row.at, text);
+    }
+}

@@ -1,0 +1,266 @@
+//! What happened to the jobs of each group, in one sequence.
+
+use std::collections::HashMap;
+
+use super::Groups;
+use crate::checker::Records;
+use crate::db_trace::{Change, Place, RowChange, Turn};
+use crate::history::{ClientEvent, Operation};
+use crate::role::groups::policy_of;
+
+/// A change of a job of a group, or of a turn.
+#[derive(Clone, Debug)]
+pub(super) struct GroupEvent<'a> {
+    pub(super) seq: i64,
+    pub(super) at: i64,
+    /// When its statement began.
+    pub(super) began: i64,
+    pub(super) committed: i64,
+    pub(super) tx: i64,
+    pub(super) process: &'a str,
+    pub(super) group: &'a str,
+    pub(super) job: i64,
+    pub(super) what: What<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What<'a> {
+    /// It became ready: new, due, redriven, or moved.
+    Ready {
+        waits: bool,
+    },
+    /// It is delayed now.
+    Delayed,
+    Started,
+    /// Its attempt ended, and it will have another one.
+    Returned,
+    Done,
+    Died {
+        cause: &'a str,
+        is_charged: bool,
+    },
+    /// Its letter was sent back.
+    SentBack,
+    /// Its letter was closed or deleted.
+    Closed,
+    /// Its closed letter was opened again.
+    Opened,
+    Turn(Turn),
+}
+
+/// Returns the events of all groups whose queue has a policy.
+pub(super) fn by_group(records: &Records) -> Groups<'_> {
+    let mut groups = Groups::new();
+    for changes in records.trace.chunk_by(|one, other| one.job == other.job) {
+        let facts = changes.iter().find_map(|change| change.facts.as_deref());
+        let Some(facts) = facts.filter(|facts| policy_of(&facts.queue).is_some()) else {
+            continue;
+        };
+        let Some(group) = facts.group_key.as_deref() else {
+            continue;
+        };
+        let events = groups.entry((&*facts.queue, group)).or_default();
+        events_of(changes, group, events);
+    }
+    for slot in &records.slots {
+        let events = groups.entry((&*slot.queue, &*slot.group)).or_default();
+        events.push(GroupEvent {
+            seq: slot.seq,
+            at: slot.at,
+            began: slot.at,
+            committed: slot.at,
+            tx: slot.tx,
+            process: &slot.process,
+            group: &slot.group,
+            job: slot.job,
+            what: What::Turn(slot.change),
+        });
+    }
+    for events in groups.values_mut() {
+        in_order(events);
+    }
+    groups
+}
+
+/// Puts the events of a group into the order of its transactions. What a statement does to a turn comes after
+/// what it does to the job, although triggers record some of it before. A claim starts jobs in the order of their ids.
+fn in_order(events: &mut [GroupEvent<'_>]) {
+    let mut ends: HashMap<i64, i64> = HashMap::new();
+    let mut claims: HashMap<i64, i64> = HashMap::new();
+    for event in &*events {
+        let end = ends.entry(event.tx).or_insert(event.seq);
+        *end = event.seq.max(*end);
+        if event.what == What::Started {
+            let claim = claims.entry(event.tx).or_insert(event.seq);
+            *claim = event.seq.min(*claim);
+        }
+    }
+    events.sort_by_key(|event| {
+        let is_turn = matches!(event.what, What::Turn(_));
+        let (place, job) = match event.what {
+            What::Started => (claims.get(&event.tx).copied(), event.job),
+            _ => (Some(event.seq), 0),
+        };
+        (ends.get(&event.tx).copied(), is_turn, place, job)
+    });
+}
+
+/// Adds the events of a job.
+fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<GroupEvent<'a>>) {
+    let mut here: Option<&RowChange> = None;
+    let mut is_open = false;
+    for all in changes.chunk_by(|one, other| one.tx == other.tx) {
+        let mut real = all.iter().filter(|change| change.change != Change::Edited);
+        if real.clone().next().is_none() {
+            continue;
+        }
+        let entered = real
+            .clone()
+            .find(|change| change.place != Place::Letter && change.change == Change::In);
+        let has_left = real
+            .clone()
+            .any(|change| change.place != Place::Letter && change.change == Change::Out);
+        let letter = real.rfind(|change| change.place == Place::Letter);
+        let opens =
+            letter.is_some_and(|letter| letter.change != Change::Out && is_open_state(letter));
+        let mut add = |change: &'a RowChange, what: What<'a>| {
+            events.push(GroupEvent {
+                seq: change.seq,
+                at: change.at,
+                began: change.began,
+                committed: change.committed,
+                tx: change.tx,
+                process: &change.process,
+                group,
+                job: change.job,
+                what,
+            });
+        };
+        let first = &all[0];
+        match (here.filter(|_| has_left), entered) {
+            (Some(left), Some(entered)) => match (left.place, entered.place) {
+                (_, Place::Leased) => add(entered, What::Started),
+                (Place::Leased, _) => add(first, What::Returned),
+                (_, _) => {}
+            },
+            (Some(left), None) => match letter.filter(|_| opens) {
+                Some(letter) => {
+                    let cause = letter.cause.as_deref().unwrap_or_default();
+                    let is_charged = letter.attempt != left.attempt;
+                    add(letter, What::Died { cause, is_charged });
+                }
+                None => add(first, What::Done),
+            },
+            (None, Some(entered)) if letter.is_some() => add(entered, What::SentBack),
+            (None, None) if is_open && !opens => add(first, What::Closed),
+            (None, None) if !is_open && opens => add(first, What::Opened),
+            _ => {}
+        }
+        match entered {
+            Some(entered) if entered.place == Place::Ready => {
+                let waits = entered.is_waiting;
+                add(entered, What::Ready { waits });
+            }
+            Some(entered) if entered.place == Place::Delayed => add(entered, What::Delayed),
+            _ => {}
+        }
+        if has_left || entered.is_some() {
+            here = entered;
+        }
+        if letter.is_some() {
+            is_open = opens;
+        }
+    }
+}
+
+fn is_open_state(letter: &RowChange) -> bool {
+    ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
+}
+
+/// When each process released groups.
+#[derive(Debug, Default)]
+pub(super) struct Releases<'a>(HashMap<&'a str, Vec<(i64, i64)>>);
+
+impl Releases<'_> {
+    /// Whether the process released a group at this time.
+    pub(super) fn has(&self, process: &str, at: i64) -> bool {
+        let spans = self.0.get(process).map_or(&[][..], Vec::as_slice);
+        spans.iter().any(|(from, to)| (from..=to).contains(&&at))
+    }
+}
+
+/// A release that a client got acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Released<'a> {
+    pub(super) process: &'a str,
+    pub(super) at: i64,
+    pub(super) letter: i64,
+}
+
+/// Returns the releases that clients got acknowledged.
+pub(super) fn acknowledged(records: &Records) -> Vec<Released<'_>> {
+    let mut open = HashMap::new();
+    let mut released = Vec::new();
+    for line in &records.history {
+        let process = &*line.process;
+        match &line.event {
+            ClientEvent::Invoked { operation, .. } => {
+                open.insert((process, line.op), *operation);
+            }
+            ClientEvent::Ok { ids }
+                if open.remove(&(process, line.op)) == Some(Operation::Release) =>
+            {
+                let at = line.at;
+                released.extend(ids.iter().map(|letter| Released {
+                    process,
+                    at,
+                    letter: *letter,
+                }));
+            }
+            _ => {}
+        }
+    }
+    released
+}
+
+/// Returns the releases that clients asked for. One without an answer may take effect later.
+pub(super) fn releases(records: &Records) -> Releases<'_> {
+    let mut open = HashMap::new();
+    let mut releases: HashMap<&str, Vec<(i64, i64)>> = HashMap::new();
+    for line in &records.history {
+        let process = &*line.process;
+        match &line.event {
+            ClientEvent::Invoked {
+                operation: Operation::Release,
+                ..
+            } => {
+                let spans = releases.entry(process).or_default();
+                open.insert((process, line.op), spans.len());
+                spans.push((line.at, i64::MAX));
+            }
+            ClientEvent::Ok { .. } => {
+                if let (Some(at), Some(spans)) =
+                    (open.remove(&(process, line.op)), releases.get_mut(process))
+                {
+                    spans[at].1 = line.at;
+                }
+            }
+            _ => {}
+        }
+    }
+    Releases(releases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_counts_from_its_call_to_its_answer() {
+        let mut spans = HashMap::new();
+        spans.insert("operator-1.1", vec![(5, 9)]);
+        let releases = Releases(spans);
+        assert!(releases.has("operator-1.1", 5) && releases.has("operator-1.1", 9));
+        assert!(!releases.has("operator-1.1", 10) && !releases.has("operator-2.1", 7));
+    }
+}

@@ -1,0 +1,114 @@
+//! Checks that groups take turns: a group with a waiting job has its turn before a process gives another one many.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::IN_FLIGHT;
+use super::events::{GroupEvent, What};
+use crate::checker::{Findings, Path, Rule};
+
+/// How many claims of a process may take jobs of one group while another one waits. A walk over the groups gives
+/// each one turn; the rest allows for rows that another process has locked.
+const TURNS: usize = 20;
+
+/// A claim that took a job of a group.
+struct FairClaim<'a> {
+    seq: i64,
+    began: i64,
+    process: &'a str,
+    group: &'a str,
+}
+
+/// Checks the events of all groups of a queue.
+pub(super) fn check(events: &[&GroupEvent<'_>], findings: &mut Findings) {
+    let claims = claims(events);
+    // The waiting jobs of each group, and since when the group waits for its next turn.
+    let mut waiting: BTreeMap<&str, BTreeMap<i64, i64>> = BTreeMap::new();
+    let mut since: HashMap<&str, i64> = HashMap::new();
+    for event in events {
+        let of_group = waiting.entry(event.group).or_default();
+        match event.what {
+            What::Ready { waits: true } => {
+                if of_group.is_empty() {
+                    since.insert(event.group, event.committed);
+                }
+                of_group.insert(event.job, event.committed);
+            }
+            What::Started if of_group.remove(&event.job).is_some() => {
+                findings.paths.take(Path::FairTurn);
+                if let Some(since) = since.insert(event.group, event.committed) {
+                    let wait = Wait {
+                        group: event.group,
+                        job: event.job,
+                        since,
+                        until: event.seq,
+                        at: event.at,
+                    };
+                    check_wait(&claims, &wait, findings);
+                }
+            }
+            // A cancelled job that waited ends without a turn.
+            What::Delayed | What::Done | What::Died { .. } => {
+                of_group.remove(&event.job);
+            }
+            _ => {}
+        }
+    }
+    // Some groups never had a turn.
+    for (group, jobs) in waiting {
+        if let (Some((job, _)), Some(since)) = (jobs.first_key_value(), since.get(group)) {
+            let wait = Wait {
+                group,
+                job: *job,
+                since: *since,
+                until: i64::MAX,
+                at: *since,
+            };
+            check_wait(&claims, &wait, findings);
+        }
+    }
+}
+
+/// The claims of the queue, each once per group, in order.
+fn claims<'a>(events: &[&'a GroupEvent<'a>]) -> Vec<FairClaim<'a>> {
+    let mut seen = HashSet::new();
+    let starts = events.iter().filter(|event| event.what == What::Started);
+    let first = starts.filter(|event| seen.insert((event.tx, event.group)));
+    let claims = first.map(|event| FairClaim {
+        seq: event.seq,
+        began: event.began,
+        process: event.process,
+        group: event.group,
+    });
+    claims.collect()
+}
+
+/// A group that waited for a turn until a row change.
+struct Wait<'a> {
+    group: &'a str,
+    job: i64,
+    since: i64,
+    until: i64,
+    at: i64,
+}
+
+fn check_wait(claims: &[FairClaim<'_>], wait: &Wait<'_>, findings: &mut Findings) {
+    let until = claims.partition_point(|claim| claim.seq < wait.until);
+    let mut turns: HashMap<(&str, &str), usize> = HashMap::new();
+    for claim in claims[..until].iter().rev() {
+        // A claim takes less than this, so that no earlier one began later.
+        if claim.began + 10 * IN_FLIGHT < wait.since {
+            break;
+        }
+        if claim.began > wait.since + IN_FLIGHT && claim.group != wait.group {
+            *turns.entry((claim.process, claim.group)).or_default() += 1;
+        }
+    }
+    let most = turns.iter().max_by_key(|(_, turns)| **turns);
+    if let Some(((process, group), turns)) = most.filter(|(_, turns)| **turns > TURNS) {
+        let text = format!(
+            "its group {} waited while {process} claimed {turns} times from the group {group}",
+            wait.group
+        );
+        findings.add(Rule::FairTurn, Some(wait.job), wait.at, text);
+    }
+}

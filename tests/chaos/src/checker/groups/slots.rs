@@ -1,0 +1,154 @@
+//! Checks that each turn belongs to a live job or to an open letter, and that none is left at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redrive::GroupPolicy;
+
+use super::Groups;
+use super::events::{self, GroupEvent, What};
+use crate::checker::{Findings, Records, Rule};
+use crate::db_trace::Turn;
+use crate::role::groups::policy_of;
+
+/// Where the job of a turn is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    OpenLetter,
+    Ended,
+}
+
+pub(super) fn check(records: &Records, groups: &Groups<'_>, findings: &mut Findings) {
+    let mut with_letters = BTreeSet::new();
+    for (&(queue, group), events) in groups {
+        let is_bounded = matches!(
+            policy_of(queue),
+            Some(GroupPolicy::Ordered(_) | GroupPolicy::Limit(_))
+        );
+        let mut states: BTreeMap<i64, State> = BTreeMap::new();
+        let mut turns: BTreeMap<i64, Turn> = BTreeMap::new();
+        let mut leased: BTreeSet<i64> = BTreeSet::new();
+        for transaction in events.chunk_by(|one, other| one.tx == other.tx) {
+            for event in transaction {
+                apply(event, &mut states, &mut turns);
+                lease(event, &mut leased);
+            }
+            let freed = transaction
+                .iter()
+                .find(|event| event.what == What::Turn(Turn::Freed));
+            if let (Some(freed), Some(job)) = (freed, leased.first())
+                && turns.is_empty()
+            {
+                let text = format!("it runs in the group {group}, which has no turn any more");
+                findings.add(Rule::TurnOwned, Some(*job), freed.at, text);
+            }
+            check_transaction(transaction, is_bounded, &states, &turns, findings);
+        }
+        for (job, turn) in turns {
+            let state = states.get(&job).copied();
+            if (turn, state) != (Turn::Held, Some(State::OpenLetter)) {
+                let text = format!("it keeps the turn of the group {group}, but it is {state:?}");
+                findings.add(Rule::TurnOwned, Some(job), 0, text);
+            }
+        }
+        if states.values().any(|state| *state == State::OpenLetter) {
+            with_letters.insert((queue, group));
+        }
+    }
+    check_releases(records, findings);
+    for (queue, group) in &records.diverted_groups {
+        if !with_letters.contains(&(&**queue, &**group)) {
+            let text = format!("the group {group} of {queue} is diverted, but has no open letter");
+            findings.add(Rule::TurnOwned, None, 0, text);
+        }
+    }
+}
+
+/// Checks that a release that a client got acknowledged ended the turn of the letter.
+fn check_releases(records: &Records, findings: &mut Findings) {
+    let freed: BTreeSet<(&str, i64)> = records
+        .slots
+        .iter()
+        .filter(|slot| slot.change == Turn::Freed)
+        .map(|slot| (&*slot.process, slot.job))
+        .collect();
+    for release in events::acknowledged(records) {
+        let is_lost = records.terms.may_be_lost(release.at);
+        if !freed.contains(&(release.process, release.letter)) && !is_lost {
+            let text = format!("{} released it, but it kept its turn", release.process);
+            findings.add(Rule::GroupHold, Some(release.letter), release.at, text);
+        }
+    }
+}
+
+fn apply(
+    event: &GroupEvent<'_>,
+    states: &mut BTreeMap<i64, State>,
+    turns: &mut BTreeMap<i64, Turn>,
+) {
+    let job = event.job;
+    match event.what {
+        What::Ready { .. } | What::Delayed | What::Started | What::Returned | What::SentBack => {
+            states.insert(job, State::Live);
+        }
+        What::Died { .. } | What::Opened => {
+            states.insert(job, State::OpenLetter);
+        }
+        What::Done | What::Closed => {
+            states.insert(job, State::Ended);
+        }
+        What::Turn(Turn::Freed) => {
+            turns.remove(&job);
+        }
+        What::Turn(turn) => {
+            turns.insert(job, turn);
+        }
+    }
+}
+
+/// Records which jobs of the group have a lease.
+fn lease(event: &GroupEvent<'_>, leased: &mut BTreeSet<i64>) {
+    match event.what {
+        What::Started => {
+            leased.insert(event.job);
+        }
+        What::Returned | What::Done | What::Died { .. } => {
+            leased.remove(&event.job);
+        }
+        _ => {}
+    }
+}
+
+fn check_transaction(
+    transaction: &[GroupEvent<'_>],
+    is_bounded: bool,
+    states: &BTreeMap<i64, State>,
+    turns: &BTreeMap<i64, Turn>,
+    findings: &mut Findings,
+) {
+    let has_turn =
+        |event: &GroupEvent<'_>| event.what == What::Started && turns.contains_key(&event.job);
+    let follows = transaction.iter().any(has_turn);
+    for event in transaction {
+        let (state, turn) = (states.get(&event.job).copied(), turns.get(&event.job));
+        let text = match (event.what, state, turn) {
+            (What::Started, Some(State::Live), None) if is_bounded && !follows => {
+                "it started without a turn"
+            }
+            (What::Turn(_), _, None) => continue,
+            (What::Turn(_), Some(State::Live), Some(Turn::Held)) => {
+                "it is live, but its letter has the turn"
+            }
+            (What::Turn(_), Some(State::OpenLetter), Some(Turn::Taken)) => {
+                "its letter has the turn of a live job"
+            }
+            (What::Turn(_), Some(State::Live | State::OpenLetter), _) => continue,
+            (What::Turn(_) | What::Done | What::Closed, _, Some(_)) => {
+                "it has ended, but keeps its turn"
+            }
+            _ => continue,
+        };
+        let text = format!("{text} of the group {}", event.group);
+        findings.add(Rule::TurnOwned, Some(event.job), event.at, text);
+    }
+}

@@ -1,0 +1,212 @@
+//! Replays the rows of letters and of the archive: what each change may touch, what a letter counts, and when it may
+//! be removed.
+
+mod act;
+mod removal;
+
+use crate::checker::requests::Requests;
+use crate::checker::{Findings, Path, Records, Rule};
+use crate::db_trace::Change;
+use crate::db_trace::letters::{LetterRow, LetterTable};
+
+use act::Act;
+
+/// The most redrives of an operator after which a letter dies of the same error, and of any error, before it is
+/// quarantined.
+const ALIKE: i32 = 3;
+const FAILED: i32 = 10;
+
+pub(super) fn check(records: &Records, requests: &Requests, findings: &mut Findings) {
+    for rows in records
+        .letters
+        .chunk_by(|one, other| one.letter == other.letter)
+    {
+        let mut letter = Letter {
+            row: None,
+            archived: None,
+            was_quarantined: false,
+            requests,
+            findings,
+        };
+        for transaction in rows.chunk_by(|one, other| one.tx == other.tx) {
+            letter.transaction(transaction);
+        }
+    }
+    for row in records.letters.iter().filter(|row| row.has_secret) {
+        if records.terms.redacts && row.change != Change::Out {
+            let text = "it has a value that a rule redacts";
+            findings.add(Rule::Redaction, Some(row.letter), row.at, text);
+        }
+    }
+}
+
+/// A letter between two transactions.
+struct Letter<'a, 'f> {
+    /// Its row in the table of letters, and that in the archive.
+    row: Option<&'a LetterRow>,
+    archived: Option<&'a LetterRow>,
+    /// Whether it was quarantined before it was discarded.
+    was_quarantined: bool,
+    requests: &'a Requests,
+    findings: &'f mut Findings,
+}
+
+impl<'a> Letter<'a, '_> {
+    fn violation(&mut self, rule: Rule, row: &LetterRow, what: impl Into<String>) {
+        self.findings.add(rule, Some(row.letter), row.at, what);
+    }
+
+    fn transaction(&mut self, rows: &'a [LetterRow]) {
+        let before = self.archived;
+        let mut removed = None;
+        for row in rows {
+            match (row.table, row.change) {
+                (LetterTable::Archive, Change::In) => self.archived = Some(row),
+                (LetterTable::Archive, Change::Out) => self.archived = None,
+                (LetterTable::Archive, _) => {
+                    self.violation(Rule::Unpredicted, row, "its row in the archive changed");
+                }
+                (LetterTable::Letters, Change::In) => {
+                    self.enters(row, before);
+                    self.row = Some(row);
+                }
+                (LetterTable::Letters, Change::Out) => {
+                    removed = self.row.take().map(|old| (old, row));
+                }
+                (LetterTable::Letters, _) => {
+                    self.changes(row);
+                    self.row = Some(row);
+                }
+            }
+        }
+        let last = &rows[rows.len() - 1];
+        let entered = self.archived.filter(|_| before.is_none());
+        if let Some((old, gone)) = removed {
+            self.removed(old, gone, entered);
+        } else if let Some(entered) = entered {
+            self.violation(
+                Rule::Retention,
+                entered,
+                "it entered the archive from nowhere",
+            );
+        }
+        if self.row.is_some() && self.archived.is_some() {
+            self.violation(Rule::Retention, last, "it is a letter and in the archive");
+        }
+        if before.is_some() && self.archived.is_none() && self.row.is_none() {
+            self.deleted_from_archive(last);
+        }
+    }
+
+    /// Checks a new row: of a job that died, of a capture, or from the archive.
+    fn enters(&mut self, row: &LetterRow, archived: Option<&LetterRow>) {
+        let counts = row.counts;
+        if let Some(archived) = archived {
+            self.findings.paths.take(Path::Restored);
+            if archived.content != row.content {
+                self.violation(Rule::Retention, row, "its restored row has another content");
+            }
+            let expected = match self.was_quarantined || *archived.state == *"quarantined" {
+                true => "quarantined",
+                false => "open",
+            };
+            if *row.state != *expected {
+                let text = format!("it was restored as {} instead of {expected}", row.state);
+                self.violation(Rule::LetterCounts, row, text);
+            }
+            self.was_quarantined = false;
+            return;
+        }
+        let fresh = [counts.earlier, counts.alike, counts.failed, counts.edits];
+        if counts.deaths != 1 || fresh != [0; 4] || *row.state != *"open" {
+            let text = format!("it began {} with {counts:?}", row.state);
+            self.violation(Rule::LetterCounts, row, text);
+        }
+        self.check_error(row);
+        self.check_times(row, &[row.changed_at, row.died_at]);
+    }
+
+    /// Checks an update of its row.
+    fn changes(&mut self, row: &LetterRow) {
+        let Some(before) = self.row else {
+            return self.violation(Rule::Unpredicted, row, "a row changed that does not exist");
+        };
+        let Some(act) = Act::of(before, row) else {
+            let text = format!(
+                "it changed from {} to {}, in {:?}",
+                before.state, row.state, row.columns
+            );
+            return self.violation(Rule::Unpredicted, row, text);
+        };
+        self.findings.paths.take_all(act.path());
+        let wrong = act.wrong_columns(&row.columns);
+        if !wrong.is_empty() {
+            let text = format!("{act:?} changed, or did not change, its columns {wrong:?}");
+            self.violation(Rule::Unpredicted, row, text);
+        }
+        let expected = act.counts(before, row);
+        if row.counts != expected {
+            let text = format!("{act:?} made {:?} of {:?}", row.counts, before.counts);
+            self.violation(Rule::LetterCounts, row, text);
+        }
+        match act {
+            Act::Died => {
+                let is_due = before.policy.is_none()
+                    && (row.counts.alike >= ALIKE || row.counts.failed >= FAILED)
+                    && *row.cause != *"diverted";
+                if is_due != (*row.state == *"quarantined") {
+                    let text = format!("it died {} with {:?}", row.state, row.counts);
+                    self.violation(Rule::LetterCounts, row, text);
+                }
+                if is_due {
+                    self.findings.paths.take(Path::Quarantined);
+                }
+                self.check_error(row);
+                self.check_times(row, &[row.changed_at, row.died_at]);
+            }
+            Act::Discarded => self.was_quarantined = *before.state == *"quarantined",
+            Act::Reopened => {
+                if self.was_quarantined != (*row.state == *"quarantined") {
+                    let text = format!("it was reopened as {}", row.state);
+                    self.violation(Rule::LetterCounts, row, text);
+                }
+                self.was_quarantined = false;
+            }
+            Act::CapturedAgain => self.was_quarantined = false,
+            _ => {}
+        }
+        if row.columns.iter().any(|column| column == "changed_at") {
+            self.check_times(row, &[row.changed_at]);
+        }
+    }
+
+    /// Checks that times are those of the statement.
+    fn check_times(&mut self, row: &LetterRow, times: &[i64]) {
+        for time in times {
+            if !(row.began..=row.at).contains(time) {
+                let text = format!("its time {time} is not that of the change, at {}", row.at);
+                self.violation(Rule::Unpredicted, row, text);
+            }
+        }
+    }
+
+    /// Checks the error of a job that died without the failure of its handler. Rule C24 compares the others with the
+    /// handler log.
+    fn check_error(&mut self, row: &LetterRow) {
+        let expected = match &*row.cause {
+            "worker_lost" => "worker_lost",
+            "manual" => "cancelled",
+            "captured" => "Foreign",
+            "diverted" => "diverted",
+            "unhandled" => "unhandled",
+            "expired" => "Expired",
+            _ => return,
+        };
+        // A failure that a cancellation made the last one keeps its error.
+        let is_failure = *row.cause == *"manual" && *row.class != *"cancelled";
+        if *row.class != *expected && !is_failure || row.message.is_empty() {
+            let text = format!("it died as {} of {}: {}", row.cause, row.class, row.message);
+            self.violation(Rule::Cause, row, text);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Checks that a letter is removed only by a prune, a retention rule or an erasure, and not before its time.
+
+use super::Letter;
+use crate::checker::{Path, Rule};
+use crate::db_trace::letters::LetterRow;
+use crate::history::Operation;
+use crate::role::keeping::{Afterwards, PRUNE_AGE, rule_of};
+
+impl Letter<'_, '_> {
+    /// Checks a letter whose row was deleted, and perhaps archived.
+    pub(super) fn removed(
+        &mut self,
+        old: &LetterRow,
+        gone: &LetterRow,
+        archived: Option<&LetterRow>,
+    ) {
+        let (by, at) = (&*gone.process, gone.at);
+        let is_closed = ["recovered", "discarded"].contains(&&*old.state);
+        // A scenario may have aged the row.
+        let since = match is_closed {
+            true => gone.changed_at,
+            false => gone.changed_at.max(gone.died_at),
+        };
+        let age = gone.began - since;
+        if let Some(archived) = archived
+            && archived.content != gone.content
+        {
+            self.violation(
+                Rule::Retention,
+                archived,
+                "it was archived with another content",
+            );
+        }
+        let is_after =
+            |keep: std::time::Duration| age >= i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let path = match (rule_of(&old.state), archived) {
+            (Some((keep, Afterwards::Archived)), Some(_)) if is_after(keep) => Path::Archived,
+            (Some((keep, Afterwards::Deleted)), None)
+                if is_after(keep) && self.applies_retention(gone) =>
+            {
+                Path::DeletedByRetention
+            }
+            (_, None)
+                if is_closed
+                    && is_after(PRUNE_AGE)
+                    && self.requests.covers(by, Operation::Prune, at) =>
+            {
+                return;
+            }
+            (_, None) if self.requests.covers(by, Operation::Erase, at) => return,
+            (_, archived) => {
+                let what = if archived.is_some() {
+                    "archived"
+                } else {
+                    "deleted"
+                };
+                let text = format!("{by} {what} it {age} µs after it was {}", old.state);
+                return self.violation(Rule::Retention, gone, text);
+            }
+        };
+        self.findings.paths.take(path);
+    }
+
+    /// Whether the process applies the retention rules: a worker does so at times, an operator when it asks.
+    fn applies_retention(&self, gone: &LetterRow) -> bool {
+        gone.process.starts_with("worker")
+            || self
+                .requests
+                .covers(&gone.process, Operation::Retention, gone.at)
+    }
+
+    /// Checks an archived letter that was deleted.
+    pub(super) fn deleted_from_archive(&mut self, last: &LetterRow) {
+        let by = |operation| self.requests.covers(&last.process, operation, last.at);
+        if by(Operation::DeleteArchived) || by(Operation::Erase) {
+            self.findings.paths.take(Path::DeletedFromArchive);
+        } else {
+            let text = format!("{} deleted it from the archive", last.process);
+            self.violation(Rule::Retention, last, text);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Checks the starts in each window of a rate limit, by the handlers' own log.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::checker::job_history::JobHistory;
+use crate::checker::{Findings, Path, RateLimit, Records, Rule};
+use crate::history::Phase;
+
+/// The share of the burst at which a limit counts as reached.
+const REACHED: f64 = 0.7;
+/// How many starts a stopped or overloaded process may log late: its slots.
+const LATE: f64 = 4.0;
+
+pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+    for limit in &records.rate_limits {
+        let mut buckets: BTreeMap<Option<&str>, Vec<(i64, i64)>> = BTreeMap::new();
+        let begins = records.handlers.iter();
+        for event in begins.filter(|event| event.phase == Phase::Begin) {
+            let Some(job) = jobs.get(&event.job) else {
+                continue;
+            };
+            let group = job.group.as_deref().filter(|_| limit.is_of_each_group);
+            // A limit of each group does not concern jobs without a group.
+            if *job.queue == *limit.queue && limit.is_of_each_group == group.is_some() {
+                buckets
+                    .entry(group)
+                    .or_default()
+                    .push((event.at, event.job));
+            }
+        }
+        for (group, mut starts) in buckets {
+            starts.sort_unstable();
+            check_windows(limit, group, &starts, records, findings);
+        }
+    }
+}
+
+/// Each start fills a bucket that leaks at the rate of the limit. It holds at most the burst if and only if every
+/// window keeps to the limit.
+fn check_windows(
+    limit: &RateLimit,
+    group: Option<&str>,
+    starts: &[(i64, i64)],
+    records: &Records,
+    findings: &mut Findings,
+) {
+    let (mut level, mut last) = (0.0_f64, None);
+    for &(at, job) in starts {
+        let waited = last.map_or(0.0, |last| seconds(at - last));
+        level = (level - waited * limit.per_second).max(0.0) + 1.0;
+        last = Some(at);
+        // A promoted standby may not know of the latest tokens.
+        if records.terms.claim_may_be_lost(at) {
+            level = level.min(1.0);
+        }
+        // A bucket holds less than the burst, to make up for late starts.
+        if level > REACHED * limit.burst {
+            findings.paths.take(match group {
+                Some(_) => Path::GroupRateReached,
+                None => Path::RateReached,
+            });
+        }
+        if level > limit.burst + LATE {
+            let of_group = group.map_or_else(String::new, |group| format!("the group {group} of "));
+            let text = format!(
+                "it started in a window of {of_group}{} with {level:.1} starts more than the rate allows, and a burst of {}",
+                limit.queue, limit.burst
+            );
+            findings.add(Rule::RateLimit, Some(job), at, text);
+            level = 0.0;
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of one run")]
+fn seconds(microseconds: i64) -> f64 {
+    microseconds as f64 / 1_000_000.0
+}

@@ -1,0 +1,100 @@
+//! Checks the ticks of policies: when they run, which letters they redrive, and that the oldest come first.
+
+use std::collections::HashMap;
+
+use crate::checker::{Findings, Path, Records, Rule};
+use crate::db_trace::Change;
+use crate::db_trace::letters::{LetterRow, LetterTable};
+use crate::db_trace::policies::{LeftLetter, PolicyTick};
+use crate::role::standing::{BATCH, GENERATIONS, INTERVAL};
+
+pub(super) fn check(records: &Records, findings: &mut Findings) {
+    let interval = i64::try_from(INTERVAL.as_micros()).unwrap_or(i64::MAX);
+    let mut sent = sent(&records.letters);
+    let mut next: HashMap<i64, i64> = HashMap::new();
+    let mut left: HashMap<i64, LeftLetter> = HashMap::new();
+    for tick in &records.policy_ticks {
+        findings.paths.take(Path::PolicyTicked);
+        let letters = sent.remove(&(tick.tx, tick.policy)).unwrap_or_default();
+        let count = i64::try_from(letters.len()).unwrap_or(i64::MAX);
+        let mut add = |text: String| findings.add(Rule::PolicyTick, None, tick.began, text);
+        if count != tick.letters || count > i64::from(BATCH) {
+            add(format!(
+                "its tick redrove {count} letters, but says {}",
+                tick.letters
+            ));
+        }
+        // A fault may cancel its statements. The tick then redrives nothing, and the next one follows.
+        if let Some(error) = tick.error.as_ref().filter(|_| records.terms.is_calm) {
+            add(format!("its tick failed: {error}"));
+        }
+        if !tick.process.starts_with("worker") || tick.began < tick.due {
+            add(format!(
+                "{} ran it {} µs early",
+                tick.process,
+                tick.due - tick.began
+            ));
+        }
+        // A tick that was missed is not run later.
+        let is_next = (tick.next - tick.due) % interval == 0 && tick.next - tick.began <= interval;
+        if tick.next <= tick.began || !is_next {
+            add(format!(
+                "after {}, the next one is at {}",
+                tick.due, tick.next
+            ));
+        }
+        if next
+            .insert(tick.policy, tick.next)
+            .is_some_and(|next| next != tick.due)
+        {
+            add(format!(
+                "it ran for {}, which is not the next tick",
+                tick.due
+            ));
+        }
+        let earlier = match tick.left {
+            Some(letter) => left.insert(tick.policy, letter),
+            None => left.remove(&tick.policy),
+        };
+        if let Some(passed) = passed_over(tick, earlier, &letters) {
+            let text = "a policy redrove younger letters first, at two ticks";
+            findings.add(Rule::PolicyTick, Some(passed), tick.began, text);
+        }
+        for letter in letters {
+            if letter.counts.generation >= GENERATIONS.cast_signed() {
+                let text = format!(
+                    "it was redriven by a policy in generation {}",
+                    letter.counts.generation
+                );
+                findings.add(Rule::PolicyTick, Some(letter.letter), letter.at, text);
+            }
+        }
+    }
+    for letter in sent.into_values().flatten() {
+        let text = "a policy redrove it without a tick";
+        findings.add(Rule::PolicyTick, Some(letter.letter), letter.at, text);
+    }
+}
+
+/// Returns the letter that a tick passed over: it redrove a younger one, and left one that the tick before had left,
+/// too. So the letter was open when this tick began, and no session had locked it.
+fn passed_over(tick: &PolicyTick, earlier: Option<LeftLetter>, sent: &[&LetterRow]) -> Option<i64> {
+    let left = tick.left.filter(|left| earlier == Some(*left))?;
+    let is_younger = |row: &&LetterRow| (row.died_at, row.letter) > (left.died_at, left.letter);
+    sent.iter().any(is_younger).then_some(left.letter)
+}
+
+/// Returns the letters that policies redrove, by transaction and policy.
+fn sent(rows: &[LetterRow]) -> HashMap<(i64, i64), Vec<&LetterRow>> {
+    let mut sent: HashMap<(i64, i64), Vec<&LetterRow>> = HashMap::new();
+    for row in rows.iter().filter(|row| {
+        row.table == LetterTable::Letters
+            && row.change == Change::Updated
+            && *row.state == *"redriving"
+    }) {
+        if let Some(policy) = row.policy {
+            sent.entry((row.tx, policy)).or_default().push(row);
+        }
+    }
+    sent
+}

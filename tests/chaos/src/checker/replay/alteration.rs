@@ -1,0 +1,83 @@
+//! Records how clients change a job that waits. The operations that they asked for must explain each change.
+
+use super::{Replay, is_by_worker};
+use crate::checker::job_history::Altered;
+use crate::db_trace::{Place, RowChange};
+use crate::facts::{Fact, Facts};
+
+use super::content::Content;
+
+impl<'a> Replay<'a, '_> {
+    /// Records a change of a delayed job in its place.
+    pub(super) fn altered_in_place(&mut self, change: &'a RowChange) {
+        let Some(here) = self.now.row.filter(|_| change.place == Place::Delayed) else {
+            return;
+        };
+        if let (Some(before), Some(after)) = (self.now.content.facts, change.facts.as_deref()) {
+            self.alter(here, change, before, after);
+        }
+        self.now.row = Some(change);
+    }
+
+    /// Returns what a waiting job must carry after a client moved it: as before, except for the payload and the
+    /// priority. `None`: a worker moved it.
+    pub(super) fn altered(
+        &mut self,
+        left: &RowChange,
+        row: &RowChange,
+        content: &Content<'a>,
+    ) -> Option<Facts> {
+        let waits = |place: Place| [Place::Ready, Place::Delayed].contains(&place);
+        if is_by_worker(row) || !waits(left.place) || !waits(row.place) {
+            return None;
+        }
+        let (before, after) = (self.now.content.facts?, content.facts?);
+        self.alter(left, row, before, after);
+        let is_edited = before.differences(after).contains(&Fact::Payload);
+        Some(Facts {
+            payload: match is_edited {
+                true => after.payload.clone(),
+                false => before.payload.clone(),
+            },
+            priority: after.priority,
+            ..before.clone()
+        })
+    }
+
+    /// Records a job that a client cancelled before it ran.
+    pub(super) fn cancelled_waiting(&mut self, left: &RowChange, letter: &RowChange) {
+        if let Some(before) = self.now.content.facts {
+            self.history.altered.push(Altered {
+                at: letter.at,
+                by: letter.process.clone(),
+                from: left.place,
+                to: Place::Letter,
+                is_rescheduled: false,
+                before: before.clone(),
+                after: before.clone(),
+            });
+        }
+    }
+
+    /// Records a change, unless it changes nothing, as when the ring moves a job or a priority stays.
+    fn alter(&mut self, left: &RowChange, row: &RowChange, before: &Facts, after: &Facts) {
+        let differences = before.differences(after);
+        let changes = |fact| differences.contains(&fact);
+        let is_rescheduled = left.place == row.place && left.due != row.due;
+        if left.place != row.place
+            || is_rescheduled
+            || changes(Fact::Payload)
+            || changes(Fact::Priority)
+        {
+            self.history.altered.push(Altered {
+                at: row.at,
+                by: row.process.clone(),
+                from: left.place,
+                to: row.place,
+                is_rescheduled,
+                before: before.clone(),
+                after: after.clone(),
+            });
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Checks a job that waits: how it becomes ready, is raised, is cancelled, or has no worker.
+
+use std::time::Duration;
+
+use super::Replay;
+use crate::checker::{Path, Rule};
+use crate::db_trace::{Place, RowChange};
+use crate::facts::Facts;
+use crate::role::ageing::{AGED, AGED_PRIORITY};
+use crate::role::unhandled::NOBODY;
+
+impl Replay<'_, '_> {
+    /// Checks a job that moves and waits on.
+    pub(super) fn waits_on(&mut self, left: &RowChange, entered: &RowChange) {
+        let at = entered.at;
+        self.unchanged(left, entered);
+        self.check_ready_at(left, entered);
+        let is_promoted = left.place == Place::Delayed && entered.place == Place::Ready;
+        // An enqueue that replaces the job moves it, too.
+        let is_by_worker = super::is_by_worker(entered);
+        if is_promoted && is_by_worker {
+            self.findings.paths.take(Path::Promoted);
+        } else if is_by_worker && !self.is_raised(left, entered) {
+            self.findings.paths.take(Path::MovedByRing);
+        }
+        if let Some(due) = left
+            .due
+            .filter(|due| is_promoted && is_by_worker && at < *due)
+        {
+            let text = format!("it became ready {} µs too early", due - at);
+            self.violation(Rule::NotEarly, at, text);
+        }
+    }
+
+    /// Checks since when a job counts as ready: a promoted one since it was due, one that a client makes ready since
+    /// then, and one that was ready as before.
+    fn check_ready_at(&mut self, left: &RowChange, entered: &RowChange) {
+        let (Place::Ready, Some(ready_at)) = (entered.place, entered.ready_at) else {
+            return;
+        };
+        let (from, to) = match (left.place, left.ready_at.or(left.due)) {
+            (Place::Delayed, _) if !super::is_by_worker(entered) => (entered.began, entered.at),
+            (_, Some(before)) => (before, before),
+            (_, None) => return,
+        };
+        if !(from..=to).contains(&ready_at) {
+            let text = format!("it is ready since {ready_at}, which is not in {from} to {to}");
+            self.violation(Rule::Unpredicted, entered.at, text);
+        }
+    }
+
+    /// Checks a job that ends before a claim.
+    pub(super) fn ends_waiting(
+        &mut self,
+        left: &RowChange,
+        died: Option<&RowChange>,
+        change: &RowChange,
+    ) {
+        let Some(letter) = died else {
+            let text = format!("it vanished from {:?}", left.place);
+            return self.vanished(Rule::Kept, change, text);
+        };
+        let kind = self.now.content.facts().map(|facts| &*facts.kind);
+        let is_right = match letter.cause.as_deref() {
+            Some("manual") => {
+                self.findings.paths.take(Path::CancelledWaiting);
+                self.cancelled_waiting(left, letter);
+                true
+            }
+            // The rules of groups check what it waited for.
+            Some("diverted") => true,
+            Some("unhandled") => {
+                self.findings.paths.take(Path::Unhandled);
+                // The time counts for the kind, so that a job may have waited for less.
+                kind == Some(NOBODY) && left.place == Place::Ready
+            }
+            _ => false,
+        };
+        if is_right {
+            self.dies(letter, left.generation);
+        } else {
+            let text = format!("it died as {:?} without an attempt", letter.cause);
+            self.violation(Rule::Cause, letter.at, text);
+        }
+    }
+
+    /// Whether a worker raised the priority of a job that has waited.
+    fn is_raised(&self, left: &RowChange, entered: &RowChange) -> bool {
+        let priorities = (self.now.content.facts(), entered.facts.as_deref());
+        left.place == Place::Ready
+            && matches!(priorities, (Some(before), Some(after)) if before.priority != after.priority)
+    }
+
+    /// Checks a job whose priority a worker raised. Returns what it must carry.
+    pub(super) fn raised(&mut self, left: &RowChange, row: &RowChange, before: &Facts) -> Facts {
+        self.findings.paths.take(Path::Aged);
+        let expected = i32::from(AGED_PRIORITY) + i32::from(left.generation > 0);
+        if !self.has_been_ready(AGED, row) || before.priority >= expected {
+            let text = format!(
+                "it was raised from {} after {} µs",
+                before.priority,
+                row.began - self.now.ready_since
+            );
+            self.violation(Rule::Aged, row.at, text);
+        }
+        let headers = before.headers_with("redrive-priority", &before.priority.to_string());
+        Facts {
+            priority: expected,
+            headers,
+            ..before.clone()
+        }
+    }
+
+    /// Whether it has been ready for this long.
+    fn has_been_ready(&self, time: Duration, change: &RowChange) -> bool {
+        let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        change.at - self.now.ready_since >= time
+    }
+
+    /// Checks a move that must change nothing else.
+    fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
+        let counts = |row: &RowChange| {
+            (
+                row.attempt,
+                row.max_attempts,
+                row.generation,
+                row.crashes,
+                row.refunds,
+            )
+        };
+        if counts(left) != counts(entered) {
+            self.violation(
+                Rule::Attempts,
+                entered.at,
+                "a move changed its attempts, generation, crashes or refunds",
+            );
+        }
+    }
+}

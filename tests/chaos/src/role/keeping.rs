@@ -1,0 +1,68 @@
+//! How long letters are kept, and what is removed from them: the retention rules and the redaction rule of all runs.
+
+use std::time::Duration;
+
+use redrive::dlq::{LetterState, Redaction, RetentionRule};
+use redrive::{Database, Operator, Result};
+
+use crate::role::QUEUE;
+
+/// How old the letters are that operators prune.
+pub(crate) const PRUNE_AGE: Duration = Duration::from_secs(1);
+
+/// The fate of a letter that was kept for long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Afterwards {
+    Deleted,
+    Archived,
+}
+
+/// The rules: how long letters of a state are kept. Quarantined letters are kept forever.
+const RULES: [(LetterState, Duration, Afterwards); 3] = [
+    (
+        LetterState::Recovered,
+        Duration::from_millis(1500),
+        Afterwards::Deleted,
+    ),
+    (
+        LetterState::Discarded,
+        Duration::from_millis(900),
+        Afterwards::Archived,
+    ),
+    (
+        LetterState::Open,
+        Duration::from_secs(5),
+        Afterwards::Archived,
+    ),
+];
+
+/// Returns the rule for letters of a state.
+pub(crate) fn rule_of(state: &str) -> Option<(Duration, Afterwards)> {
+    let mut rules = RULES.iter();
+    let rule = rules.find(|(of, _, _)| of.as_str() == state);
+    rule.map(|(_, keep, afterwards)| (*keep, *afterwards))
+}
+
+/// Sets the retention rules.
+pub(crate) fn set_retention(db: &Database, operator: &Operator) -> Result<()> {
+    for (state, keep, afterwards) in RULES {
+        let rule = match afterwards {
+            Afterwards::Deleted => RetentionRule::delete(state, keep),
+            Afterwards::Archived => RetentionRule::archive(state, keep),
+        };
+        db.dlq().retention().set(&rule.queue(QUEUE), operator)?;
+    }
+    Ok(())
+}
+
+/// Sets the redaction rule of all queues, before the first job dies.
+pub(crate) fn set_redaction(db: &Database, operator: &Operator) -> Result<()> {
+    let rule = Redaction::new().path("/secret").pattern("secret-[0-9]+");
+    db.dlq().redactions().add(&rule, operator)?;
+    Ok(())
+}
+
+/// Returns the secret of a job, which no letter may have.
+pub(crate) fn secret_of(key: i64) -> String {
+    format!("secret-{key}")
+}

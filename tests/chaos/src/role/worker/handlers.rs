@@ -1,0 +1,271 @@
+//! The handlers of a worker, and the log that they write.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use redrive::{Failure, Job, NewJob, Payload as _};
+
+use crate::clock;
+use crate::gate;
+use crate::history::{HandlerEvent, InBatch, JsonLines, Phase};
+use crate::role::gateway::{self, OTHER_GATEWAY};
+use crate::role::{Gateway, Options, Plan, SNOOZE, TransactionalWork, Work};
+
+/// The class of an error that a panic makes.
+const PANIC: &str = "panic";
+
+/// How an attempt ends.
+pub(super) enum Ending {
+    Done,
+    Failed(Failed),
+    /// With this message.
+    Panics(String),
+}
+
+/// A failure of an attempt, and what the log says about it. The library does not tell the class of a failure.
+pub(super) struct Failed {
+    pub(super) phase: Phase,
+    pub(super) failure: Failure,
+    class: &'static str,
+}
+
+impl Failed {
+    /// Gives a failure the class that the plan of an attempt asks for.
+    fn planned(phase: Phase, failure: Failure, attempt: &RunningAttempt, work: &Work) -> Failed {
+        match work.error_class(attempt.number) {
+            Some(class) => Failed {
+                phase,
+                failure: failure.class(class),
+                class,
+            },
+            None => Failed::unnamed(phase, failure),
+        }
+    }
+
+    /// A failure with the default class.
+    pub(super) fn unnamed(phase: Phase, failure: Failure) -> Failed {
+        let class = match phase {
+            Phase::Reject => "Rejected",
+            Phase::Snooze => "Snoozed",
+            Phase::Outage => "Outage",
+            Phase::Begin | Phase::Checkpoint | Phase::Done | Phase::Retry => "Retry",
+        };
+        Failed {
+            phase,
+            failure,
+            class,
+        }
+    }
+}
+
+/// How many handlers this process has called.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// An attempt at a job.
+pub(super) struct RunningAttempt {
+    call: u64,
+    pub(super) job: i64,
+    pub(super) generation: i32,
+    number: i32,
+    is_transactional: bool,
+    /// The checkpoint with which it began.
+    checkpoint: Option<u64>,
+    batch: Option<InBatch>,
+}
+
+impl RunningAttempt {
+    pub(super) fn of<P>(job: &Job<P>) -> RunningAttempt {
+        RunningAttempt {
+            call: CALLS.fetch_add(1, Ordering::Relaxed) + 1,
+            job: job.id().get(),
+            generation: job.generation().cast_signed(),
+            number: job.attempt().cast_signed(),
+            is_transactional: job.kind() == TransactionalWork::KIND,
+            checkpoint: job.last_checkpoint().expect("a checkpoint is a number"),
+            batch: None,
+        }
+    }
+
+    pub(super) fn in_batch<P>(job: &Job<P>, batch: InBatch) -> RunningAttempt {
+        RunningAttempt {
+            batch: Some(batch),
+            ..RunningAttempt::of(job)
+        }
+    }
+}
+
+/// The handlers of a process, and their log.
+pub(super) struct Handlers {
+    log: JsonLines,
+    process: String,
+    folder: PathBuf,
+    gateway: Gateway,
+    longest_run: u64,
+    /// The jobs that this process attempted.
+    seen: Mutex<HashSet<i64>>,
+    /// How many batches this process ran.
+    batches: AtomicU64,
+}
+
+impl Handlers {
+    pub(super) fn new(options: &Options) -> Handlers {
+        Handlers {
+            log: JsonLines::open(&options.folder.join("handlers.jsonl")),
+            process: options.name.clone(),
+            folder: options.folder.clone(),
+            gateway: options.gateway,
+            longest_run: options.longest_run,
+            seen: Mutex::default(),
+            batches: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn write(&self, attempt: &RunningAttempt, phase: Phase) {
+        self.log.write(&self.event(attempt, phase));
+    }
+
+    pub(super) fn write_failed(&self, attempt: &RunningAttempt, failed: &Failed) {
+        self.log.write(&HandlerEvent {
+            error: Some(failed.failure.message().to_owned()),
+            class: Some(failed.class.to_owned()),
+            ..self.event(attempt, failed.phase)
+        });
+    }
+
+    pub(super) fn write_panicked(&self, attempt: &RunningAttempt, message: &str) {
+        self.log.write(&HandlerEvent {
+            error: Some(message.to_owned()),
+            class: Some(PANIC.to_owned()),
+            ..self.event(attempt, Phase::Retry)
+        });
+    }
+
+    fn event(&self, attempt: &RunningAttempt, phase: Phase) -> HandlerEvent {
+        HandlerEvent {
+            at: clock::now(),
+            process: self.process.clone(),
+            job: attempt.job,
+            generation: attempt.generation,
+            attempt: attempt.number,
+            call: attempt.call,
+            is_transactional: attempt.is_transactional,
+            phase,
+            error: None,
+            class: None,
+            checkpoint: attempt.checkpoint.filter(|_| phase == Phase::Begin),
+            batch: attempt.batch,
+        }
+    }
+
+    /// Returns the number of the next batch, counted from 1.
+    pub(super) fn next_batch(&self) -> u64 {
+        self.batches.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn is_first_in_process(&self, job: i64) -> bool {
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(job)
+    }
+
+    /// Writes the checkpoints of an attempt, each greater than the one before.
+    pub(super) fn write_checkpoints<P>(
+        &self,
+        job: &Job<P>,
+        attempt: &RunningAttempt,
+        steps: u32,
+    ) -> redrive::Result<()> {
+        for _ in 0..steps {
+            let value = job.last_checkpoint()?.unwrap_or(0_u64) + 1;
+            self.log.write(&HandlerEvent {
+                checkpoint: Some(value),
+                ..self.event(attempt, Phase::Checkpoint)
+            });
+            job.checkpoint(&value)?;
+        }
+        Ok(())
+    }
+
+    /// Fails if the gateway is down.
+    pub(super) fn call_gateway(&self, attempt: &RunningAttempt) -> Result<(), Failure> {
+        if !gateway::is_down(self.gateway, &self.folder) {
+            return Ok(());
+        }
+        let outage = Failed::unnamed(Phase::Outage, gateway::outage());
+        self.write_failed(attempt, &outage);
+        Err(outage.failure)
+    }
+
+    pub(super) fn finish<P>(
+        &self,
+        job: &Job<P>,
+        attempt: &RunningAttempt,
+        work: &Work,
+    ) -> Result<(), Failure> {
+        self.write_checkpoints(job, attempt, work.steps)?;
+        if work.follow_ups > 0 {
+            job.then(NewJob::new(&work.follow_up(attempt.generation))?)?;
+        }
+        self.sleep(work.ms);
+        match self.ending(attempt, work) {
+            Ending::Done => {
+                self.write(attempt, Phase::Done);
+                Ok(())
+            }
+            Ending::Failed(failed) => {
+                self.write_failed(attempt, &failed);
+                Err(failed.failure)
+            }
+            Ending::Panics(message) => {
+                self.write_panicked(attempt, &message);
+                std::panic::panic_any(message);
+            }
+        }
+    }
+
+    /// Runs for this many milliseconds.
+    pub(super) fn sleep(&self, ms: u64) {
+        thread::sleep(Duration::from_millis(ms.min(self.longest_run)));
+    }
+
+    /// Returns how an attempt must end. It waits at a gate or aborts the process before.
+    pub(super) fn ending(&self, attempt: &RunningAttempt, work: &Work) -> Ending {
+        let is_redriven = attempt.generation > 0;
+        let fails = attempt.number.cast_unsigned() <= work.times && !is_redriven;
+        let is_first = self.is_first_in_process(attempt.job) && !is_redriven;
+        let failed =
+            |phase, failure| Ending::Failed(Failed::planned(phase, failure, attempt, work));
+        match work.plan {
+            Plan::Retry if fails => failed(Phase::Retry, Failure::retry(work.error())),
+            Plan::Panic if fails => Ending::Panics(format!("panicked at {}", work.key)),
+            Plan::Reject if attempt.generation.cast_unsigned() < work.times => {
+                failed(Phase::Reject, Failure::reject(work.error()))
+            }
+            Plan::RejectAlways => failed(Phase::Reject, Failure::reject("always invalid")),
+            Plan::HoldThenRetry if attempt.number == 1 => {
+                gate::wait(&self.folder, &self.process);
+                failed(Phase::Retry, Failure::retry("held attempt"))
+            }
+            Plan::Snooze if is_first => failed(Phase::Snooze, Failure::snooze(SNOOZE)),
+            Plan::Outage if is_first && self.gateway == Gateway::Shaky => {
+                let failure =
+                    Failure::outage("the gateway is down").after(Duration::from_millis(200));
+                failed(Phase::Outage, failure.dependency(OTHER_GATEWAY))
+            }
+            Plan::Abort if !is_redriven => std::process::abort(),
+            Plan::RetryThenHold if attempt.number == 1 => {
+                failed(Phase::Retry, Failure::retry("first attempt"))
+            }
+            Plan::Hold | Plan::RetryThenHold => {
+                gate::wait(&self.folder, &self.process);
+                Ending::Done
+            }
+            _ => Ending::Done,
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Groups that are diverted: the jobs behind a letter become letters, and a redrive keeps their order.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
+use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState};
+use redrive::{Failure, Worker};
+use redrive_tests::{drained, stop, worker};
+
+use super::*;
+
+const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
+
+/// A worker that rejects the orders below a number, which a test lowers, and finishes the others.
+fn rejecting(queue: &Queue, finished: &Finished, below: &Arc<AtomicI64>) -> Worker {
+    let (finished, below) = (finished.clone(), Arc::clone(below));
+    worker(queue)
+        .slots(2)
+        .handle(move |job: &Job<Order>| {
+            if job.payload().number < below.load(Ordering::SeqCst) {
+                return Err(Failure::reject("broken"));
+            }
+            finished.note(job);
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+/// A queue whose group `a` is held by the letter of its first job, with four jobs diverted behind it.
+struct Diverted {
+    test: TestDatabase,
+    queue: Queue,
+    worker: Worker,
+    finished: Finished,
+    /// Orders with a lower number are rejected.
+    below: Arc<AtomicI64>,
+    ids: Vec<JobId>,
+}
+
+impl Diverted {
+    fn new() -> Diverted {
+        let (test, queue) = with_policy(DIVERT);
+        let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(2)));
+        let mut ids = enqueue_rounds(&queue, &["a"], 4);
+        let worker = rejecting(&queue, &finished, &below);
+        letters(&queue, 4);
+        // One that arrives later is diverted too.
+        ids.push(enqueue(&queue, "a", 5));
+        letters(&queue, 5);
+        below.store(0, Ordering::SeqCst);
+        Diverted {
+            test,
+            queue,
+            worker,
+            finished,
+            below,
+            ids,
+        }
+    }
+
+    fn redrive(&self, orders: &[usize]) {
+        let ids = orders.iter().map(|order| self.ids[order - 1]);
+        let these = LetterFilter::new().ids(ids);
+        let redriven = self.queue.database().dlq().redrive(&these, &maria());
+        assert_eq!(redriven.unwrap().redriven.len(), orders.len());
+    }
+
+    fn discard(&self, orders: &[usize]) {
+        let ids = orders.iter().map(|order| self.ids[order - 1]);
+        let these = LetterFilter::new().ids(ids);
+        let discarded = self.queue.database().dlq().discard(&these, &maria());
+        assert_eq!(discarded.unwrap().len(), orders.len());
+    }
+
+    /// Waits until the letter of an order holds the group.
+    #[track_caller]
+    fn holds(&self, order: usize) {
+        let id = self.ids[order - 1];
+        wait_until("the letter to hold the group", SOON, || {
+            let held = self.queue.held_groups(10).unwrap();
+            held.len() == 1 && held[0].letter == id
+        });
+    }
+
+    /// Waits until the group has no job and checks which orders ran.
+    #[track_caller]
+    fn ends(self, ran: &[i64]) {
+        drained(&self.queue);
+        assert_eq!(self.finished.of("a"), ran);
+        stop(self.worker);
+        no_slot_left(&self.test);
+        let mut client = self.test.client();
+        let rows = "SELECT count(*) FROM redrive.diverted_groups";
+        assert_eq!(scalar(&mut client, rows), 0);
+    }
+}
+
+fn open(queue: &Queue) -> Vec<Letter> {
+    let open = LetterFilter::new().state(LetterState::Open).limit(1000);
+    queue.database().dlq().list(&open).unwrap()
+}
+
+/// Waits until this many letters are open.
+#[track_caller]
+fn letters(queue: &Queue, count: usize) {
+    wait_until("letters to be open", SOON, || open(queue).len() == count);
+}
+
+#[test]
+fn jobs_behind_a_letter_become_letters_without_an_attempt() {
+    let diverted = Diverted::new();
+    let open = open(&diverted.queue);
+    for letter in &open {
+        match letter.id == diverted.ids[0] {
+            true => assert_eq!((letter.cause, letter.attempts), (DeathCause::Rejected, 1)),
+            false => assert_eq!((letter.cause, letter.attempts), (DeathCause::Diverted, 0)),
+        }
+    }
+    let held = diverted.queue.held_groups(10).unwrap();
+    assert_eq!((held.len(), held[0].letter), (1, diverted.ids[0]));
+    assert_eq!((held[0].waiting, held[0].diverted), (0, 4));
+    // Other groups continue.
+    enqueue(&diverted.queue, "b", 7);
+    drained(&diverted.queue);
+    assert_eq!(diverted.finished.of("b"), [7]);
+    stop(diverted.worker);
+}
+
+#[test]
+fn a_redrive_of_all_runs_them_in_order_and_before_later_jobs() {
+    let diverted = Diverted::new();
+    diverted.redrive(&[5, 3, 1, 2, 4]);
+    enqueue(&diverted.queue, "a", 6);
+    diverted.ends(&[1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn a_redrive_of_the_first_lets_the_next_letter_hold_the_group() {
+    let mut diverted = Diverted::new();
+    for order in 1..=4 {
+        diverted.redrive(&[order]);
+        diverted.holds(order + 1);
+    }
+    diverted.ids.push(enqueue(&diverted.queue, "a", 6));
+    letters(&diverted.queue, 2);
+    diverted.redrive(&[5]);
+    diverted.holds(6);
+    diverted.redrive(&[6]);
+    diverted.ends(&[1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn a_redrive_of_the_first_three_runs_them_before_the_fourth_holds() {
+    let diverted = Diverted::new();
+    diverted.redrive(&[1, 2, 3]);
+    diverted.holds(4);
+    assert_eq!(diverted.finished.of("a"), [1, 2, 3]);
+    diverted.redrive(&[4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_redrive_of_a_later_letter_alone_returns_it_and_never_quarantines_it() {
+    let diverted = Diverted::new();
+    for generation in 1..=4 {
+        diverted.redrive(&[3]);
+        wait_until("the letter to return", SOON, || {
+            let third = open(&diverted.queue)
+                .into_iter()
+                .find(|letter| letter.id == diverted.ids[2]);
+            third.is_some_and(|letter| letter.generation == generation)
+        });
+    }
+    assert!(diverted.finished.of("a").is_empty());
+    diverted.redrive(&[1, 2, 3, 4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_redriven_job_that_dies_diverts_those_behind_it_again() {
+    let diverted = Diverted::new();
+    diverted.below.store(2, Ordering::SeqCst);
+    diverted.redrive(&[1, 2, 3, 4, 5]);
+    letters(&diverted.queue, 5);
+    diverted.holds(1);
+    diverted.below.store(0, Ordering::SeqCst);
+    diverted.redrive(&[1]);
+    diverted.holds(2);
+    diverted.below.store(3, Ordering::SeqCst);
+    diverted.redrive(&[2, 3, 4, 5]);
+    letters(&diverted.queue, 4);
+    diverted.holds(2);
+    diverted.below.store(0, Ordering::SeqCst);
+    diverted.redrive(&[2, 3, 4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_discarded_letter_passes_the_group_to_the_next_one() {
+    let diverted = Diverted::new();
+    diverted.discard(&[1]);
+    diverted.holds(2);
+    diverted.discard(&[4]);
+    diverted.holds(2);
+    diverted.discard(&[2, 3]);
+    diverted.holds(5);
+    diverted.discard(&[5]);
+    enqueue(&diverted.queue, "a", 6);
+    diverted.ends(&[6]);
+}
+
+#[test]
+fn a_released_group_continues_and_its_letters_stay_open() {
+    let diverted = Diverted::new();
+    let released = diverted.queue.release_group("a", &maria()).unwrap();
+    assert_eq!(released, Some(diverted.ids[0]));
+    enqueue(&diverted.queue, "a", 6);
+    drained(&diverted.queue);
+    assert_eq!(diverted.finished.of("a"), [6]);
+    assert_eq!(open(&diverted.queue).len(), 5);
+    // A later death starts again and leaves the released letters out.
+    diverted.below.store(8, Ordering::SeqCst);
+    let seventh = enqueue(&diverted.queue, "a", 7);
+    letters(&diverted.queue, 6);
+    diverted.below.store(0, Ordering::SeqCst);
+    enqueue(&diverted.queue, "a", 8);
+    letters(&diverted.queue, 7);
+    let held = diverted.queue.held_groups(10).unwrap();
+    assert_eq!((held[0].letter, held[0].diverted), (seventh, 1));
+    let all = LetterFilter::new().queue("orders");
+    let dlq = diverted.queue.database().dlq();
+    dlq.redrive(&all, &maria()).unwrap();
+    drained(&diverted.queue);
+    let ran = diverted.finished.of("a");
+    assert_eq!(ran[..2], [6, 7], "the held job ran first");
+    diverted.ends(&[6, 7, 1, 2, 3, 4, 5, 8]);
+}
+
+#[test]
+fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
+    let (test, queue) = with_policy(DIVERT);
+    let first = enqueue(&queue, "a", 1);
+    // No worker handles the second job, so it stops the group once its turn comes.
+    let other = NewJob::raw("other", "{}").unwrap().group("a");
+    let second = queue.enqueue_job(other).unwrap().id();
+    let third = enqueue(&queue, "a", 3);
+    let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(2)));
+    let worker = rejecting(&queue, &finished, &below);
+    letters(&queue, 3);
+    below.store(0, Ordering::SeqCst);
+    let dlq = queue.database().dlq();
+    let two = LetterFilter::new().ids([first, second]);
+    dlq.redrive(&two, &maria()).unwrap();
+    wait_until("the first to finish", SOON, || finished.of("a") == [1]);
+    wait_until("its slot to be free", SOON, || {
+        slots(&mut test.client()) == 0
+    });
+    queue.database().admin().cancel(second).unwrap();
+    let held = queue.held_groups(10).unwrap();
+    assert_eq!((held.len(), held[0].letter), (1, third));
+    dlq.redrive(&LetterFilter::new().ids([third]), &maria())
+        .unwrap();
+    drained(&queue);
+    assert_eq!(finished.of("a"), [1, 3]);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_job_that_ends_in_its_own_transaction_passes_the_group_to_the_next_letter() {
+    let diverted = Diverted::new();
+    stop(diverted.worker);
+    let finished = diverted.finished.clone();
+    let worker = worker(&diverted.queue)
+        .handle_in_transaction(move |job: &Job<Order>, _| {
+            finished.note(job);
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let diverted = Diverted { worker, ..diverted };
+    diverted.redrive(&[1]);
+    diverted.holds(2);
+    diverted.redrive(&[2, 3, 4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn other_policies_let_the_group_continue_or_wait() {
+    for (policy, ran) in [(CONTINUE, &[6][..]), (GroupPolicy::Fair, &[6]), (HOLD, &[])] {
+        let diverted = Diverted::new();
+        diverted.queue.set_group_policy(policy, &maria()).unwrap();
+        enqueue(&diverted.queue, "a", 6);
+        match policy == HOLD {
+            true => {
+                let held = diverted.queue.held_groups(10).unwrap();
+                assert_eq!((held[0].waiting, held[0].diverted), (1, 0));
+                stop(diverted.worker);
+            }
+            false => {
+                drained(&diverted.queue);
+                assert_eq!(open(&diverted.queue).len(), 5);
+                diverted.ends(ran);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_keeps_the_order_within_each_group() {
+    let diverted = Diverted::new();
+    let all = LetterFilter::new().queue("orders");
+    let dlq = diverted.queue.database().dlq();
+    let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
+    let mut driver = dlq.runs().start(&all, &options, &maria());
+    let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
+    wait_until("the run to end", SOON, || {
+        driver.step().expect("a step").status == DriveStatus::Ended(RunState::Finished)
+    });
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+/// Four workers, jobs that die at random until they are redriven, and operators that redrive single letters
+/// in any order, release nothing and lose nothing.
+#[test]
+fn the_order_of_twenty_groups_survives_deaths_and_any_redrives() {
+    let (test, queue) = with_policy(DIVERT);
+    let finished = Finished::default();
+    let workers: Vec<Worker> = (0..4)
+        .map(|_| {
+            let finished = finished.clone();
+            worker(&test.queue("orders"))
+                .slots(4)
+                .handle(move |job: &Job<Order>| {
+                    // A third of the jobs dies in the first generation, and some in the second.
+                    let (number, generation) = (job.payload().number, i64::from(job.generation()));
+                    if generation < 2 && (number + job.id().get()) % (3 + 5 * generation) == 0 {
+                        return Err(Failure::reject("broken"));
+                    }
+                    finished.note(job);
+                    Ok(())
+                })
+                .start()
+                .unwrap()
+        })
+        .collect();
+    let names: Vec<String> = (0..20).map(|group| format!("g{group}")).collect();
+    let groups: Vec<&str> = names.iter().map(String::as_str).collect();
+    let redriver = thread::spawn({
+        let (queue, finished) = (test.queue("orders"), finished.clone());
+        move || {
+            let dlq = queue.database().dlq();
+            let mut round = 0;
+            wait_until("all orders to finish", SOON * 3, || {
+                round += 1;
+                for (at, letter) in open(&queue).iter().enumerate() {
+                    // Some letters, in any order; then all.
+                    if round % 4 == 0 || (at + round) % 3 == 0 {
+                        let one = LetterFilter::new().ids([letter.id]);
+                        dlq.redrive(&one, &maria()).unwrap();
+                    }
+                }
+                finished.all().len() == 20 * 15
+            });
+        }
+    });
+    enqueue_rounds(&queue, &groups, 15);
+    redriver.join().expect("the redriver");
+    let expected: Vec<i64> = (1..=15).collect();
+    for group in groups {
+        assert_eq!(finished.of(group), expected, "{group}");
+    }
+    drained(&queue);
+    for worker in workers {
+        stop(worker);
+    }
+    no_slot_left(&test);
+    let left = "SELECT count(*) FROM redrive.diverted_groups";
+    assert_eq!(scalar(&mut test.client(), left), 0);
+}

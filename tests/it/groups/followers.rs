@@ -1,0 +1,390 @@
+//! Followers: jobs that are claimed with the job that has the turn of their group, and run after it.
+
+use std::time::Duration;
+
+use redrive::{Backoff, Failure};
+use redrive_tests::{Gate, Settlement, Tally, drained, reap, statement, stop, worker};
+use uuid::Uuid;
+
+use super::claim::{Place, claim};
+use super::*;
+
+/// Claims up to `limit` jobs, with up to ten jobs of a group in a row. Returns their ids in their order.
+fn claim_in_a_row(client: &mut Client, limit: i64) -> Vec<i64> {
+    claim_in_rows_of(10, client, limit)
+}
+
+fn claim_in_rows_of(in_a_row: i32, client: &mut Client, limit: i64) -> Vec<i64> {
+    let mut place = Place {
+        in_a_row,
+        ..Place::default()
+    };
+    let mut claimed = claim(client, limit, &mut place);
+    claimed.sort_unstable();
+    claimed
+}
+
+/// A queue with these jobs of one group.
+fn with_jobs(policy: GroupPolicy, count: i64) -> (TestDatabase, Queue, Vec<i64>) {
+    let (test, queue) = with_policy(policy);
+    let ids = enqueue_rounds(&queue, &["a"], count);
+    let ids = ids.iter().map(|id| id.get()).collect();
+    (test, queue, ids)
+}
+
+/// The jobs that have a turn, in the order of their slots.
+fn turns(client: &mut Client) -> Vec<i64> {
+    column(
+        client,
+        "SELECT job_id FROM redrive.group_slots ORDER BY slot",
+    )
+}
+
+fn waits(client: &mut Client) -> Vec<i64> {
+    column(client, "SELECT id FROM redrive.jobs_waiting ORDER BY id")
+}
+
+/// The ready jobs that wait for no group.
+fn ready(client: &mut Client) -> Vec<i64> {
+    column(
+        client,
+        "SELECT id FROM redrive.jobs WHERE segment < 8 ORDER BY id",
+    )
+}
+
+fn column(client: &mut Client, query: &str) -> Vec<i64> {
+    let rows = client.query(query, &[]).unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// The lease of a job.
+fn lease(client: &mut Client, job: i64) -> Uuid {
+    let query = "SELECT lease_id FROM redrive.leases WHERE $1 = ANY (ids)";
+    client.query_one(query, &[&job]).unwrap().get(0)
+}
+
+/// Settles jobs of one lease with these verdicts and a delay of an hour.
+fn settle(client: &mut Client, verdicts: &[(i64, &str)]) {
+    settle_after(client, verdicts, 3_600_000);
+}
+
+fn settle_after(client: &mut Client, verdicts: &[(i64, &str)], delay_ms: i64) {
+    let lease = lease(client, verdicts[0].0);
+    let of_each = verdicts.iter().map(|(job, word)| {
+        let cause = (*word == "dead").then_some("rejected");
+        (*job, *word, cause)
+    });
+    let settlement = Settlement {
+        queue: "orders",
+        lease,
+        verdicts: &of_each.collect::<Vec<_>>(),
+        delay_ms,
+        counts: &[],
+    };
+    let written = settlement.write(client);
+    assert_eq!(written.len(), verdicts.len(), "every verdict is written");
+}
+
+fn give_back(client: &mut Client, jobs: &[i64]) {
+    let lease = lease(client, jobs[0]);
+    let returned = client
+        .query(statement("give_back"), &[&lease, &jobs])
+        .expect("return unstarted jobs");
+    assert_eq!(returned.len(), jobs.len());
+}
+
+#[test]
+fn a_claim_takes_a_job_with_its_followers_in_one_turn() {
+    let (test, queue, ids) = with_jobs(CONTINUE, 12);
+    let mut client = test.client();
+    let others = enqueue_rounds(&queue, &["b", "c"], 2);
+    let claimed = claim_in_a_row(&mut client, 100);
+    assert_eq!(claimed.len(), 16, "one group does not limit another");
+    assert_eq!(
+        turns(&mut client),
+        [ids[0], others[0].get(), others[1].get()]
+    );
+    assert!(claim_in_a_row(&mut client, 100).is_empty());
+}
+
+#[test]
+fn a_full_claim_takes_ten_jobs_of_each_group_before_more() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    let ids = enqueue_rounds(&queue, &["a", "b", "c"], 12);
+    let of_group = |group: usize| ids[group..].iter().step_by(3).map(|id| id.get());
+    let expected: Vec<i64> = of_group(0).take(10).chain(of_group(1).take(10)).collect();
+    let mut claimed = claim_in_a_row(&mut client, 20);
+    claimed.sort_unstable_by_key(|id| expected.iter().position(|other| other == id));
+    assert_eq!(claimed, expected);
+}
+
+#[test]
+fn the_turn_passes_to_the_first_job_that_is_not_done() {
+    let (test, _, ids) = with_jobs(HOLD, 6);
+    let mut client = test.client();
+    assert_eq!(claim_in_a_row(&mut client, 5), ids[..5]);
+    settle(&mut client, &[(ids[0], "done"), (ids[1], "done")]);
+    assert_eq!(turns(&mut client), [ids[2]]);
+    // Followers that were not started wait again, behind the job that has the turn.
+    give_back(&mut client, &[ids[4]]);
+    assert_eq!(waits(&mut client), ids[4..]);
+    settle(&mut client, &[(ids[3], "retry"), (ids[2], "done")]);
+    assert_eq!(
+        turns(&mut client),
+        [ids[3]],
+        "a job in backoff keeps the turn"
+    );
+    assert!(claim_in_a_row(&mut client, 5).is_empty());
+}
+
+#[test]
+fn a_turn_ends_with_the_last_follower() {
+    let (test, _, ids) = with_jobs(CONTINUE, 4);
+    let mut client = test.client();
+    assert_eq!(claim_in_a_row(&mut client, 3), ids[..3]);
+    settle(&mut client, &[(ids[0], "done")]);
+    settle(&mut client, &[(ids[2], "done"), (ids[1], "done")]);
+    assert!(turns(&mut client).is_empty());
+    assert_eq!(claim_in_a_row(&mut client, 3), ids[3..]);
+}
+
+#[test]
+fn a_dead_follower_holds_its_group_or_passes_the_turn() {
+    for (policy, expected) in [(HOLD, 1), (CONTINUE, 2)] {
+        let (test, queue, ids) = with_jobs(policy, 4);
+        let mut client = test.client();
+        assert_eq!(claim_in_a_row(&mut client, 3), ids[..3]);
+        settle(&mut client, &[(ids[1], "dead"), (ids[0], "done")]);
+        assert_eq!(turns(&mut client), [ids[expected]], "{policy:?}");
+        release(&mut client, ids[2]);
+        let held = queue.held_groups(10).unwrap();
+        match policy == HOLD {
+            true => {
+                assert_eq!(waits(&mut client), ids[2..]);
+                assert_eq!(held[0].letter.get(), ids[1]);
+                assert!(claim_in_a_row(&mut client, 5).is_empty());
+            }
+            false => {
+                assert_eq!(ready(&mut client), [ids[2]], "it has the turn");
+                assert_eq!(waits(&mut client), ids[3..]);
+                assert!(held.is_empty());
+            }
+        }
+    }
+}
+
+/// Releases the lease of a job that was not started.
+fn release(client: &mut Client, job: i64) {
+    let lease = lease(client, job);
+    client
+        .query(
+            statement("release"),
+            &[
+                &Uuid::nil(),
+                &Some(vec![lease]),
+                &Vec::<Uuid>::new(),
+                &0_i32,
+                &Vec::<i64>::new(),
+                &10_i32,
+                &"manual",
+            ],
+        )
+        .expect("release");
+}
+
+#[test]
+fn a_follower_that_runs_again_at_once_takes_the_turn() {
+    for policy in [CONTINUE, GroupPolicy::Limit(1)] {
+        let (test, _, ids) = with_jobs(policy, 3);
+        let mut client = test.client();
+        assert_eq!(claim_in_a_row(&mut client, 2), ids[..2]);
+        settle_after(&mut client, &[(ids[0], "done"), (ids[1], "snooze")], 0);
+        assert_eq!(turns(&mut client), [ids[1]]);
+        assert_eq!(ready(&mut client), [ids[1]]);
+        assert_eq!(waits(&mut client), ids[2..]);
+    }
+}
+
+#[test]
+fn a_released_lease_puts_its_followers_behind_the_job_with_the_turn() {
+    let (test, _, ids) = with_jobs(CONTINUE, 4);
+    let mut client = test.client();
+    assert_eq!(claim_in_a_row(&mut client, 3), ids[..3]);
+    release(&mut client, ids[0]);
+    assert_eq!(ready(&mut client), [ids[0]]);
+    assert_eq!(waits(&mut client), ids[1..]);
+    assert_eq!(turns(&mut client), [ids[0]]);
+}
+
+#[test]
+fn the_followers_of_a_lost_worker_are_suspects_that_run_alone() {
+    let (test, _, ids) = with_jobs(CONTINUE, 4);
+    let mut client = test.client();
+    assert_eq!(claim_in_a_row(&mut client, 3), ids[..3]);
+    assert_eq!(reap(&mut client).len(), 3);
+    assert_eq!(
+        (ready(&mut client), waits(&mut client)),
+        (vec![ids[0]], ids[1..].to_vec())
+    );
+    // The first job ends.
+    client
+        .batch_execute(
+            "DELETE FROM redrive.jobs WHERE segment < 8; DELETE FROM redrive.group_slots",
+        )
+        .unwrap();
+    for suspect in [ids[1], ids[2]] {
+        assert_eq!(claim_in_a_row(&mut client, 10), [suspect]);
+        settle(&mut client, &[(suspect, "done")]);
+    }
+    assert_eq!(claim_in_a_row(&mut client, 10), ids[3..]);
+}
+
+#[test]
+fn a_locked_job_stops_the_jobs_behind_it() {
+    let (test, _, ids) = with_jobs(CONTINUE, 4);
+    let (mut client, mut other) = (test.client(), test.client());
+    let mut operator = other.transaction().unwrap();
+    operator
+        .query(
+            "SELECT FROM redrive.jobs WHERE id = $1 FOR UPDATE",
+            &[&ids[1]],
+        )
+        .unwrap();
+    assert_eq!(claim_in_a_row(&mut client, 10), ids[..1]);
+    operator.rollback().unwrap();
+}
+
+#[test]
+fn the_jobs_of_a_limited_group_share_its_slots() {
+    let (test, _, ids) = with_jobs(GroupPolicy::Limit(2), 7);
+    let mut client = test.client();
+    assert_eq!(claim_in_rows_of(3, &mut client, 6), ids[..6]);
+    assert_eq!(turns(&mut client), ids[..2]);
+    assert!(claim_in_a_row(&mut client, 6).is_empty());
+    // The slot of a job in backoff passes to a follower, too.
+    settle(&mut client, &[(ids[0], "retry"), (ids[1], "done")]);
+    assert_eq!(turns(&mut client), ids[2..4]);
+    let rest: Vec<(i64, &str)> = ids[2..6].iter().map(|id| (*id, "done")).collect();
+    settle(&mut client, &rest);
+    assert!(turns(&mut client).is_empty());
+    assert_eq!(claim_in_a_row(&mut client, 6), ids[6..]);
+}
+
+#[test]
+fn limited_groups_use_no_more_slots_than_there_are_rows_of_jobs() {
+    for (groups, in_a_row, slots) in [
+        // 20 jobs are four rows of five, so each of four groups needs one slot.
+        (&["a", "b", "c", "d"][..], 5, 4),
+        (&["a", "b"], 5, 4),
+        (&["a", "b", "c"], 5, 6),
+        (&["a"], 5, 3),
+        (&["a", "b"], 10, 2),
+        // Without followers, each job needs a slot.
+        (&["a", "b"], 1, 6),
+    ] {
+        let (test, queue) = with_policy(GroupPolicy::Limit(3));
+        enqueue_rounds(&queue, groups, 20);
+        let mut client = test.client();
+        let claimed = claim_in_rows_of(in_a_row, &mut client, 20);
+        assert_eq!(turns(&mut client).len(), slots, "{groups:?} {in_a_row}");
+        let jobs = if in_a_row == 1 { slots } else { 20 };
+        assert_eq!(claimed.len(), jobs, "{groups:?} {in_a_row}");
+    }
+}
+
+#[test]
+fn groups_whose_jobs_are_diverted_have_no_followers() {
+    let (test, _, ids) = with_jobs(GroupPolicy::Ordered(GroupDeath::Divert), 3);
+    let mut client = test.client();
+    assert_eq!(claim_in_a_row(&mut client, 10), ids[..1]);
+}
+
+#[test]
+fn fast_jobs_keep_their_order_through_failures_and_deaths() {
+    let (test, queue) = with_policy(CONTINUE);
+    let (finished, tally) = (Finished::default(), Tally::new());
+    let worker = {
+        let (finished, tally) = (finished.clone(), tally.clone());
+        worker(&queue)
+            .slots(2)
+            .backoff(Backoff::fixed(Duration::from_millis(1)))
+            .handle(move |job: &Job<Order>| {
+                let number = job.payload().number;
+                match (tally.count(job.id()), number % 50) {
+                    (1, 20) => return Err(Failure::retry("the first attempt fails")),
+                    (_, 30) => return Err(Failure::reject("it never succeeds")),
+                    _ => finished.note(job),
+                }
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    enqueue_rounds(&queue, &["a", "b", "c"], 300);
+    drained(&queue);
+    let expected: Vec<i64> = (1..=300).filter(|number| number % 50 != 30).collect();
+    for group in ["a", "b", "c"] {
+        assert_eq!(finished.of(group), expected, "group {group}");
+    }
+    assert_eq!(worker.stats().dead, 18);
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
+fn followers_of_a_slow_job_wait_for_their_group_again() {
+    let (test, queue) = with_policy(CONTINUE);
+    let finished = Finished::default();
+    let gate: Arc<Mutex<Gate>> = Arc::default();
+    let worker = {
+        let (finished, gate) = (finished.clone(), Arc::clone(&gate));
+        worker(&queue)
+            .slots(1)
+            .handle(move |job: &Job<Order>| {
+                finished.note(job);
+                if job.payload().number == 2 {
+                    let gate = gate.lock().unwrap().clone();
+                    gate.pass();
+                }
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    let mut client = test.client();
+    // Until the worker has found its jobs to be fast, and claims followers.
+    let slow = (1..=20).find_map(|round| {
+        let fast: Vec<NewJob> = (0..200)
+            .map(|_| NewJob::new(&Order { number: 1 }).unwrap())
+            .collect();
+        queue.enqueue_jobs(&fast).unwrap();
+        drained(&queue);
+        let group = format!("group-{round}");
+        let ids = enqueue_rounds(&queue, &[&*group], 4);
+        let closed = gate.lock().unwrap().clone();
+        closed.wait_for(1);
+        let lease = lease(&mut client, ids[1].get());
+        let jobs = "SELECT job_count FROM redrive.leases WHERE lease_id = $1";
+        let jobs: i32 = client.query_one(jobs, &[&lease]).unwrap().get(0);
+        if jobs == 4 {
+            return Some((group, ids));
+        }
+        gate.lock().unwrap().open();
+        drained(&queue);
+        *gate.lock().unwrap() = Gate::new();
+        None
+    });
+    let (group, ids) = slow.expect("a claim with followers");
+    wait_until("the followers to wait again", SOON, || {
+        waits(&mut client) == [ids[2].get(), ids[3].get()]
+    });
+    wait_until("the turn to pass to the slow job", SOON, || {
+        turns(&mut client) == [ids[1].get()]
+    });
+    gate.lock().unwrap().open();
+    drained(&queue);
+    assert_eq!(finished.of(&group), [1, 2, 3, 4]);
+    stop(worker);
+    no_slot_left(&test);
+}

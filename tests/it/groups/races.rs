@@ -1,0 +1,223 @@
+//! A redrive meets a change of the turn of its group: the job either has the turn or waits, but not both.
+
+use std::thread;
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::admin::Cancelled;
+use redrive::dlq::LetterFilter;
+use redrive::{Failure, Worker};
+use redrive_tests::{drained, stop, worker};
+
+use super::*;
+
+const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
+/// The advisory lock that holds a redrive after it has chosen where its jobs go.
+const GATE: i64 = 20_261_125;
+
+/// A worker that rejects each order in its first generation.
+fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
+    let finished = finished.clone();
+    worker(queue)
+        .handle(move |job: &Job<Order>| {
+            if job.generation() == 0 {
+                return Err(Failure::reject("broken"));
+            }
+            finished.note(job);
+            Ok(())
+        })
+        .start()
+        .unwrap()
+}
+
+/// Lets inserts of jobs wait until the returned session unlocks the gate.
+fn close_gate(test: &TestDatabase) -> Client {
+    let mut holder = test.client();
+    holder
+        .batch_execute(&format!(
+            "CREATE SCHEMA gate;
+             CREATE FUNCTION gate.pass() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 PERFORM pg_advisory_xact_lock_shared({GATE});
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER gate BEFORE INSERT ON redrive.jobs
+                 FOR EACH ROW WHEN (NEW.generation > 0) EXECUTE FUNCTION gate.pass();
+             SELECT pg_advisory_lock({GATE})"
+        ))
+        .unwrap();
+    holder
+}
+
+fn open_gate(holder: &mut Client) {
+    let unlock = "SELECT pg_advisory_unlock($1)";
+    holder.execute(unlock, &[&GATE]).unwrap();
+}
+
+/// Whether a session waits for the gate, or for a row or transaction of another one.
+fn is_waiting(client: &mut Client, at_gate: &str) -> bool {
+    let query = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND (locktype = 'advisory') = ($1 = 'gate') \
+                 AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))";
+    client.query_one(query, &[&at_gate]).unwrap().get(0)
+}
+
+/// The jobs that could run although their group has no turn for them, and those that could not although it has.
+fn misplaced(client: &mut Client) -> i64 {
+    scalar(
+        client,
+        "SELECT count(*) FROM redrive.jobs j
+         WHERE (j.segment = 8) = EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)",
+    )
+}
+
+#[test]
+fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    let worker_of_first = rejecting(&queue, &Finished::default());
+    held(&test, 1);
+    stop(worker_of_first);
+
+    let mut holder = close_gate(&test);
+    let mut observer = test.client();
+    thread::scope(|scope| {
+        let redrive = scope.spawn(|| {
+            let letter = LetterFilter::new().ids([ids[0]]);
+            queue.database().dlq().redrive(&letter, &maria()).unwrap()
+        });
+        wait_until("the redrive to reach the gate", SOON, || {
+            is_waiting(&mut observer, "gate")
+        });
+        let release = scope.spawn(|| queue.release_group("a", &maria()).unwrap());
+        wait_until("the release to end or to wait", SOON, || {
+            release.is_finished() || is_waiting(&mut observer, "row")
+        });
+        open_gate(&mut holder);
+        assert_eq!(redrive.join().unwrap().redriven, [ids[0]]);
+        release.join().unwrap();
+    });
+    assert_eq!(misplaced(&mut observer), 0);
+}
+
+#[test]
+fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
+    let (test, queue) = with_policy(DIVERT);
+    let finished = Finished::default();
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    let worker = rejecting(&queue, &finished);
+    let mut observer = test.client();
+    wait_until("the second job to be diverted", SOON, || {
+        scalar(
+            &mut observer,
+            "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted'",
+        ) == 1
+    });
+    stop(worker);
+
+    let mut holder = close_gate(&test);
+    thread::scope(|scope| {
+        let redrive = scope.spawn(|| {
+            let letter = LetterFilter::new().ids([ids[1]]);
+            queue.database().dlq().redrive(&letter, &maria()).unwrap()
+        });
+        wait_until("the redrive to reach the gate", SOON, || {
+            is_waiting(&mut observer, "gate")
+        });
+        let discard = scope.spawn(|| {
+            let letter = LetterFilter::new().ids([ids[0]]);
+            queue.database().dlq().discard(&letter, &maria()).unwrap()
+        });
+        wait_until("the discard to end or to wait", SOON, || {
+            discard.is_finished() || is_waiting(&mut observer, "row")
+        });
+        open_gate(&mut holder);
+        assert_eq!(redrive.join().unwrap().redriven, [ids[1]]);
+        assert_eq!(discard.join().unwrap(), [ids[0]]);
+    });
+    assert_eq!(misplaced(&mut observer), 0);
+    let worker = rejecting(&queue, &finished);
+    drained(&queue);
+    stop(worker);
+    assert_eq!(finished.of("a"), [2]);
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
+    let (test, queue) = with_policy(DIVERT);
+    let finished = Finished::default();
+    let ids = enqueue_rounds(&queue, &["a"], 2);
+    let dlq = queue.database().dlq();
+    let worker = rejecting(&queue, &finished);
+    let mut observer = test.client();
+    wait_until("the second job to be diverted", SOON, || {
+        let diverted = "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted'";
+        scalar(&mut observer, diverted) == 1
+    });
+    stop(worker);
+
+    // The second job becomes a letter again, because the first letter is still open.
+    dlq.redrive(&LetterFilter::new().ids([ids[1]]), &maria())
+        .unwrap();
+    let delayed = order("a", 3).delay(Duration::from_hours(1));
+    let delayed = queue.enqueue_job(delayed).unwrap().id();
+    let mut session = test.client();
+    let mut diverting = session.transaction().unwrap();
+    let divert = "SELECT redrive.divert('orders', ARRAY['a'], 10)";
+    let diverted: i64 = diverting.query_one(divert, &[]).unwrap().get(0);
+    assert_eq!(diverted, 1);
+    thread::scope(|scope| {
+        // Its letter is of the group, but the job had no turn.
+        let cancel = scope.spawn(|| queue.database().admin().cancel(delayed).unwrap());
+        wait_until("the cancel to end or to wait", SOON, || {
+            cancel.is_finished() || is_waiting(&mut observer, "row")
+        });
+        diverting.commit().unwrap();
+        assert_eq!(cancel.join().unwrap(), Cancelled::Dead);
+    });
+
+    // The second letter takes the turn of the first, and diverts the jobs behind it.
+    dlq.redrive(&LetterFilter::new().ids([ids[0]]), &maria())
+        .unwrap();
+    let worker = rejecting(&queue, &finished);
+    wait_until("the first job to run", SOON, || finished.of("a") == [1]);
+    let later = enqueue(&queue, "a", 4);
+    drained(&queue);
+    stop(worker);
+    let letter = dlq.get(later).unwrap().expect("a letter");
+    assert_eq!(letter.cause.as_str(), "diverted");
+    assert_eq!(finished.of("a"), [1]);
+}
+
+#[test]
+fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
+    let (test, queue) = with_policy(DIVERT);
+    let finished = Finished::default();
+    enqueue_rounds(&queue, &["a"], 2);
+    let worker = rejecting(&queue, &finished);
+    let mut observer = test.client();
+    let diverted =
+        "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
+    wait_until("the second job to be diverted", SOON, || {
+        scalar(&mut observer, diverted) == 1
+    });
+    let mut session = test.client();
+    let mut open = session.transaction().unwrap();
+    open.execute("DELETE FROM redrive.diverted_groups", &[])
+        .unwrap();
+    // Its job waits behind a letter. Each claim of the other group tries to divert it.
+    enqueue(&queue, "a", 3);
+    for number in 1..=10 {
+        let other = enqueue(&queue, "b", number);
+        wait_until("the job of the other group to end", SOON, || {
+            assert!(!is_waiting(&mut observer, "row"));
+            queue.database().admin().job(other).unwrap().is_none()
+        });
+    }
+    assert_eq!(scalar(&mut observer, diverted), 1);
+    open.rollback().unwrap();
+    wait_until("the third job to be diverted", SOON, || {
+        scalar(&mut observer, diverted) == 2
+    });
+    stop(worker);
+}

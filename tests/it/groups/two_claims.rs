@@ -1,0 +1,76 @@
+//! The second connection of a worker claims jobs of other groups while the first one claims.
+
+use redrive_tests::{drained, statement, stop, worker};
+
+use super::claim::fill;
+use super::*;
+
+/// Records which sessions claim.
+fn watch_claims(client: &mut Client) {
+    client
+        .batch_execute(
+            "CREATE SCHEMA watch;
+             CREATE TABLE watch.claims (pid integer);
+             CREATE FUNCTION watch.note() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 INSERT INTO watch.claims VALUES (pg_backend_pid());
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER watch AFTER INSERT ON redrive.leases
+                 FOR EACH STATEMENT EXECUTE FUNCTION watch.note()",
+        )
+        .unwrap();
+}
+
+#[test]
+fn two_connections_claim_many_groups_and_each_group_keeps_its_order() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    watch_claims(&mut client);
+    let finished = Finished::default();
+    let worker = {
+        let finished = finished.clone();
+        worker(&queue)
+            .slots(16)
+            .handle(move |job: &Job<Order>| {
+                finished.note(job);
+                Ok(())
+            })
+            .start()
+            .unwrap()
+    };
+    let names: Vec<String> = (0..1000).map(|group| format!("g{group:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut rounds = 0;
+    wait_until("a second connection to claim", SOON, || {
+        enqueue_rounds(&queue, &names, 10);
+        rounds += 1;
+        drained(&queue);
+        scalar(&mut client, "SELECT count(DISTINCT pid) FROM watch.claims") == 2
+    });
+    stop(worker);
+    let expected: Vec<i64> = (0..rounds).flat_map(|_| 1..=10).collect();
+    for name in names {
+        assert_eq!(finished.of(name), expected, "{name}");
+    }
+    no_slot_left(&test);
+}
+
+#[test]
+fn a_second_walk_starts_at_a_group_with_waiting_jobs() {
+    let (test, queue) = with_policy(CONTINUE);
+    let mut client = test.client();
+    let mut any = |queue: &str| -> Option<String> {
+        let rows = client.query(statement("any_group"), &[&queue]).unwrap();
+        rows.first().map(|row| row.get("key"))
+    };
+    assert_eq!(any("orders"), None);
+    enqueue(&queue, "a", 1);
+    assert_eq!(any("orders").as_deref(), Some("a"));
+    assert_eq!(any("others"), None);
+
+    fill(&mut test.client(), "m", 5000, 2);
+    let found: std::collections::HashSet<_> = (0..20).map(|_| any("orders")).collect();
+    assert!(!found.contains(&None), "it looks where there are rows");
+    assert!(found.len() > 1, "it starts anywhere: {found:?}");
+}

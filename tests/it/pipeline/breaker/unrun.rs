@@ -1,0 +1,42 @@
+//! Probes whose job ran no handler, which shows nothing about the dependency.
+
+use redrive::admin::BreakerState;
+use redrive::{NewJob, Operator};
+use redrive_tests::{TestDatabase, drained, stop, worker};
+
+use super::*;
+
+const HOUR: std::time::Duration = std::time::Duration::from_hours(1);
+
+#[test]
+fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
+    let expired = NewJob::new(&Order { number: 1 }).unwrap().expires_in(HOUR);
+    let undecodable = NewJob::raw("order", r#"{"number": "one"}"#).unwrap();
+    for (what, job) in [("expired", expired), ("undecodable", undecodable)] {
+        let test = TestDatabase::migrated();
+        let (gateway, mut client) = (Gateway::default(), test.client());
+        let queue = test.queue("orders");
+        let db = queue.database();
+        db.admin()
+            .open_breaker("queue:orders", Some(HOUR), &Operator::new("maria"))
+            .unwrap();
+        queue.enqueue_job(job).unwrap();
+        let late = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
+        client.execute(late, &[]).unwrap();
+        let worker = worker(&queue).handle(gateway.handler()).start().unwrap();
+        waited(&mut client);
+        let probed = reaches(db, "queue:orders", "the probe to end", |breaker| {
+            breaker.probes == 1 && breaker.state != BreakerState::HalfOpen
+        });
+        assert_eq!(probed.state, BreakerState::Open, "{what}");
+        drained(&queue);
+        queue.enqueue(&Order { number: 2 }).unwrap();
+        waited(&mut client);
+        drained(&queue);
+        reaches(db, "queue:orders", "the breaker to close", |breaker| {
+            breaker.state == BreakerState::Closed
+        });
+        let counts = stop(worker).stats;
+        assert_eq!((counts.dead, counts.done), (1, 1), "{what}");
+    }
+}

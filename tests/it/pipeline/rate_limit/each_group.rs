@@ -1,0 +1,299 @@
+//! Limits of each group: windows, other groups, order, retries, and jobs that lose their worker.
+
+use std::collections::BTreeMap;
+
+use redrive::{GroupDeath, GroupPolicy, NewJob};
+use redrive_tests::expire_leases;
+
+use super::*;
+
+const ORDERED: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
+
+fn order(group: &str, number: i64) -> NewJob {
+    NewJob::new(&Order { number }).unwrap().group(group)
+}
+
+fn enqueue(queue: &Queue, groups: &[&str], count: i64) {
+    let rounds =
+        (1..=count).flat_map(|number| groups.iter().map(move |group| order(group, number)));
+    queue.enqueue_jobs(&rounds.collect::<Vec<_>>()).unwrap();
+}
+
+/// When the jobs of each group started, with their numbers.
+#[derive(Clone, Default)]
+struct GroupStarts(Arc<Mutex<StartsByGroup>>);
+
+/// When the jobs of each group started, with their numbers.
+type StartsByGroup = BTreeMap<String, Vec<(Instant, i64)>>;
+
+impl GroupStarts {
+    fn record(&self, job: &Job<Order>) {
+        let group = job.group().unwrap_or("none").to_owned();
+        let start = (Instant::now(), job.payload().number);
+        self.0.lock().unwrap().entry(group).or_default().push(start);
+    }
+
+    fn numbers(&self, group: &str) -> Vec<i64> {
+        let all = self.0.lock().unwrap();
+        let of_group = all.get(group).map(Vec::as_slice).unwrap_or_default();
+        of_group.iter().map(|(_, number)| *number).collect()
+    }
+
+    fn count(&self, group: &str) -> usize {
+        self.numbers(group).len()
+    }
+
+    fn of(&self, group: &str) -> Starts {
+        let all = self.0.lock().unwrap();
+        Starts(Arc::new(Mutex::new(
+            all[group].iter().map(|(at, _)| *at).collect(),
+        )))
+    }
+}
+
+fn noting(queue: &Queue, starts: &GroupStarts) -> Worker {
+    let starts = starts.clone();
+    worker(queue)
+        .slots(4)
+        .handle(move |job: &Job<Order>| {
+            starts.record(job);
+            Ok::<(), Failure>(())
+        })
+        .start()
+        .unwrap()
+}
+
+fn waiting(test: &TestDatabase) -> i64 {
+    scalar(
+        &mut test.client(),
+        "SELECT count(*) FROM redrive.jobs_waiting",
+    )
+}
+
+/// Makes the jobs due that returned to the queue until their group has a token.
+fn make_due(test: &TestDatabase) {
+    test.client()
+        .batch_execute(
+            "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 s'; \
+             NOTIFY redrive_ready, 'orders'",
+        )
+        .unwrap();
+}
+
+#[test]
+fn no_window_of_a_group_has_more_starts_than_its_limit_allows() {
+    for (policy, rate, burst, jobs) in [
+        (GroupPolicy::None, 300, 60, 100),
+        (GroupPolicy::Fair, 1000, 2, 20),
+        (GroupPolicy::Limit(2), 300, 60, 100),
+        (ORDERED, 300, 60, 80),
+        (ORDERED, 100, 1, 8),
+    ] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        if policy != GroupPolicy::None {
+            queue.set_group_policy(policy, &maria()).unwrap();
+        }
+        let allowed = RateLimit::per(rate, SECOND).burst(burst);
+        limit(&queue, RateLimited::EachGroup, allowed);
+        let groups = ["a", "b", "c"];
+        enqueue(&queue, &groups, jobs);
+        let starts = GroupStarts::default();
+        let workers: Vec<Worker> = (0..3)
+            .map(|_| noting(&test.queue("orders"), &starts))
+            .collect();
+        drained(&queue);
+        let done: u64 = workers
+            .into_iter()
+            .map(|worker| stop(worker).stats.done)
+            .sum();
+        assert_eq!(done, 3 * u64::try_from(jobs).unwrap());
+        for group in groups {
+            let numbers = starts.numbers(group);
+            assert_eq!(numbers.len(), usize::try_from(jobs).unwrap(), "{policy:?}");
+            starts
+                .of(group)
+                .obeys(f64::from(rate), usize::try_from(burst).unwrap());
+            assert!(policy != ORDERED || numbers.is_sorted(), "{numbers:?}");
+        }
+    }
+}
+
+#[test]
+fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, once());
+    enqueue(&queue, &["a"], 300);
+    let starts = GroupStarts::default();
+    let worker = noting(&queue, &starts);
+    wait_until("a job of the first group", SOON, || starts.count("a") == 1);
+    enqueue(&queue, &["b", "c"], 3);
+    queue.enqueue_many(&Order::up_to(50)).unwrap();
+    wait_until("the other jobs", SOON, || {
+        starts.count("none") == 50 && starts.count("b") == 1 && starts.count("c") == 1
+    });
+    known(&test);
+    assert_eq!(starts.count("a"), 1);
+    let untouched = "SELECT count(*) FROM redrive.jobs_waiting WHERE attempt = 0 AND refunds = 0";
+    assert_eq!(scalar(&mut test.client(), untouched), 303);
+    unlimit(&queue, RateLimited::EachGroup);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 356);
+    let buckets = "SELECT count(*) FROM redrive.group_buckets";
+    assert_eq!(scalar(&mut test.client(), buckets), 0);
+}
+
+#[test]
+fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
+    for shared in [RateLimited::Queue, RateLimited::Kind("order")] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        limit(&queue, RateLimited::EachGroup, once());
+        let three = RateLimit::per(3, Duration::from_hours(24)).burst(3);
+        limit(&queue, shared, three);
+        enqueue(&queue, &["a", "b"], 5);
+        let starts = GroupStarts::default();
+        let worker = noting(&queue, &starts);
+        wait_until("a job of each group", SOON, || {
+            starts.count("a") == 1 && starts.count("b") == 1
+        });
+        known(&test);
+        assert_eq!((starts.count("a"), starts.count("b")), (1, 1));
+        // Two of the tokens are used: the third is for the first of two other groups.
+        enqueue(&queue, &["c", "d"], 1);
+        wait_until("a job of a third group", SOON, || {
+            starts.count("c") + starts.count("d") == 1
+        });
+        known(&test);
+        assert_eq!(waiting(&test), 9);
+        unlimit(&queue, shared);
+        unlimit(&queue, RateLimited::EachGroup);
+        drained(&queue);
+        assert_eq!(stop(worker).stats.done, 12);
+    }
+}
+
+#[test]
+fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.set_group_policy(ORDERED, &maria()).unwrap();
+    limit(&queue, RateLimited::EachGroup, once());
+    enqueue(&queue, &["a"], 3);
+    let starts = GroupStarts::default();
+    let worker = {
+        let starts = starts.clone();
+        worker(&queue)
+            .handle(move |job: &Job<Order>| {
+                starts.record(job);
+                match starts.count("a") {
+                    1 => Err(Failure::retry("once").after(Duration::ZERO)),
+                    _ => Ok(()),
+                }
+            })
+            .start()
+            .unwrap()
+    };
+    let put_off = "SELECT count(*) FROM redrive.jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
+                   WHERE d.attempt = 1 AND d.refunds = 0 AND d.run_at > clock_timestamp() + interval '5 s'";
+    wait_until("the retry to wait for a token", SOON, || {
+        scalar(&mut test.client(), put_off) == 1
+    });
+    make_due(&test);
+    wait_until("it to wait again", SOON, || {
+        scalar(&mut test.client(), put_off) == 1
+    });
+    assert_eq!((starts.numbers("a"), waiting(&test)), (vec![1], 2));
+    unlimit(&queue, RateLimited::EachGroup);
+    known(&test);
+    make_due(&test);
+    drained(&queue);
+    assert_eq!(starts.numbers("a"), [1, 1, 2, 3]);
+    assert_eq!(stop(worker).stats.done, 3);
+}
+
+#[test]
+fn the_job_of_a_lost_worker_needs_another_token() {
+    for policy in [GroupPolicy::Fair, ORDERED] {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        queue.set_group_policy(policy, &maria()).unwrap();
+        limit(&queue, RateLimited::EachGroup, once());
+        enqueue(&queue, &["a"], 2);
+        let gate = Gate::new();
+        let lost = {
+            let gate = gate.clone();
+            worker(&queue)
+                .handle(move |_: &Job<Order>| {
+                    gate.pass();
+                    Ok::<(), Failure>(())
+                })
+                .start()
+                .unwrap()
+        };
+        gate.wait_for(1);
+        assert_eq!(expire_leases(&mut test.client()).len(), 1);
+        gate.open();
+        drop(lost);
+        let starts = GroupStarts::default();
+        let worker = noting(&queue, &starts);
+        let suspect = "SELECT count(*) FROM redrive.jobs_delayed WHERE crashes = 1 AND attempt = 0";
+        wait_until("the suspect to wait for a token", SOON, || {
+            scalar(&mut test.client(), suspect) == 1
+        });
+        known(&test);
+        assert_eq!(starts.count("a"), 0, "{policy:?}");
+        unlimit(&queue, RateLimited::EachGroup);
+        known(&test);
+        make_due(&test);
+        drained(&queue);
+        assert_eq!(starts.count("a"), 2, "{policy:?}");
+        stop(worker);
+    }
+}
+
+#[test]
+fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    enqueue(&queue, &["a", "b"], 20);
+    assert_eq!(waiting(&test), 0);
+    limit(&queue, RateLimited::EachGroup, once());
+    let starts = GroupStarts::default();
+    let worker = noting(&queue, &starts);
+    wait_until("a job of each group", SOON, || {
+        starts.count("a") == 1 && starts.count("b") == 1
+    });
+    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE attempt = 0";
+    wait_until("the others to return", SOON, || {
+        scalar(&mut test.client(), delayed) == 38
+    });
+    make_due(&test);
+    wait_until("them to wait for their group", SOON, || {
+        waiting(&test) == 38
+    });
+    unlimit(&queue, RateLimited::EachGroup);
+    drained(&queue);
+    assert_eq!((starts.count("a"), starts.count("b")), (20, 20));
+    assert_eq!(stop(worker).stats.done, 40);
+}
+
+#[test]
+fn a_probe_of_a_group_takes_its_token() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, once());
+    enqueue(&queue, &["a"], 1);
+    let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
+        VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
+    test.client().batch_execute(open).unwrap();
+    let starts = GroupStarts::default();
+    let worker = noting(&queue, &starts);
+    drained(&queue);
+    // The probe closed the breaker, and its group has no second token.
+    enqueue(&queue, &["a"], 1);
+    known(&test);
+    assert_eq!((starts.count("a"), waiting(&test)), (1, 1));
+    stop(worker);
+}

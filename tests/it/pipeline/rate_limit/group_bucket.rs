@@ -1,0 +1,244 @@
+//! The buckets of groups: races, sessions that hold one, many groups, and rows that vanish.
+
+use std::thread;
+
+use postgres::{Client, GenericClient};
+use redrive::NewJob;
+
+use super::*;
+
+const BUCKETS: &str = "SELECT count(*) FROM redrive.group_buckets";
+
+fn order(group: &str) -> NewJob {
+    NewJob::new(&Order { number: 1 }).unwrap().group(group)
+}
+
+/// Takes up to `wanted` tokens of one group. Returns how many there were.
+fn take(client: &mut impl GenericClient, group: &str, wanted: usize) -> i64 {
+    let groups = vec![group; wanted];
+    let ids: Vec<i64> = (1..).take(wanted).collect();
+    let taken = "SELECT count(*) FILTER (WHERE t.is_granted) FROM redrive.take_group_tokens('orders', $1, $2) t";
+    let row = client.query_one(taken, &[&groups, &ids]).unwrap();
+    row.get(0)
+}
+
+fn counting(queue: &Queue, starts: &Starts) -> Worker {
+    let starts = starts.clone();
+    worker(queue)
+        .handle(move |_: &Job<Order>| {
+            starts.record();
+            Ok::<(), Failure>(())
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    let month = Duration::from_hours(24 * 31);
+    for (starts, period, burst, capacity) in [
+        (1, month, 1, 1),
+        (1, month, 2, 1),
+        (1, month, 100_000, 99_999),
+        (1_000_000, month, 3, 2),
+        (2, Duration::from_hours(24), 500, 499),
+    ] {
+        unlimit_if_set(&queue);
+        let allowed = RateLimit::per(starts, period).burst(burst);
+        limit(&queue, RateLimited::EachGroup, allowed);
+        let (mut taken, mut all) = (0, capacity);
+        while all > 0 {
+            let wanted = usize::try_from(all.min(1000)).unwrap();
+            let granted = take(&mut client, "a", wanted);
+            assert!(granted > 0, "{starts} {burst}: {taken} of {capacity}");
+            taken += granted;
+            all -= granted;
+        }
+        // A bucket refills a little between two statements.
+        assert!(take(&mut client, "a", 5) <= 1, "{starts} {burst}");
+        assert!(taken <= i64::from(burst));
+    }
+}
+
+fn unlimit_if_set(queue: &Queue) {
+    queue
+        .unlimit_rate(RateLimited::EachGroup, &maria())
+        .unwrap();
+}
+
+#[test]
+fn claims_at_the_same_time_take_no_token_twice() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let day = Duration::from_hours(24);
+    limit(
+        &queue,
+        RateLimited::EachGroup,
+        RateLimit::per(1, day).burst(100),
+    );
+    for round in 0..5 {
+        let group = format!("g{round}");
+        let taken: i64 = thread::scope(|scope| {
+            let sessions: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut client = test.client();
+                        (0..10).map(|_| take(&mut client, &group, 3)).sum::<i64>()
+                    })
+                })
+                .collect();
+            sessions.into_iter().map(|it| it.join().unwrap()).sum()
+        });
+        assert!((1..=99).contains(&taken), "{taken}");
+        // The buckets skip each other, so a claim may have left tokens.
+        let rest: i64 = (0..99).map(|_| take(&mut test.client(), &group, 1)).sum();
+        // The hundredth comes after a second.
+        assert!((99..=100).contains(&(taken + rest)), "{taken} and {rest}");
+    }
+}
+
+#[test]
+fn a_locked_bucket_is_skipped_with_its_group() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
+    assert_eq!(take(&mut test.client(), "a", 1), 1);
+    let mut holder = test.client();
+    let mut transaction = holder.transaction().unwrap();
+    transaction
+        .execute("SELECT FROM redrive.group_buckets FOR UPDATE", &[])
+        .unwrap();
+    queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
+    let starts = Starts::default();
+    let worker = counting(&queue, &starts);
+    wait_until("the job of the other group", SOON, || starts.count() == 1);
+    known(&test);
+    assert_eq!(starts.count(), 1);
+    transaction.rollback().unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 2);
+}
+
+#[test]
+fn a_failed_claim_costs_no_token() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, once());
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    assert_eq!(take(&mut transaction, "a", 1), 1);
+    transaction.rollback().unwrap();
+    assert_eq!(scalar(&mut client, BUCKETS), 0);
+    assert_eq!(take(&mut client, "a", 2), 1);
+}
+
+#[test]
+fn a_clock_that_was_set_back_adds_no_token() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.group_buckets VALUES ('orders', 'a', now() + interval '1 hour')",
+        )
+        .unwrap();
+    assert_eq!(take(&mut client, "a", 5), 0);
+    assert!(queue.rate_limits().unwrap()[0].tokens < 0);
+}
+
+#[test]
+fn full_buckets_vanish_and_others_stay() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, RateLimit::per(1000, SECOND));
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
+             SELECT 'orders', 'g' || n, CASE n WHEN 7 THEN now() + interval '1 hour' ELSE now() END \
+             FROM generate_series(1, 50000) n",
+        )
+        .unwrap();
+    let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"))).collect();
+    queue.enqueue_jobs(&jobs).unwrap();
+    let starts = Starts::default();
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle({
+            let starts = starts.clone();
+            move |_: &Job<Order>| {
+                starts.record();
+                Ok::<(), Failure>(())
+            }
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    wait_until("the full buckets to vanish", SOON, || {
+        scalar(&mut client, BUCKETS) == 1
+    });
+    let left = "SELECT count(*) FROM redrive.group_buckets WHERE group_key = 'g7'";
+    assert_eq!(scalar(&mut client, left), 1);
+    assert_eq!(starts.count(), 500);
+    stop(worker);
+}
+
+/// Stores a job in each of a hundred thousand groups, none of which has a token.
+fn without_tokens(client: &mut Client) {
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload, group_key) \
+             SELECT 8, 'orders', 'order', '{\"number\": 1}', 'g' || lpad(g::text, 7, '0') \
+             FROM generate_series(1, 100000) g; \
+             INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
+             SELECT 'orders', j.group_key, now() + interval '1 day' FROM redrive.jobs_waiting j; \
+             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_buckets",
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    limit(&queue, RateLimited::EachGroup, once());
+    let mut client = test.client();
+    without_tokens(&mut client);
+    let starts = Starts::default();
+    let worker = counting(&queue, &starts);
+    for (n, group) in ["g0070000", "g0000001", "g0100000"].iter().enumerate() {
+        let refill =
+            "UPDATE redrive.group_buckets SET full_at = clock_timestamp() WHERE group_key = $1";
+        client.execute(refill, &[group]).unwrap();
+        wait_until("the job of the group to run", SOON, || {
+            starts.count() == n + 1
+        });
+    }
+    stop(worker);
+}
+
+#[test]
+fn a_changed_limit_of_each_group_grants_no_additional_burst() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let day = Duration::from_hours(24);
+    let mut client = test.client();
+    let of = |starts: u32, burst: u32| RateLimit::per(starts, day).burst(burst);
+    limit(&queue, RateLimited::EachGroup, of(10, 100));
+    assert_eq!(take(&mut client, "a", 1000), 99);
+    for (starts, burst) in [(10, 500), (1, 500), (100, 300)] {
+        limit(&queue, RateLimited::EachGroup, of(starts, burst));
+        assert!(
+            take(&mut client, "a", 1000) <= 1,
+            "{starts} per day, burst {burst}"
+        );
+    }
+    // A smaller burst bounds the tokens that are left.
+    assert_eq!(take(&mut client, "b", 10), 10);
+    limit(&queue, RateLimited::EachGroup, of(100, 20));
+    assert!((19..=20).contains(&take(&mut client, "b", 1000)));
+}

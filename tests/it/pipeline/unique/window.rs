@@ -1,0 +1,269 @@
+//! Windows: an enqueue stores nothing within a time after the last job with its key, even if that is done.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use postgres::Transaction;
+use redrive::dlq::LetterFilter;
+use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Replace};
+use redrive_tests::{Gate, Order, TestDatabase, counted, drained, scalar, stop, worker};
+
+use super::{enqueue_behind, held, inserted, order};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn hourly(number: i64) -> NewJob {
+    order(number).unique("a").unique_window(HOUR)
+}
+
+/// Returns the windows and the jobs that opened them, ordered by key.
+fn windows(test: &TestDatabase) -> Vec<(String, JobId)> {
+    let asked = "SELECT key, job_id FROM redrive.unique_windows ORDER BY queue, key";
+    let rows = test.client().query(asked, &[]).unwrap();
+    rows.iter()
+        .map(|row| (row.get(0), JobId::new(row.get(1))))
+        .collect()
+}
+
+fn end_windows(test: &TestDatabase) {
+    let ended = "UPDATE redrive.unique_windows SET ends_at = clock_timestamp()";
+    test.client().batch_execute(ended).unwrap();
+}
+
+#[test]
+fn a_window_outlasts_its_job_and_binds_only_enqueues_with_a_window() {
+    let test = TestDatabase::migrated();
+    let (queue, other) = (test.queue("orders"), test.queue("bills"));
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .start()
+        .unwrap();
+    let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
+    drained(&queue);
+    assert_eq!(held(&test), [], "the job is done");
+    let again = queue.enqueue_job(hourly(2)).unwrap();
+    assert_eq!(again, Enqueued::Existing(first));
+    assert_eq!(held(&test), [], "a duplicate takes no key");
+    inserted(other.enqueue_job(hourly(3)).unwrap());
+    let without = inserted(queue.enqueue_job(order(4).unique("a")).unwrap());
+    drained(&queue);
+    assert_eq!(windows(&test).len(), 2, "one for each queue");
+    assert_eq!(windows(&test)[1], ("a".to_owned(), first));
+    assert!(without > first);
+    end_windows(&test);
+    let next = inserted(queue.enqueue_job(hourly(5)).unwrap());
+    drained(&queue);
+    assert_eq!(
+        queue.enqueue_job(hourly(6)).unwrap(),
+        Enqueued::Existing(next)
+    );
+    assert_eq!(stop(worker).stats.done, 3);
+}
+
+#[test]
+fn a_live_job_keeps_its_key_after_its_window() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
+    end_windows(&test);
+    let again = queue.enqueue_job(hourly(2)).unwrap();
+    assert_eq!(again, Enqueued::Existing(first));
+    let open = "SELECT count(*) FROM redrive.unique_windows WHERE ends_at > clock_timestamp()";
+    assert_eq!(scalar(&mut test.client(), open), 0, "no job, no window");
+}
+
+#[test]
+fn the_job_that_holds_the_key_is_returned_rather_than_the_one_that_opened_the_window() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
+    queue.database().admin().cancel(first).unwrap();
+    let live = inserted(queue.enqueue_job(order(2).unique("a")).unwrap());
+    let again = queue.enqueue_job(hourly(3)).unwrap();
+    assert_eq!(again, Enqueued::Existing(live));
+    let changed = queue.enqueue_job(hourly(4).replace(Replace::Payload));
+    assert_eq!(changed.unwrap(), Enqueued::Replaced(live));
+}
+
+#[test]
+fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let change = |number| hourly(number).replace(Replace::Payload).until_started();
+    let first = inserted(queue.enqueue_job(change(1)).unwrap());
+    let again = queue.enqueue_job(change(2)).unwrap();
+    assert_eq!(again, Enqueued::Replaced(first));
+    let gate = Gate::new();
+    let worker = worker(&queue)
+        .handle({
+            let gate = gate.clone();
+            move |_: &Job<Order>| {
+                gate.pass();
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    gate.wait_for(1);
+    let running = queue.enqueue_job(change(3)).unwrap();
+    assert_eq!(running, Enqueued::Existing(first), "the key is free");
+    gate.open();
+    drained(&queue);
+    let done = queue.enqueue_job(change(4)).unwrap();
+    assert_eq!(done, Enqueued::Existing(first));
+    end_windows(&test);
+    inserted(queue.enqueue_job(change(5)).unwrap());
+    counted(&worker, "the second to be done", |counts| counts.done == 2);
+    stop(worker);
+}
+
+#[test]
+fn eight_enqueuers_a_worker_and_a_redrive_store_one_job_per_window() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.generation() {
+            0 => Err(Failure::reject("broken")),
+            _ => Ok(()),
+        })
+        .start()
+        .unwrap();
+    let (start, done) = (Arc::new(Barrier::new(9)), Arc::new(AtomicBool::new(false)));
+    let redriver = thread::spawn({
+        let (db, start, done) = (test.open(), Arc::clone(&start), Arc::clone(&done));
+        move || {
+            start.wait();
+            while !done.load(Ordering::Relaxed) {
+                let of_queue = LetterFilter::new().queue("orders");
+                db.dlq().redrive(&of_queue, &Operator::default()).unwrap();
+            }
+        }
+    });
+    let enqueuers: Vec<_> = (0..8)
+        .map(|_| {
+            let (queue, start) = (test.queue("orders"), Arc::clone(&start));
+            thread::spawn(move || -> Vec<Enqueued> {
+                start.wait();
+                (0..50)
+                    .map(|n| {
+                        let job = order(n).unique((n % 5).to_string()).unique_window(HOUR);
+                        let job = match n % 2 {
+                            0 => job.replace(Replace::Both),
+                            _ => job,
+                        };
+                        queue.enqueue_job(job).unwrap()
+                    })
+                    .collect()
+            })
+        })
+        .collect();
+    let answers: Vec<Enqueued> = enqueuers
+        .into_iter()
+        .flat_map(|enqueuer| enqueuer.join().expect("an enqueuer"))
+        .collect();
+    counted(&worker, "all jobs to be done", |counts| counts.done == 5);
+    done.store(true, Ordering::Relaxed);
+    redriver.join().expect("the redriver");
+    drained(&queue);
+    let stats = stop(worker).stats;
+    assert_eq!((stats.dead, stats.done), (5, 5));
+    let stored = |answer: &&Enqueued| matches!(answer, Enqueued::New(_));
+    assert_eq!(answers.iter().filter(stored).count(), 5);
+    assert_eq!((held(&test).len(), windows(&test).len()), (0, 5));
+}
+
+#[test]
+fn an_enqueue_that_waited_for_another_session_finds_its_window() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    for commits in [true, false] {
+        let mut client = test.client();
+        let mut transaction = client.transaction().unwrap();
+        let first = queue.enqueue_job_in(&mut transaction, &hourly(1)).unwrap();
+        let first = inserted(first);
+        // The key is free again when the transaction commits, but the window is open.
+        let free = "DELETE FROM redrive.unique_keys";
+        transaction.batch_execute(free).unwrap();
+        let end: fn(Transaction<'_>) -> _ = match commits {
+            true => |it| it.commit(),
+            false => |it| it.rollback(),
+        };
+        let second = enqueue_behind(&test, transaction, end, hourly(2));
+        match commits {
+            true => {
+                assert_eq!(second, Enqueued::Existing(first));
+                assert_eq!(held(&test), [], "it gave the key back");
+                end_windows(&test);
+            }
+            false => {
+                let second = inserted(second);
+                assert_eq!(windows(&test), [("a".to_owned(), second)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn new_windows_delete_the_expired_ones() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let expired = "INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at) \
+        SELECT 'bills', 'old ' || n, n, clock_timestamp() - interval '1 s' FROM generate_series(1, 5000) n";
+    let mut client = test.client();
+    client.batch_execute(expired).unwrap();
+    let left = "SELECT count(*) FROM redrive.unique_windows WHERE queue = 'bills'";
+    let pages = "SELECT pg_relation_size('redrive.unique_windows') \
+        / current_setting('block_size')::bigint";
+    let pages = scalar(&mut client, pages);
+    assert!(pages > 20, "{pages} pages");
+    inserted(queue.enqueue_job(hourly(0)).unwrap());
+    let after_one = scalar(&mut client, left);
+    assert!((4500..5000).contains(&after_one), "one page: {after_one}");
+    // Ids follow one another, so as many enqueues as pages visit every page.
+    for n in 1..=pages + 5 {
+        let job = order(n).unique(n.to_string()).unique_window(HOUR);
+        inserted(queue.enqueue_job(job).unwrap());
+    }
+    assert_eq!(scalar(&mut client, left), 0);
+}
+
+#[test]
+fn the_sql_function_opens_windows_and_rejects_bad_ones() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut call = |more: &str| {
+        let call = format!("SELECT redrive.enqueue('orders', 'order', '{{}}', {more})");
+        client.query_one(&call, &[]).map(|row| row.get::<_, i64>(0))
+    };
+    let first = call("unique_key => 'a', unique_window => '1 hour'").unwrap();
+    test.queue("orders")
+        .database()
+        .admin()
+        .cancel(JobId::new(first))
+        .unwrap();
+    for more in ["", ", replace => 'both'", ", until_started => true"] {
+        let again = call(&format!("unique_key => 'a', unique_window => '5 s'{more}"));
+        assert_eq!(again.unwrap(), first, "{more}");
+    }
+    for (bad, why) in [
+        ("unique_window => '1 s'", "need a unique key"),
+        ("unique_key => 'b', unique_window => '0'", "longer than 0"),
+        (
+            "unique_key => 'b', unique_window => '-1 s'",
+            "longer than 0",
+        ),
+        (
+            "unique_key => 'b', unique_window => '3651 days'",
+            "at most 3650 days",
+        ),
+    ] {
+        let error = call(bad).expect_err(why);
+        let said = error.as_db_error().expect("of the server").message();
+        assert!(
+            said.starts_with("redrive: ") && said.contains(why),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! Stops that cannot release a lease at once.
+
+use std::thread;
+use std::time::Duration;
+
+use postgres::{Client, Transaction};
+use redrive::{Database, Job, Queue, Worker};
+use redrive_tests::{
+    Gate, Hold, Lost, Order, SOON, TestDatabase, expire_leases, wait_until, worker, worker_at,
+};
+
+/// How long a claim may take in the test of one without an answer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Returns the number of leases.
+fn leases(test: &TestDatabase) -> i64 {
+    test.client()
+        .query_one("SELECT count(*) FROM redrive.leases", &[])
+        .unwrap()
+        .get(0)
+}
+
+/// Returns whether a session of the database meets this condition.
+fn has_session(client: &mut Client, condition: &str) -> bool {
+    let query = format!(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity a
+         WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND {condition})"
+    );
+    client.query_one(&query, &[]).unwrap().get(0)
+}
+
+/// A worker that holds the lease of a job, whose handler waits at the gate.
+fn with_lease(queue: &Queue, gate: &Gate) -> Worker {
+    let worker = worker_at(gate, queue);
+    queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    worker
+}
+
+/// Locks all leases until the transaction ends.
+fn locked(client: &mut Client) -> Transaction<'_> {
+    let mut locker = client.transaction().unwrap();
+    locker
+        .execute("SELECT FROM redrive.leases FOR UPDATE", &[])
+        .unwrap();
+    locker
+}
+
+#[test]
+fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
+    let test = TestDatabase::migrated();
+    let (queue, gate) = (test.queue("orders"), Gate::new());
+    let worker = with_lease(&queue, &gate);
+    let mut client = test.client();
+    let locker = locked(&mut client);
+    let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
+    let mut watcher = test.client();
+    wait_until("the stop to find the lease locked", SOON, || {
+        has_session(
+            &mut watcher,
+            "a.state = 'idle' AND a.query LIKE '%ends leases of a worker%'",
+        )
+    });
+    locker.rollback().unwrap();
+    let stopped = stopping.join().expect("the stopping thread").unwrap();
+    assert_eq!((stopped.released, leases(&test)), (1, 0));
+    gate.open();
+}
+
+#[test]
+fn a_stop_reports_a_lease_that_stays_locked() {
+    let test = TestDatabase::migrated();
+    let (queue, gate) = (test.queue("orders"), Gate::new());
+    let worker = with_lease(&queue, &gate);
+    let mut client = test.client();
+    let locker = locked(&mut client);
+    let error = worker.stop(Duration::ZERO).unwrap_err();
+    assert!(error.is_unavailable());
+    assert_eq!(
+        error.to_string(),
+        "could not release all leases: other sessions have locked 1 of them"
+    );
+    locker.rollback().unwrap();
+    assert!(matches!(expire_leases(&mut client)[..], [Lost::Back(_)]));
+    gate.open();
+}
+
+#[test]
+fn a_stop_reports_a_claim_that_the_database_does_not_answer() {
+    // The second grace is longer than the claim may take.
+    for grace in [Duration::ZERO, Duration::from_hours(1)] {
+        let test = TestDatabase::migrated();
+        let mut client = test.client();
+        client
+            .batch_execute(
+                "CREATE FUNCTION public.wait_at_the_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+                 BEGIN
+                     WHILE NOT pg_try_advisory_xact_lock_shared(1) LOOP PERFORM pg_sleep(0.01); END LOOP;
+                     RETURN NEW;
+                 END
+                 $$;
+                 CREATE TRIGGER gate BEFORE INSERT ON redrive.leases
+                     FOR EACH ROW EXECUTE FUNCTION public.wait_at_the_gate();
+                 SELECT pg_advisory_lock(1)",
+            )
+            .unwrap();
+        let db = Database::builder(test.url())
+            .call_timeout(CALL_TIMEOUT)
+            .open()
+            .unwrap();
+        let queue = Queue::new(&db, "orders").unwrap();
+        let id = queue.enqueue(&Order { number: 1 }).unwrap();
+        let worker = worker(&queue)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .unwrap();
+        let mut watcher = test.client();
+        wait_until("the claim to wait", SOON, || {
+            has_session(&mut watcher, "a.wait_event = 'PgSleep'")
+        });
+        let error = worker.stop(grace).unwrap_err();
+        assert!(error.is_unavailable(), "{grace:?}: {error}");
+        assert_eq!(
+            error.to_string(),
+            "could not release the jobs of a claim that the database has not answered"
+        );
+        client
+            .batch_execute("SELECT pg_advisory_unlock(1)")
+            .unwrap();
+        wait_until("the claim to end", SOON, || leases(&test) == 1);
+        let lost = expire_leases(&mut client);
+        assert!(
+            matches!(lost[..], [Lost::Back(job)] if job == id),
+            "{lost:?}"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Handlers that exceed their deadlines, or end at them.
+
+use std::time::Duration;
+
+use super::{MS, SECOND};
+use crate::Backoff;
+use crate::environment::{End, Environment, SLOTS};
+use crate::scenario::random_time;
+use crate::sync::thread;
+
+/// A handler exceeds its deadline, and the stop does not wait for it.
+pub(super) fn overrun() {
+    let env = Environment::new(4, 4 * MS);
+    let worker = env
+        .worker(|id| match id {
+            2 => (3 * SECOND, End::Done),
+            _ => (random_time(10 * MS), End::Done),
+        })
+        .deadline(200 * MS)
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(800 * MS));
+    env.stop(worker, random_time(100 * MS));
+    env.check(4);
+    env.check_no_leases_or_workers();
+}
+
+/// A handler exceeds its deadline after the worker was idle, and its watchdog perhaps rested.
+pub(super) fn overrun_after_rest() {
+    let env = Environment::new(0, 4 * MS);
+    let worker = env
+        .worker(|_| (3 * SECOND, End::Done))
+        .deadline(200 * MS)
+        .backoff(Backoff::fixed(60 * SECOND))
+        .start()
+        .expect("a worker");
+    thread::sleep(random_time(4 * SECOND));
+    env.server.enqueue(&[1], env.server.has_waiting_worker());
+    thread::sleep(SECOND);
+    let leased = env.server.tables().leases.len();
+    assert_eq!(leased, 0, "the job must be judged at its deadline");
+    env.stop(worker, random_time(100 * MS));
+    env.check(1);
+    env.check_no_leases_or_workers();
+}
+
+/// A handler ends at its deadline, while the watchdog replaces the other slot. Its slot either
+/// continues or is replaced.
+pub(super) fn end_at_deadline() {
+    // A quick job first, so that the worker claims more jobs than it has slots.
+    let env = Environment::new(1, 4 * MS);
+    let worker = env
+        .worker(|id| match id {
+            1 => (Duration::ZERO, End::Done),
+            2 => (SECOND, End::Done),
+            3 => (200 * MS, End::Done),
+            _ => (100 * MS, End::Done),
+        })
+        .deadline(200 * MS)
+        .backoff(Backoff::fixed(60 * SECOND))
+        .start()
+        .expect("a worker");
+    // The watchdog rests, so the next jobs start its checks.
+    for jobs in [vec![2, 3], vec![4, 5, 6, 7]] {
+        thread::sleep(2 * SECOND);
+        env.server.enqueue(&jobs, env.server.has_waiting_worker());
+    }
+    thread::sleep(SECOND);
+    let most = env.most_running();
+    assert!(most <= SLOTS, "{most} handlers ran at once");
+    env.stop(worker, SECOND);
+    env.check(7);
+    env.check_no_leases_or_workers();
+}
