@@ -4,12 +4,8 @@ mod citations;
 mod code;
 mod headers;
 mod layers;
-mod markers;
 mod names;
-mod prose;
-mod size;
 mod source;
-mod public_api;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::source::Source;
+use super::source::code_of;
 use super::{assert_none, files, read, root};
 
 /// The path of a module in its crate.
@@ -95,7 +95,7 @@ impl Crate {
                 module.clear();
             }
             let text = read(&path);
-            let code = Source::of(&text).code;
+            let code = code_of(&text);
             let code = code
                 .split("#[cfg(test)]\nmod tests")
                 .next()
