@@ -1,5 +1,6 @@
 //! Tidy: the rules of the repository that a program can check.
 
+mod canary;
 mod citations;
 mod code;
 mod headers;

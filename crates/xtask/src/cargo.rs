@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,6 +38,12 @@ pub(crate) fn workspace() -> Result<PathBuf> {
     let root = manifest.parent().filter(|_| output.status.success());
     root.map(PathBuf::from)
         .context("not inside the redrive repository; run `cargo xtask` in one of its folders")
+}
+
+/// Returns the folder of what cargo builds.
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
+    let named = env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
+    root.join(named.unwrap_or_else(|| OsString::from("target")))
 }
 
 /// The executables of one build.

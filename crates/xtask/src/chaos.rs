@@ -1,6 +1,7 @@
 //! `cargo xtask chaos`: faults under load, and a check of the results.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -72,13 +73,23 @@ pub(crate) fn run(options: &ChaosOptions, interrupt: &Interrupt) -> Result<()> {
     chaos.run(&arguments)
 }
 
-/// The step of `cargo xtask test`.
-pub(crate) fn check(suite: Suite, interrupt: &Interrupt) -> Result<()> {
+/// The step of `cargo xtask test`. In the gate, the seed chooses the scenarios.
+pub(crate) fn check(suite: Suite, seed: u64, interrupt: &Interrupt) -> Result<()> {
     let chaos = Chaos::build(Binaries::find(interrupt)?, interrupt)?;
     match suite {
-        Suite::Quick => chaos.run(&["suite", "--quick"]),
-        Suite::Full => chaos.run(&["suite"]),
+        Suite::Gate => chaos.run(&["suite".to_owned(), format!("--smoke={seed}")]),
+        Suite::Deep => chaos.run(&["suite"]),
     }
+}
+
+/// Runs one round of random faults.
+pub(crate) fn round(seed: u64, length: Duration, interrupt: &Interrupt) -> Result<()> {
+    Chaos::build(Binaries::find(interrupt)?, interrupt)?.run(&[
+        "run".to_owned(),
+        format!("--seed={seed}"),
+        "--rounds=1".to_owned(),
+        format!("--seconds={}", length.as_secs()),
+    ])
 }
 
 /// Runs a minute of faults on another version of PostgreSQL.

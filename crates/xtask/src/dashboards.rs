@@ -63,11 +63,16 @@ pub(crate) fn run(options: &DashboardOptions, interrupt: &Interrupt) -> Result<(
     Ok(())
 }
 
-/// The step of `cargo xtask test`. Only the full suite starts a system and draws.
+/// Installs what the checks of the files need.
+pub(crate) fn install(root: &Path, interrupt: &Interrupt) -> Result<()> {
+    Checks::prepare(root, interrupt).map(drop)
+}
+
+/// The step of `cargo xtask test`. Only the deep suite starts a system and draws.
 pub(crate) fn check(root: &Path, suite: Suite, interrupt: &Interrupt) -> Result<()> {
     match suite {
-        Suite::Quick => Checks::prepare(root, interrupt)?.check_files(),
-        Suite::Full => {
+        Suite::Gate => Checks::prepare(root, interrupt)?.check_files(),
+        Suite::Deep => {
             let drawing = Drawing {
                 themes: &["dark"],
                 folder: root.join("target/grafana/pictures"),

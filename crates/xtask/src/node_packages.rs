@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::interrupt::Interrupt;
-use crate::programs::NPM;
+use crate::programs::{NPM, TRIES};
 
 /// The manifests of Node packages.
 const MANIFESTS: [&str; 2] = ["package.json", "package-lock.json"];
@@ -26,7 +26,13 @@ pub(crate) fn install(folder: &Path, cache: &Path, interrupt: &Interrupt) -> Res
     npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
     npm.args(["--loglevel=error"]).current_dir(folder);
     npm.env("npm_config_cache", cache);
-    interrupt.succeed(&mut npm)?;
+    let mut installed = interrupt.succeed(&mut npm);
+    for _ in 1..TRIES {
+        if installed.is_err() {
+            installed = interrupt.succeed(&mut npm);
+        }
+    }
+    installed.with_context(|| format!("could not install the packages of {}", lock.display()))?;
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }
 

@@ -13,6 +13,8 @@ use crate::interrupt::Interrupt;
 
 /// Debian keeps servers here, which is not in everybody's `PATH`.
 const SERVERS: &str = "/usr/sbin";
+/// How often an installation is tried: a registry may answer the next time.
+pub(crate) const TRIES: u32 = 3;
 
 /// A program that comes with a package of Debian.
 #[derive(Clone, Copy, Debug)]
@@ -176,11 +178,16 @@ pub(crate) fn install(
     };
     let install = [&["install", "-y", "--no-install-recommends"], &*packages].concat();
     // A fresh container has no package lists; elsewhere they are usually recent enough.
-    if apt(&install)?.success() || (apt(&["update"])?.success() && apt(&install)?.success()) {
-        return Ok(packages);
+    for number in 0..TRIES {
+        if number > 0 {
+            apt(&["update"])?;
+        }
+        if apt(&install)?.success() {
+            return Ok(packages);
+        }
     }
     bail!(
-        "`apt-get install {}` failed; see its output above",
+        "could not install {} with `apt-get install` in {TRIES} tries; see its output above",
         packages.join(" ")
     )
 }

@@ -1,41 +1,67 @@
 //! `cargo xtask test`: the checks that every change must pass.
 
+mod changes;
 mod deny;
 mod package;
+mod results;
+mod soak;
 mod spelling;
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::cargo::{cargo, has_subcommand, workspace};
+use self::changes::{Changes, exactly};
+use self::results::{Failure, Results};
+use crate::cargo::{cargo, has_subcommand, target_folder, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
-use crate::programs::{PGBOUNCER, PROMTOOL};
-use crate::{alerts, bench, chaos, dashboards, scratch};
+use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL};
+use crate::{alerts, chaos, dashboards, scratch};
 
-/// How many schedules each light scenario of the models gets in the quick suite. Without this
-/// variable the models have their own default, which is higher.
-const QUICK_SCHEDULES: (&str, &str) = ("REDRIVE_SCHEDULES", "100");
+/// How many schedules each light scenario of the models gets in the gate. Without this variable the
+/// models have their own default, which is higher.
+const GATE_SCHEDULES: (&str, &str) = ("REDRIVE_SCHEDULES", "100");
 /// The target of the integration tests.
 const INTEGRATION: &str = "it";
 /// How many tests run at a time on each core.
 const TEST_THREADS_PER_CORE: usize = 2;
+/// How many tests may need a second try.
+const MAX_FLAKY: usize = 2;
+/// How often each test that the change adds or touches runs, and how often all of them together:
+/// a change of many tests runs each of them less often.
+const REPEATS: usize = 20;
+const ALL_REPEATS: usize = 400;
+/// The test that fails if this variable is set, and so proves that a failure reaches the report.
+const CANARY: (&str, &str) = (
+    "REDRIVE_CANARY",
+    "tidy::canary::a_failure_reaches_the_report",
+);
+/// How long the gate should take at most, from an empty target folder.
+const GATE_LIMIT: Duration = Duration::from_mins(12);
 
 #[derive(Debug, Args)]
 pub(crate) struct TestOptions {
-    /// Run the deep suite: all chaos scenarios and mutants, live dashboards, benchmarks,
-    /// more schedules of the models, package builds, and the oldest and newest PostgreSQL
+    /// Run the deep suite: all tests, also on the oldest and newest PostgreSQL, all chaos scenarios, live dashboards,
+    /// more schedules of the models, and package builds
     #[arg(long)]
     full: bool,
+    /// Run only what the files that differ from main need
+    #[arg(long, conflicts_with_all = ["full", "only"])]
+    changed: bool,
+    /// Run rounds of chaos, repeated tests, random inputs and small benchmarks for about this long
+    #[arg(long, value_name = "MINUTES", conflicts_with_all = ["full", "only", "changed"])]
+    soak: Option<u64>,
     /// Run the integration tests and a minute of chaos on these versions of PostgreSQL instead,
     /// such as 14,15,16,17,18
-    #[arg(long, value_name = "MAJOR,...", value_delimiter = ',', conflicts_with_all = ["full", "only"])]
+    #[arg(long, value_name = "MAJOR,...", value_delimiter = ',', conflicts_with_all = ["full", "only", "changed", "soak"])]
     postgres: Vec<u32>,
     /// Run only this step; repeatable
     #[arg(long, value_name = "STEP")]
@@ -48,24 +74,17 @@ pub(crate) struct TestOptions {
 /// How much a step checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// The gate: what every landing must pass.
-    Quick,
-    /// The deep suite, which no landing waits for.
-    Full,
-}
-
-/// Which tests to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
-    /// All tests of the workspace.
-    Everything,
-    /// Those that need a server.
-    Integration,
+    /// What every landing must pass.
+    Gate,
+    /// Everything, which no landing waits for.
+    Deep,
 }
 
 /// A step of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Step {
+    /// Programs that the other steps need, installed if they are missing
+    Tools,
     /// Formatting of the code
     Format,
     /// Spelling of code and documents
@@ -82,10 +101,8 @@ enum Step {
     Alerts,
     /// Dashboards; --full checks them against a live system and draws them
     Dashboards,
-    /// Faults under load and mutants; --full runs every scenario
+    /// Five scenarios of faults under load; --full runs all, with rounds and mutants
     Chaos,
-    /// All benchmark scenarios, small; only with --full
-    Benches,
     /// Bans, licenses, sources and advisories of dependencies; only with --full
     Deny,
     /// Contents of the published packages; --full builds them
@@ -94,82 +111,84 @@ enum Step {
 
 /// Runs all steps in order, also after a failure, and ends with one list of the failures.
 pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
+    let root = workspace()?;
+    if let Some(minutes) = options.soak {
+        return soak::run(&root, Duration::from_secs(minutes * 60), interrupt);
+    }
     let start = Instant::now();
     let suite = if options.full {
-        Suite::Full
+        Suite::Deep
     } else {
-        Suite::Quick
+        Suite::Gate
     };
-    let tasks = options.tasks(interrupt)?;
+    let evidence = target_folder(&root).join("gate");
+    fs::create_dir_all(&evidence)
+        .with_context(|| format!("cannot create {}", evidence.display()))?;
     let mut runner = Runner {
         interrupt,
-        root: workspace()?,
+        changes: Changes::since_main(&root, interrupt),
+        root,
         suite,
+        only_changed: options.changed,
         arguments: &options.runner,
         server: None,
+        evidence,
     };
-    let mut report = Vec::new();
+    let tasks = runner.tasks(options)?;
+    let mut times = Vec::new();
     let mut failures = Vec::new();
     for (number, task) in (1..).zip(&tasks) {
         println!("\n━━━ {number}/{} {}", tasks.len(), task.name());
         let start = Instant::now();
         let result = runner.run(*task);
         interrupt.check()?;
-        let time = seconds(start.elapsed());
-        let (word, remark) = match result {
-            Ok(remark) => ("ok", remark),
+        let time = start.elapsed();
+        let remark = match result {
+            Ok(remark) => remark,
             Err(error) => {
                 failures.push(format!(
                     "{}: {error:#}\n    to repeat it: cargo xtask test {}",
                     task.name(),
                     task.options(suite)
                 ));
-                ("FAILED", format!("FAILED: {error:#}"))
+                "FAILED".to_owned()
             }
         };
-        println!("    {word}, {time}");
-        report.push(format!("{time:>14}  {:<13}  {remark}", task.name()));
+        println!(
+            "    {}, {}",
+            if remark == "FAILED" { "FAILED" } else { "ok" },
+            seconds(time)
+        );
+        times.push((time, task.name(), remark));
     }
+    let evidence = runner.keep_log(!failures.is_empty());
     // Stopping the server takes time, too.
     drop(runner);
-    println!(
-        "\n━━━ {} steps in {}",
-        tasks.len(),
-        seconds(start.elapsed())
-    );
-    println!("{}", report.join("\n"));
+    let total = start.elapsed();
+    println!("\n━━━ {} steps in {}", tasks.len(), seconds(total));
+    for (time, name, remark) in &times {
+        println!("{:>14}  {name:<13}  {remark}", seconds(*time));
+    }
+    if suite == Suite::Gate && total > GATE_LIMIT {
+        times.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+        let longest: Vec<&str> = times.iter().take(5).map(|(_, name, _)| &**name).collect();
+        println!(
+            "warning: longer than {}; most of it: {}",
+            seconds(GATE_LIMIT),
+            longest.join(", ")
+        );
+    }
     if failures.is_empty() {
         println!("\n━━━ all passed");
         return Ok(());
     }
     bail!(
-        "{} of {} steps failed\n{}",
+        "{} of {} steps failed; reports and logs: {}\n{}",
         failures.len(),
         tasks.len(),
+        evidence.display(),
         failures.join("\n")
     )
-}
-
-impl TestOptions {
-    /// Returns what to run, in this order.
-    fn tasks(&self, interrupt: &Interrupt) -> Result<Vec<Task>> {
-        if !self.postgres.is_empty() {
-            return Ok(self.postgres.iter().copied().map(Task::Version).collect());
-        }
-        if !self.only.is_empty() {
-            return Ok(self.only.iter().copied().map(Task::Step).collect());
-        }
-        let steps = Step::value_variants().iter().copied();
-        let steps = steps.filter(|step| self.full || !step.is_deep());
-        let mut tasks: Vec<_> = steps.map(Task::Step).collect();
-        if self.full {
-            let default = Binaries::find(interrupt)?;
-            let others = [OLDEST, NEWEST].into_iter();
-            let others = others.filter(|major| !default.is_major(*major));
-            tasks.extend(others.map(Task::Version));
-        }
-        Ok(tasks)
-    }
 }
 
 /// A part of the suite.
@@ -192,19 +211,14 @@ impl Task {
     /// Returns the options that run only this task.
     fn options(self, suite: Suite) -> String {
         match (self, suite) {
-            (Task::Step(step), Suite::Quick) => format!("--only {}", step.name()),
-            (Task::Step(step), Suite::Full) => format!("--full --only {}", step.name()),
+            (Task::Step(step), Suite::Gate) => format!("--only {}", step.name()),
+            (Task::Step(step), Suite::Deep) => format!("--full --only {}", step.name()),
             (Task::Version(major), _) => format!("--postgres {major}"),
         }
     }
 }
 
 impl Step {
-    /// Whether only the deep suite has this step.
-    fn is_deep(self) -> bool {
-        matches!(self, Step::Benches | Step::Deny)
-    }
-
     fn name(self) -> String {
         self.to_possible_value()
             .map(|value| value.get_name().to_owned())
@@ -218,14 +232,20 @@ struct Runner<'a> {
     interrupt: &'a Interrupt,
     root: PathBuf,
     suite: Suite,
+    /// What differs from main; `None` on main itself.
+    changes: Option<Changes>,
+    /// Whether to run only what these changes need.
+    only_changed: bool,
     arguments: &'a [String],
     server: Option<Server>,
+    /// The folder for reports and logs.
+    evidence: PathBuf,
 }
 
 /// The PostgreSQL of the tests.
 #[derive(Debug)]
 struct Server {
-    _cluster: Cluster,
+    cluster: Cluster,
     /// For tests, which create their own databases.
     superuser: String,
     /// For documentation examples, which share one database.
@@ -233,6 +253,53 @@ struct Server {
 }
 
 impl Runner<'_> {
+    /// Returns what to run, in this order.
+    fn tasks(&self, options: &TestOptions) -> Result<Vec<Task>> {
+        if !options.postgres.is_empty() {
+            return Ok(options
+                .postgres
+                .iter()
+                .copied()
+                .map(Task::Version)
+                .collect());
+        }
+        if !options.only.is_empty() {
+            return Ok(options.only.iter().copied().map(Task::Step).collect());
+        }
+        let steps = Step::value_variants().iter().copied();
+        let steps = steps.filter(|step| {
+            let is_known = *step != Step::Deny || self.suite == Suite::Deep;
+            is_known && (!self.only_changed || self.is_needed(*step))
+        });
+        let mut tasks: Vec<_> = steps.map(Task::Step).collect();
+        if self.suite == Suite::Deep {
+            let default = Binaries::find(self.interrupt)?;
+            let others = [OLDEST, NEWEST].into_iter();
+            let others = others.filter(|major| !default.is_major(*major));
+            tasks.extend(others.map(Task::Version));
+        }
+        Ok(tasks)
+    }
+
+    /// Whether the changes concern a step.
+    fn is_needed(&self, step: Step) -> bool {
+        let touches = |folders: &[&str]| {
+            let changes = self.changes.as_ref();
+            changes.is_some_and(|changes| changes.touches(folders))
+        };
+        match step {
+            Step::Format | Step::Spelling | Step::Lint | Step::Tests => self.changes.is_some(),
+            Step::Alerts => touches(&["alerts/"]),
+            Step::Dashboards => touches(&["grafana/", "crates/redrive/src/metrics/catalogue"]),
+            Step::Tools
+            | Step::DocTests
+            | Step::Docs
+            | Step::Chaos
+            | Step::Deny
+            | Step::Package => false,
+        }
+    }
+
     /// Runs one task and returns a remark for the report, which may be empty.
     fn run(&mut self, task: Task) -> Result<String> {
         match task {
@@ -243,6 +310,7 @@ impl Runner<'_> {
 
     fn run_step(&mut self, step: Step) -> Result<String> {
         match step {
+            Step::Tools => self.install_tools()?,
             Step::Format => self.succeed(&mut cargo(["fmt", "--all", "--check"]))?,
             Step::Spelling => spelling::check(self)?,
             Step::Lint => self.succeed(
@@ -253,25 +321,14 @@ impl Runner<'_> {
                     "warnings",
                 ]),
             )?,
-            Step::Tests => {
-                let mut tests = self.tests(Scope::Everything)?;
-                if self.suite == Suite::Quick {
-                    tests.env(QUICK_SCHEDULES.0, QUICK_SCHEDULES.1);
-                }
-                self.succeed_on_postgres(tests.args(self.arguments))?;
+            Step::Tests => return self.run_tests(),
+            Step::DocTests => {
+                self.start_server()?;
+                let mut tests = cargo(["test", "--locked", "--workspace", "--all-features"]);
+                // The models compile files of the library, whose examples run there.
+                tests.args(["--doc", "--no-fail-fast", "--exclude=redrive-models"]);
+                self.succeed(self.served(&mut tests)?)?;
             }
-            Step::DocTests => self.succeed_on_postgres(
-                cargo([
-                    "test",
-                    "--locked",
-                    "--workspace",
-                    "--all-features",
-                    "--doc",
-                    "--no-fail-fast",
-                ])
-                // It compiles files of the library, whose examples run there.
-                .arg("--exclude=redrive-models"),
-            )?,
             Step::Docs => self.succeed(
                 cargo([
                     "doc",
@@ -284,48 +341,172 @@ impl Runner<'_> {
             )?,
             Step::Alerts => return alerts::check(&self.root, self.interrupt),
             Step::Dashboards => dashboards::check(&self.root, self.suite, self.interrupt)?,
-            Step::Chaos => chaos::check(self.suite, self.interrupt)?,
-            Step::Benches => return bench::check(&self.root, self.interrupt),
+            Step::Chaos => chaos::check(self.suite, self.seed(), self.interrupt)?,
             Step::Deny => return deny::check(self),
             Step::Package => package::check(self)?,
         }
         Ok(String::new())
     }
 
+    /// Installs what is missing, and names all that could not be installed.
+    fn install_tools(&self) -> Result<()> {
+        let programs = [PROMTOOL, PGBOUNCER, FAKETIME, NODE, NPM];
+        let found = programs.map(|program| program.find(self.interrupt).map(drop));
+        let others = [
+            spelling::install(self),
+            dashboards::install(&self.root, self.interrupt),
+            require_nextest(self.interrupt),
+        ];
+        let missing: Vec<String> = found
+            .into_iter()
+            .chain(others)
+            .filter_map(|result| Some(format!("{:#}", result.err()?)))
+            .collect();
+        ensure!(missing.is_empty(), "{}", missing.join("\n"));
+        Ok(())
+    }
+
+    /// Runs the tests of the workspace and repeats those that the change touches. Without a filter,
+    /// a test that fails on purpose must fail first.
+    fn run_tests(&mut self) -> Result<String> {
+        self.start_server()?;
+        let mut tests = self.tests()?;
+        let touched = match &self.changes {
+            Some(changes) if self.arguments.is_empty() => changes.tests(&self.root)?,
+            _ => BTreeSet::new(),
+        };
+        if self.arguments.is_empty() {
+            self.prove_canary()?;
+        }
+        if self.only_changed {
+            let changes = self.changes.as_ref().context("nothing differs from main")?;
+            tests.args(["--filter-expr", &changes.filter(&self.root)?]);
+        }
+        let remark = self.judge(tests.args(self.arguments), MAX_FLAKY)?;
+        let repeats = (ALL_REPEATS / touched.len().max(1)).min(REPEATS);
+        if touched.is_empty() || repeats < 2 {
+            return Ok(remark);
+        }
+        let names: Vec<String> = touched.iter().map(|name| exactly(name)).collect();
+        let mut repeated = self.tests()?;
+        repeated
+            .args(["--retries", "0", "--stress-count", &repeats.to_string()])
+            .args(["--no-tests", "pass", "--filter-expr", &names.join(" or ")]);
+        self.succeed(self.served(&mut repeated)?).with_context(|| {
+            format!("one of the tests that this change touches failed in {repeats} runs")
+        })?;
+        Ok(format!(
+            "{remark}; {} touched tests {repeats} times each",
+            touched.len()
+        ))
+    }
+
+    /// Runs a test that fails on purpose: a gate that cannot be red proves nothing.
+    fn prove_canary(&self) -> Result<()> {
+        let mut canary = self.tests()?;
+        canary
+            .args(["--filter-expr", &format!("test(={})", CANARY.1)])
+            .env(CANARY.0, "1");
+        println!("    the next failure is intended");
+        let status = self
+            .interrupt
+            .run(self.served(&mut canary)?.current_dir(&self.root))?;
+        let results = self.results()?;
+        let failed = results
+            .failed
+            .iter()
+            .any(|failure| failure.test == CANARY.1);
+        ensure!(
+            failed && !status.success(),
+            "the test `{}` must fail, but it did not",
+            CANARY.1
+        );
+        Ok(())
+    }
+
+    /// Runs the test runner and reads its report. Returns a remark.
+    fn judge(&self, tests: &mut Command, max_flaky: usize) -> Result<String> {
+        let report = self.report();
+        if report.exists() {
+            fs::remove_file(&report)
+                .with_context(|| format!("cannot remove {}", report.display()))?;
+        }
+        let run = self.succeed(self.served(tests)?);
+        if !report.exists() {
+            // It could not be built, or no test ran.
+            return run.map(|()| String::new());
+        }
+        let results = self.results()?;
+        let kept = self.evidence.join("junit.xml");
+        fs::copy(&report, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
+        for failure in &results.flaky {
+            println!("    FLAKY {}", describe(failure));
+        }
+        ensure!(
+            results.failed.is_empty(),
+            "{} of {} tests failed\n{}",
+            results.failed.len(),
+            results.count,
+            results
+                .failed
+                .iter()
+                .map(describe)
+                .collect::<Vec<_>>()
+                .join("\n")
+        );
+        run?;
+        let flaky: Vec<&str> = results.flaky.iter().map(|flaky| &*flaky.test).collect();
+        ensure!(
+            flaky.len() <= max_flaky,
+            "{} tests passed only at the second try: {}",
+            flaky.len(),
+            flaky.join(", ")
+        );
+        Ok(match flaky.len() {
+            0 => format!("{} tests", results.count),
+            count => format!(
+                "{} tests, FLAKY {count}: {}",
+                results.count,
+                flaky.join(", ")
+            ),
+        })
+    }
+
     /// Runs the integration tests on a major version of PostgreSQL and, without a filter, a minute
     /// of chaos.
-    fn run_on(&self, major: u32) -> Result<String> {
+    fn run_on(&mut self, major: u32) -> Result<String> {
         let binaries = Binaries::of_version(major, self.interrupt)?;
-        let server = Server::start(&binaries, self.interrupt)?;
-        let mut tests = self.tests(Scope::Integration)?;
+        let default = self.server.take();
+        self.server = Some(Server::start(&binaries, self.interrupt)?);
         // Tests of the sources do not depend on the server.
-        tests.args(self.arguments).args(["--", "--skip", "tidy::"]);
-        server.serve(&mut tests);
-        self.succeed(&mut tests)?;
-        drop(server);
+        let mut tests = self.tests()?;
+        tests.args(["--test", INTEGRATION]).args(self.arguments);
+        tests.args(["--", "--skip", "tidy::"]);
+        let remark = self.judge(&mut tests, MAX_FLAKY);
+        self.server = default;
+        let remark = remark?;
         if self.arguments.is_empty() {
             chaos::check_version(binaries.clone(), self.interrupt)?;
         }
-        Ok(binaries.version().to_owned())
+        Ok(format!("{}: {remark}", binaries.version()))
     }
 
-    /// The test runner: cargo-nextest if it is installed, otherwise `cargo test`.
+    /// The test runner.
     ///
     /// Always of the whole workspace: for one package, cargo selects other features of some dependencies and builds
     /// nearly everything again.
-    fn tests(&self, scope: Scope) -> Result<Command> {
-        let has_nextest = has_subcommand("nextest", self.interrupt)?;
-        let mut tests = match has_nextest {
-            true => cargo(["nextest", "run"]),
-            false => cargo(["test"]),
-        };
-        tests.args(["--locked", "--workspace", "--all-features"]);
-        match scope {
-            Scope::Integration => tests.args(["--test", INTEGRATION]),
-            Scope::Everything if has_nextest => &mut tests,
-            // `--all-targets` would also run the benchmarks.
-            Scope::Everything => tests.args(["--lib", "--bins", "--tests", "--examples"]),
-        };
+    fn tests(&self) -> Result<Command> {
+        let mut tests = cargo([
+            "nextest",
+            "run",
+            "--locked",
+            "--workspace",
+            "--all-features",
+        ]);
+        tests.args(["--profile", self.profile()]);
+        if self.suite == Suite::Gate {
+            tests.env(GATE_SCHEDULES.0, GATE_SCHEDULES.1);
+        }
         // Tests wait for the server for a third of their time.
         let threads = thread::available_parallelism()?.get() * TEST_THREADS_PER_CORE;
         tests.env("NEXTEST_TEST_THREADS", threads.to_string());
@@ -336,21 +517,87 @@ impl Runner<'_> {
         Ok(tests)
     }
 
-    /// Runs a command that needs a database.
-    fn succeed_on_postgres(&mut self, command: &mut Command) -> Result<()> {
-        let server = match self.server.take() {
-            Some(server) => server,
-            None => Server::start(&Binaries::find(self.interrupt)?, self.interrupt)?,
-        };
-        server.serve(command);
-        self.server = Some(server);
-        self.succeed(command)
+    /// The profile of the test runner. A filter of the user selects from all tests.
+    fn profile(&self) -> &'static str {
+        match self.suite {
+            Suite::Gate if self.arguments.is_empty() => "gate",
+            Suite::Gate | Suite::Deep => "deep",
+        }
+    }
+
+    /// The report of the last run of the test runner.
+    fn report(&self) -> PathBuf {
+        let folder = target_folder(&self.root).join("nextest");
+        folder.join(self.profile()).join("junit.xml")
+    }
+
+    fn results(&self) -> Result<Results> {
+        Results::read(&self.report())
+    }
+
+    fn start_server(&mut self) -> Result<()> {
+        if self.server.is_none() {
+            let binaries = Binaries::find(self.interrupt)?;
+            self.server = Some(Server::start(&binaries, self.interrupt)?);
+        }
+        Ok(())
+    }
+
+    /// Makes a command use the server of the tests.
+    fn served<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
+        let server = self.server.as_ref().context("the server was not started")?;
+        command.env("REDRIVE_TEST_DATABASE_URL", &server.superuser);
+        // Overrides the caller's variable, so that no test touches the caller's database.
+        Ok(command.env("DATABASE_URL", &server.examples))
+    }
+
+    /// Copies the server's log to the evidence after a failure. Returns the folder.
+    fn keep_log(&self, has_failed: bool) -> PathBuf {
+        if let Some(server) = self.server.as_ref().filter(|_| has_failed) {
+            let kept = self.evidence.join("postgresql.log");
+            if let Err(error) = fs::copy(server.cluster.log(), &kept) {
+                println!("    cannot keep the server's log: {error}");
+            }
+        }
+        self.evidence.clone()
+    }
+
+    /// A number that the commit decides.
+    fn seed(&self) -> u64 {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&self.root).args(["rev-parse", "HEAD"]);
+        let commit = self.interrupt.stdout(&mut git, Duration::from_secs(10));
+        let number = commit.ok().and_then(|commit| {
+            let digits = commit.get(..8)?;
+            u64::from_str_radix(digits, 16).ok()
+        });
+        number.unwrap_or(1)
     }
 
     /// Runs a command in the root of the workspace. It must succeed.
     fn succeed(&self, command: &mut Command) -> Result<()> {
         self.interrupt.succeed(command.current_dir(&self.root))
     }
+}
+
+/// Without nextest, cargo would run another suite.
+fn require_nextest(interrupt: &Interrupt) -> Result<()> {
+    if has_subcommand("nextest", interrupt)? {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "cargo-nextest is missing; install it: cargo install --locked cargo-nextest, or a binary from https://nexte.st"
+    ))
+}
+
+/// A failed test with its first lines and the command that repeats it.
+fn describe(failure: &Failure) -> String {
+    format!(
+        "{}\n        {}\n        cargo xtask test --only tests -- {}",
+        failure.test,
+        failure.first_lines.join("\n        "),
+        failure.test
+    )
 }
 
 impl Server {
@@ -360,17 +607,10 @@ impl Server {
         println!("    PostgreSQL {} at {superuser}", binaries.version());
         let examples = cluster.create_database("doctest")?;
         Ok(Server {
-            _cluster: cluster,
+            cluster,
             superuser,
             examples,
         })
-    }
-
-    /// Makes a command use this server.
-    fn serve(&self, command: &mut Command) {
-        command.env("REDRIVE_TEST_DATABASE_URL", &self.superuser);
-        // Overrides the caller's variable, so that no test touches the caller's database.
-        command.env("DATABASE_URL", &self.examples);
     }
 }
 

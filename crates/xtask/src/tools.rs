@@ -7,9 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::interrupt::Interrupt;
-
-/// How often an installation is tried: a registry may answer the next time.
-const TRIES: u32 = 3;
+use crate::programs::TRIES;
 
 /// A program with its version, which is pinned: a newer one may report more.
 #[derive(Clone, Copy, Debug)]

@@ -43,7 +43,7 @@ use crate::db_trace::{Change, PauseChange, Place, Renewal, RowChange, SlotChange
 use crate::history::{HandlerEvent, HistoryLine};
 
 use job_history::JobHistory;
-pub(crate) use path::{Path, Paths, SHORTEST_ROUND};
+pub(crate) use path::{Path, Paths};
 use requests::Requests;
 pub(crate) use rule::Rule;
 

@@ -41,6 +41,7 @@ mod scheduler;
 mod server;
 mod suite;
 mod summary;
+mod verdict;
 mod wire;
 
 use std::path::PathBuf;
@@ -172,14 +173,15 @@ struct MutantOptions {
 struct SuiteOptions {
     #[command(flatten)]
     programs: Programs,
-    /// Run one round and five mutants instead of three rounds, a third of the mutants and the poison test
-    #[arg(long)]
-    quick: bool,
+    /// Run five scenarios that the seed chooses, instead of three rounds, all scenarios, a third of the mutants and
+    /// the poison test
+    #[arg(long, value_name = "SEED", conflicts_with = "part")]
+    smoke: Option<u64>,
     /// Which third of the mutants to run [default: the days since 1970 modulo 3]
     #[arg(long, value_name = "0|1|2", env = suite::PART, value_parser = clap::value_parser!(u64).range(..mutation_run::PARTS))]
     part: Option<u64>,
     /// Number of scenarios at a time; a round counts as three
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 2)]
     parallel: usize,
 }
 
@@ -201,13 +203,14 @@ fn main() -> ExitCode {
         }
         Command::Poison(programs) => poison::run(&programs),
         Command::Suite(options) => {
-            let size = if options.quick {
-                Size::Quick
-            } else {
-                let now = clock::now().unsigned_abs() / 1_000_000;
-                let part = options.part;
-                let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
-                Size::Full { part }
+            let size = match options.smoke {
+                Some(seed) => Size::Smoke { seed },
+                None => {
+                    let now = clock::now().unsigned_abs() / 1_000_000;
+                    let part = options.part;
+                    let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
+                    Size::Deep { part }
+                }
             };
             suite::run(&options.programs, size, options.parallel)
         }

@@ -8,7 +8,8 @@ use crate::Programs;
 use crate::mutant::{self, Mutant, outdated};
 use crate::report;
 use crate::scenario::Scenario;
-use crate::scheduler::{Task, run_all};
+use crate::scheduler::Task;
+use crate::verdict::{Verdict, play};
 
 /// The parts of the list of mutants of which the suite runs one.
 pub(crate) const PARTS: u64 = 3;
@@ -89,8 +90,7 @@ pub(crate) fn is_current() -> bool {
     outdated.is_empty()
 }
 
-/// Runs the selection this many times. Returns whether all mutants were killed and all scenarios
-/// passed.
+/// Runs the selection this many times. Returns whether no mutant survived and no rule was broken.
 pub(crate) fn run(
     programs: &Programs,
     selection: &Selection,
@@ -100,79 +100,78 @@ pub(crate) fn run(
     if !is_current() {
         return false;
     }
-    let begin = Instant::now();
-    let tasks: Vec<Task<'_, bool>> = (0..repeat)
-        .flat_map(|_| tasks(programs, selection))
-        .collect();
-    let planned = tasks.len();
-    let reports = run_all(tasks, parallel);
-    let failed: Vec<&str> = reports
-        .iter()
-        .filter(|report| report.result != Ok(true))
-        .map(|report| &*report.name)
-        .collect();
-    println!(
-        "{} of {planned} scenario runs in {:.0} s, {} failed: {}",
-        reports.len(),
-        begin.elapsed().as_secs_f64(),
-        failed.len(),
-        if failed.is_empty() {
-            "none".to_owned()
-        } else {
-            failed.join(", ")
+    play(
+        || {
+            let repeat = (0..repeat).flat_map(|_| tasks(programs, selection));
+            repeat.collect()
         },
-    );
-    failed.is_empty() && reports.len() == planned && planned > 0
+        parallel,
+    )
 }
 
 /// Returns a task for each scenario and each mutant of the selection.
-pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Task<'a, bool>> {
-    let scenarios = selection.scenarios().into_iter().map(|scenario| Task {
-        name: format!("{scenario:?}"),
-        weight: 1,
-        work: Box::new(move || passes(programs, scenario)) as Box<dyn Fn() -> bool + Send>,
-    });
-    let mutants = selection.mutants().into_iter().map(|mutant| Task {
+pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Task<'a, Verdict>> {
+    let mut tasks = scenarios(programs, &selection.scenarios());
+    tasks.extend(selection.mutants().into_iter().map(|mutant| Task {
         name: mutant.name.to_owned(),
         weight: 1,
-        work: Box::new(move || is_killed(programs, mutant)),
-    });
-    scenarios.chain(mutants).collect()
+        work: Box::new(move || find(programs, mutant)) as Box<dyn Fn() -> Verdict + Send>,
+    }));
+    tasks
 }
 
-fn passes(programs: &Programs, scenario: Scenario) -> bool {
+/// Returns a task for each scenario, without a mutant.
+pub(crate) fn scenarios<'a>(
+    programs: &'a Programs,
+    scenarios: &[Scenario],
+) -> Vec<Task<'a, Verdict>> {
+    let task = |&scenario: &Scenario| Task {
+        name: format!("{scenario:?}"),
+        weight: 1,
+        work: Box::new(move || check(programs, scenario)) as Box<dyn Fn() -> Verdict + Send>,
+    };
+    scenarios.iter().map(task).collect()
+}
+
+fn check(programs: &Programs, scenario: Scenario) -> Verdict {
     let begin = Instant::now();
     let run = scenario.run(programs, None);
     let time = begin.elapsed().as_secs_f64();
-    let report = report::describe(&run.records, &run.findings);
-    let passes = run.findings.violations.is_empty() && run.missing.is_empty();
-    let (word, report) = if passes {
-        ("passed", report.lines().next().unwrap_or_default())
-    } else {
-        ("FAILED", report.as_str())
+    let report = report::describe(&run.finished.records, &run.findings);
+    let verdict = match (&*run.findings.violations, &*run.finished.missing) {
+        ([], []) => Verdict::Held,
+        ([], _) => Verdict::Inconclusive,
+        _ => Verdict::Broken,
     };
-    println!("{time:>6.1} s  {scenario:?} {word}\n          {report}");
-    print_missing(&run.missing);
-    passes
+    let report = match verdict {
+        Verdict::Held => report.lines().next().unwrap_or_default(),
+        Verdict::Broken | Verdict::Inconclusive => report.as_str(),
+    };
+    println!("{time:>6.1} s  {scenario:?}: {verdict:?}\n          {report}");
+    print_missing(&run.finished.missing);
+    if verdict == Verdict::Broken {
+        println!("Records and server log: {}", run.finished.keep().display());
+    }
+    verdict
 }
 
-fn is_killed(programs: &Programs, mutant: &Mutant) -> bool {
+/// A mutant is found if its scenario breaks one of its rules.
+fn find(programs: &Programs, mutant: &Mutant) -> Verdict {
     let begin = Instant::now();
     let run = mutant.scenario.run(programs, Some(mutant));
     let (time, name, scenario) = (begin.elapsed().as_secs_f64(), mutant.name, mutant.scenario);
     let mut violations = run.findings.violations.iter();
-    match violations.find(|violation| mutant.rules.contains(&violation.rule)) {
-        Some(violation) => {
-            let (rule, what) = (violation.rule.number(), &violation.what);
-            println!("{time:>6.1} s  {name} killed by {rule} in {scenario:?}: {what}");
-            true
-        }
-        None => {
-            let report = report::describe(&run.records, &run.findings);
-            println!("{time:>6.1} s  {name} SURVIVED in {scenario:?}: {report}");
-            print_missing(&run.missing);
-            false
-        }
+    if let Some(violation) = violations.find(|violation| mutant.rules.contains(&violation.rule)) {
+        let (rule, what) = (violation.rule.number(), &violation.what);
+        println!("{time:>6.1} s  {name} killed by {rule} in {scenario:?}: {what}");
+        return Verdict::Held;
+    }
+    let report = report::describe(&run.finished.records, &run.findings);
+    println!("{time:>6.1} s  {name} SURVIVED in {scenario:?}: {report}");
+    print_missing(&run.finished.missing);
+    match &*run.finished.missing {
+        [] => Verdict::Broken,
+        _ => Verdict::Inconclusive,
     }
 }
 

@@ -23,8 +23,8 @@ use clap::ValueEnum;
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::checker::{self, Findings, Records};
-use crate::environment::{Environment, LEASE, Setup};
+use crate::checker::{self, Findings};
+use crate::environment::{Environment, Finished, LEASE, Setup};
 use crate::mutant::{Mutant, Mutation, SPEED_UP};
 use crate::processes::ProcessSpec;
 use crate::proxy::Patch;
@@ -114,10 +114,8 @@ pub(crate) enum Scenario {
 /// The result of a scenario.
 #[derive(Debug)]
 pub(crate) struct ScenarioRun {
-    pub(crate) records: Records,
+    pub(crate) finished: Finished,
     pub(crate) findings: Findings,
-    /// States that did not come.
-    pub(crate) missing: Vec<String>,
 }
 
 impl Scenario {
@@ -152,8 +150,7 @@ impl Scenario {
         let finished = env.finish(timeouts.drain);
         ScenarioRun {
             findings: checker::check(&finished.records),
-            records: finished.records,
-            missing: finished.missing,
+            finished,
         }
     }
 

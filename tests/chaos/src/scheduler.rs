@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::interrupt;
 
@@ -22,7 +21,6 @@ pub(crate) struct Task<'a, T> {
 #[derive(Debug)]
 pub(crate) struct TaskReport<T> {
     pub(crate) name: String,
-    pub(crate) took: Duration,
     /// The return value, or the message of a panic.
     pub(crate) result: Result<T, String>,
 }
@@ -65,17 +63,12 @@ pub(crate) fn run_all<T: Send>(tasks: Vec<Task<'_, T>>, max_weight: usize) -> Ve
 }
 
 fn run<T>(Task { name, work, .. }: Task<'_, T>) -> TaskReport<T> {
-    let begin = Instant::now();
     // Only the result leaves the task, so no state can be left inconsistent.
     let result = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| message(&*panic));
     if let Err(panic) = &result {
         println!("{name} panicked: {panic}");
     }
-    TaskReport {
-        name,
-        took: begin.elapsed(),
-        result,
-    }
+    TaskReport { name, result }
 }
 
 /// The message of a panic.

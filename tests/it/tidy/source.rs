@@ -5,8 +5,8 @@ pub(crate) fn code_of(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        let raw = raw_string(rest)
-            .filter(|_| !code.ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+        let raw =
+            raw_string(rest).filter(|_| !code.ends_with(|c: char| c.is_alphanumeric() || c == '_'));
         let taken = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
         } else if let Some((head, tail)) = raw {

@@ -34,6 +34,18 @@ pub(crate) struct Matcher {
     pub(crate) value: String,
 }
 
+#[cfg(test)]
+impl Matcher {
+    /// Returns the alternatives of a regular expression, or the one value.
+    pub(crate) fn values(&self) -> Vec<&str> {
+        if self.operator.contains('~') {
+            self.value.split('|').collect()
+        } else {
+            vec![&self.value]
+        }
+    }
+}
+
 /// A token and its bytes in the expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {

@@ -40,8 +40,8 @@ pub(super) fn check(runner: &Runner<'_>) -> Result<()> {
         }
     }
     match runner.suite {
-        Suite::Quick => Ok(()),
-        Suite::Full => build(runner),
+        Suite::Gate => Ok(()),
+        Suite::Deep => build(runner),
     }
 }
 

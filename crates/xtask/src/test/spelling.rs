@@ -12,6 +12,11 @@ const TYPOS: Tool = Tool {
     version: "1.52.0",
 };
 
+/// Installs `typos` if it is missing.
+pub(super) fn install(runner: &Runner<'_>) -> Result<()> {
+    TYPOS.find(&runner.root, runner.interrupt).map(drop)
+}
+
 /// Runs `typos` from `PATH`, or from `target/tools`, where it is installed once.
 pub(super) fn check(runner: &Runner<'_>) -> Result<()> {
     let typos = TYPOS.find(&runner.root, runner.interrupt)?;

@@ -7,6 +7,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
+#[cfg(test)]
 pub(crate) use requirement::SHORTEST_ROUND;
 
 /// A way in which a job or a letter changes.

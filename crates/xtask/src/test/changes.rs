@@ -1,0 +1,254 @@
+//! What a change needs: the files that differ from main, and the tests that they add or touch.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::interrupt::Interrupt;
+
+/// How long git may take.
+const GIT: Duration = Duration::from_mins(1);
+/// Where main may be: in a clone for a landing, and in a checkout.
+const MAINS: [&str; 2] = ["origin/main", "main"];
+/// The integration tests that a folder or file needs, besides the tests that the change touches. The
+/// first prefix that fits counts.
+const NEEDED: &[(&str, &str)] = &[
+    ("crates/redrive/src/dlq/", "dlq::"),
+    ("crates/redrive/sql/dlq/", "dlq::"),
+    ("crates/redrive/src/db/", "db::"),
+    ("crates/redrive/sql/db/", "db::"),
+    ("crates/redrive/src/pipeline/", "pipeline::"),
+    ("crates/redrive/sql/pipeline/", "pipeline::"),
+    ("crates/redrive/src/schedule", "schedule::"),
+    ("crates/redrive/sql/schedule/", "schedule::"),
+    ("crates/redrive/src/inspect", "inspect::"),
+    ("crates/redrive/sql/inspect/", "inspect::"),
+    ("crates/redrive/src/worker", "worker::"),
+    ("crates/redrive/sql/worker/", "worker::"),
+    ("crates/redrive/src/metrics", "metrics::"),
+    ("crates/redrive/sql/metrics/", "metrics::"),
+    ("crates/redrive-cli/", "cli::"),
+    ("crates/redrive-exporter/", "exporter::"),
+    ("migrations/", "db::(migrate|schema|statements|constraints)"),
+];
+
+/// The files of the workspace that differ from main.
+#[derive(Debug)]
+pub(super) struct Changes {
+    files: Vec<String>,
+    /// Lines of the new files, by the index of the file.
+    lines: Vec<Vec<RangeInclusive<usize>>>,
+}
+
+impl Changes {
+    /// Returns what differs from main, or `None` if this is main or no checkout of git.
+    pub(super) fn since_main(root: &Path, interrupt: &Interrupt) -> Option<Changes> {
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(root).args(arguments);
+            interrupt.stdout(&mut git, GIT).ok()
+        };
+        let head = git(&["rev-parse", "HEAD"])?;
+        let is_clean = git(&["status", "--porcelain"])?.is_empty();
+        let base = MAINS.iter().find_map(|main| {
+            git(&["merge-base", "HEAD", main]).filter(|base| *base != head || !is_clean)
+        })?;
+        let diff = git(&["diff", "--unified=0", "--no-renames", base.trim()])?;
+        let mut changes = Changes::of(&diff);
+        // New files that git does not know yet.
+        let new = git(&["ls-files", "--others", "--exclude-standard"])?;
+        for file in new.lines() {
+            changes.files.push(file.to_owned());
+            changes.lines.push(vec![1..=usize::MAX]);
+        }
+        Some(changes)
+    }
+
+    fn of(diff: &str) -> Changes {
+        let (mut files, mut lines) = (Vec::new(), Vec::<Vec<_>>::new());
+        for line in diff.lines() {
+            if let Some(file) = line.strip_prefix("+++ b/") {
+                files.push(file.to_owned());
+                lines.push(Vec::new());
+            } else if let Some(file) = line.strip_prefix("--- a/")
+                && diff.contains(&format!("--- a/{file}\n+++ /dev/null"))
+            {
+                // A deleted file needs tests, too.
+                files.push(file.to_owned());
+                lines.push(Vec::new());
+            } else if let Some(place) = line.strip_prefix("@@ ")
+                && let Some(new) = place.split(' ').nth(1).and_then(range)
+                && let Some(of_file) = lines.last_mut()
+            {
+                of_file.push(new);
+            }
+        }
+        Changes { files, lines }
+    }
+
+    /// Whether a file below one of the folders changed.
+    pub(super) fn touches(&self, prefixes: &[&str]) -> bool {
+        let is_below = |file: &String| prefixes.iter().any(|prefix| file.starts_with(prefix));
+        self.files.iter().any(is_below)
+    }
+
+    /// Returns the names of the test functions that the change adds or touches.
+    pub(super) fn tests(&self, root: &Path) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for (file, lines) in self.files.iter().zip(&self.lines) {
+            let path = root.join(file);
+            if path.extension().is_none_or(|end| end != "rs") || !path.is_file() {
+                continue;
+            }
+            names.extend(touched(&fs::read_to_string(&path)?, lines));
+        }
+        Ok(names)
+    }
+
+    /// Returns an expression of the test runner for what the changed files need.
+    pub(super) fn filter(&self, root: &Path) -> Result<String> {
+        let mut parts: BTreeSet<String> =
+            self.tests(root)?.iter().map(|name| exactly(name)).collect();
+        for file in &self.files {
+            let needed = NEEDED.iter().find(|(prefix, _)| file.starts_with(prefix));
+            parts.extend(needed.map(|(_, tests)| format!("test(/^{tests}/)")));
+            if let Some(package) = package(file) {
+                parts.insert(format!("(package({package}) and not kind(test))"));
+            }
+        }
+        // The rules of the repository read every file.
+        parts.insert("test(/^tidy::/)".to_owned());
+        Ok(parts.into_iter().collect::<Vec<_>>().join(" or "))
+    }
+}
+
+/// Selects the tests with this name in any module.
+pub(super) fn exactly(name: &str) -> String {
+    format!("test(/(^|::){name}$/)")
+}
+
+/// The package with unit tests that a file belongs to.
+fn package(file: &str) -> Option<&'static str> {
+    let packages = [
+        ("crates/redrive/", "redrive"),
+        ("crates/redrive-cli/", "redrive-cli"),
+        ("crates/redrive-exporter/", "redrive-exporter"),
+        ("crates/xtask/", "xtask"),
+        ("tests/chaos/", "redrive-chaos"),
+    ];
+    let package = packages.iter().find(|(folder, _)| file.starts_with(folder));
+    package.map(|(_, package)| *package)
+}
+
+/// `+7,2` or `+7`.
+fn range(new: &str) -> Option<RangeInclusive<usize>> {
+    let (from, count) = match new.strip_prefix('+')?.split_once(',') {
+        Some((from, count)) => (from.parse().ok()?, count.parse().ok()?),
+        None => (new.strip_prefix('+')?.parse().ok()?, 1),
+    };
+    let (from, count): (usize, usize) = (from, count);
+    // A deletion is between two lines.
+    Some(from..=from + count.max(1) - 1)
+}
+
+/// The test functions of a file with a line in one of the ranges.
+fn touched(text: &str, changed: &[RangeInclusive<usize>]) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut names = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if line.trim() != "#[test]" {
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end = format!("{indent}}}");
+        let length = lines[at..].iter().position(|line| *line == end);
+        let last = at + length.unwrap_or(0);
+        // Lines count from 1.
+        let is_touched =
+            |range: &RangeInclusive<usize>| *range.start() <= last + 1 && at < *range.end();
+        let name = lines[at..=last].iter().find_map(|line| {
+            let (_, rest) = line.trim_start().split_once("fn ")?;
+            rest.split(['(', '<']).next()
+        });
+        if changed.iter().any(is_touched) {
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIFF: &str = "\
+diff --git a/tests/it/a.rs b/tests/it/a.rs
+--- a/tests/it/a.rs
++++ b/tests/it/a.rs
+@@ -3,0 +4,2 @@ fn x()
++one
++two
+@@ -9 +11 @@
+-old
++new
+diff --git a/crates/redrive/src/dlq/gone.rs b/crates/redrive/src/dlq/gone.rs
+--- a/crates/redrive/src/dlq/gone.rs
++++ /dev/null
+@@ -1,2 +0,0 @@
+-gone
+";
+
+    #[test]
+    fn a_diff_names_files_and_lines() {
+        let changes = Changes::of(DIFF);
+        assert_eq!(
+            changes.files,
+            ["tests/it/a.rs", "crates/redrive/src/dlq/gone.rs"]
+        );
+        assert_eq!(changes.lines[0], [4..=5, 11..=11]);
+        assert!(changes.touches(&["alerts/", "crates/redrive/"]));
+        assert!(!changes.touches(&["alerts/", "grafana/"]));
+        let filter = changes.filter(Path::new("/nonexistent")).expect("a filter");
+        assert_eq!(
+            filter,
+            "(package(redrive) and not kind(test)) or test(/^dlq::/) or test(/^tidy::/)"
+        );
+    }
+
+    #[test]
+    fn a_test_is_touched_from_its_attribute_to_its_end() {
+        let text = "\
+fn free() {
+}
+
+#[test]
+fn first() {
+    body();
+}
+
+mod tests {
+    #[test]
+    #[ignore]
+    fn second() {
+        if x {
+        }
+    }
+}
+";
+        let at = |line: usize| touched(text, &[line..=line]);
+        assert_eq!(at(1), [""; 0]);
+        for line in 4..=7 {
+            assert_eq!(at(line), ["first"], "line {line}");
+        }
+        assert_eq!(at(9), [""; 0]);
+        for line in 10..=15 {
+            assert_eq!(at(line), ["second"], "line {line}");
+        }
+        assert_eq!(touched(text, &[1..=usize::MAX]), ["first", "second"]);
+    }
+}

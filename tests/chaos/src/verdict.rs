@@ -1,0 +1,117 @@
+//! What a play shows: only a broken rule is a failure.
+
+use std::time::Instant;
+
+use crate::scheduler::{Task, TaskReport, run_all};
+
+/// The verdict about a play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All rules held, or the mutant was found.
+    Held,
+    /// A rule was broken, or a mutant survived although its state came.
+    Broken,
+    /// The state to check did not come, or the play could not be set up.
+    Inconclusive,
+}
+
+/// Plays everything with this much weight at a time, and what was inconclusive once more, alone.
+/// Returns whether nothing was broken and something held.
+pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a, Verdict>>, parallel: usize) -> bool {
+    let begin = Instant::now();
+    let planned = tasks().len();
+    let mut verdicts = verdicts(run_all(tasks(), parallel));
+    let again: Vec<_> = tasks()
+        .into_iter()
+        .filter(|task| {
+            let is_open = |(name, verdict): &&(String, Verdict)| {
+                *name == task.name && *verdict == Verdict::Inconclusive
+            };
+            verdicts.iter().any(|verdict| is_open(&verdict))
+        })
+        .collect();
+    if !again.is_empty() {
+        let names: Vec<String> = again.iter().map(|task| task.name.clone()).collect();
+        println!("inconclusive, once more alone: {}", names.join(", "));
+        verdicts.retain(|(name, _)| !names.contains(name));
+        verdicts.extend(self::verdicts(run_all(again, 1)));
+    }
+    let named = |wanted: Verdict| {
+        let names = verdicts.iter().filter(|(_, verdict)| *verdict == wanted);
+        names.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+    };
+    let (broken, open) = (named(Verdict::Broken), named(Verdict::Inconclusive));
+    let list = |names: &[&str]| match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    println!(
+        "{} of {planned} plays in {:.0} s; broken: {}; INCONCLUSIVE: {}",
+        verdicts.len(),
+        begin.elapsed().as_secs_f64(),
+        list(&broken),
+        list(&open),
+    );
+    is_green(&verdicts, planned)
+}
+
+fn verdicts(reports: Vec<TaskReport<Verdict>>) -> Vec<(String, Verdict)> {
+    let verdict = |report: TaskReport<Verdict>| {
+        // A panic is one of the harness: the library runs in other processes.
+        let verdict = report.result.unwrap_or(Verdict::Inconclusive);
+        (report.name, verdict)
+    };
+    reports.into_iter().map(verdict).collect()
+}
+
+/// Whether all plays ran, no rule was broken, and at least one play showed something.
+fn is_green(verdicts: &[(String, Verdict)], planned: usize) -> bool {
+    let has = |wanted: Verdict| verdicts.iter().any(|(_, verdict)| *verdict == wanted);
+    verdicts.len() == planned && has(Verdict::Held) && !has(Verdict::Broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn only_a_broken_rule_or_no_conclusion_at_all_is_red() {
+        use Verdict::{Broken, Held, Inconclusive};
+        let cases: [(&[Verdict], bool); 6] = [
+            (&[Held, Held], true),
+            (&[Held, Inconclusive], true),
+            (&[Held, Broken], false),
+            (&[Inconclusive, Inconclusive], false),
+            (&[Held], false),
+            (&[], false),
+        ];
+        for (verdicts, green) in cases {
+            let verdicts: Vec<_> = verdicts.iter().map(|&one| (String::new(), one)).collect();
+            assert_eq!(is_green(&verdicts, 2), green, "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn an_inconclusive_play_is_played_once_more() {
+        let plays = AtomicUsize::new(0);
+        let plays = &plays;
+        let tasks = |broken_at: usize| {
+            move || {
+                vec![Task {
+                    name: "late".to_owned(),
+                    weight: 1,
+                    work: Box::new(move || match plays.fetch_add(1, Ordering::SeqCst) {
+                        0 => Verdict::Inconclusive,
+                        at if at == broken_at => Verdict::Broken,
+                        _ => Verdict::Held,
+                    }) as Box<dyn Fn() -> Verdict + Send>,
+                }]
+            }
+        };
+        assert!(play(tasks(7), 2));
+        assert_eq!(plays.swap(0, Ordering::SeqCst), 2);
+        assert!(!play(tasks(1), 2), "broken at the second play");
+    }
+}
