@@ -1,4 +1,4 @@
-// Writes the dashboards as JSON for Grafana: `node source/write.mjs`.
+// Writes the dashboards as JSON for Grafana: `cargo xtask generate`.
 // With `--check` it writes nothing, and fails if a file differs from its source.
 
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -30,6 +30,6 @@ for (const [name, dashboard] of Object.entries(files)) {
   }
 }
 if (stale.length > 0) {
-  console.error(`out of date with source/: ${stale.join(', ')}\nRegenerate them:  node grafana/source/write.mjs`);
+  console.error(`out of date with source/: ${stale.join(', ')}\nRegenerate them: cargo xtask generate`);
   process.exit(1);
 }

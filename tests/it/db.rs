@@ -17,7 +17,6 @@ mod replication;
 mod roles;
 mod schema_decisions;
 mod schema_rules;
-mod schema_snapshot;
 mod search_path;
 mod silent_server;
 mod statements;

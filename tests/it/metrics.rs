@@ -1,7 +1,6 @@
-//! The metrics of the database: sources, reader, role, plans and their table in the documentation.
+//! The metrics of the database: sources, reader, role and plans.
 
 mod plans;
 mod reader;
 mod role;
 mod sources;
-mod table;

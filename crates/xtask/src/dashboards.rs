@@ -63,6 +63,16 @@ pub(crate) fn run(options: &DashboardOptions, interrupt: &Interrupt) -> Result<(
     Ok(())
 }
 
+/// Writes the dashboards from their source.
+pub(crate) fn write(root: &Path, interrupt: &Interrupt) -> Result<()> {
+    Checks::write(root, interrupt)
+}
+
+/// Checks that the dashboards are what their source writes.
+pub(crate) fn check_written(root: &Path, interrupt: &Interrupt) -> Result<()> {
+    Checks::prepare(root, interrupt)?.check_written()
+}
+
 /// Installs what the checks of the files need.
 pub(crate) fn install(root: &Path, interrupt: &Interrupt) -> Result<()> {
     Checks::prepare(root, interrupt).map(drop)

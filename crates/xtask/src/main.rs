@@ -19,6 +19,7 @@ mod cluster;
 mod dashboards;
 mod demo;
 mod fuzz;
+mod generate;
 mod interrupt;
 mod mutants;
 mod node_packages;
@@ -47,7 +48,9 @@ struct Arguments {
 enum Command {
     /// Show redrive at work: an outage, malformed orders, a fix and a redrive, in two minutes
     Demo(demo::DemoOptions),
-    /// Check the alerts, and update the files generated from their rules
+    /// Write every generated file: lists, pages, dashboards and manifests
+    Generate(generate::GenerateOptions),
+    /// Check the alerts
     Alerts,
     /// Check the dashboards, and draw their screenshots
     Dashboards(dashboards::DashboardOptions),
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = Interrupt::listen().and_then(|interrupt| match arguments.command {
         Command::Demo(options) => demo::run(&options, &interrupt),
+        Command::Generate(options) => generate::run(&options, &interrupt),
         Command::Alerts => alerts::run(&interrupt),
         Command::Dashboards(options) => dashboards::run(&options, &interrupt),
         Command::Chaos(options) => chaos::run(&options, &interrupt),

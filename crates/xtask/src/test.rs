@@ -24,7 +24,7 @@ use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
 use crate::programs::{FAKETIME, NODE, NPM, PGBOUNCER, PROMTOOL};
-use crate::{alerts, chaos, dashboards, scratch};
+use crate::{alerts, chaos, dashboards, generate, scratch};
 
 /// How many schedules each light scenario of the models gets in the gate. Without this variable the
 /// models have their own default, which is higher.
@@ -91,6 +91,8 @@ enum Step {
     Spelling,
     /// Clippy without warnings
     Lint,
+    /// Generated files are up to date
+    Generated,
     /// Unit and integration tests on a temporary PostgreSQL
     Tests,
     /// Examples in the documentation, on the same PostgreSQL
@@ -288,7 +290,9 @@ impl Runner<'_> {
             changes.is_some_and(|changes| changes.touches(folders))
         };
         match step {
-            Step::Format | Step::Spelling | Step::Lint | Step::Tests => self.changes.is_some(),
+            Step::Format | Step::Spelling | Step::Lint | Step::Generated | Step::Tests => {
+                self.changes.is_some()
+            }
             Step::Alerts => touches(&["alerts/"]),
             Step::Dashboards => touches(&["grafana/", "crates/redrive/src/metrics/catalogue"]),
             Step::Tools
@@ -321,6 +325,7 @@ impl Runner<'_> {
                     "warnings",
                 ]),
             )?,
+            Step::Generated => generate::check(&self.root, self.interrupt)?,
             Step::Tests => return self.run_tests(),
             Step::DocTests => {
                 self.start_server()?;

@@ -126,33 +126,4 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
     }
-
-    #[test]
-    fn the_readme_lists_every_mutant_with_its_scenario_and_rules() {
-        let readme = include_str!("../../README.md");
-        for mutant in all() {
-            let rules: Vec<&str> = mutant.rules.iter().map(|rule| rule.number()).collect();
-            let scenario = format!("{:?}", mutant.scenario);
-            let row = readme
-                .lines()
-                .find(|line| line.starts_with(&format!("| {} |", mutant.name)))
-                .unwrap_or_else(|| panic!("the README does not list {}", mutant.name));
-            assert!(
-                row.contains(&format!("| {} |", kebab(&scenario)))
-                    && row.ends_with(&format!("| {} |", rules.join(", "))),
-                "{row}: expected {scenario} and {rules:?}"
-            );
-        }
-    }
-
-    fn kebab(name: &str) -> String {
-        let mut kebab = String::new();
-        for letter in name.chars() {
-            if letter.is_uppercase() && !kebab.is_empty() {
-                kebab.push('-');
-            }
-            kebab.extend(letter.to_lowercase());
-        }
-        kebab
-    }
 }

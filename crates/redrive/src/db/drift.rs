@@ -11,8 +11,8 @@ use crate::db::migrate::is_newer;
 use crate::db::sql;
 use crate::error::Result;
 
-/// The objects that the migrations create, one per line with its definition after a tab. A test
-/// keeps it up to date.
+/// The objects that the migrations create, one per line with its definition after a tab.
+/// `cargo xtask generate` writes it.
 const EXPECTED: &str = include_str!("../../migrations/objects.tsv");
 
 /// A difference between the schema and the migrations.

@@ -3,58 +3,39 @@
 use std::fs;
 use std::path::Path;
 
-use super::rules::{RULES, Rule, rules};
 use anyhow::{Context as _, Result, anyhow};
+
+use super::Generated;
+use crate::alerts::rules::{RULES, Rule, rules};
 
 /// The same rules, for the Prometheus operator.
 const MANIFEST: &str = "crates/redrive-exporter/deploy/prometheus-rule.yaml";
 /// Has a table of all alerts.
 const README: &str = "alerts/README.md";
-const BEGIN: &str = "<!-- alerts: written by `cargo xtask alerts` -->\n";
+const BEGIN: &str = "<!-- alerts: written by `cargo xtask generate` -->\n";
 const END: &str = "<!-- end of alerts -->\n";
 
-/// Writes the files that differ.
-pub(super) fn write(root: &Path) -> Result<()> {
-    for (file, text) in generated(root)? {
-        let path = root.join(file);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make {}", folder.display()))?;
-        }
-        if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
-            println!("    {file}");
-            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-    }
-    Ok(())
-}
-
-/// Checks that all files are up to date.
-pub(super) fn check(root: &Path) -> Result<()> {
-    for (file, text) in generated(root)? {
-        if fs::read_to_string(root.join(file)).ok() != Some(text) {
-            return Err(anyhow!(
-                "{file} differs from {RULES}; run `cargo xtask alerts` to update it"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn generated(root: &Path) -> Result<[(&'static str, String); 2]> {
+/// Returns the manifest, and the README with its table.
+pub(super) fn generated(root: &Path) -> Result<[Generated; 2]> {
     let read = |file: &str| {
         fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
     };
     Ok([
-        (MANIFEST, manifest(&read(RULES)?)),
-        (README, with_table(&read(README)?, &rules(root)?)?),
+        Generated {
+            file: MANIFEST,
+            text: manifest(&read(RULES)?),
+        },
+        Generated {
+            file: README,
+            text: with_table(&read(README)?, &rules(root)?)?,
+        },
     ])
 }
 
 /// The rules, indented below the header that the Prometheus operator expects.
 fn manifest(rules: &str) -> String {
     let mut text = format!(
-        "# Generated from {RULES} by `cargo xtask alerts`.\n\
+        "# Generated from {RULES} by `cargo xtask generate`.\n\
          apiVersion: monitoring.coreos.com/v1\n\
          kind: PrometheusRule\n\
          metadata:\n  \

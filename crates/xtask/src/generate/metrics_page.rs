@@ -1,13 +1,10 @@
-//! The table of metrics in the documentation matches the catalogue.
-
-use std::fmt::Write as _;
-use std::path::Path;
-use std::{env, fs};
+//! The page of metrics, from the catalogue.
 
 use redrive::metrics::{CATALOGUE, Metric, MetricKind};
 
-/// If set, the test writes the table instead.
-const WRITE: &str = "REDRIVE_WRITE_METRICS";
+use super::Generated;
+
+const FILE: &str = "crates/redrive-exporter/METRICS.md";
 
 const INTRODUCTION: &str = "\
 # Metrics
@@ -15,7 +12,7 @@ const INTRODUCTION: &str = "\
 Every metric that redrive publishes, from `redrive-exporter` or from
 `redrive::metrics::MetricsCollector` in your program.
 This page is generated from the catalogue in `crates/redrive/src/metrics/catalogue.rs`.
-To regenerate it, run `REDRIVE_WRITE_METRICS=1 cargo nextest run -p redrive-tests the_metrics_page_matches_the_catalogue`.
+To regenerate it, run `cargo xtask generate`.
 
 The *source* is the value of the label `collector` of `redrive_collector_success` and related metrics.
 Sources are read separately. If one fails, its last good values stay published for 5 minutes after it should have been
@@ -60,41 +57,24 @@ fn bounds(metric: &Metric) -> Option<String> {
     Some(bounds.join(", "))
 }
 
-fn table() -> String {
+/// Returns the page.
+pub(super) fn generated() -> Generated {
     let mut text = INTRODUCTION.to_owned();
     text.push_str("| name | type | labels | source | help |\n|---|---|---|---|---|\n");
-    for metric in CATALOGUE {
-        writeln!(
-            text,
-            "| `{}` | {} | {} | {} | {} |",
+    text.extend(CATALOGUE.iter().map(|metric| {
+        format!(
+            "| `{}` | {} | {} | {} | {} |\n",
             metric.name,
             kind(metric),
             labels(metric),
             metric.source.as_str(),
             metric.help
         )
-        .unwrap();
-    }
+    }));
     text.push_str("\n## Bounds of the histograms\n\nUpper bounds, inclusive. `+Inf` follows the last one.\n\n| name | bounds |\n|---|---|\n");
-    for metric in CATALOGUE {
-        if let Some(bounds) = bounds(metric) {
-            writeln!(text, "| `{}` | {bounds} |", metric.name).unwrap();
-        }
-    }
-    text
-}
-
-#[test]
-fn the_metrics_page_matches_the_catalogue() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/redrive-exporter/METRICS.md");
-    if env::var_os(WRITE).is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, table()).unwrap();
-    }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        written == table(),
-        "{} is not the catalogue's; write it with {WRITE}=1",
-        path.display()
-    );
+    text.extend(CATALOGUE.iter().filter_map(|metric| {
+        let bounds = bounds(metric)?;
+        Some(format!("| `{}` | {bounds} |\n", metric.name))
+    }));
+    Generated { file: FILE, text }
 }

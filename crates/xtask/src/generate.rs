@@ -1,0 +1,69 @@
+//! `cargo xtask generate`: every file that is derived from another one.
+
+mod alert_files;
+mod metrics_page;
+mod schema_objects;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+
+use crate::cargo::workspace;
+use crate::dashboards;
+use crate::interrupt::Interrupt;
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateOptions {
+    /// Write nothing, and fail if a file differs from what would be written
+    #[arg(long)]
+    check: bool,
+}
+
+/// A file and what it must contain.
+struct Generated {
+    /// Below the root.
+    file: &'static str,
+    text: String,
+}
+
+pub(crate) fn run(options: &GenerateOptions, interrupt: &Interrupt) -> Result<()> {
+    let root = workspace()?;
+    if options.check {
+        return check(&root, interrupt);
+    }
+    for Generated { file, text } in generated(&root, interrupt)? {
+        let path = root.join(file);
+        if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            println!("    {file}");
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    // They read the page of metrics.
+    dashboards::write(&root, interrupt)
+}
+
+/// The step of `cargo xtask test`: every generated file is up to date.
+pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
+    let stale: Vec<&str> = generated(root, interrupt)?
+        .iter()
+        .filter(|one| fs::read_to_string(root.join(one.file)).ok().as_ref() != Some(&one.text))
+        .map(|one| one.file)
+        .collect();
+    ensure!(
+        stale.is_empty(),
+        "out of date: {}; to update them: cargo xtask generate",
+        stale.join(", ")
+    );
+    dashboards::check_written(root, interrupt)
+}
+
+fn generated(root: &Path, interrupt: &Interrupt) -> Result<Vec<Generated>> {
+    let mut all = vec![
+        metrics_page::generated(),
+        schema_objects::generated(root, interrupt)?,
+    ];
+    all.extend(alert_files::generated(root)?);
+    Ok(all)
+}
