@@ -532,7 +532,8 @@ impl Runner<'_> {
 
     /// The report of the last run of the test runner.
     fn report(&self) -> PathBuf {
-        let folder = target_folder(&self.root).join("nextest");
+        // The runner's store, which does not follow `CARGO_TARGET_DIR`.
+        let folder = self.root.join("target/nextest");
         folder.join(self.profile()).join("junit.xml")
     }
 
