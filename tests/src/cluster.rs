@@ -327,12 +327,13 @@ fn went_well(program: &str, mut command: Command) {
     );
 }
 
-/// Returns a free port of this machine.
+/// Returns a free port of this machine, below those that Linux gives to outgoing connections: one of
+/// these could take the port before the server does.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
-        .port()
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(|| fastrand::u16(10_000..32_000))
+        .find(is_free)
+        .expect("an endless search")
 }
 
 /// Frozen processes of a server; they continue when this is dropped.

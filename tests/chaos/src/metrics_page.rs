@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for the exporter, which reads the database every few seconds.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait for the exporter, which reads the database every few seconds: a guard against a hang.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Waits until the page shows these totals, for at most [`TIMEOUT`]. Returns the counters on the
 /// page, summed over their labels.
@@ -27,8 +27,11 @@ pub(crate) fn settled(port: u16, totals: &BTreeMap<String, i64>) -> BTreeMap<Str
 
 /// Returns a free port of this machine.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("find a free port");
-    listener.local_addr().expect("find a free port").port()
+    // Below the ports that Linux gives to outgoing connections: one of these could take it.
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    std::iter::repeat_with(|| fastrand::u16(10_000..32_000))
+        .find(is_free)
+        .expect("an endless search")
 }
 
 fn read(port: u16) -> std::io::Result<String> {

@@ -4,7 +4,6 @@ mod disk;
 mod process;
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +17,8 @@ use tempfile::TempDir;
 pub(crate) use disk::{Ballast, Disk, can_mount};
 pub(crate) use process::{Frozen, is_stopped};
 use process::{children, signal};
+
+use crate::metrics_page::free_port;
 
 /// How long a start, a stop or a recovery may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -81,10 +82,7 @@ impl Server {
         if let Some((uid, gid)) = account {
             chown(folder.path(), Some(uid), Some(gid)).expect("change the owner of a folder");
         }
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .expect("find a free port")
-            .port();
+        let port = free_port();
         let server = Server {
             programs: place_of(programs),
             account,

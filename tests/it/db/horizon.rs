@@ -8,9 +8,8 @@ use std::time::Duration;
 use postgres::{Client, IsolationLevel, Transaction};
 use redrive::Job;
 use redrive_tests::{
-    Gate, Order, SOON, TestDatabase, counted, statement, stop, wait_until, worker,
+    Gate, Order, SOON, TestDatabase, counted, fewest_pages, statement, stop, wait_until, worker,
 };
-use serde_json::Value;
 
 /// The planner settings of the connections of a worker.
 const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
@@ -110,23 +109,9 @@ fn touched(client: &mut Client, name: &str, arguments: &str) -> i64 {
     client
         .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
         .unwrap();
-    let mut last = 0;
-    // The first execution also reads the catalogue.
-    for _ in 0..3 {
-        let mut transaction = client.transaction().unwrap();
-        let plan: Value = transaction
-            .query_one(
-                &format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}"),
-                &[],
-            )
-            .unwrap()
-            .get(0);
-        transaction.rollback().unwrap();
-        let touched = |kind: &str| plan[0]["Plan"][kind].as_i64().unwrap();
-        last = touched("Shared Hit Blocks") + touched("Shared Read Blocks");
-    }
+    let pages = fewest_pages(client, &execute).pages;
     client.batch_execute(&format!("DEALLOCATE {name}")).unwrap();
-    last
+    pages
 }
 
 /// Makes the snapshot that is held now the one of the last turn.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redrive::r2d2::Pool;
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Queue};
-use redrive_tests::{Cluster, Order, SOON};
+use redrive_tests::{Cluster, Order, SOON, eventually};
 
 use super::tls::{authority, params, signed};
 
@@ -15,7 +15,7 @@ const CALL: Duration = Duration::from_millis(500);
 /// Freezes the server and expects a call on an open connection to end at its deadline.
 fn call_ends_at_its_deadline(cluster: &Cluster, db: &Database) {
     let orders = Queue::new(db, "orders").unwrap();
-    orders.enqueue(&Order { number: 1 }).unwrap();
+    eventually("an enqueue", || orders.enqueue(&Order { number: 1 }));
     let silence = cluster.silence();
     let begun = Instant::now();
     let error = orders.enqueue(&Order { number: 2 }).unwrap_err();
@@ -23,14 +23,13 @@ fn call_ends_at_its_deadline(cluster: &Cluster, db: &Database) {
     assert!(error.to_string().contains("did not answer"), "{error:?}");
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     drop(silence);
-    orders.enqueue(&Order { number: 3 }).unwrap();
+    eventually("an enqueue", || orders.enqueue(&Order { number: 3 }));
 }
 
 fn open(address: &str) -> Database {
-    Database::builder(address)
-        .call_timeout(CALL)
-        .open()
-        .unwrap()
+    eventually("a connection", || {
+        Database::builder(address).call_timeout(CALL).open()
+    })
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn a_call_over_the_pool_of_the_user_ends_at_its_deadline() {
     let manager = PostgresConnectionManager::new(config, postgres::NoTls);
     let pool = Pool::builder().max_size(2).build(manager).unwrap();
     let orders = Queue::new(&Database::from_pool(pool), "orders").unwrap();
-    orders.enqueue(&Order { number: 1 }).unwrap();
+    eventually("an enqueue", || orders.enqueue(&Order { number: 1 }));
     let silence = cluster.silence();
     // The usual deadline of a call: 15 seconds.
     let error = orders.enqueue(&Order { number: 2 }).unwrap_err();

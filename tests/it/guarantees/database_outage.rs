@@ -94,7 +94,8 @@ fn a_worker_survives_a_database_outage() {
         .handle(|_: &Job<Order>| Ok(()))
         .start()
         .unwrap();
-    queue.enqueue(&Hold {}).unwrap();
+    // On a handle without the short deadlines.
+    test.queue("orders").enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
     away(&mut server, &test);

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use postgres::Client;
-use redrive_tests::TestDatabase;
-use serde_json::Value;
+use redrive_tests::{TestDatabase, fewest_pages};
 
 /// Over a million rows that were never analyzed or vacuumed.
 const FILL: &str = "
@@ -23,20 +22,10 @@ const FILL: &str = "
 
 const SOURCES: [&str; 5] = ["queues", "letters", "operations", "tables", "server"];
 
-/// Returns the pages that a source touches in a session with a cached plan: the fewest of several readings, because the
-/// server reads its catalog again whenever another session, such as an autovacuum, invalidates a part of it.
+/// Returns the pages that a source touches in a session with a cached plan.
 fn pages(client: &mut Client, source: &str) -> i64 {
-    let asked = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT metric FROM redrive.metrics_{source}()"
-    );
-    client.query_one(&asked, &[]).unwrap();
-    let reading = |_| -> i64 {
-        let plan: Value = client.query_one(&asked, &[]).unwrap().get(0);
-        let node = &plan[0]["Plan"];
-        let kinds = ["Shared Hit Blocks", "Shared Read Blocks"];
-        kinds.map(|kind| node[kind].as_i64().unwrap()).iter().sum()
-    };
-    (0..5).map(reading).min().unwrap()
+    let asked = format!("SELECT metric FROM redrive.metrics_{source}()");
+    fewest_pages(client, &asked).pages
 }
 
 /// Returns the large tables that the sources scanned in a transaction.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use postgres::{Client, IsolationLevel};
 use redrive::{Backoff, Failure, HandlerOptions, Job, JobId, Operator, Queue, Worker};
 use redrive_tests::{
-    Hold, Order, SOON, Tally, TestDatabase, counted, statement, stop, wait_until, worker,
+    Hold, Order, SOON, Tally, TestDatabase, counted, fewest_pages, statement, stop, wait_until,
+    worker,
 };
 use serde_json::Value;
 
@@ -31,22 +32,13 @@ fn read(client: &mut Client, from: i64, to: i64) -> (i64, i64) {
     client
         .batch_execute(&format!("PREPARE claim AS {}", statement("claim_window")))
         .unwrap();
-    let explain = format!(
-        "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE claim('orders', '{{order}}', '{{}}', 10, \
+    let execute = format!(
+        "EXECUTE claim('orders', '{{order}}', '{{}}', 10, \
          8388608, 1, gen_random_uuid(), gen_random_uuid(), '{{0}}', '{{{from}}}', '{{{to}}}', NULL, 2)"
     );
-    let mut last = (0, 0);
-    // The first execution also reads the catalogue.
-    for _ in 0..2 {
-        let mut transaction = client.transaction().unwrap();
-        let plan: Value = transaction.query_one(&explain, &[]).unwrap().get(0);
-        transaction.rollback().unwrap();
-        let plan = &plan[0]["Plan"];
-        let pages = ["Shared Hit Blocks", "Shared Read Blocks"].map(|kind| plan[kind].as_i64());
-        last = (pages.into_iter().flatten().sum(), removed(plan));
-    }
+    let reading = fewest_pages(client, &execute);
     client.batch_execute("DEALLOCATE claim").unwrap();
-    last
+    (reading.pages, removed(&reading.plan))
 }
 
 /// Returns the rows that the index scans of a plan read for nothing.

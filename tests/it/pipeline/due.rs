@@ -3,9 +3,8 @@
 use postgres::{Client, IsolationLevel, Row, Transaction};
 use redrive::{Job, Queue, Worker};
 use redrive_tests::{
-    Order, SOON, Tally, TestDatabase, counted, statement, stop, wait_until, worker,
+    Order, SOON, Tally, TestDatabase, counted, fewest_pages, statement, stop, wait_until, worker,
 };
-use serde_json::Value;
 
 /// The planner settings of the connections of a worker.
 const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
@@ -83,21 +82,9 @@ fn pages(client: &mut Client, name: &str, arguments: &str) -> i64 {
         "" => "EXECUTE asked".to_owned(),
         arguments => format!("EXECUTE asked ({arguments})"),
     };
-    let mut last = 0;
-    // The first execution also reads the catalogue.
-    for _ in 0..3 {
-        let mut transaction = client.transaction().unwrap();
-        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {execute}");
-        let plan: Value = transaction.query_one(&explain, &[]).unwrap().get(0);
-        transaction.rollback().unwrap();
-        let plan = &plan[0]["Plan"];
-        last = ["Shared Hit Blocks", "Shared Read Blocks"]
-            .map(|kind| plan[kind].as_i64().unwrap())
-            .iter()
-            .sum();
-    }
+    let pages = fewest_pages(client, &execute).pages;
     client.batch_execute("DEALLOCATE asked").unwrap();
-    last
+    pages
 }
 
 #[test]
