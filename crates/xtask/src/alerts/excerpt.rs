@@ -158,7 +158,7 @@ mod tests {
             }),
         ];
         let excerpt = Excerpt::about(&rules[3], &rules, &tests);
-        assert_eq!(excerpt.tests.len(), 2);
+        assert_eq!(excerpt.tests.len(), 1);
 
         let excerpt = Excerpt::about(&rules[0], &rules, &tests);
         let names: Vec<&str> = excerpt.rules.iter().map(|rule| &*rule.name).collect();
