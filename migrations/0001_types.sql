@@ -79,30 +79,50 @@ BEGIN ATOMIC
     END;
 END;
 
--- Returns the payload of a dead job as its letter stores it: as `jsonb`, or its bytes if `jsonb` cannot hold it.
--- An enqueue rejects such a payload, but a role that writes to `jobs` may store one, and it must not make the
--- settle of a whole batch fail.
-CREATE FUNCTION redrive.letter_payload(job_payload json, OUT payload jsonb, OUT raw bytea)
+-- Returns bytes as JSON text; NULL: they are not JSON. Each capture calls it.
+CREATE FUNCTION redrive.json_of(raw bytea) RETURNS json
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    payload := job_payload::jsonb;
-EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
-    raw := convert_to(job_payload::text, 'UTF8');
-END
-$$;
-
--- Parses bytes as jsonb. Returns NULL for bytes that are not JSON or that jsonb cannot hold.
-CREATE FUNCTION redrive.json_of(raw bytea) RETURNS jsonb
-    LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN convert_from(raw, 'UTF8')::jsonb;
+    RETURN convert_from(raw, 'UTF8')::json;
 EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
     RETURN NULL;
 END
 $$;
+
+-- Returns any payload as `jsonb`, as `readable_payload` does.
+CREATE FUNCTION redrive.checked_payload(payload json) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF payload::text ~ '\d[eE][+-]?\d\d\d' AND 1048576 < (
+        SELECT sum(CASE WHEN length(e.digits) > 6 THEN 1048576 ELSE concat('0', e.digits)::bigint END)
+        FROM regexp_matches(regexp_replace(payload::text, '"(?:[^"\\]|\\.)*"', '', 'g'), '[eE][+-]?0*(\d*)', 'g') AS m (parts)
+        CROSS JOIN LATERAL (SELECT m.parts[1] AS digits) e)
+    THEN
+        RETURN NULL;
+    END IF;
+    RETURN payload::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+
+-- Returns a payload as `jsonb`, for a condition on its values; NULL: it has values that `jsonb` cannot hold (NUL, half
+-- of a surrogate pair, a number out of range), it is nested too deep, or `jsonb` would write its numbers with more than
+-- a million digits. (1e9999 has ten thousand.)
+--
+-- The first case answers for almost every payload, is inlined, and needs no subtransaction.
+CREATE FUNCTION redrive.readable_payload(payload json) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN octet_length(payload::text) < 4096 AND strpos(payload::text, '\u') = 0
+            AND payload::text !~ '\d[eE][+-]?\d\d\d' THEN payload::jsonb
+        ELSE redrive.checked_payload(payload)
+    END;
+END;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

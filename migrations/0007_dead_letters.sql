@@ -20,7 +20,7 @@ CREATE TABLE redrive.dead_letters (
     error_class    text         COLLATE "C" NOT NULL,
     error_message  text         NOT NULL,
     error_detail   text,
-    payload        jsonb,
+    payload        json,
     raw            bytea,
     content_type   text,
     headers        redrive.headers,
@@ -70,6 +70,7 @@ CREATE TABLE redrive.dead_letters (
 );
 
 COMMENT ON COLUMN redrive.dead_letters.cause IS 'Why the job died last; captured: its source reported the failure.';
+COMMENT ON COLUMN redrive.dead_letters.payload IS 'The payload as it came; see redrive.readable_payload. NULL: captured bytes that are not JSON, or were redacted.';
 COMMENT ON COLUMN redrive.dead_letters.raw IS 'The unchanged bytes of a captured failure; of more than 16 MiB, the first 64 KiB: captured_pieces has all.';
 COMMENT ON COLUMN redrive.dead_letters.headers IS 'The headers of the job or of a captured failure.';
 COMMENT ON COLUMN redrive.dead_letters.position IS 'Where in the source it was (topic, partition and offset; a delivery id).';

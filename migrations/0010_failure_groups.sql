@@ -191,7 +191,7 @@ AS $$
         WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
         WHEN 'class' THEN letter.error_class
         WHEN 'kind' THEN letter.kind::text
-        WHEN 'payload' THEN left(nullif(letter.payload #>> string_to_array(pattern, '.'), ''), 100)
+        WHEN 'payload' THEN left(nullif(redrive.readable_payload(letter.payload) #>> string_to_array(pattern, '.'), ''), 100)
     END
 $$;
 

@@ -160,25 +160,27 @@ END
 $$;
 
 -- Returns the pointers whose redacted values an edit from `before` to `after` has not replaced; NULL: none.
--- The empty pointer stands for captured bytes, which any JSON replaces.
-CREATE FUNCTION redrive.still_redacted(redacted text[], before jsonb, after jsonb) RETURNS text[]
+-- The empty pointer stands for the whole content, which any JSON replaces.
+CREATE FUNCTION redrive.still_redacted(redacted text[], before json, after json) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT nullif(ARRAY(
-        SELECT r.pointer FROM unnest($1) AS r (pointer)
+        SELECT r.pointer
+        FROM unnest($1) AS r (pointer)
+        CROSS JOIN (SELECT redrive.readable_payload($2) AS before, redrive.readable_payload($3) AS after) d
         WHERE CASE r.pointer
             WHEN '' THEN $3 IS NULL
             ELSE EXISTS (
-                SELECT FROM redrive.pointer_paths($2, redrive.pointer_parts(r.pointer)) AS p (path)
-                WHERE $3 #> p.path = $2 #> p.path)
+                SELECT FROM redrive.pointer_paths(d.before, redrive.pointer_parts(r.pointer)) AS p (path)
+                WHERE d.after #> p.path = d.before #> p.path)
             END
     ), '{}')
 $$;
 
 -- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values. Captured
 -- bytes that are stored in pieces are dropped as a whole if a pattern matches them, or if the rule has a path: they are
--- not parsed, so it may be in them.
+-- not parsed, so it may be in them. So is a payload that cannot be read, if the rule has a path.
 CREATE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -190,6 +192,7 @@ DECLARE
     pattern text;
     bytes bytea;
     whole bytea;
+    document jsonb;
 BEGIN
     IF letter.payload IS NULL AND octet_length(letter.raw) = 65536 THEN
         whole := (SELECT string_agg(p.bytes, '' ORDER BY p.place) FROM redrive.captured_pieces p
@@ -207,12 +210,21 @@ BEGIN
             letter.redacted := array_remove(letter.redacted, '') || ''::text;
             whole := NULL;
         END IF;
+        IF rule.paths <> '{}' AND letter.payload IS NOT NULL AND document IS NULL THEN
+            document := redrive.readable_payload(letter.payload);
+            IF document IS NULL THEN
+                letter.payload := NULL;
+                letter.raw := '[redacted]';
+                letter.redacted := array_remove(letter.redacted, '') || ''::text;
+            END IF;
+        END IF;
         FOREACH pointer IN ARRAY rule.paths LOOP
             parts := redrive.pointer_parts(pointer);
-            IF letter.payload #> parts IS NOT NULL
-                OR '*' = ANY (parts) AND EXISTS (SELECT FROM redrive.pointer_paths(letter.payload, parts))
+            IF document #> parts IS NOT NULL
+                OR '*' = ANY (parts) AND EXISTS (SELECT FROM redrive.pointer_paths(document, parts))
             THEN
-                letter.payload := redrive.redact_values(letter.payload, parts, rule.keep_types);
+                document := redrive.redact_values(document, parts, rule.keep_types);
+                letter.payload := document;
                 -- The captured bytes contain the same value.
                 letter.raw := NULL;
                 letter.redacted := array_remove(letter.redacted, pointer) || pointer;

@@ -221,7 +221,7 @@ BEGIN
         NEW := redrive.redact(NEW);
         earlier := redrive.redact(earlier);
     END IF;
-    IF NEW.edits > OLD.edits OR (NEW.payload, NEW.raw) IS DISTINCT FROM (earlier.payload, earlier.raw) THEN
+    IF NEW.edits > OLD.edits OR (NEW.payload::text, NEW.raw) IS DISTINCT FROM (earlier.payload::text, earlier.raw) THEN
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
         VALUES (earlier.id, earlier.edits, earlier.payload, earlier.raw, earlier.redacted, 'captured again');
         NEW.edits := earlier.edits + 1;

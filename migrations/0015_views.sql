@@ -111,9 +111,9 @@ BEGIN
     IF filter ->> 'payload' IS NULL THEN
         RETURN conditions;
     END IF;
-    -- CASE keeps the server from parsing the payloads of other jobs. A payload that `jsonb` cannot hold has no value.
+    -- CASE keeps the server from parsing the payloads of other jobs.
     RETURN conditions || E'\n    AND CASE WHEN ' || conditions
-        || ' THEN (redrive.letter_payload(j.payload)).payload @@ ($1 ->> ''payload'')::jsonpath END';
+        || ' THEN redrive.readable_payload(j.payload) @@ ($1 ->> ''payload'')::jsonpath END';
 END
 $$;
 

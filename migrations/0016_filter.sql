@@ -62,7 +62,7 @@ BEGIN
                 'l.died_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
             WHEN 'generation_from' THEN 'l.generation >= ($1 ->> ''generation_from'')::integer'
             WHEN 'generation_to' THEN 'l.generation <= ($1 ->> ''generation_to'')::integer'
-            WHEN 'payload' THEN 'l.payload @@ ($1 ->> ''payload'')::jsonpath'
+            WHEN 'payload' THEN 'redrive.readable_payload(l.payload) @@ ($1 ->> ''payload'')::jsonpath'
             WHEN 'message' THEN 'position(lower($1 ->> ''message'') IN lower(l.error_message)) > 0'
             WHEN 'version' THEN 'l.version = $1 ->> ''version'''
             WHEN 'host' THEN 'l.host = $1 ->> ''host'''
@@ -222,7 +222,7 @@ DECLARE
         WHEN 'version' THEN 'l.version'
         WHEN 'host' THEN 'l.host'
         WHEN 'source' THEN 'l.source'
-        WHEN 'payload' THEN 'l.payload #>> $2'
+        WHEN 'payload' THEN 'redrive.readable_payload(l.payload) #>> $2'
     END;
 BEGIN
     IF expression IS NULL THEN

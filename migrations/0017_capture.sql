@@ -25,8 +25,8 @@ BEGIN ATOMIC
 END;
 
 -- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
--- `captured`, once per position of its source. Any bytes are accepted; bytes that are JSON are also stored
--- as jsonb.
+-- `captured`, once per position of its source. Any bytes are accepted; those of JSON are also its
+-- payload.
 --
 -- Capturing a position again reopens a recovered or discarded letter with the new failure; see
 -- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
@@ -61,7 +61,7 @@ CREATE FUNCTION redrive.capture(
 AS $$
 #variable_conflict use_column
 DECLARE
-    parsed jsonb;
+    parsed json;
     known_state text;
 BEGIN
     IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 100 THEN
@@ -77,11 +77,7 @@ BEGIN
             USING ERRCODE = 'null_value_not_allowed';
     END IF;
     IF octet_length(capture.raw) <= 16777216 THEN
-        BEGIN
-            parsed := convert_from(capture.raw, 'UTF8')::jsonb;
-        EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
-            parsed := NULL;
-        END;
+        parsed := redrive.json_of(capture.raw);
     END IF;
     capture.is_new := false;
     capture.is_reopened := false;
@@ -93,7 +89,7 @@ BEGIN
             SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
             FROM redrive.capture_letters(
                 ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
-                ARRAY[capture.raw], ARRAY[parsed], ARRAY[capture.content_type], ARRAY[capture.headers],
+                ARRAY[capture.raw], ARRAY[capture.content_type], ARRAY[capture.headers],
                 ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
                 ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
             EXIT;
@@ -126,10 +122,9 @@ END
 $$;
 
 -- Captures many foreign failures, as `capture` does for one. Returns one row for each, numbered from 1.
--- `parsed` holds the bytes as jsonb if the caller knows that they are JSON; if it is NULL they are parsed
--- here, which is slower. A position that occurs twice becomes one letter, with the first of its failures.
+-- A position that occurs twice becomes one letter, with the first of its failures.
 CREATE FUNCTION redrive.capture_letters(
-    sources text[], positions text[], queues text[], kinds text[], raws bytea[], parsed jsonb[],
+    sources text[], positions text[], queues text[], kinds text[], raws bytea[],
     content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[],
     group_keys text[], failure_keys text[] DEFAULT NULL
 ) RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
@@ -171,9 +166,9 @@ BEGIN
             WITH given AS MATERIALIZED (
                 -- Assign ids in the given order, so that paging by id keeps it.
                 SELECT g.*, nextval('redrive.job_id') AS id
-                FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
+                FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
                             error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
-                    AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
+                    AS g (source, "position", queue, kind, raw, content_type, headers,
                           error_class, error_message, error_detail, group_key, failure_key, place)
             ),
             firsts AS (
@@ -190,7 +185,7 @@ BEGIN
                     (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
                      error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
                 SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-                       CASE WHEN f.place <> ALL (large) THEN coalesce(f.parsed, redrive.json_of(f.raw)) END,
+                       CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
                        f.content_type, f.headers,
                        redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                        redrive.clip(coalesce(f.error_message, ''), 8192),
@@ -237,7 +232,7 @@ BEGIN
             (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
              error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
         SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
-               CASE WHEN f.place <> ALL (large) THEN coalesce(f.parsed, redrive.json_of(f.raw)) END,
+               CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
                f.content_type, f.headers,
                redrive.clip(coalesce(f.error_class, 'captured'), 1024),
                redrive.clip(coalesce(f.error_message, ''), 8192),
@@ -247,9 +242,9 @@ BEGIN
                (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
         FROM (
             SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
-            FROM unnest(sources, positions, queues, kinds, raws, parsed, content_types, headers,
+            FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
                         error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
-                AS g (source, "position", queue, kind, raw, parsed, content_type, headers,
+                AS g (source, "position", queue, kind, raw, content_type, headers,
                       error_class, error_message, error_detail, group_key, failure_key, place)
             JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
             WHERE k.id = ANY (closed_ids)

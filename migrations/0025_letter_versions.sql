@@ -8,7 +8,7 @@
 CREATE TABLE redrive.letter_versions (
     letter_id bigint      NOT NULL,
     version   integer     NOT NULL CHECK (version >= 0),
-    payload   jsonb,
+    payload   json,
     raw       bytea,
     redacted  text[],
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -91,7 +91,7 @@ $$;
 -- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
 -- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
 CREATE FUNCTION redrive.edit_letters(
-    ids bigint[], payloads jsonb[], raws bytea[], expected integer[], reason text, person text,
+    ids bigint[], payloads json[], raws bytea[], expected integer[], reason text, person text,
     filter jsonb, how text, audit bigint DEFAULT NULL
 ) RETURNS TABLE (id bigint, version integer, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
@@ -102,7 +102,17 @@ DECLARE
     editable  bigint[];
     operation bigint := edit_letters.audit;
     act       bigint;
+    wrong     record;
 BEGIN
+    -- A restored payload may have been captured, and those may be larger.
+    SELECT g.id, octet_length(g.payload::text) AS bytes INTO wrong
+    FROM unnest(edit_letters.ids, edit_letters.payloads) AS g (id, payload)
+    WHERE octet_length(g.payload::text) > 1048576 AND edit_letters.how <> 'restore'
+    ORDER BY g.id LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: the new payload of letter % is % bytes; the limit is 1048576', wrong.id, wrong.bytes
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
     -- one sees the letters as they are under the lock.
     PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
@@ -174,7 +184,7 @@ BEGIN
     END IF;
     SELECT e.version INTO new_version
     FROM redrive.edit_letters(
-        ARRAY[edit_letter.id], ARRAY[edit_letter.payload], NULL, NULL, edit_letter.reason, edit_letter.person,
+        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.reason, edit_letter.person,
         jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
     RETURN new_version;
 END
@@ -252,7 +262,7 @@ $$;
 
 -- Returns one page of editable letters: the payload (NULL if it is not JSON) and the number of edits.
 CREATE FUNCTION redrive.page_editable(
-    filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload jsonb, OUT edits integer
+    filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload json, OUT edits integer
 ) RETURNS SETOF record
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp

@@ -11,7 +11,7 @@ CREATE TABLE redrive.archived_letters (
     letter      jsonb        NOT NULL
 );
 
-COMMENT ON COLUMN redrive.archived_letters.letter IS 'The whole letter; captured bytes as base64 in raw_base64.';
+COMMENT ON COLUMN redrive.archived_letters.letter IS 'The whole letter; its payload as text, captured bytes as base64 in raw_base64.';
 
 CREATE INDEX archived_letters_by_queue ON redrive.archived_letters (queue, id);
 
@@ -39,7 +39,7 @@ BEGIN
     told := jsonb_strip_nulls(to_jsonb(letter))
         || jsonb_build_object('history', redrive.full_history(whole), 'events', whole.events);
     IF whole.payload IS NOT NULL THEN
-        told := told || jsonb_build_object('payload', whole.payload);
+        told := told || jsonb_build_object('payload', whole.payload::text);
     END IF;
     IF whole.headers IS NOT NULL THEN
         told := told || jsonb_build_object('headers', whole.headers);
@@ -62,8 +62,7 @@ AS $$
 DECLARE
     letter redrive.dead_letters := jsonb_populate_record(NULL::redrive.dead_letters, stored - 'payload');
 BEGIN
-    -- jsonb_populate_record would turn a JSON null into NULL.
-    letter.payload := stored -> 'payload';
+    letter.payload := (stored ->> 'payload')::json;
     letter.raw := decode(stored ->> 'raw_base64', 'base64');
     RETURN letter;
 END
@@ -207,7 +206,7 @@ BEGIN
         WHERE a.id = ANY (free)
         ORDER BY a.id;
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, at, role, person, reason)
-        SELECT a.id, (v.version ->> 'version')::integer, (v.version ->> 'payload')::jsonb,
+        SELECT a.id, (v.version ->> 'version')::integer, (v.version ->> 'payload')::json,
                decode(v.version ->> 'raw_base64', 'base64'), redrive.filter_values(v.version -> 'redacted'),
                (v.version ->> 'at')::timestamptz, v.version ->> 'role', v.version ->> 'person', v.version ->> 'reason'
         FROM redrive.archived_letters a

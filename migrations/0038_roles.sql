@@ -58,7 +58,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
-            'redrive.letter_payload, redrive.jobs_of, redrive.some_jobs_of, '
+            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, '
             'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
@@ -140,7 +140,7 @@ DECLARE
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
             'ON redrive.live_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
-            'redrive.waiting_query, redrive.page_waiting, redrive.letter_payload, redrive.rule_part, '
+            'redrive.waiting_query, redrive.page_waiting, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '

@@ -33,7 +33,7 @@ BEGIN
     last_id := page[cardinality(page)];
     IF dry_run THEN
         SELECT count(*) INTO letters FROM redrive.dead_letters l
-        WHERE l.id = ANY (page) AND redrive.redact(l) IS DISTINCT FROM l;
+        WHERE l.id = ANY (page) AND redrive.redact(l) *<> l;
         RETURN NEXT;
         RETURN;
     END IF;
@@ -50,7 +50,7 @@ BEGIN
             UPDATE redrive.letter_versions v
             SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
             WHERE v.letter_id = version.letter_id AND v.version = version.version
-                AND (letter.payload, letter.raw) IS DISTINCT FROM (version.payload, version.raw);
+                AND (letter.payload::text, letter.raw) IS DISTINCT FROM (version.payload::text, version.raw);
         END LOOP;
     END LOOP;
     WITH redone AS MATERIALIZED (
@@ -66,7 +66,7 @@ BEGIN
             'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
             'reason', nullif(redact_letters.reason, ''))))
     FROM redone r
-    WHERE l.id = r.id AND r.new IS DISTINCT FROM r.old;
+    WHERE l.id = r.id AND r.new *<> r.old;
     GET DIAGNOSTICS letters = ROW_COUNT;
     PERFORM redrive.drop_redacted_pieces(page);
     IF letters > 0 THEN

@@ -50,7 +50,7 @@ CREATE VIEW redrive.dlq_events AS
     CROSS JOIN LATERAL (SELECT CASE WHEN l.id IS NULL THEN j.history ELSE l.history END AS history) e
     WHERE j.history IS NOT NULL OR j.generation > 0
     UNION ALL
-    SELECT l.id, l.kind::text, coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json, l.error_message,
+    SELECT l.id, l.kind::text, coalesce(l.payload, to_json(encode(l.raw, 'base64'))), l.error_message,
            coalesce(l.error_detail, d.detail), 'PENDING', l.earlier_attempts + l.attempts, p.retry_after,
            l.died_at, l.changed_at
     FROM (
@@ -62,7 +62,7 @@ CREATE VIEW redrive.dlq_events AS
     LEFT JOIN redrive.details d ON d.id = l.detail_id
     WHERE l.state = 'open'
     UNION ALL
-    SELECT l.id, l.kind::text, coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json, l.error_message,
+    SELECT l.id, l.kind::text, coalesce(l.payload, to_json(encode(l.raw, 'base64'))), l.error_message,
            coalesce(l.error_detail, d.detail), 'PENDING', l.earlier_attempts + l.attempts, l.died_at,
            l.died_at, l.changed_at
     FROM redrive.dead_letters l
@@ -70,7 +70,7 @@ CREATE VIEW redrive.dlq_events AS
     WHERE l.state = 'open' AND l.cause = 'captured' AND l.payload IS NOT NULL AND l.redacted IS NULL
         AND l.id NOT IN (SELECT w.letter_id FROM redrive.letters_with_policy() w)
     UNION ALL
-    SELECT l.id, l.kind::text, coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json, l.error_message,
+    SELECT l.id, l.kind::text, coalesce(l.payload, to_json(encode(l.raw, 'base64'))), l.error_message,
            coalesce(l.error_detail, d.detail), 'FAILED_PERMANENTLY', l.earlier_attempts + l.attempts, l.died_at,
            l.died_at, l.changed_at
     FROM redrive.dead_letters l
@@ -78,14 +78,14 @@ CREATE VIEW redrive.dlq_events AS
     WHERE l.state = 'open' AND (l.cause <> 'captured' OR l.payload IS NULL OR l.redacted IS NOT NULL)
         AND l.id NOT IN (SELECT w.letter_id FROM redrive.letters_with_policy() w)
     UNION ALL
-    SELECT l.id, l.kind::text, coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json, l.error_message,
+    SELECT l.id, l.kind::text, coalesce(l.payload, to_json(encode(l.raw, 'base64'))), l.error_message,
            coalesce(l.error_detail, d.detail), 'FAILED_PERMANENTLY', l.earlier_attempts + l.attempts, l.died_at,
            l.died_at, l.changed_at
     FROM redrive.dead_letters l
     LEFT JOIN redrive.details d ON d.id = l.detail_id
     WHERE l.state IN ('quarantined', 'discarded')
     UNION ALL
-    SELECT l.id, l.kind::text, coalesce(l.payload, to_jsonb(encode(l.raw, 'base64')))::json, l.error_message,
+    SELECT l.id, l.kind::text, coalesce(l.payload, to_json(encode(l.raw, 'base64'))), l.error_message,
            coalesce(l.error_detail, d.detail), 'SUCCEEDED', l.earlier_attempts + l.attempts, l.died_at,
            l.died_at, l.changed_at
     FROM redrive.dead_letters l
@@ -185,7 +185,7 @@ CREATE TRIGGER audit_deleted AFTER DELETE ON redrive.dlq_events
 
 -- The archived letters in the columns of `dlq_events`. An INSERT moves the closed letter with that id to the archive.
 CREATE VIEW redrive.dlq_events_archive AS
-    SELECT a.id, a.letter ->> 'kind' AS event_type, coalesce(a.letter -> 'payload', a.letter -> 'raw_base64')::json AS payload,
+    SELECT a.id, a.letter ->> 'kind' AS event_type, coalesce((a.letter ->> 'payload')::json, to_json(a.letter ->> 'raw_base64')) AS payload,
            a.letter ->> 'error_message' AS error_reason, a.letter ->> 'error_detail' AS error_stacktrace,
            CASE a.letter ->> 'state' WHEN 'recovered' THEN 'SUCCEEDED' ELSE 'FAILED_PERMANENTLY' END AS status,
            coalesce((a.letter ->> 'earlier_attempts')::integer, 0) + coalesce((a.letter ->> 'attempts')::integer, 0)

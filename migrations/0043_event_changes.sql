@@ -134,19 +134,18 @@ BEGIN
         'ended_at', clock_timestamp());
     IF told = 'dead' THEN
         INSERT INTO redrive.dead_letters
-            (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, priority, attempts,
+            (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts,
              max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms,
              headers, group_key)
         SELECT job.id, held.queue, job.kind, death, class, redrive.clip(coalesce(settle_event.error_message, ''), 8192),
-               redrive.clip(settle_event.error_detail, 65536), p.payload, p.raw, job.priority, job.attempt, job.max_attempts,
+               redrive.clip(settle_event.error_detail, 65536), job.payload, job.priority, job.attempt, job.max_attempts,
                job.generation, job.crashes, redrive.history_before(job.history, attempt_record - 'ended_at'), held.worker_id,
                worker.host, worker.version, job.enqueued_at, job.unique_key, worker.pid, least(ran_ms, 2147483647),
                job.headers, job.group_key
-        FROM redrive.letter_payload(job.payload) p
         ON CONFLICT (id) DO UPDATE
         SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
             error_message = excluded.error_message, error_detail = excluded.error_detail,
-            payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+            payload = excluded.payload,
             priority = excluded.priority, attempts = excluded.attempts,
             max_attempts = excluded.max_attempts, generation = excluded.generation,
             crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

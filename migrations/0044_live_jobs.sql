@@ -128,19 +128,18 @@ CREATE FUNCTION redrive.bury_waiting(
     SET search_path = pg_catalog, pg_temp
 AS $$
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
     SELECT j.id, j.queue, j.kind, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
-           p.payload, p.raw,
+           j.payload,
            j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
            coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
     FROM unnest(bury_waiting.jobs) j
-    CROSS JOIN LATERAL redrive.letter_payload(j.payload) p
     ORDER BY j.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        payload = excluded.payload,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

@@ -50,7 +50,6 @@ BEGIN
                array_agg(f.queue ORDER BY e.place) AS queues, array_agg(f.kind ORDER BY e.place) AS kinds,
                array_agg(coalesce(convert_to(f.raw, 'UTF8'), decode(f.raw_base64, 'base64'),
                    convert_to((e.failure -> 'payload')::text, 'UTF8')) ORDER BY e.place) AS raws,
-               array_agg(e.failure -> 'payload' ORDER BY e.place) AS parsed,
                array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
                array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
                array_agg(f.error_message ORDER BY e.place) AS messages,
@@ -63,7 +62,7 @@ BEGIN
             headers jsonb, error_class text, error_message text, error_detail text, group_key text, failure_key text)
     ) g
     CROSS JOIN LATERAL redrive.capture_letters(
-        g.sources, g.positions, g.queues, g.kinds, g.raws, g.parsed, g.content_types, g.headers, g.classes,
+        g.sources, g.positions, g.queues, g.kinds, g.raws, g.content_types, g.headers, g.classes,
         g.messages, g.details, g.group_keys, g.failure_keys) c
     WHERE g.sources IS NOT NULL
     ORDER BY c.place;
@@ -162,7 +161,7 @@ BEGIN
         WHERE e.place <> ALL (places)
     ) r
     CROSS JOIN LATERAL redrive.capture_letters(
-        r.sources, r.positions, r.queues, r.kinds, r.raws, NULL, r.content_types, r.headers, r.classes, r.messages,
+        r.sources, r.positions, r.queues, r.kinds, r.raws, r.content_types, r.headers, r.classes, r.messages,
         r.details, r.group_keys) c
     WHERE r.places IS NOT NULL
     ORDER BY 1;

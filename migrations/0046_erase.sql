@@ -29,7 +29,7 @@ BEGIN
             id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
         CASE WHEN 'queue' = ANY (given) THEN queue || ' = $1 ->> ''queue''' END,
         CASE WHEN 'kind' = ANY (given) THEN kind || ' = $1 ->> ''kind''' END,
-        CASE WHEN 'payload' = ANY (given) THEN payload || ' @@ ($1 ->> ''payload'')::jsonpath' END);
+        CASE WHEN 'payload' = ANY (given) THEN 'redrive.readable_payload(' || payload || ') @@ ($1 ->> ''payload'')::jsonpath' END);
 END
 $$;
 
@@ -39,7 +39,7 @@ CREATE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',
-            'redrive.json_of(convert_to(j.payload::text, ''UTF8''))')
+            'j.payload')
         || ' OR j.generation > 0 AND EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = j.id AND '
         || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
 $$;
@@ -70,7 +70,7 @@ BEGIN
         '  JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
         || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
         || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE '
-        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'a.letter -> ''payload''')
+        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
         || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
         '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
         ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'
@@ -154,7 +154,7 @@ BEGIN
         'WITH deleted AS ('
         ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
         '  SELECT a.id FROM redrive.archived_letters a WHERE '
-        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'a.letter -> ''payload''')
+        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
         || ' ORDER BY a.id LIMIT $2)) RETURNING d.letter)'
         'SELECT count(*), array_agg(DISTINCT (d.letter ->> ''group_id'')::bigint), array_agg(d.letter ->> ''error_detail'')'
         ' FROM deleted d'

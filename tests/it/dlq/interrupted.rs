@@ -143,7 +143,7 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     add_letters(&mut client, "orders", 250);
     hold_at(&mut client, 150);
     let edited = |client: &mut Client| -> i64 {
-        let asked = "SELECT count(*) FROM redrive.dead_letters WHERE payload ? 'currency'";
+        let asked = "SELECT count(*) FROM redrive.dead_letters WHERE payload::jsonb ? 'currency'";
         client.query_one(asked, &[]).unwrap().get(0)
     };
     let edit = [

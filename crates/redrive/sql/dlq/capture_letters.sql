@@ -1,12 +1,11 @@
 -- Purpose: stores foreign failures as letters, once per position of their source. Reopens closed letters.
 -- Called by: dlq/capture/batch.rs, once per batch.
 -- $1 text[] sources  $2 text[] positions  $3 text[] queues  $4 text[] kinds  $5 bytea[] raw bytes
--- $6 jsonb[] the raw bytes as jsonb; NULL if they may not be JSON
--- $7 text[] content types  $8 jsonb[] headers  $9 text[] error classes  $10 text[] messages
--- $11 text[] details  $12 text[] group keys  $13 text[] failure keys
+-- $6 text[] content types  $7 jsonb[] headers  $8 text[] error classes  $9 text[] messages
+-- $10 text[] details  $11 text[] group keys  $12 text[] failure keys
 -- Locks: the existing letters of those positions, in the order of their ids.
 -- Index relied on: dead_letters_captured_once.
 -- Rows: one per failure, in the given order: the id of the letter, and whether it is new or reopened.
 SELECT c.id, c.is_new, c.is_reopened
-FROM redrive.capture_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS c
+FROM redrive.capture_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS c
 ORDER BY c.place

@@ -1,7 +1,7 @@
 -- Purpose: replaces the payloads of letters, keeps the old versions, and writes the audit.
 -- Called by: dlq/edit.rs, once per page.
 -- $1 bigint[]  ids
--- $2 jsonb[]   new payloads
+-- $2 json[]    new payloads
 -- $3 integer[] number of edits of each letter when its payload was read; a letter that has been
 --              edited since is skipped
 -- $4 text reason  $5 text operator  $6 jsonb the caller's filter  $7 text kind of edit

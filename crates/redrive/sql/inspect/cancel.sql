@@ -21,17 +21,16 @@ from_delayed AS (
 ),
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
-    SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', p.payload, p.raw,
+    SELECT c.id, c.queue, c.kind, 'manual', 'cancelled', 'cancelled by an operator', c.payload,
            c.priority, c.attempt, c.max_attempts, c.generation, c.crashes,
            coalesce(c.history, '[]'), c.enqueued_at, c.unique_key, c.headers, c.group_key
     FROM (TABLE from_jobs UNION ALL TABLE from_delayed) c
-    CROSS JOIN LATERAL redrive.letter_payload(c.payload) p
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        payload = excluded.payload,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

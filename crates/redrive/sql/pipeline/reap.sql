@@ -109,7 +109,7 @@ delayed AS (
 ),
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at,
          unique_key, pid, headers, group_key)
     SELECT u.id, u.queue, u.kind,
@@ -117,18 +117,17 @@ died AS (
            CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
            CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
-           p.payload, p.raw, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
+           u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
            u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid,
            u.headers, u.group_key
     FROM undone u
-    CROSS JOIN LATERAL redrive.letter_payload(u.payload) p
     WHERE u.is_dead
     -- The lock order of letters; see settle.sql.
     ORDER BY u.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        payload = excluded.payload,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

@@ -52,24 +52,23 @@ ready AS (
 ),
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, raw, priority, attempts,
+        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, worker_id, enqueued_at, unique_key, headers, group_key)
     SELECT b.id, b.queue, b.kind,
            CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
            CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
            CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                 ELSE 'its worker stopped before it ended, too many times' END,
-           p.payload, p.raw, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
+           b.payload, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
            coalesce(b.history, '[]'), $1, b.enqueued_at, b.unique_key, b.headers, b.group_key
     FROM released b
-    CROSS JOIN LATERAL redrive.letter_payload(b.payload) p
     WHERE b.attempt >= b.max_attempts OR b.is_cancelled
     -- The lock order of letters; see settle.sql.
     ORDER BY b.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        payload = excluded.payload,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

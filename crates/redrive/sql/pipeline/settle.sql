@@ -170,24 +170,23 @@ letters AS MATERIALIZED (
 -- A redriven job already has a letter, which reopens with the next generation.
 died AS (
     INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, priority,
+        (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority,
          attempts, max_attempts, generation, crashes, history, worker_id, host, version,
          enqueued_at, unique_key, pid, run_ms, headers, group_key, failure_key)
     SELECT s.id, s.queue, s.kind, s.cause, s.error_class, s.error_message, s.error_detail,
-           p.payload, p.raw, s.priority,
+           s.payload, s.priority,
            -- A job that expired made no attempt.
            CASE WHEN s.cause = 'expired' THEN s.attempt - 1 ELSE s.attempt END, s.max_attempts, s.generation, s.crashes,
            coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
            $15::integer, s.run_ms, s.headers, s.group_key, s.failure_key
     FROM settled s
-    CROSS JOIN LATERAL redrive.letter_payload(s.payload) p
     WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
     -- The join does not keep the order. Sort the oldest first.
     ORDER BY s.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, raw = coalesce(excluded.raw, dead_letters.raw),
+        payload = excluded.payload,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,

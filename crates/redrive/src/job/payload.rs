@@ -1,7 +1,7 @@
-//! Payloads: typed values in Rust, JSON text on the wire, `json` in the database, `jsonb` in letters.
+//! Payloads: typed values in Rust, JSON text on the wire, `json` in the database.
 //!
 //! Whatever `jsonb` would reject is rejected here first, with a message that names the fault, so
-//! that every job that dies has a letter with its payload.
+//! that conditions on the values of a payload find it.
 
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use serde::Serialize;

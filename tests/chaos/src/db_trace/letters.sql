@@ -49,7 +49,7 @@ BEGIN
     SELECT d.id, 'x', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, changed, d.state, d.cause,
             d.generation, d.attempts, d.earlier_attempts, d.deaths, d.alike, d.failed_redrives, d.edits, d.seen, d.group_id,
             d.policy_id, d.error_class, d.error_message, chaos.micros(d.changed_at), chaos.micros(d.died_at),
-            md5(jsonb_build_array(d.queue, d.kind, d.priority, chaos.without_secret(d.payload), d.headers, d.group_key, d.unique_key, d.cause,
+            md5(jsonb_build_array(d.queue, d.kind, d.priority, chaos.without_secret(d.payload::jsonb), d.headers, d.group_key, d.unique_key, d.cause,
                 d.error_class, d.error_message, d.attempts, d.earlier_attempts, d.max_attempts, d.generation, d.deaths,
                 d.edits, d.crashes, chaos.micros(d.enqueued_at), chaos.micros(d.died_at), d.source, d.position)::text),
             chaos.has_secret(to_jsonb(d)::text), r.person, r.reason
@@ -64,7 +64,7 @@ DECLARE
 BEGIN
     INSERT INTO chaos.letters (letter, place, change, state, content, has_secret)
     VALUES (a.id, 'a', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, l ->> 'state',
-            md5(jsonb_build_array(a.queue, l -> 'kind', l -> 'priority', chaos.without_secret(l -> 'payload'), l -> 'headers', l -> 'group_key',
+            md5(jsonb_build_array(a.queue, l -> 'kind', l -> 'priority', chaos.without_secret((l ->> 'payload')::jsonb), l -> 'headers', l -> 'group_key',
                 l -> 'unique_key', l -> 'cause', l -> 'error_class', l -> 'error_message', l -> 'attempts',
                 l -> 'earlier_attempts', l -> 'max_attempts', l -> 'generation', l -> 'deaths', l -> 'edits', l -> 'crashes',
                 chaos.micros((l ->> 'enqueued_at')::timestamptz), chaos.micros((l ->> 'died_at')::timestamptz),

@@ -41,6 +41,7 @@ check_name               invoker immutable pinned any       -
 check_redaction          invoker volatile  pinned any       -
 check_redrive            invoker immutable pinned any       -
 check_size               invoker stable    pinned any       -
+checked_payload          invoker immutable pinned any       -
 claim_event              invoker volatile  pinned rows      -
 clear_segment            invoker volatile  pinned any       -
 clip                     invoker immutable parsed any       -
@@ -119,7 +120,6 @@ is_seen_drained          invoker volatile  pinned any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 keep_pieces              invoker volatile  pinned any       -
-letter_payload           invoker immutable pinned any       -
 letters_with_policy      definer stable    pinned any       -
 list_archived            invoker stable    pinned any       -
 list_jobs                invoker stable    pinned any       jit=off
@@ -174,6 +174,7 @@ prune_letters            invoker volatile  pinned any       enable_seqscan=on
 put_back                 invoker volatile  pinned any       -
 queues_with_held_groups  definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
+readable_payload         invoker immutable parsed any       -
 readmitted               invoker volatile  pinned any       -
 record_act               invoker volatile  pinned any       -
 record_run_outcomes      invoker volatile  pinned any       -

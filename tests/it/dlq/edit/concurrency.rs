@@ -142,7 +142,7 @@ fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
         .client()
         .query_one(
             "SELECT count(*) AS jobs,
-                    count(*) FILTER (WHERE j.payload::jsonb = l.payload) AS same,
+                    count(*) FILTER (WHERE j.payload::text = l.payload::text) AS same,
                     count(*) FILTER (WHERE (l.edits = 1) = (j.payload::jsonb ? 'fixed')) AS consistent,
                     count(*) FILTER (WHERE l.edits = 1) AS edited,
                     (SELECT count(*) FROM redrive.letter_versions) AS versions

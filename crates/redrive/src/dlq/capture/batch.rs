@@ -51,16 +51,9 @@ impl Dlq<'_> {
         Ok(captures)
     }
 
-    fn capture_batch(self, mut columns: CaptureColumns) -> Result<Vec<CaptureOutcome>> {
+    fn capture_batch(self, columns: CaptureColumns) -> Result<Vec<CaptureOutcome>> {
         self.db.call_bulk("capture failures", move |session| {
             match columns.send(session) {
-                // The server rejects some JSON that passes here, such as a
-                // thousand nested brackets. Without the parsed form it decides
-                // for each capture.
-                Err(error) if error.is_invalid() && columns.lines.is_empty() => {
-                    columns.parsed.fill(None);
-                    columns.send(session)
-                }
                 // A concurrent capture of the same new failures won a deadlock.
                 // Nothing was written.
                 Err(error) if error.sql_state() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
@@ -114,7 +107,6 @@ struct CaptureColumns {
     queues: Vec<String>,
     kinds: Vec<String>,
     raws: Vec<Vec<u8>>,
-    parsed: Vec<Option<Json>>,
     content_types: Vec<String>,
     headers: Vec<Json>,
     error_classes: Vec<String>,
@@ -139,12 +131,6 @@ impl CaptureColumns {
         self.positions.push(captured.position.clone());
         self.queues.push(captured.queue.clone());
         self.kinds.push(captured.kind.clone());
-        let text = match captured.raw.len() > MAX_WHOLE_BYTES {
-            true => None,
-            false => std::str::from_utf8(&captured.raw).ok(),
-        };
-        self.parsed
-            .push(text.and_then(|text| Json::parse(text).ok()));
         self.content_types.push(captured.content_type.clone());
         self.headers.push(Json::of(&captured.headers)?);
         self.error_classes.push(captured.error_class.clone());
@@ -156,13 +142,12 @@ impl CaptureColumns {
     }
 
     fn send(&self, session: &mut Session) -> Result<Vec<CaptureOutcome>> {
-        let parameters: [Parameter<'_>; 13] = [
+        let parameters: [Parameter<'_>; 12] = [
             &self.sources,
             &self.positions,
             &self.queues,
             &self.kinds,
             &self.raws,
-            &self.parsed,
             &self.content_types,
             &self.headers,
             &self.error_classes,
