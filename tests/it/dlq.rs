@@ -11,6 +11,7 @@ mod runs;
 mod policy;
 
 mod archive;
+mod as_it_came;
 mod capture;
 mod deliver;
 mod discard;

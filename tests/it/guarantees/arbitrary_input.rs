@@ -37,7 +37,7 @@ fn is_jsonb(client: &mut Client, text: &str) -> bool {
 fn same(client: &mut Client, table: &str, ids: &[i64], payloads: &[String]) -> usize {
     let sql = format!(
         "SELECT count(*) FROM unnest($1::bigint[], $2::text[]) AS w (id, payload) \
-         JOIN redrive.{table} t ON t.id = w.id AND t.payload::jsonb = w.payload::jsonb"
+         JOIN redrive.{table} t ON t.id = w.id AND t.payload::text = w.payload"
     );
     let row = client.query_one(&sql, &[&ids, &payloads]).unwrap();
     usize::try_from(row.get::<_, i64>(0)).unwrap()
@@ -119,11 +119,8 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
     assert_eq!(stopped.stats.dead, ids.len() as u64);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 2 * ids.len(), "each ran once a generation");
-    // A redriven job has the text of its letter, which `jsonb` wrote.
-    for id in ids.iter().step_by(7) {
-        let letter = db.dlq().get(*id).unwrap().expect("the letter");
-        let payload = letter.payload.expect("it is JSON");
-        assert_eq!(seen[&(*id, 1)], payload.get(), "{id}");
+    for id in &ids {
+        assert_eq!(seen[&(*id, 1)], seen[&(*id, 0)], "{id}");
     }
 }
 

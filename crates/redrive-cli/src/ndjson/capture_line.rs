@@ -81,9 +81,13 @@ impl CaptureLine {
             letter: Some(LetterPast::of(letter)),
             ..CaptureLine::default()
         };
-        match &letter.raw {
-            Some(raw) => line.set_raw(raw),
-            None => line.payload.clone_from(&letter.payload),
+        match (&letter.raw, &letter.payload) {
+            (Some(raw), _) => line.set_raw(raw),
+            // A line cannot have its line breaks.
+            (None, Some(payload)) if payload.get().contains(['\n', '\r']) => {
+                line.raw = Some(payload.get().to_owned());
+            }
+            (None, payload) => line.payload.clone_from(payload),
         }
         line
     }

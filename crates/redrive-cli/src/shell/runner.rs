@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::exit::outcome;
 use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
+use crate::terminal::one_line;
 use crate::time::rfc3339;
 
 /// The longest time between SIGTERM and SIGKILL.
@@ -185,11 +186,8 @@ fn letter_environment(letter: &Letter) -> Vec<(&'static str, String)> {
     environment
 }
 
-/// JSON with a line break at its end.
 fn line_of(json: &RawValue) -> Vec<u8> {
-    let mut line = json.get().as_bytes().to_vec();
-    line.push(b'\n');
-    line
+    one_line(json.get().as_bytes().to_vec())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The events of a letter between its attempts.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
 use crate::job::payload::JsonText;
 
 /// An event of a letter, such as a death, a redrive or an edit.
@@ -15,7 +15,7 @@ use crate::job::payload::JsonText;
 pub struct LetterEvent {
     /// The time by the database's clock, as ISO 8601.
     pub at: Option<String>,
-    /// The event: `died`, `redriven`, `edited`, …
+    /// The event: `died`, `redriven`, `edited`, …; `unreadable` for one that this version cannot read.
     pub event: String,
     /// Details such as `by`, `reason`, `run`, `version` and `generation`.
     #[serde(flatten)]
@@ -24,13 +24,21 @@ pub struct LetterEvent {
 
 /// Parses stored events and sorts them by time. A death is stored when its letter opens again,
 /// after the redrive that followed it.
-pub(crate) fn events(stored: &JsonText) -> Result<Vec<LetterEvent>> {
-    let mut events: Vec<LetterEvent> = serde_json::from_slice(&stored.0).map_err(|error| {
-        Error::invalid("the stored events of the letter cannot be read").caused_by(error)
-    })?;
+pub(crate) fn events(stored: &JsonText) -> Vec<LetterEvent> {
+    let unreadable = || LetterEvent {
+        event: "unreadable".to_owned(),
+        ..LetterEvent::default()
+    };
+    let mut events = match serde_json::from_slice::<Vec<&RawValue>>(&stored.0) {
+        Ok(events) => events
+            .into_iter()
+            .map(|event| serde_json::from_str(event.get()).unwrap_or_else(|_| unreadable()))
+            .collect(),
+        Err(_) => vec![unreadable()],
+    };
     // ISO 8601 in one time zone sorts as text.
     events.sort_by(|a, b| a.at.cmp(&b.at));
-    Ok(events)
+    events
 }
 
 #[cfg(test)]
@@ -41,9 +49,18 @@ mod tests {
     fn an_event_keeps_unknown_fields() {
         let json =
             br#"[{"at": "2025-01-01T00:00:00Z", "event": "painted", "colour": ["red"]}, {}]"#;
-        let events = events(&JsonText(json[..].into())).expect("events");
+        let events = events(&JsonText(json[..].into()));
         assert_eq!(events[0], LetterEvent::default());
         assert_eq!(events[1].event, "painted");
         assert_eq!(events[1].about["colour"][0], "red");
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_hides_no_other() {
+        let json =
+            br#"[5, {"event": "died"}, {"at": 7, "event": "x"}, {"event": "y", "n": 1e999}]"#;
+        let events = events(&JsonText(json[..].into()));
+        let names: Vec<&str> = events.iter().map(|event| &*event.event).collect();
+        assert_eq!(names, ["unreadable", "died", "unreadable", "unreadable"]);
     }
 }

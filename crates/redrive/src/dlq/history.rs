@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::error::{Error, Result};
 use crate::job::payload::JsonText;
 
 /// One attempt in the history of a job or letter.
@@ -15,7 +15,7 @@ pub struct AttemptRecord {
     /// The number of the attempt in its generation, from 1; 0: a failure captured from its source.
     pub attempt: u32,
     /// `failed`, or the cause of death if the attempt ended the job; `captured` for a failure
-    /// captured from its source.
+    /// captured from its source; `unreadable` for a record that this version cannot read.
     pub outcome: String,
     /// The run time, in milliseconds.
     pub run_ms: Option<u64>,
@@ -105,11 +105,27 @@ impl EntryShape {
     }
 }
 
-/// Parses a stored history, resolving fields from the end.
-pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
-    let stored: Vec<EntryShape> = serde_json::from_slice(&history.0).map_err(|error| {
-        Error::invalid("the stored history of the job cannot be read").caused_by(error)
-    })?;
+/// Returns whether a record is in one of the stored shapes.
+pub(in crate::dlq) fn is_readable(record: &serde_json::Value) -> bool {
+    EntryShape::deserialize(record).is_ok()
+}
+
+/// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
+/// file that was changed, and a list must show the other letters.
+pub(crate) fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
+    let unreadable = || {
+        EntryShape::Spelled(Stored {
+            outcome: Word::Said(Some("unreadable".to_owned())),
+            ..Stored::default()
+        })
+    };
+    let stored = match serde_json::from_slice::<Vec<&RawValue>>(&history.0) {
+        Ok(records) => records
+            .into_iter()
+            .map(|record| serde_json::from_str(record.get()).unwrap_or_else(|_| unreadable()))
+            .collect(),
+        Err(_) => vec![unreadable()],
+    };
     let mut next = AttemptRecord::default();
     let (mut generation, mut outcome) = (None, None);
     let mut attempts: Vec<AttemptRecord> = stored
@@ -131,7 +147,7 @@ pub(crate) fn attempts(history: &JsonText) -> Result<Vec<AttemptRecord>> {
         })
         .collect();
     attempts.reverse();
-    Ok(attempts)
+    attempts
 }
 
 /// Writes a time in one format. Older records were stored with milliseconds, the newest with the
@@ -169,7 +185,7 @@ mod tests {
     }
 
     fn read(json: &str) -> Vec<AttemptRecord> {
-        attempts(&JsonText(json.as_bytes().into())).expect("a history")
+        attempts(&JsonText(json.as_bytes().into()))
     }
 
     #[test]
@@ -210,8 +226,28 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_is_none_is_an_error() {
-        assert!(attempts(&JsonText(b"{}"[..].into())).is_err());
-        assert!(read("[]").is_empty());
+    fn a_record_that_cannot_be_read_hides_no_other() {
+        let outcomes = |json| -> Vec<String> {
+            read(json)
+                .into_iter()
+                .map(|attempt| attempt.outcome)
+                .collect()
+        };
+        assert_eq!(outcomes("{}"), ["unreadable"]);
+        assert!(outcomes("[]").is_empty());
+        let odd = r#"[5, {"attempt": 1, "outcome": "failed"}, {"attempt": -1}, [1e9999], null, {"run_ms": 1e999},
+                      {"attempt": 2, "outcome": "timeout"}]"#;
+        assert_eq!(
+            outcomes(odd),
+            [
+                "unreadable",
+                "failed",
+                "unreadable",
+                "unreadable",
+                "unreadable",
+                "unreadable",
+                "timeout"
+            ]
+        );
     }
 }

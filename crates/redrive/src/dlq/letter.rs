@@ -50,7 +50,7 @@ pub struct Letter {
     pub detail_is_shared: bool,
     /// The failure group.
     pub group: GroupId,
-    /// The payload; `None` for captured bytes that are not JSON or exceed 16 MiB.
+    /// The payload as it came; `None` for captured bytes that are not JSON or exceed 16 MiB.
     pub payload: Option<Box<RawValue>>,
     /// The bytes of a captured failure; the first 64 KiB if there are more than 16 MiB.
     pub raw: Option<Vec<u8>>,
@@ -237,8 +237,8 @@ pub(crate) fn letter(row: &Row) -> Result<Letter> {
         alike: u32::from(row.get::<_, i16>("alike").unsigned_abs()),
         failed_redrives: u32::from(row.get::<_, i16>("failed_redrives").unsigned_abs()),
         edits: unsigned("edits"),
-        history: attempts(&history)?,
-        events: events(&row.get("events"))?,
+        history: attempts(&history),
+        events: events(&row.get("events")),
         run: row.get::<_, Option<i64>>("run_id").map(RunId::new),
         policy: row.get::<_, Option<i64>>("policy_id").map(PolicyId::new),
         worker: row.get("worker_id"),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dlq::event::LetterEvent;
 use crate::dlq::filter::moment;
-use crate::dlq::history::AttemptRecord;
+use crate::dlq::history::{AttemptRecord, is_readable};
 use crate::dlq::letter::Letter;
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
@@ -140,6 +140,16 @@ impl LetterPast {
                 )));
             }
         }
+        if !self.history.iter().all(is_readable)
+            || !self
+                .events
+                .iter()
+                .all(|event| LetterEvent::deserialize(event).is_ok())
+        {
+            return Err(Error::invalid(
+                "the `history` or the `events` of an exported letter cannot be read",
+            ));
+        }
         for (name, key, most) in [
             ("unique_key", &self.unique_key, MAX_UNIQUE_KEY_BYTES),
             ("failure_key", &self.failure_key, MAX_FAILURE_KEY_BYTES),
@@ -213,6 +223,8 @@ mod tests {
             json!({ "alike": 40_000 }),
             json!({ "deaths": 0 }),
             json!({ "died_at": "yesterday" }),
+            json!({ "history": [5] }),
+            json!({ "events": [{ "at": 5 }] }),
             json!({ "unique_key": "" }),
             json!({ "failure_key": "x".repeat(1025) }),
         ] {

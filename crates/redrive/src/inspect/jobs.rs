@@ -189,7 +189,7 @@ fn live_job(row: &Row) -> Result<LiveJob> {
         crashes: row.get::<_, i16>("crashes").unsigned_abs().into(),
         since: row.get("run_at"),
         enqueued_at: row.get("enqueued_at"),
-        history: history.map_or_else(|| Ok(Vec::new()), |history| attempts(&history))?,
+        history: history.as_ref().map(attempts).unwrap_or_default(),
         worker: row.get("worker_id"),
         host: row.get("host"),
         unique_key: row.get("unique_key"),

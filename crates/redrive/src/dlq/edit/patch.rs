@@ -128,11 +128,11 @@ impl Edit {
             (_, None) => {
                 return Err("its captured bytes are not JSON; set a whole payload".to_owned());
             }
-            (How::Set(json), Some(payload)) => return replaced(payload, json.clone()),
+            (How::Set(json), Some(payload)) => return Ok(replaced(payload, json.clone())),
             (How::Transform(Transform(change)), Some(payload)) => {
                 let json =
                     Json::parse(change(payload)?.trim()).map_err(|error| error.to_string())?;
-                return replaced(payload, json);
+                return Ok(replaced(payload, json));
             }
             (How::Patch(patch), Some(payload)) => {
                 let mut edited = exact_value(payload)?;
@@ -156,16 +156,16 @@ impl Edit {
     }
 }
 
-/// Returns a whole new payload, or that it is the same. Numbers that do not fit a double count as changed;
-/// an extra version is harmless.
-fn replaced(payload: &str, json: Json) -> Result<Made, String> {
+/// Returns a whole new payload, or that it is the same. Numbers that do not fit a double, and payloads that
+/// are nested too deep to compare, count as changed; an extra version is harmless.
+fn replaced(payload: &str, json: Json) -> Made {
     let is_same = json_number::rounded(payload).is_none()
         && json_number::rounded(json.as_str()).is_none()
-        && value(payload)? == value(json.as_str())?;
-    Ok(match is_same {
+        && value(payload).is_ok_and(|old| value(json.as_str()).is_ok_and(|new| old == new));
+    match is_same {
         true => Made::Same,
         false => Made::New(json),
-    })
+    }
 }
 
 /// Rejects numbers that a double would round.

@@ -1,0 +1,338 @@
+//! Payloads in letters are kept as they came, and one that cannot be read harms no other letter.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use postgres::Client;
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
+use redrive::dlq::{
+    CaptureOutcome, Edit, ForeignFailure, Letter, LetterFilter, LetterState, SplitBy, Validators,
+};
+use redrive::{Failure, Job, JobId, Operator};
+use redrive_tests::{Order, SOON, TestDatabase, drained, ran, scalar, stop, wait_until, worker};
+
+/// Payloads whose text `jsonb` would change, or that it cannot hold.
+fn odd() -> Vec<String> {
+    let many =
+        |item: &str, times: usize| format!("[{}{item}]", format!("{item},").repeat(times - 1));
+    let mut odd = vec![
+        // jsonb would write a gigabyte.
+        many("1e9999", 108_000),
+        many("-1.5E+9999", 30_000),
+        many("1e-9999", 50_000),
+        many("{\"n\":1e5000}", 40_000),
+        "1e999999999999999999".to_owned(),
+        format!("[{}]", "1".repeat(200_000)),
+        many("[]", 300_000),
+        format!("{}1{}", "[{\"a\":".repeat(2_500), "}]".repeat(2_500)),
+        format!("{{\"1e9999\": \"{}\"}}", "1e9999 ".repeat(100_000)),
+    ];
+    odd.extend(
+        [
+            r#"{ "b" : 1,"a":2,  "b":3 }"#,
+            r#"[1.0, 1.00, 1e2, 1E+2, -0, 0.1e-7, 100000000000000000000000000000001]"#,
+            r#""\u0000""#,
+            r#"{"\u0000":1}"#,
+            r#""\ud800 \udc00""#,
+            r#""\/\u0041\ud83d\ude00é""#,
+            "null",
+            "\t[ ]\r\n",
+            r#"{"":{"":[{}]}}"#,
+        ]
+        .map(str::to_owned),
+    );
+    odd
+}
+
+/// Stores jobs as a role with the right to insert them can, and returns their ids.
+fn store(client: &mut Client, payloads: &[String]) -> Vec<i64> {
+    let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload, max_attempts)
+                  SELECT r.segment, 'orders', 'odd', $1::text::json, 1 FROM redrive.ring r RETURNING id";
+    let stored = payloads
+        .iter()
+        .map(|payload| client.query_one(insert, &[payload]).unwrap().get(0));
+    stored.collect()
+}
+
+/// Returns the payloads of a table, as they are stored.
+fn texts(client: &mut Client, table: &str, ids: &[i64]) -> Vec<String> {
+    let asked =
+        format!("SELECT payload::text FROM redrive.{table} WHERE id = ANY ($1) ORDER BY id");
+    client
+        .query(&asked, &[&ids])
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect()
+}
+
+#[track_caller]
+fn same(found: &[String], expected: &[String]) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        let start: String = expected.chars().take(60).collect();
+        assert!(
+            found == expected,
+            "{start}: {} bytes became {}",
+            expected.len(),
+            found.len()
+        );
+    }
+}
+
+#[test]
+fn a_redriven_job_is_byte_for_byte_what_died() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    let odd = odd();
+    let ids = store(&mut client, &odd);
+    let came: Arc<Mutex<Vec<(i64, u32, String)>>> = Arc::default();
+    let worker = {
+        let came = Arc::clone(&came);
+        worker(&queue)
+            .handle_any(move |job| {
+                let payload = job.payload().get().to_owned();
+                came.lock()
+                    .unwrap()
+                    .push((job.id().get(), job.generation(), payload));
+                Err(Failure::reject("no"))
+            })
+            .start()
+            .unwrap()
+    };
+    drained(&queue);
+    same(&texts(&mut client, "dead_letters", &ids), &odd);
+    let filter = LetterFilter::new().queue("orders");
+    assert_eq!(
+        db.dlq()
+            .redrive(&filter, &Operator::default())
+            .unwrap()
+            .redriven
+            .len(),
+        odd.len()
+    );
+    drained(&queue);
+    stop(worker);
+    same(&texts(&mut client, "dead_letters", &ids), &odd);
+    // An edit and its undo, and the archive and its return.
+    let edit = Edit::set("{}").unwrap();
+    assert_eq!(
+        db.dlq()
+            .edit(&filter, &edit, &Operator::default())
+            .unwrap()
+            .edited
+            .len(),
+        odd.len()
+    );
+    let undone = db
+        .dlq()
+        .restore_versions_while(&filter, None, &Operator::default(), |_| {
+            ControlFlow::Continue(())
+        });
+    assert_eq!(undone.unwrap().letters.len(), odd.len());
+    same(&texts(&mut client, "dead_letters", &ids), &odd);
+    client
+        .batch_execute(
+            "SELECT redrive.discard('{}', reason => 'x');
+             SELECT redrive.set_retention(queue => 'orders', state => 'discarded', keep => '0', action => 'archive');
+             SELECT redrive.apply_retention();",
+        )
+        .unwrap();
+    assert_eq!(db.dlq().archived(&filter).unwrap().len(), odd.len());
+    let restored = "SELECT result FROM redrive.restore_archived('{}', 0, 1000, false, NULL, NULL)";
+    assert_eq!(client.query(restored, &[]).unwrap().len(), odd.len());
+    same(&texts(&mut client, "dead_letters", &ids), &odd);
+    let mut came = came.lock().unwrap().clone();
+    came.sort();
+    assert_eq!(came.len(), 2 * odd.len());
+    for (turn, (id, generation, payload)) in came.iter().enumerate() {
+        assert_eq!((*id, *generation as usize), (ids[turn / 2], turn % 2));
+        assert!(payload == odd[turn / 2].trim(), "job {id} came changed");
+    }
+}
+
+#[test]
+fn a_capture_of_json_is_redriven_as_its_bytes() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let mut client = test.client();
+    let odd = odd();
+    let ids: Vec<i64> = odd
+        .iter()
+        .enumerate()
+        .map(|(at, raw)| {
+            let event = ForeignFailure::new("s", at.to_string(), "orders", "odd", raw.as_bytes());
+            match db.dlq().capture(&event).unwrap() {
+                CaptureOutcome::New(id) => id.get(),
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect();
+    db.dlq()
+        .redrive(&LetterFilter::new(), &Operator::default())
+        .unwrap();
+    same(&texts(&mut client, "jobs", &ids), &odd);
+}
+
+#[test]
+fn letters_that_cannot_be_read_harm_no_others() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    // The oldest are the odd ones: a run, a policy and an export begin with them.
+    let odd = odd();
+    store(&mut client, &odd);
+    queue.enqueue_many(&Order::up_to(5)).unwrap();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Err(Failure::reject("no")))
+        .handle_kind("odd", |_| Err(Failure::reject("no")))
+        .start()
+        .unwrap();
+    drained(&queue);
+    let open = || LetterFilter::new().state(LetterState::Open).limit(1000);
+    let total = odd.len() + 5;
+    let listed: Vec<Letter> = db.dlq().list(&open()).unwrap();
+    assert_eq!(listed.len(), total);
+    assert!(listed.iter().all(|letter| letter.payload.is_some()));
+
+    let third: LetterFilter = "payload.number=3".parse().unwrap();
+    let found = db.dlq().list(&third).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(db.dlq().count(&third).unwrap().letters, 1);
+    let by_number =
+        "SELECT sum(letters)::bigint FROM redrive.count_letters_by('{}', 'payload', '{number}')";
+    assert_eq!(
+        scalar(&mut client, by_number),
+        i64::try_from(total).unwrap()
+    );
+    // The text of a number with ten thousand digits, a hundred thousand times, is read by no one.
+    let by_first = "SELECT count(*) FROM redrive.count_letters_by('{}', 'payload', '{}')";
+    assert!(scalar(&mut client, by_first) > 5);
+
+    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0);
+    assert_eq!(exported.out.lines().count(), total);
+    for letter in &listed {
+        ran(&test, &["dlq", "show", &letter.id.to_string()]).exits_with(0);
+    }
+    ran(&test, &["dlq", "list", "orders", "--json"]).exits_with(0);
+
+    let validators = Validators::new().check(|_: &Order| Ok::<(), String>(()));
+    let validation = db.dlq().validate(&open(), &validators).unwrap();
+    assert_eq!(
+        (validation.passed, validation.unchecked),
+        (5, odd.len() as u64)
+    );
+    let merge = Edit::merge(r#"{"fixed": true}"#).unwrap();
+    let edited = db
+        .dlq()
+        .edit(&open(), &merge, &Operator::default())
+        .unwrap();
+    let refused: u64 = edited.refused.iter().map(|error| error.letters).sum();
+    assert!(edited.edited.len() >= 5 && refused >= 6, "{edited:?}");
+    assert_eq!(
+        edited.edited.len() as u64 + refused + edited.unchanged,
+        total as u64
+    );
+    let delivered = db
+        .dlq()
+        .deliver(
+            &open(),
+            &|_: &Letter| Err(Failure::retry("away")),
+            &Operator::default(),
+        )
+        .unwrap();
+    assert_eq!(delivered.failed.len(), total);
+
+    let group = listed
+        .iter()
+        .find(|letter| letter.kind == "odd")
+        .expect("one")
+        .group;
+    let by = SplitBy::Payload("0".to_owned());
+    db.dlq()
+        .groups()
+        .split(group, &by, &Operator::default())
+        .unwrap();
+    client
+        .batch_execute(
+            "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', batch => 5)",
+        )
+        .unwrap();
+    let tick = client
+        .query_one("SELECT * FROM redrive.run_policies()", &[])
+        .unwrap();
+    assert_eq!(
+        (
+            tick.get::<_, i64>("letters"),
+            tick.get::<_, Option<&str>>("error")
+        ),
+        (5, None)
+    );
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let started = db
+        .dlq()
+        .runs()
+        .start(&open(), &options, &Operator::default())
+        .unwrap();
+    let mut driver = started.expect("letters").1;
+    wait_until("the run to end", SOON, || {
+        driver.step().unwrap().status != DriveStatus::Running
+    });
+    drained(&queue);
+    stop(worker);
+    assert_eq!(db.dlq().list(&open()).unwrap().len(), total);
+    let ended = db.dlq().list(&LetterFilter::new().limit(1000)).unwrap();
+    assert!(ended.iter().all(|letter| letter.generation > 0));
+}
+
+/// A rule with a path cannot look into a payload that cannot be read.
+#[test]
+fn a_redaction_by_path_drops_a_payload_that_cannot_be_read() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    let mut client = test.client();
+    client
+        .batch_execute("SELECT redrive.add_redaction(NULL, NULL, '{/card}')")
+        .unwrap();
+    let secret = r#"{"card": "secret-1", "a": "\u0000"}"#.to_owned();
+    let plain = r#"{ "card" : null ,"n":1e2}"#.to_owned();
+    let other = r#"{ "cart" : 1.0 }"#.to_owned();
+    let ids = store(&mut client, &[secret, plain, other.clone()]);
+    for id in &ids {
+        db.admin().cancel(JobId::new(*id)).unwrap();
+    }
+    let letter = |id: i64| db.dlq().get(JobId::new(id)).unwrap().expect("the letter");
+    let dropped = letter(ids[0]);
+    assert_eq!(
+        (dropped.payload.is_none(), dropped.raw.as_deref()),
+        (true, Some(&b"[redacted]"[..]))
+    );
+    assert_eq!(dropped.redacted, [""]);
+    assert_eq!(letter(ids[1]).redacted, ["/card"]);
+    assert_eq!(letter(ids[2]).payload.expect("JSON").get(), other);
+}
+
+#[test]
+fn an_edit_in_sql_keeps_the_limit_of_payloads() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    redrive_tests::letters(&queue, 1);
+    let mut client = test.client();
+    for new in [
+        "to_jsonb(repeat('x', 1048577))",
+        "('[' || repeat('1e9999,', 1000) || '1]')::jsonb",
+    ] {
+        let edit = format!("SELECT redrive.edit_letter(id, {new}) FROM redrive.dead_letters");
+        let error = client.query(&edit, &[]).unwrap_err();
+        let error = error.as_db_error().expect("an answer").message().to_owned();
+        assert!(error.contains("the limit is 1048576"), "{error}");
+    }
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.letter_versions"),
+        0
+    );
+}
