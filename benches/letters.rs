@@ -154,7 +154,7 @@ fn ask(bench: &mut Bench) -> Outcome {
         "queue=orders",
         "class=reqwest::Error",
         "class=Rare",
-        "queue=orders died>1h",
+        "queue=orders age>1h",
     ] {
         let which = open(filter)?;
         time(bench, &format!("count {filter}"), || {

@@ -80,8 +80,8 @@ fn decode(bencher: Bencher<'_, '_>) {
 
 #[divan::bench(args = [
     "",
-    "queue=orders class=Timeout died>2h",
-    "queue=orders class=Timeout died>2h payload.amount>100 payload.customer.id=42 state=any limit=50",
+    "queue=orders class=Timeout age>2h",
+    "queue=orders class=Timeout age>2h payload.amount>100 payload.customer.id=42 state=any limit=50",
 ])]
 fn filter(text: &str) -> redrive::Result<LetterFilter> {
     black_box(text).parse()

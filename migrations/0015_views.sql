@@ -49,71 +49,135 @@ CREATE VIEW redrive.letters AS
 
 COMMENT ON VIEW redrive.letters IS 'Every dead letter in any state.';
 
+-- Raises an error for a filter that is not an object, or has an unknown key or a value that its key does not take. Each
+-- of `keys` has the kind of its values: `text`, `integer`, `duration` (milliseconds), `time`, `path` (a jsonpath
+-- predicate), and `texts` or `integers` for one value or a list. Null is no value: a query over no rows returns it, and
+-- an absent key selects everything.
+CREATE FUNCTION redrive.check_filter(filter jsonb, subject text, keys text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    key   text;
+    value jsonb;
+    kind  text;
+    fault text;
+BEGIN
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches every %', subject
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR key, value IN SELECT * FROM jsonb_each(filter) LOOP
+        kind := (SELECT split_part(k.pair, ' ', 2) FROM unnest(keys) AS k (pair) WHERE split_part(k.pair, ' ', 1) = key);
+        IF kind IS NULL THEN
+            RAISE EXCEPTION 'redrive: unknown filter key %', key USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Expected one of ' || (
+                    SELECT string_agg(split_part(k.pair, ' ', 1), ', ') FROM unnest(keys) AS k (pair)) || '.';
+        END IF;
+        fault := CASE
+            WHEN value = 'null' THEN 'is null'
+            WHEN jsonb_typeof(value) = 'array' AND kind NOT IN ('texts', 'integers') THEN 'takes one value'
+        END;
+        IF fault IS NULL THEN
+            SELECT CASE
+                WHEN jsonb_typeof(e.item) <> w.type THEN
+                    format('takes values of type %s, not %s', w.type, jsonb_typeof(e.item))
+                WHEN w.type = 'string' THEN 'is empty'
+                ELSE 'takes whole numbers of 64 bits'
+                    || CASE kind WHEN 'duration' THEN ', from 0 to 100 years in milliseconds' ELSE '' END
+            END INTO fault
+            FROM jsonb_array_elements(
+                CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE jsonb_build_array(value) END) AS e (item)
+            CROSS JOIN (
+                SELECT CASE WHEN kind IN ('integer', 'integers', 'duration') THEN 'number' ELSE 'string' END AS type) w
+            WHERE CASE
+                WHEN jsonb_typeof(e.item) <> w.type THEN true
+                -- An empty text is part of every message.
+                WHEN w.type = 'string' THEN e.item = '""' AND key = 'message'
+                ELSE scale(e.item::numeric) > 0 OR e.item::numeric NOT BETWEEN
+                    CASE kind WHEN 'duration' THEN 0 ELSE -9223372036854775808 END
+                    AND CASE kind WHEN 'duration' THEN 3155760000000 ELSE 9223372036854775807 END
+            END
+            LIMIT 1;
+        END IF;
+        IF fault IS NULL AND kind IN ('time', 'path') THEN
+            BEGIN
+                fault := CASE WHEN kind = 'time' AND (value #>> '{}')::timestamptz IS NULL
+                    OR kind = 'path' AND (value #>> '{}')::jsonpath IS NULL THEN 'is null' END;
+            EXCEPTION WHEN data_exception OR syntax_error THEN
+                fault := 'is refused: ' || SQLERRM;
+            END;
+        END IF;
+        IF fault IS NOT NULL THEN
+            RAISE EXCEPTION 'redrive: the filter key % %', key, fault USING ERRCODE = 'invalid_parameter_value',
+                HINT = CASE WHEN kind IN ('texts', 'integers') THEN 'An empty list selects nothing.'
+                    ELSE 'Without the key, the others decide.' END;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Returns the values of a filter key, which holds one value or a list; NULL: the filter does not have it.
+CREATE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE jsonb_typeof(value)
+        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
+        ELSE ARRAY[value #>> '{}']
+    END
+    WHERE value IS NOT NULL
+$$;
+
 -- Returns the SQL condition on live jobs `j` for a filter. The filter is a JSON object and `$1` of the statement
 -- that contains the condition. The text consists of constants, never of text from the caller.
 --
 -- Each key narrows the selection: `ids` [id], `id_from`, `id_to`, `queue`, `kind`, `state` (one word or several),
 -- `priority_from`, `priority_to`, `other_priority` (not this one), `attempts_from`, `attempts_to`,
 -- `generation_from`, `generation_to`, `older_than_ms`, `newer_than_ms` (since it was first enqueued), `unique`,
--- `payload` (a jsonpath predicate).
+-- `payload` (a jsonpath predicate, which no unreadable payload meets).
 CREATE FUNCTION redrive.filter_jobs(filter jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     key        text;
-    value      jsonb;
     words      text[];
-    condition  text;
     conditions text := 'true';
 BEGIN
-    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
-        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches every job'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    FOR key, value IN SELECT * FROM jsonb_each(filter - 'payload') LOOP
-        words := redrive.filter_values(value);
-        CONTINUE WHEN words IS NULL;
-        condition := CASE key
-            WHEN 'ids' THEN 'j.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
-            WHEN 'state' THEN 'j.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
-            WHEN 'id_from' THEN 'j.id >= ($1 ->> ''id_from'')::bigint'
-            WHEN 'id_to' THEN 'j.id <= ($1 ->> ''id_to'')::bigint'
-            WHEN 'queue' THEN 'j.queue = $1 ->> ''queue'''
-            WHEN 'kind' THEN 'j.kind = $1 ->> ''kind'''
-            WHEN 'priority_from' THEN 'j.priority >= ($1 ->> ''priority_from'')::integer'
-            WHEN 'priority_to' THEN 'j.priority <= ($1 ->> ''priority_to'')::integer'
-            WHEN 'other_priority' THEN 'j.priority <> ($1 ->> ''other_priority'')::integer'
-            WHEN 'attempts_from' THEN 'j.attempt >= ($1 ->> ''attempts_from'')::integer'
-            WHEN 'attempts_to' THEN 'j.attempt <= ($1 ->> ''attempts_to'')::integer'
-            WHEN 'generation_from' THEN 'j.generation >= ($1 ->> ''generation_from'')::integer'
-            WHEN 'generation_to' THEN 'j.generation <= ($1 ->> ''generation_to'')::integer'
-            WHEN 'older_than_ms' THEN
-                'j.enqueued_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
-            WHEN 'newer_than_ms' THEN
-                'j.enqueued_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
-            WHEN 'unique' THEN 'j.unique_key = $1 ->> ''unique'''
+    PERFORM redrive.check_filter(filter, 'job', '{ids integers,id_from integer,id_to integer,queue text,kind text,'
+        'state texts,priority_from integer,priority_to integer,other_priority integer,attempts_from integer,'
+        'attempts_to integer,generation_from integer,generation_to integer,older_than_ms duration,'
+        'newer_than_ms duration,unique text,payload path}');
+    FOR key IN SELECT jsonb_object_keys(filter - 'payload') LOOP
+        words := redrive.filter_values(filter -> key);
+        conditions := conditions || E'\n    AND ' || CASE
+            WHEN words = '{}' THEN 'false'
+            ELSE CASE key
+                WHEN 'ids' THEN 'j.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+                WHEN 'state' THEN 'j.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+                WHEN 'id_from' THEN 'j.id >= ($1 ->> ''id_from'')::bigint'
+                WHEN 'id_to' THEN 'j.id <= ($1 ->> ''id_to'')::bigint'
+                WHEN 'queue' THEN 'j.queue = $1 ->> ''queue'''
+                WHEN 'kind' THEN 'j.kind = $1 ->> ''kind'''
+                WHEN 'priority_from' THEN 'j.priority >= ($1 ->> ''priority_from'')::bigint'
+                WHEN 'priority_to' THEN 'j.priority <= ($1 ->> ''priority_to'')::bigint'
+                WHEN 'other_priority' THEN 'j.priority <> ($1 ->> ''other_priority'')::bigint'
+                WHEN 'attempts_from' THEN 'j.attempt >= ($1 ->> ''attempts_from'')::bigint'
+                WHEN 'attempts_to' THEN 'j.attempt <= ($1 ->> ''attempts_to'')::bigint'
+                WHEN 'generation_from' THEN 'j.generation >= ($1 ->> ''generation_from'')::bigint'
+                WHEN 'generation_to' THEN 'j.generation <= ($1 ->> ''generation_to'')::bigint'
+                WHEN 'older_than_ms' THEN
+                    'j.enqueued_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
+                WHEN 'newer_than_ms' THEN
+                    'j.enqueued_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
+                WHEN 'unique' THEN 'j.unique_key = $1 ->> ''unique'''
+            END
         END;
-        IF condition IS NULL AND key = 'state' THEN
-            RAISE EXCEPTION 'redrive: the filter key state has no value' USING ERRCODE = 'invalid_parameter_value';
-        ELSIF condition IS NULL THEN
-            RAISE EXCEPTION 'redrive: unknown filter key %', key
-                USING ERRCODE = 'invalid_parameter_value',
-                HINT = 'Expected one of ids, id_from, id_to, queue, kind, state, priority_from, priority_to,'
-                       ' other_priority, attempts_from, attempts_to, generation_from, generation_to,'
-                       ' older_than_ms, newer_than_ms, unique, payload.';
-        ELSIF jsonb_typeof(value) = 'array' AND key NOT IN ('ids', 'state') THEN
-            RAISE EXCEPTION 'redrive: the filter key % takes one value', key
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        conditions := conditions || E'\n    AND ' || condition;
     END LOOP;
-    IF filter ->> 'payload' IS NULL THEN
-        RETURN conditions;
-    END IF;
     -- CASE keeps the server from parsing the payloads of other jobs.
-    RETURN conditions || E'\n    AND CASE WHEN ' || conditions
-        || ' THEN redrive.readable_payload(j.payload) @@ ($1 ->> ''payload'')::jsonpath END';
+    RETURN conditions || CASE WHEN filter ? 'payload' THEN E'\n    AND CASE WHEN ' || conditions
+        || ' THEN redrive.readable_payload(j.payload) @@ ($1 ->> ''payload'')::jsonpath END' ELSE '' END;
 END
 $$;
 

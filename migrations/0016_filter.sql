@@ -10,119 +10,69 @@
 -- Each key narrows the selection: `ids` [id], `id_from`, `id_to`, `queue`, `kind`, `class`, `group` (one
 -- id or several), `cause`, `state` (one word or several), `died_from`, `died_to` (timestamps),
 -- `older_than_ms`, `newer_than_ms` (since the death), `generation_from`, `generation_to`, `payload` (a
--- jsonpath predicate), `message` (a substring, ignoring case), `version`, `host`, `source`, `run`,
--- `audit` (the id of an audit record: the letters that its operation was the last to discard, reopen or edit).
+-- jsonpath predicate, which no unreadable payload meets), `message` (a substring, ignoring case), `version`, `host`,
+-- `source`, `run`, `audit` (the id of an audit record: the letters that its operation was the last to discard, reopen or
+-- edit). Only `group` reads the failure group of a letter; its queue, kind and class are those of its last death.
 CREATE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     key        text;
-    value      jsonb;
-    given      text;
-    condition  text;
     words      text[];
     operation  bigint;
     conditions text := 'true';
 BEGIN
-    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
-        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches every letter'
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    FOR key, value IN SELECT * FROM jsonb_each(filter) LOOP
-        given := jsonb_typeof(value);
-        CONTINUE WHEN given = 'null';
-        IF given <> 'array' THEN
-            words := ARRAY[value #>> '{}'];
-        ELSE
-            words := ARRAY(SELECT jsonb_array_elements_text(value));
-        END IF;
+    PERFORM redrive.check_filter(filter, 'letter', '{ids integers,id_from integer,id_to integer,queue text,kind text,'
+        'class texts,group integers,cause texts,state texts,died_from time,died_to time,older_than_ms duration,'
+        'newer_than_ms duration,generation_from integer,generation_to integer,payload path,message text,version text,'
+        'host text,source text,run integer,audit integer}');
+    FOR key IN SELECT jsonb_object_keys(filter) LOOP
+        words := redrive.filter_values(filter -> key);
         -- A separate statement, because only operators may read the audit.
         IF key = 'audit' THEN
             operation := (
                 SELECT coalesce((a.about ->> 'batch_of')::bigint, a.id)
-                FROM redrive.audit a WHERE a.id = (value #>> '{}')::bigint);
+                FROM redrive.audit a WHERE a.id = (filter ->> 'audit')::bigint);
         END IF;
-        condition := CASE key
-            WHEN 'ids' THEN 'l.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
-            WHEN 'group' THEN 'l.group_id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
-            WHEN 'class' THEN 'l.group_id = ANY (' || quote_literal(ARRAY(
-                SELECT g.id FROM redrive.groups g WHERE g.error_class = ANY (words))) || '::bigint[])'
-            WHEN 'state' THEN 'l.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
-            WHEN 'cause' THEN 'l.cause IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
-            WHEN 'queue' THEN 'l.queue = $1 ->> ''queue'''
-            WHEN 'kind' THEN 'l.kind = $1 ->> ''kind'''
-            WHEN 'id_from' THEN 'l.id >= ($1 ->> ''id_from'')::bigint'
-            WHEN 'id_to' THEN 'l.id <= ($1 ->> ''id_to'')::bigint'
-            WHEN 'died_from' THEN 'l.died_at >= ($1 ->> ''died_from'')::timestamptz'
-            WHEN 'died_to' THEN 'l.died_at < ($1 ->> ''died_to'')::timestamptz'
-            WHEN 'older_than_ms' THEN
-                'l.died_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
-            WHEN 'newer_than_ms' THEN
-                'l.died_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
-            WHEN 'generation_from' THEN 'l.generation >= ($1 ->> ''generation_from'')::integer'
-            WHEN 'generation_to' THEN 'l.generation <= ($1 ->> ''generation_to'')::integer'
-            WHEN 'payload' THEN 'redrive.readable_payload(l.payload) @@ ($1 ->> ''payload'')::jsonpath'
-            WHEN 'message' THEN 'position(lower($1 ->> ''message'') IN lower(l.error_message)) > 0'
-            WHEN 'version' THEN 'l.version = $1 ->> ''version'''
-            WHEN 'host' THEN 'l.host = $1 ->> ''host'''
-            WHEN 'source' THEN 'l.source = $1 ->> ''source'''
-            WHEN 'run' THEN 'l.run_id = ($1 ->> ''run'')::bigint'
-            WHEN 'audit' THEN coalesce('l.audit_id = ' || operation, 'false')
+        conditions := conditions || E'\n    AND ' || CASE
+            WHEN words = '{}' THEN 'false'
+            ELSE CASE key
+                WHEN 'ids' THEN 'l.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+                WHEN 'group' THEN 'l.group_id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
+                WHEN 'class' THEN 'l.error_class = ANY (' || quote_literal(words) || '::text[])'
+                WHEN 'state' THEN 'l.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+                WHEN 'cause' THEN 'l.cause IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
+                WHEN 'queue' THEN 'l.queue = $1 ->> ''queue'''
+                WHEN 'kind' THEN 'l.kind = $1 ->> ''kind'''
+                WHEN 'id_from' THEN 'l.id >= ($1 ->> ''id_from'')::bigint'
+                WHEN 'id_to' THEN 'l.id <= ($1 ->> ''id_to'')::bigint'
+                WHEN 'died_from' THEN 'l.died_at >= ($1 ->> ''died_from'')::timestamptz'
+                WHEN 'died_to' THEN 'l.died_at < ($1 ->> ''died_to'')::timestamptz'
+                WHEN 'older_than_ms' THEN
+                    'l.died_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
+                WHEN 'newer_than_ms' THEN
+                    'l.died_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
+                WHEN 'generation_from' THEN 'l.generation >= ($1 ->> ''generation_from'')::bigint'
+                WHEN 'generation_to' THEN 'l.generation <= ($1 ->> ''generation_to'')::bigint'
+                WHEN 'payload' THEN 'redrive.readable_payload(l.payload) @@ ($1 ->> ''payload'')::jsonpath'
+                WHEN 'message' THEN 'position(lower($1 ->> ''message'') IN lower(l.error_message)) > 0'
+                WHEN 'version' THEN 'l.version = $1 ->> ''version'''
+                WHEN 'host' THEN 'l.host = $1 ->> ''host'''
+                WHEN 'source' THEN 'l.source = $1 ->> ''source'''
+                WHEN 'run' THEN 'l.run_id = ($1 ->> ''run'')::bigint'
+                WHEN 'audit' THEN coalesce('l.audit_id = ' || operation, 'false')
+            END
         END;
-        IF condition IS NULL AND key IN ('state', 'cause') THEN
-            RAISE EXCEPTION 'redrive: the filter key % has no value', key USING ERRCODE = 'invalid_parameter_value';
-        ELSIF condition IS NULL THEN
-            RAISE EXCEPTION 'redrive: unknown filter key %', key
-                USING ERRCODE = 'invalid_parameter_value',
-                HINT = 'Expected one of ids, id_from, id_to, queue, kind, class, group, cause, state, died_from,'
-                       ' died_to, older_than_ms, newer_than_ms, generation_from, generation_to, payload,'
-                       ' message, version, host, source, run, audit.';
-        ELSIF given = 'array' AND key NOT IN ('ids', 'group', 'class', 'state', 'cause') THEN
-            RAISE EXCEPTION 'redrive: the filter key % takes one value', key
-                USING ERRCODE = 'invalid_parameter_value';
-        END IF;
-        conditions := conditions || E'\n    AND ' || condition;
     END LOOP;
     RETURN conditions;
 END
 $$;
 
--- Returns the values of a filter key, which holds one value or a list; NULL: none.
-CREATE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT CASE coalesce(jsonb_typeof(value), 'null')
-        WHEN 'null' THEN NULL
-        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
-        ELSE ARRAY[value #>> '{}']
-    END
-$$;
-
--- Returns the ids of the groups that a filter selects by id or error class; NULL: it selects none.
-CREATE FUNCTION redrive.filter_group_ids(filter jsonb) RETURNS bigint[]
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    ids bigint[] := redrive.filter_values(filter -> 'group')::bigint[];
-    classes text[] := redrive.filter_values(filter -> 'class');
-BEGIN
-    IF classes IS NULL THEN
-        RETURN ids;
-    END IF;
-    RETURN ARRAY(
-        SELECT g.id FROM redrive.groups g
-        WHERE g.error_class = ANY (classes) AND (ids IS NULL OR g.id = ANY (ids))
-            AND g.queue = coalesce(filter ->> 'queue', g.queue) AND g.kind = coalesce(filter ->> 'kind', g.kind));
-END
-$$;
-
 -- Lists letters, newest death first. `after` is the last id of the previous page.
 --
--- Letters of given groups are read group by group, each from its newest death. In one order over all
--- groups, the deaths of a rare group are far apart, and the planner cannot know how far. Redriving
+-- Letters of given groups or classes are read one group or class after the other, each from its newest death. In one
+-- order over all of them, the deaths of a rare one are far apart, and the planner cannot know how far. Redriving
 -- letters have a separate index and are read beside the others if the filter includes them.
 CREATE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
     RETURNS SETOF redrive.letters
@@ -134,7 +84,8 @@ CREATE FUNCTION redrive.list_letters(filter jsonb, after bigint DEFAULT NULL, ma
 AS $$
 DECLARE
     conditions text := redrive.filter_letters(filter);
-    groups bigint[] := redrive.filter_group_ids(filter);
+    part text := CASE WHEN filter ? 'group' THEN 'group' WHEN filter ? 'class' THEN 'class' END;
+    part_column text := CASE part WHEN 'group' THEN 'group_id' ELSE 'error_class' END;
     states text[] := coalesce(
         redrive.filter_values(filter -> 'state'), '{open,redriving,recovered,discarded,quarantined}');
     matching text :=
@@ -146,12 +97,14 @@ DECLARE
     page text := matching || ' AND l.state <> ''redriving''' || in_order;
     on_their_way text := matching || ' AND l.state = ''redriving''' || in_order;
 BEGIN
-    IF groups IS NOT NULL THEN
-        -- Read each group and state in index order.
-        page := 'SELECT w.id, w.died_at FROM unnest($4) AS g (id) CROSS JOIN unnest($5) AS s (state) CROSS JOIN LATERAL ('
-            || matching || ' AND l.group_id = g.id AND l.state = s.state AND l.state <> ''redriving'''
-            || ' ORDER BY l.group_id, l.state, l.died_at DESC, l.id DESC LIMIT $3) w'
-            || ' ORDER BY w.died_at DESC, w.id DESC LIMIT $3';
+    IF part IS NOT NULL THEN
+        -- Read each group or class and state in index order.
+        page := format('SELECT w.id, w.died_at FROM (SELECT DISTINCT unnest($4::%s[])) AS g (part)'
+            ' CROSS JOIN (SELECT DISTINCT unnest($5)) AS s (state) CROSS JOIN LATERAL ('
+            '%s AND l.%I = g.part AND l.state = s.state AND l.state <> ''redriving'''
+            ' ORDER BY l.%3$I, l.state, l.died_at DESC, l.id DESC LIMIT $3) w'
+            ' ORDER BY w.died_at DESC, w.id DESC LIMIT $3',
+            CASE part WHEN 'group' THEN 'bigint' ELSE 'text' END, matching, part_column);
     END IF;
     page := CASE
         WHEN 'redriving' <> ALL (states) THEN page
@@ -161,12 +114,12 @@ BEGIN
     RETURN QUERY EXECUTE
         'SELECT v.* FROM (' || page || ') page'
         ' JOIN redrive.letters v ON v.id = page.id ORDER BY page.died_at DESC, page.id DESC'
-        USING filter, after, max_letters, groups, states;
+        USING filter, after, max_letters, redrive.filter_values(filter -> part), states;
 END
 $$;
 
--- Counts the letters that match a filter, and how many of them can be redriven. If the filter only uses
--- properties that all letters of a group share, the exact group totals answer; otherwise it counts rows.
+-- Counts the letters that match a filter, and how many of them can be redriven. The exact group totals answer for groups
+-- and states; otherwise it counts rows.
 CREATE FUNCTION redrive.count_letters(filter jsonb, OUT letters bigint, OUT redrivable bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -175,17 +128,16 @@ AS $$
 DECLARE
     conditions text := redrive.filter_letters(filter);
     states text[] := redrive.filter_values(filter -> 'state');
-    groups bigint[] := redrive.filter_group_ids(filter);
+    groups bigint[] := redrive.filter_values(filter -> 'group')::bigint[];
     not_redrivable bigint;
 BEGIN
-    IF states <@ '{open,quarantined}' AND filter - '{queue,kind,class,group,state}'::text[] = '{}' THEN
+    IF states <@ '{open,quarantined}' AND filter - '{group,state}'::text[] = '{}' THEN
         SELECT coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END
                             + CASE WHEN 'quarantined' = ANY (states) THEN f.quarantined ELSE 0 END), 0),
                coalesce(sum(CASE WHEN 'open' = ANY (states) THEN f.open ELSE 0 END), 0)
         INTO letters, redrivable
         FROM redrive.failure_groups f
-        WHERE (groups IS NULL OR f.id = ANY (groups))
-            AND f.queue = coalesce(filter ->> 'queue', f.queue) AND f.kind = coalesce(filter ->> 'kind', f.kind);
+        WHERE groups IS NULL OR f.id = ANY (groups);
         IF redrivable > 0 THEN
             EXECUTE 'SELECT count(*) FROM redrive.dead_letters l'
                     ' WHERE l.state = ''open'' AND (l.payload IS NULL OR l.redacted IS NOT NULL) AND ' || conditions

@@ -75,20 +75,14 @@ CREATE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    classes    text[] := redrive.filter_values(filter -> 'class');
+    conditions text := redrive.filter_letters(filter);
     ids        bigint[] := redrive.filter_values(filter -> 'ids')::bigint[];
-    conditions text := redrive.filter_letters(
-        CASE jsonb_typeof(filter) WHEN 'object' THEN filter - 'class' ELSE filter END);
 BEGIN
-    -- The group of an archived letter may be gone.
-    IF classes IS NOT NULL THEN
-        conditions := conditions || ' AND l.error_class = ANY (' || quote_literal(classes) || '::text[])';
-    END IF;
     -- For the indexes.
     IF ids IS NOT NULL THEN
         conditions := conditions || ' AND a.id = ANY (' || quote_literal(ids) || '::bigint[])';
     END IF;
-    IF filter ->> 'queue' IS NOT NULL THEN
+    IF filter ? 'queue' THEN
         conditions := conditions || ' AND a.queue = $1 ->> ''queue''';
     END IF;
     RETURN conditions;

@@ -84,7 +84,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
-            'redrive.filter_values, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
+            'redrive.filter_values, redrive.check_filter, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
             'redrive.put_back, redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
@@ -112,7 +112,7 @@ DECLARE
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
             'redrive.erase, redrive.erase_batch, redrive.erasable, redrive.prune_audit, redrive.json_of, '
             'redrive.list_letters, '
-            'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.filter_group_ids, '
+            'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.check_filter, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
             'redrive.discard_letters, redrive.reopen_letters, redrive.reopen_discarded, redrive.create_run, '
@@ -141,8 +141,8 @@ DECLARE
             'ON redrive.live_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
             'redrive.waiting_query, redrive.page_waiting, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
-            'redrive.filter_letters, redrive.filter_values, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
-            'redrive.filter_group_ids, redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
+            'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
+            'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
             'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '

@@ -19,6 +19,7 @@ CREATE FUNCTION redrive.waiting_query(filter jsonb, state text) RETURNS text
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    PERFORM redrive.filter_jobs(filter);
     IF state <> ALL (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}')) THEN
         RETURN NULL;
     ELSIF state = 'delayed' THEN
@@ -184,6 +185,8 @@ DECLARE
     operation bigint := change_jobs.audit;
     act       bigint;
 BEGIN
+    -- Before it is narrowed.
+    PERFORM redrive.filter_jobs(change_jobs.filter);
     jobs := ARRAY(
         SELECT w FROM redrive.take_waiting(narrowed, change_jobs.place, change_jobs.last_place, max_jobs) w);
     changed := ARRAY(

@@ -6,7 +6,7 @@
 -- Returns the SQL condition of an erasure on a row with these expressions. `$1` is the filter. Raises an error for a
 -- filter that jobs, letters and the archive cannot all answer, or that names neither a payload value nor an id.
 CREATE FUNCTION redrive.filter_erasure(filter jsonb, id text, queue text, kind text, payload text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -15,7 +15,7 @@ BEGIN
     IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
         RAISE EXCEPTION 'redrive: the filter of an erasure must be a JSON object' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    given := ARRAY(SELECT f.key FROM jsonb_each(filter) f WHERE f.value <> 'null');
+    given := ARRAY(SELECT jsonb_object_keys(filter));
     IF NOT given <@ '{ids,queue,kind,payload}' THEN
         RAISE EXCEPTION 'redrive: an erasure selects by payload, id, queue and kind, not by %',
             (SELECT string_agg(g.key, ', ') FROM unnest(given) AS g (key) WHERE g.key <> ALL ('{ids,queue,kind,payload}'))
@@ -24,6 +24,7 @@ BEGIN
         RAISE EXCEPTION 'redrive: an erasure needs a condition on the payload, or ids'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    PERFORM redrive.check_filter(filter, 'row', '{ids integers,queue text,kind text,payload path}');
     RETURN concat_ws(' AND ',
         CASE WHEN 'ids' = ANY (given) THEN
             id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,
@@ -35,7 +36,7 @@ $$;
 
 -- Returns the same condition on waiting jobs `j`. The job of a letter that matches does too, so that both go.
 CREATE FUNCTION redrive.filter_erased_jobs(filter jsonb) RETURNS text
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT '(' || redrive.filter_erasure($1, 'j.id', 'j.queue', 'j.kind',

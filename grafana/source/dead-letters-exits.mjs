@@ -54,7 +54,7 @@ export const retention = row(
       about: 'Open letters older than this. The count stops at 10 000 per queue.',
       healthy: 'none older than a day.',
       otherwise: 'redrive old letters, or discard them with a reason.',
-      type: ["redrive dlq list 'died>1d'", "redrive dlq discard 'died>7d' --reason 'TEXT'"],
+      type: ["redrive dlq list 'age>1d'", "redrive dlq discard 'age>7d' --reason 'TEXT'"],
     },
   }),
   graph({

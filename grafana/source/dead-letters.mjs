@@ -38,7 +38,7 @@ export const deadLetters = dashboard({
           about: 'Time since the death of the oldest open letter; 0 when none is open.',
           healthy: 'below three days.',
           otherwise: 'decide what to do with it. Letters are kept until you redrive, discard or expire them. Alert: RedriveDlqUnattended.',
-          type: "redrive dlq list 'died>3d'",
+          type: "redrive dlq list 'age>3d'",
         },
       }),
       stat({

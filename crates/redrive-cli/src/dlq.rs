@@ -62,7 +62,7 @@ pub(crate) use stopped::Stopped;
     before_help = "\
 Examples:
   redrive dlq
-  redrive dlq list orders class=Timeout 'died>2h'
+  redrive dlq list orders class=Timeout 'age>2h'
 ",
     after_help = CONDITIONS_HELP
 )]

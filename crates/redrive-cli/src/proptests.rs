@@ -137,7 +137,7 @@ fn word() -> impl Strategy<Value = OsString> {
         "1h30m",
         "99999999999999999999",
         "class=Timeout",
-        "died>2h",
+        "age>2h",
         "{}",
         "",
     ];

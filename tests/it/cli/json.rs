@@ -66,7 +66,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("dlq list orders --limit 3", &["letter"]),
     ("dlq show LETTER", &["letter"]),
     ("dlq groups", &["group"]),
-    ("dlq groups orders died<1h", &["group"]),
+    ("dlq groups orders age<1h", &["group"]),
     ("dlq groups list --all", &["group"]),
     ("dlq groups show 1", &["group"]),
     (

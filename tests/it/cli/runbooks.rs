@@ -95,8 +95,8 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn commands_are_split_as_a_shell_splits_them() {
     assert_eq!(
-        words("dlq list 'died<2h' --reason 'two words'"),
-        ["dlq", "list", "died<2h", "--reason", "two words"]
+        words("dlq list 'age<2h' --reason 'two words'"),
+        ["dlq", "list", "age<2h", "--reason", "two words"]
     );
     assert_eq!(code("a `b c` d `e`\n```sql\nf"), ["b c", "e"]);
 }

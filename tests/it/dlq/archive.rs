@@ -272,7 +272,7 @@ fn the_filter_of_letters_selects_in_the_archive() {
         ("state=open", 4),
         ("cause=captured", 1),
         ("source=kafka", 1),
-        ("died>1h", 0),
+        ("age>1h", 0),
         ("message~BROKEN", 3),
     ] {
         assert_eq!(found(filter), letters, "{filter}");

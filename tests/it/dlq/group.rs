@@ -1,7 +1,7 @@
 //! Failure groups: fingerprints, counts, and what operators record about them.
 
 mod corpus;
-mod counts;
+pub(in crate::dlq) mod counts;
 mod fingerprint;
 mod identity;
 mod lifecycle;

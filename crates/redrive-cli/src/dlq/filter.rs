@@ -11,15 +11,15 @@ use crate::terminal::clean;
 /// The conditions, for the help of every command that takes them.
 pub(crate) const CONDITIONS_HELP: &str = "\
 Conditions on letters (a letter must meet all of them):
-  queue= kind= class= group= cause= state= id= generation= died> died<
-  message~ version= host= source= run= audit= payload.PATH=
+  queue= kind= class= group= cause= state= id= generation= age> age< died>
+  died< message~ version= host= source= run= audit= payload.PATH=
 
-'died>2h' died more than two hours ago, 'died<2h' less than two hours ago;
+'age>2h' died more than two hours ago, 'age<2h' less than two hours ago;
 'died<2026-11-20T10:00Z' died before that time. Ages are durations as in flags:
 500ms, 90s, 1h30m, 1.5h, 7d. A time without Z or an offset is UTC. Separate
 several values with commas. Pass each condition as one argument, in single
 quotes if it contains spaces or <, > or \".
-  class=Timeout,Refused  id=5..10  'died>2h'  'died<2026-11-20T10:00Z'
+  class=Timeout,Refused  id=5..10  'age>2h'  'died<2026-11-20T10:00Z'
   payload.customer.id=42  'payload.amount>100'  'message~card declined'";
 
 /// Conditions on letters besides their queue.
@@ -27,7 +27,7 @@ quotes if it contains spaces or <, > or \".
 #[command(next_help_heading = "Selection")]
 #[group(skip)]
 pub(crate) struct FilterArgs {
-    /// Conditions that a letter must meet, such as class=Timeout 'died>2h'; see below. The first
+    /// Conditions that a letter must meet, such as class=Timeout 'age>2h'; see below. The first
     /// argument may be a condition instead of a queue.
     #[arg(value_name = "CONDITION")]
     pub(super) conditions: Vec<String>,
@@ -148,14 +148,14 @@ mod tests {
     #[test]
     fn words_are_quoted_for_a_shell() {
         let filter = FilterArgs {
-            conditions: vec!["died>2h".to_owned(), "version=1.4".to_owned()],
+            conditions: vec!["age>2h".to_owned(), "version=1.4".to_owned()],
             kind: Some("order.placed".to_owned()),
             cause: Some(DeathCause::WorkerLost),
             class: Some("it's exit 1".to_owned()),
         };
         assert_eq!(
             filter.words().join(" "),
-            r"'died>2h' version=1.4 --kind order.placed --cause worker_lost --class 'it'\''s exit 1'"
+            r"'age>2h' version=1.4 --kind order.placed --cause worker_lost --class 'it'\''s exit 1'"
         );
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("$(rm)"), "'$(rm)'");
@@ -177,7 +177,7 @@ mod tests {
             ("message~card declined", r#"message~"card declined""#),
             (r#"message~"card declined""#, r#"message~"card declined""#),
             ("payload.a>=x, y", r#"payload.a>="x, y""#),
-            (" died>2h ", "died>2h"),
+            (" age>2h ", "age>2h"),
         ] {
             assert_eq!(text(argument), condition, "{argument}");
         }
@@ -186,22 +186,22 @@ mod tests {
     #[test]
     fn the_first_argument_is_a_queue_unless_it_has_an_operator() {
         let filter = FilterArgs {
-            conditions: vec!["died>2h".to_owned()],
+            conditions: vec!["age>2h".to_owned()],
             class: Some("Time out".to_owned()),
             ..FilterArgs::default()
         };
         let text = |first| filter.letters(first).expect("a filter").to_string();
         assert_eq!(
             text(Some("orders")),
-            r#"queue=orders class="Time out" died>2h"#
+            r#"queue=orders class="Time out" age>2h"#
         );
-        assert_eq!(text(Some("kind=a")), r#"kind=a class="Time out" died>2h"#);
-        assert_eq!(text(None), r#"class="Time out" died>2h"#);
+        assert_eq!(text(Some("kind=a")), r#"kind=a class="Time out" age>2h"#);
+        assert_eq!(text(None), r#"class="Time out" age>2h"#);
         assert!(filter.letters(Some("class=x")).is_err(), "given twice");
         let ids = LetterFilter::new().ids([redrive::JobId::new(7)]);
         assert_eq!(
             filter.narrow(ids).expect("a filter").to_string(),
-            r#"class="Time out" id=7 died>2h"#
+            r#"class="Time out" id=7 age>2h"#
         );
     }
 }

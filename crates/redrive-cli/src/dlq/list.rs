@@ -18,7 +18,7 @@ use crate::terminal::json_line;
 Examples:
   redrive dlq list
   redrive dlq list orders --cause rejected --limit 200
-  redrive dlq list class=Timeout 'died>2h' 'payload.amount>100'
+  redrive dlq list class=Timeout 'age>2h' 'payload.amount>100'
   redrive dlq list orders --state any --json | jq .error_message
 ")]
 pub(super) struct ListLetters {

@@ -18,8 +18,8 @@ const CONDITIONS: [(&str, &str); 20] = [
     ("id_to", "id<="),
     ("generation_from", "generation>="),
     ("generation_to", "generation<="),
-    ("older_than_ms", "died>"),
-    ("newer_than_ms", "died<"),
+    ("older_than_ms", "age>"),
+    ("newer_than_ms", "age<"),
     ("died_from", "died>="),
     ("died_to", "died<"),
     ("message", "message~"),
@@ -119,7 +119,7 @@ mod tests {
             (
                 r#"{"older_than_ms":7200000,"newer_than_ms":5400000}"#,
                 None,
-                "died>2h died<90m",
+                "age>2h age<90m",
             ),
             (r#"{"payload":"$.a == 1"}"#, None, "payload $.a == 1"),
         ] {

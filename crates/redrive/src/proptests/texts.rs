@@ -159,6 +159,7 @@ pub(crate) fn conditions() -> impl Strategy<Value = String> {
             "cause",
             "state",
             "id",
+            "age",
             "died",
             "generation",
             "message",

@@ -144,10 +144,10 @@ mod tests {
         assert_eq!(found, ["redrive dlq", "redrive stats"]);
         assert_eq!(
             split(&filled(
-                "redrive dlq discard QUEUE 'died>7d' --reason 'TEXT'"
+                "redrive dlq discard QUEUE 'age>7d' --reason 'TEXT'"
             )),
             [
-                "redrive", "dlq", "discard", "orders", "died>7d", "--reason", "fixed"
+                "redrive", "dlq", "discard", "orders", "age>7d", "--reason", "fixed"
             ]
         );
     }

@@ -143,7 +143,7 @@ fn the_commands_on_letters_accept_conditions() {
             "list",
             "orders",
             "payload.order>2",
-            "died<1h",
+            "age<1h",
             "--json",
         ],
     );
@@ -175,7 +175,7 @@ fn the_commands_on_letters_accept_conditions() {
             &["dlq", "list", "orders", "state=any", "--state", "open"],
             "repeats",
         ),
-        (&["dlq", "redrive", "orders", "died>soon"], "neither an age"),
+        (&["dlq", "redrive", "orders", "died>soon"], "not a time"),
     ] {
         let ran = redrive(&db, words).exits_with(2);
         assert!(ran.err.contains(why), "{words:?}: {}", ran.err);

@@ -158,7 +158,7 @@ fn walk(columns: usize) -> String {
     for command in next {
         terminal.types(&command);
     }
-    let groups = terminal.types("redrive dlq groups orders class=Timeout 'died<24h' --limit 3");
+    let groups = terminal.types("redrive dlq groups orders class=Timeout 'age<24h' --limit 3");
     assert!(
         groups.contains("KIND") && groups.contains("shop.step_"),
         "{groups}"

@@ -37,6 +37,7 @@ change_jobs              invoker volatile  pinned any       -
 change_run               invoker volatile  pinned rows      -
 check_allowed            invoker stable    pinned any       -
 check_breaker_name       invoker immutable pinned any       -
+check_filter             invoker stable    pinned any       -
 check_name               invoker immutable pinned any       -
 check_redaction          invoker volatile  pinned any       -
 check_redrive            invoker immutable pinned any       -
@@ -85,9 +86,8 @@ event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
 fewest_tokens            invoker volatile  pinned any       -
 filter_archive           invoker stable    pinned any       -
-filter_erased_jobs       invoker immutable pinned any       -
-filter_erasure           invoker immutable pinned any       -
-filter_group_ids         invoker stable    pinned any       -
+filter_erased_jobs       invoker stable    pinned any       -
+filter_erasure           invoker stable    pinned any       -
 filter_jobs              invoker stable    pinned any       -
 filter_letters           invoker stable    pinned any       -
 filter_values            invoker immutable pinned any       -

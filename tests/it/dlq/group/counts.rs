@@ -12,7 +12,7 @@ use super::die;
 
 /// Checks that the counts of the groups match the letters.
 #[track_caller]
-pub(super) fn are_exact(client: &mut Client) {
+pub(in crate::dlq) fn are_exact(client: &mut Client) {
     let wrong = client
         .query(
             "SELECT f.id, f.open, f.redriving, f.recovered, f.discarded, f.quarantined, f.deaths

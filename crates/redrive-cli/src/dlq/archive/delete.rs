@@ -28,7 +28,7 @@ const SAMPLE: u64 = 5;
     override_usage = "redrive dlq archive delete <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
     before_help = "\
 Examples:
-  redrive dlq archive delete orders 'died>730d' --reason 'retention policy' --yes
+  redrive dlq archive delete orders 'age>730d' --reason 'retention policy' --yes
   redrive dlq archive delete --id 42 --yes
 ",
     after_help = "\

@@ -21,7 +21,7 @@ use crate::terminal::{Charset, json_line};
 #[command(before_help = "\
 Examples:
   redrive dlq groups
-  redrive dlq groups orders 'died<24h'
+  redrive dlq groups orders 'age<24h'
   redrive dlq groups list orders --state open,acknowledged
   redrive dlq groups list --all --json | jq .title
 ")]

@@ -11,8 +11,8 @@ impl LetterFilter {
     /// use redrive::dlq::LetterFilter;
     ///
     /// let slow = LetterFilter::new().queue("orders").error_class("Timeout");
-    /// let old = LetterFilter::parse_condition("died>2h")?;
-    /// assert_eq!(slow.and(old)?.to_string(), "queue=orders class=Timeout died>2h");
+    /// let old = LetterFilter::parse_condition("age>2h")?;
+    /// assert_eq!(slow.and(old)?.to_string(), "queue=orders class=Timeout age>2h");
     /// # Ok::<(), redrive::Error>(())
     /// ```
     ///
@@ -70,8 +70,8 @@ fn conditions(filter: &mut Filter, other: Filter) -> std::result::Result<(), Tro
     merge(&mut filter.state, state, "state")?;
     merge(&mut filter.died_from, died_from, "died")?;
     merge(&mut filter.died_to, died_to, "died")?;
-    merge(&mut filter.older_than_ms, older_than_ms, "died")?;
-    merge(&mut filter.newer_than_ms, newer_than_ms, "died")?;
+    merge(&mut filter.older_than_ms, older_than_ms, "age")?;
+    merge(&mut filter.newer_than_ms, newer_than_ms, "age")?;
     merge(&mut filter.generation_from, generation_from, "generation")?;
     merge(&mut filter.generation_to, generation_to, "generation")?;
     merge(&mut filter.message, message, "message")?;
@@ -106,7 +106,7 @@ mod tests {
         for (left, right) in [
             ("", "queue=orders"),
             ("queue=orders kind=a", "class=A,B group=1 cause=timeout"),
-            ("id>=5 died>2h", "id<=9 died<1d state=any"),
+            ("id>=5 age>2h", "id<=9 age<1d state=any"),
             (
                 "died>=2026-11-20 payload.a=1",
                 "died<2026-11-21 payload.a=1",
@@ -132,7 +132,7 @@ mod tests {
         for (left, right, key) in [
             ("class=A", "class=B", "`class`"),
             ("queue=a", "queue=a", "`queue`"),
-            ("died>1h", "died>2h", "`died`"),
+            ("age>1h", "age>2h", "`age`"),
             ("id>5", "id=5..9", "`id`"),
         ] {
             let error = filter(left).and(filter(right)).expect_err(left);

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use crate::dlq::filter::moment::moment;
 use crate::dlq::filter::payload::Comparison;
 use crate::dlq::filter::syntax::{
-    Ids, bounds, count_range, each_condition, ids, is_payload, one_condition, only_equal, parts,
-    payload, unknown_field,
+    Ids, age, bounds, count_range, each_condition, ids, is_payload, one_condition, only_equal,
+    parts, payload, unknown_field,
 };
 use crate::dlq::filter::value::{Text, Trouble, number, once};
 use crate::dlq::filter::{Filter, LetterFilter};
@@ -17,10 +17,9 @@ use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::duration::parse_duration;
-use crate::job::milliseconds::milliseconds;
 
 /// The conditions, for error messages.
-const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, generation=, died>, died<, \
+const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, generation=, age>, age<, died>, died<, \
      message~, version=, host=, source=, run=, audit=, \
      payload.PATH=";
 
@@ -33,7 +32,7 @@ const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, ge
 /// | `group=12` | in one of these failure groups |
 /// | `cause=exhausted` `state=open` | with a cause of death, in a state; `state=any` |
 /// | `id=5` `id=5..10` `id>=5` | by id |
-/// | `died>2h` `died<1d` | that died longer ago than two hours, less than a day ago |
+/// | `age>2h` `age<1d` | that died longer ago than two hours, less than a day ago |
 /// | `died>=2026-11-20T10:00Z` `died<2026-11-21` | that died at or after a time, before a time |
 /// | `generation>=2` | that had been redriven twice or more |
 /// | `payload.customer.id=42` `payload.tags[0]="x y"` | by a value of the payload: `=` `!=` `<` `<=` `>` `>=`, and `~` for text that contains a text |
@@ -41,7 +40,7 @@ const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, ge
 /// | `version=1.4` `host=web-1` `source=kafka:orders` `run=7` | by program version, host, capture source, redrive run |
 /// | `audit=412` | that an operation was the last to discard, reopen, restore or edit, by its audit record |
 ///
-/// An age is a duration such as `90s`, `1h30m`, `1.5h` or `7d`; months and years are not accepted.
+/// An age is a duration, such as `90s`, `1h30m`, `1.5h` or `7d`; months and years are not accepted.
 /// A time without `Z` or an offset is UTC.
 ///
 /// Commas separate several values. A value with blanks or punctuation is quoted as in JSON. A
@@ -51,8 +50,8 @@ const CONDITIONS: &str = "queue=, kind=, class=, group=, cause=, state=, id=, ge
 /// ```
 /// use redrive::dlq::LetterFilter;
 ///
-/// let filter: LetterFilter = "queue=orders class=Timeout died>2h payload.amount>100".parse()?;
-/// assert_eq!(filter.to_string(), "queue=orders class=Timeout died>2h payload.amount>100");
+/// let filter: LetterFilter = "queue=orders class=Timeout age>2h payload.amount>100".parse()?;
+/// assert_eq!(filter.to_string(), "queue=orders class=Timeout age>2h payload.amount>100");
 /// # Ok::<(), redrive::Error>(())
 /// ```
 impl FromStr for LetterFilter {
@@ -149,7 +148,10 @@ fn read(filter: &mut Filter, condition: &str) -> std::result::Result<(), Trouble
             once(&mut filter.state, states, key)
         }
         "message" => match comparison {
-            Comparison::Contains => once(&mut filter.message, value.one()?, key),
+            Comparison::Contains => match value.one()? {
+                part if part.is_empty() => Err("is empty, which every message contains".to_owned()),
+                part => once(&mut filter.message, part, key),
+            },
             Comparison::Equal
             | Comparison::NotEqual
             | Comparison::Less
@@ -173,6 +175,12 @@ fn read(filter: &mut Filter, condition: &str) -> std::result::Result<(), Trouble
                 key,
             )
         }
+        "age" => age(
+            &mut filter.older_than_ms,
+            &mut filter.newer_than_ms,
+            comparison,
+            &value.one()?,
+        ),
         "died" => died(filter, comparison, &value.one()?),
         _ if is_payload(key) => {
             filter.payload.push(payload(key, comparison, &value)?);
@@ -182,36 +190,31 @@ fn read(filter: &mut Filter, condition: &str) -> std::result::Result<(), Trouble
     }
 }
 
-/// Parses the time of death: an age, which is relative, or a moment.
+/// Parses the time of death. An age is refused: `died>2h` could mean more than two hours ago or later than
+/// two hours ago.
 fn died(
     filter: &mut Filter,
     comparison: Comparison,
     text: &str,
 ) -> std::result::Result<(), Trouble> {
-    let is_after = match comparison {
-        Comparison::Greater | Comparison::AtLeast => true,
-        Comparison::Less | Comparison::AtMost => false,
+    let bound = match comparison {
+        Comparison::Greater | Comparison::AtLeast => &mut filter.died_from,
+        Comparison::Less | Comparison::AtMost => &mut filter.died_to,
         Comparison::Equal | Comparison::NotEqual | Comparison::Contains => {
-            return Err("only supports died> and died<, with an age or a time".to_owned());
+            return Err("only supports died> and died<, with a time".to_owned());
         }
     };
-    if let Ok(age) = parse_duration(text) {
-        let bound = match is_after {
-            true => &mut filter.older_than_ms,
-            false => &mut filter.newer_than_ms,
-        };
-        return once(bound, milliseconds(age), "died");
+    let shown = text.escape_debug();
+    if parse_duration(text).is_ok() {
+        return Err(format!(
+            "compares a time with an age; write age>{shown} for letters that died longer ago, age<{shown} for later ones"
+        ));
     }
     let moment = moment(text).ok_or_else(|| {
         format!(
-            "compares with `{}`, which is neither an age such as 2h or 1d12h nor a time such as 2026-11-20 or 2026-11-20T10:00Z",
-            text.escape_debug()
+            "compares with `{shown}`, which is not a time such as 2026-11-20 or 2026-11-20T10:00Z"
         )
     })?;
-    let bound = match is_after {
-        true => &mut filter.died_from,
-        false => &mut filter.died_to,
-    };
     once(bound, moment, "died")
 }
 

@@ -6,9 +6,34 @@ use crate::dlq::filter::payload::{
 };
 use crate::dlq::filter::value::{Text, Trouble, number, once, range};
 use crate::error::{Error, Result};
+use crate::job::duration::parse_duration;
+use crate::job::milliseconds::milliseconds;
 
 /// The longest filter text, in bytes.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
+
+/// Parses an age: `age>2h` is longer ago than two hours, `age<2h` less long ago.
+pub(crate) fn age(
+    older: &mut Option<i64>,
+    newer: &mut Option<i64>,
+    comparison: Comparison,
+    text: &str,
+) -> std::result::Result<(), Trouble> {
+    let bound = match comparison {
+        Comparison::Greater | Comparison::AtLeast => older,
+        Comparison::Less | Comparison::AtMost => newer,
+        Comparison::Equal | Comparison::NotEqual | Comparison::Contains => {
+            return Err("only supports age> and age<".to_owned());
+        }
+    };
+    let age = parse_duration(text).map_err(|_| {
+        format!(
+            "compares with `{}`, which is not an age such as 90s, 5m or 1d12h",
+            text.escape_debug()
+        )
+    })?;
+    once(bound, milliseconds(age), "age")
+}
 
 /// Calls `read` with each condition of a filter. An error names the condition.
 pub(crate) fn each_condition(

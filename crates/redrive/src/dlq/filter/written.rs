@@ -78,8 +78,8 @@ fn conditions(filter: &Filter) -> Vec<String> {
     let age = |milliseconds: Option<i64>| {
         milliseconds.map(|ms| vec![format_duration(Duration::from_millis(ms.unsigned_abs()))])
     };
-    say("died>", age(filter.older_than_ms));
-    say("died<", age(filter.newer_than_ms));
+    say("age>", age(filter.older_than_ms));
+    say("age<", age(filter.newer_than_ms));
     say("died>=", text(&filter.died_from));
     say("died<", text(&filter.died_to));
     say("message~", text(&filter.message));

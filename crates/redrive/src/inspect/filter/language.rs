@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use crate::dlq::filter::payload::Comparison;
 use crate::dlq::filter::syntax::{
-    Ids, bounds, count_range, each_condition, ids, is_payload, one_condition, only_equal, parts,
-    payload, unknown_field, value as written,
+    Ids, age, bounds, count_range, each_condition, ids, is_payload, one_condition, only_equal,
+    parts, payload, unknown_field, value as written,
 };
 use crate::dlq::filter::value::{Text, Trouble, once, range};
 use crate::error::{Error, Result};
 use crate::inspect::filter::{JobConditions, JobFilter};
 use crate::inspect::state::JobState;
-use crate::job::duration::{format_duration, parse_duration};
-use crate::job::milliseconds::milliseconds;
+use crate::job::duration::format_duration;
 
 /// The conditions, for error messages.
 const CONDITIONS: &str = "queue=, kind=, state=, id=, priority=, attempts=, generation=, age>, age<, \
@@ -152,35 +151,18 @@ fn read(filter: &mut JobConditions, condition: &str) -> std::result::Result<(), 
             let (low, high) = (&mut filter.generation_from, &mut filter.generation_to);
             bounds(low, high, from, to, key)
         }
-        "age" => age(filter, comparison, &value.one()?),
+        "age" => age(
+            &mut filter.older_than_ms,
+            &mut filter.newer_than_ms,
+            comparison,
+            &value.one()?,
+        ),
         _ if is_payload(key) => {
             filter.payload.push(payload(key, comparison, &value)?);
             Ok(())
         }
         _ => Err(unknown_field(key, CONDITIONS)),
     }
-}
-
-/// Parses the time since the job was enqueued.
-fn age(
-    filter: &mut JobConditions,
-    comparison: Comparison,
-    text: &str,
-) -> std::result::Result<(), Trouble> {
-    let bound = match comparison {
-        Comparison::Greater | Comparison::AtLeast => &mut filter.older_than_ms,
-        Comparison::Less | Comparison::AtMost => &mut filter.newer_than_ms,
-        Comparison::Equal | Comparison::NotEqual | Comparison::Contains => {
-            return Err("only supports age> and age<".to_owned());
-        }
-    };
-    let age = parse_duration(text).map_err(|_| {
-        format!(
-            "compares with `{}`, which is not an age such as 90s, 5m or 1d12h",
-            text.escape_debug()
-        )
-    })?;
-    once(bound, milliseconds(age), "age")
 }
 
 #[cfg(test)]
@@ -215,7 +197,7 @@ mod tests {
     #[test]
     fn a_wrong_condition_is_refused_with_its_reason() {
         for (text, why) in [
-            ("died>2h", "expected one of queue=, kind=, state="),
+            ("age>2h", "expected one of queue=, kind=, state="),
             ("queue", "has no operator"),
             ("queue!=a", "does not support `!=`"),
             ("state=open", "unknown job state `open`"),

@@ -11,7 +11,7 @@ fn a_written_filter_parses_to_the_same_filter() {
         "queue=\"my orders\" kind=order.placed class=Timeout,\"a, b\",\"\\\"\" group=12,13",
         "cause=exhausted,worker_lost state=open,quarantined id=5,7",
         "state=any id>=5 id<=10 generation>=2 generation<=3",
-        "died>2h died<1d12h died>=2026-11-20T10:00:00Z died<2026-11-21T00:00:00Z",
+        "age>2h age<1d12h died>=2026-11-20T10:00:00Z died<2026-11-21T00:00:00Z",
         "message~card version=1.4 host=web-1 source=kafka:orders run=7 audit=412",
         "payload.customer.id=42 payload.amount>100 payload.tags[0]=\"x y\" payload.a.\"b c\"!=\"42\" payload[0]~x",
         "payload.a=null payload.b=\"null\" payload.c<=-1.5 payload.d=123456789012345678901234567890",
@@ -32,7 +32,7 @@ fn a_condition_has_one_canonical_form() {
         ("id=5..10", "id>=5 id<=10"),
         ("id>5 id<10", "id>=6 id<=9"),
         ("generation=2", "generation>=2 generation<=2"),
-        ("died>90m", "died>1h30m"),
+        ("age>90m", "age>1h30m"),
         ("died<2026-11-20", "died<2026-11-20T00:00:00Z"),
         ("class=\"Timeout\"", "class=Timeout"),
         ("queue=a=b", "queue=\"a=b\""),
@@ -71,8 +71,13 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("generation>2147483647", "matches nothing"),
         ("generation=99999999999", "too large"),
         ("died=2h", "died> and died<"),
-        ("died>yesterday", "neither an age"),
+        ("died>2h", "write age>2h"),
+        ("died<1d12h", "age<1d12h"),
+        ("age=2h", "age> and age<"),
+        ("age>2026-11-20", "not an age"),
+        ("died>yesterday", "not a time"),
         ("message=x", "message~"),
+        ("message~\"\"", "is empty"),
         ("payload=1", "payload.PATH"),
         ("payload.a!1", "not followed by"),
         ("payload.=1", "is empty"),
@@ -91,7 +96,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
 
 #[test]
 fn arbitrary_text_never_panics_the_parser() {
-    const PIECES: [&str; 41] = [
+    const PIECES: [&str; 42] = [
         "queue",
         "kind",
         "class",
@@ -99,6 +104,7 @@ fn arbitrary_text_never_panics_the_parser() {
         "cause",
         "state",
         "id",
+        "age",
         "died",
         "generation",
         "payload",

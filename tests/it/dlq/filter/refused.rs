@@ -1,0 +1,256 @@
+//! A filter that selects nothing selects nothing, and one that is no filter is an error that names the key, in
+//! every operation.
+
+use postgres::Client;
+use redrive_tests::{Order, TestDatabase, letters, scalar};
+
+/// Operations on letters that take a filter.
+const ON_LETTERS: [&str; 17] = [
+    "SELECT redrive.discard($1::text::jsonb, reason => 'x')",
+    "SELECT redrive.redrive($1::text::jsonb)",
+    "SELECT redrive.redrive($1::text::jsonb, force => true, reason => 'x')",
+    "SELECT redrive.reopen_discarded($1::text::jsonb)",
+    "SELECT redrive.create_run($1::text::jsonb)",
+    "SELECT redrive.set_policy('p', $1::text::jsonb, '1 hour')",
+    "SELECT redrive.preview_redrive($1::text::jsonb)",
+    "SELECT redrive.overlapping_runs($1::text::jsonb)",
+    "SELECT redrive.blocked_letters($1::text::jsonb)",
+    "SELECT redrive.list_letters($1::text::jsonb)",
+    "SELECT redrive.count_letters($1::text::jsonb)",
+    "SELECT redrive.count_letters_by($1::text::jsonb, 'kind')",
+    "SELECT redrive.page_letters($1::text::jsonb, 0, 10)",
+    "SELECT redrive.page_editable($1::text::jsonb, 0, 10)",
+    "SELECT redrive.redact_letters($1::text::jsonb, 0, 10, false, NULL, 'x')",
+    "SELECT redrive.list_archived($1::text::jsonb)",
+    "SELECT redrive.delete_archived($1::text::jsonb, 10, NULL, 'x')",
+];
+
+/// Operations on live jobs that take a filter.
+const ON_JOBS: [&str; 7] = [
+    "SELECT redrive.list_jobs($1::text::jsonb)",
+    "SELECT redrive.count_jobs($1::text::jsonb)",
+    "SELECT redrive.page_waiting($1::text::jsonb, NULL, 10)",
+    "SELECT redrive.change_jobs('cancel', $1::text::jsonb, NULL, NULL, 10, 'x', 'me', NULL)",
+    "SELECT redrive.change_jobs('run_now', $1::text::jsonb, NULL, NULL, 10, 'x', 'me', NULL)",
+    "SELECT redrive.change_jobs('set_priority', $1::text::jsonb, NULL, NULL, 10, 'x', 'me', NULL, 5)",
+    "SELECT redrive.change_jobs('edit', $1::text::jsonb, NULL, NULL, 10, 'x', 'me', NULL, NULL, '{2}', '{2}', '{3}')",
+];
+
+const ERASE: &str = "SELECT redrive.erase($1::text::jsonb)";
+
+/// Expects an error that names each of `named`, and that nothing changed.
+#[track_caller]
+fn refused(client: &mut Client, operation: &str, filter: &str, named: &str) {
+    let mut transaction = client.transaction().unwrap();
+    let answer = transaction.query(operation, &[&filter]);
+    let error = match answer {
+        Ok(rows) => panic!("{operation} takes {filter}: {} rows", rows.len()),
+        Err(error) => error,
+    };
+    let error = error.as_db_error().expect("an answer of the server");
+    assert_eq!(
+        error.code().code(),
+        "22023",
+        "{operation} {filter}: {error}"
+    );
+    assert!(
+        error.message().contains(named),
+        "{operation} {filter}: {error}"
+    );
+}
+
+fn setup() -> (TestDatabase, Client) {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("q");
+    letters(&queue, 3);
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let client = test.client();
+    (test, client)
+}
+
+#[test]
+fn a_null_an_unknown_key_and_a_wrong_value_are_refused_in_every_operation() {
+    let (_test, mut client) = setup();
+    let keys = |client: &mut Client, list: &str| -> Vec<String> {
+        let error = client
+            .query(&format!("SELECT redrive.{list}('{{\"odd\": 1}}')"), &[])
+            .expect_err("an unknown key");
+        let hint = error
+            .as_db_error()
+            .and_then(|error| error.hint())
+            .expect("the keys");
+        let listed = hint
+            .trim_start_matches("Expected one of ")
+            .trim_end_matches('.');
+        listed.split(", ").map(str::to_owned).collect()
+    };
+    let of_letters = keys(&mut client, "list_letters");
+    let of_jobs = keys(&mut client, "list_jobs");
+    assert!(of_letters.len() > 20 && of_jobs.len() > 15);
+    for (operations, keys) in [(&ON_LETTERS[..], of_letters), (&ON_JOBS[..], of_jobs)] {
+        for operation in operations {
+            for key in &keys {
+                refused(&mut client, operation, &format!("{{\"{key}\": null}}"), key);
+                refused(
+                    &mut client,
+                    operation,
+                    &format!("{{\"{key}\": [null]}}"),
+                    key,
+                );
+                refused(&mut client, operation, &format!("{{\"{key}\": {{}}}}"), key);
+                refused(&mut client, operation, &format!("{{\"{key}\": true}}"), key);
+            }
+            refused(&mut client, operation, "{\"odd\": null}", "odd");
+            refused(&mut client, operation, "{\"ids\": [1], \"odd\": 1}", "odd");
+            for filter in ["null", "[]", "[{}]", "1", "\"queue=q\""] {
+                refused(&mut client, operation, filter, "JSON object");
+            }
+        }
+    }
+    for key in ["ids", "queue", "kind", "payload"] {
+        refused(
+            &mut client,
+            ERASE,
+            &format!("{{\"payload\": \"$ == 1\", \"{key}\": null}}"),
+            key,
+        );
+    }
+    refused(&mut client, ERASE, "{\"ids\": null}", "ids");
+    refused(&mut client, ERASE, "{\"ids\": [1], \"odd\": 1}", "odd");
+    assert_eq!(
+        scalar(
+            &mut client,
+            "SELECT count(*) FROM redrive.dead_letters WHERE state = 'open'"
+        ),
+        3
+    );
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 3);
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.audit"), 0);
+}
+
+#[test]
+fn a_value_that_its_key_does_not_take_is_an_error_that_names_the_key() {
+    let (_test, mut client) = setup();
+    for (filter, named) in [
+        (
+            r#"{"ids": ["1"]}"#,
+            "ids takes values of type number, not string",
+        ),
+        (
+            r#"{"ids": [[1]]}"#,
+            "ids takes values of type number, not array",
+        ),
+        (r#"{"ids": [1.5]}"#, "ids takes whole numbers"),
+        (
+            r#"{"ids": [9223372036854775808]}"#,
+            "ids takes whole numbers",
+        ),
+        (r#"{"ids": [1e9999]}"#, "ids takes whole numbers"),
+        (r#"{"group": -1e131071}"#, "group takes whole numbers"),
+        (
+            r#"{"class": 5}"#,
+            "class takes values of type string, not number",
+        ),
+        (r#"{"queue": ["a"]}"#, "queue takes one value"),
+        (r#"{"queue": 5}"#, "queue takes values of type string"),
+        (r#"{"run": []}"#, "run takes one value"),
+        (
+            r#"{"older_than_ms": -1}"#,
+            "older_than_ms takes whole numbers",
+        ),
+        (
+            r#"{"newer_than_ms": 1e18}"#,
+            "newer_than_ms takes whole numbers",
+        ),
+        (
+            r#"{"died_from": "tomorow"}"#,
+            "died_from is refused: invalid input syntax",
+        ),
+        (r#"{"died_to": ""}"#, "died_to is refused"),
+        (r#"{"payload": "$.a = 1"}"#, "payload is refused"),
+        (r#"{"payload": ""}"#, "payload is refused"),
+        (r#"{"message": ""}"#, "message is empty"),
+    ] {
+        refused(&mut client, ON_LETTERS[0], filter, named);
+    }
+}
+
+#[test]
+fn an_empty_list_selects_nothing_in_every_operation() {
+    let (_test, mut client) = setup();
+    for (operations, lists) in [
+        (
+            &ON_LETTERS[..],
+            &["ids", "class", "group", "cause", "state"][..],
+        ),
+        (&ON_JOBS[..], &["ids", "state"]),
+    ] {
+        for operation in operations {
+            for key in lists {
+                let filter = format!("{{\"{key}\": []}}");
+                if operation.contains("set_policy") && *key == "state" {
+                    continue;
+                }
+                client
+                    .query(*operation, &[&filter])
+                    .unwrap_or_else(|error| panic!("{operation} {filter}: {error:?}"));
+            }
+        }
+    }
+    client
+        .query(ERASE, &[&"{\"ids\": [], \"payload\": \"$.number == 1\"}"])
+        .unwrap();
+    client.query("SELECT redrive.run_policies()", &[]).unwrap();
+    assert_eq!(
+        scalar(
+            &mut client,
+            "SELECT count(*) FROM redrive.dead_letters WHERE state = 'open'"
+        ),
+        3
+    );
+    assert_eq!(
+        scalar(
+            &mut client,
+            "SELECT count(*) FROM redrive.jobs WHERE priority = 0"
+        ),
+        3
+    );
+    assert_eq!(
+        scalar(
+            &mut client,
+            "SELECT count(*) FROM redrive.audit WHERE letters > 0"
+        ),
+        0
+    );
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.run_letters"),
+        0
+    );
+}
+
+/// A filter that another program stored is checked again when it is used.
+#[test]
+fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
+    let (_test, mut client) = setup();
+    client
+        .batch_execute(
+            "SELECT redrive.set_policy('p', '{}', '1 hour');
+             UPDATE redrive.policies SET filter = '{\"ids\": null}'",
+        )
+        .unwrap();
+    let row = client
+        .query_one("SELECT * FROM redrive.run_policies()", &[])
+        .unwrap();
+    assert_eq!(row.get::<_, i64>("letters"), 0);
+    assert!(
+        row.get::<_, &str>("error")
+            .contains("filter key ids is null")
+    );
+    assert_eq!(
+        scalar(
+            &mut client,
+            "SELECT count(*) FROM redrive.dead_letters WHERE state = 'open'"
+        ),
+        3
+    );
+}

@@ -1,0 +1,289 @@
+//! Every operation selects the same letters, whatever rules merge and split their failure groups.
+
+use std::collections::BTreeSet;
+
+use fastrand::Rng;
+use postgres::{Client, Transaction};
+use redrive::Operator;
+use redrive::dlq::{GroupId, SplitBy};
+use redrive_tests::TestDatabase;
+use serde_json::{Value, json};
+
+use crate::dlq::group::counts::are_exact;
+
+const QUEUES: [&str; 2] = ["orders", "mails"];
+const KINDS: [&str; 3] = ["placed", "paid", "sent"];
+const CLASSES: [&str; 4] = ["Timeout", "Refused", "Parse", ""];
+const STATES: [&str; 5] = ["open", "quarantined", "recovered", "discarded", "redriving"];
+const CAUSES: [&str; 3] = ["exhausted", "rejected", "timeout"];
+
+/// What a letter itself says.
+struct Known {
+    id: i64,
+    group: i64,
+    queue: String,
+    kind: String,
+    class: String,
+    state: String,
+    cause: String,
+    generation: i32,
+    amount: i64,
+}
+
+fn all(client: &mut Client) -> Vec<Known> {
+    let rows = client
+        .query(
+            "SELECT id, group_id, queue::text, kind::text, error_class, state, cause, generation,
+                    (payload ->> 'amount')::bigint AS amount
+             FROM redrive.dead_letters",
+            &[],
+        )
+        .unwrap();
+    rows.iter()
+        .map(|row| Known {
+            id: row.get("id"),
+            group: row.get("group_id"),
+            queue: row.get("queue"),
+            kind: row.get("kind"),
+            class: row.get("error_class"),
+            state: row.get("state"),
+            cause: row.get("cause"),
+            generation: row.get("generation"),
+            amount: row.get("amount"),
+        })
+        .collect()
+}
+
+/// Adds letters with few different values, so that random conditions select some of them.
+fn die(client: &mut Client, random: &mut Rng, count: usize) {
+    for _ in 0..count {
+        let state = random.choice(STATES).unwrap();
+        client
+            .execute(
+                "INSERT INTO redrive.dead_letters (queue, kind, state, cause, error_class, error_message, payload,
+                                                   generation, discard_reason, enqueued_at)
+                 VALUES ($1::text, $2::text, $3, $4, $5, $6, $7::text::json, $8,
+                         CASE $3 WHEN 'discarded' THEN 'x' END, now())",
+                &[
+                    random.choice(&QUEUES).unwrap(),
+                    random.choice(&KINDS).unwrap(),
+                    &state,
+                    random.choice(&CAUSES).unwrap(),
+                    random.choice(&CLASSES).unwrap(),
+                    random.choice(&["lost", "late", "both lost and late"]).unwrap(),
+                    &format!("{{\"amount\": {}, \"tenant\": \"t{}\"}}", random.u8(0..5), random.u8(0..2)),
+                    &random.i32(0..3),
+                ],
+            )
+            .unwrap();
+    }
+}
+
+/// Merges two groups, or splits one.
+fn rule(test: &TestDatabase, random: &mut Rng, letters: &[Known]) {
+    let group = |random: &mut Rng| GroupId::new(random.choice(letters).expect("letters").group);
+    let db = test.open();
+    let dlq = db.dlq();
+    let (one, other) = (group(random), group(random));
+    let by = match random.u8(0..6) {
+        0..=2 => None,
+        3 => Some(SplitBy::Class),
+        4 => Some(SplitBy::Kind),
+        _ => Some(SplitBy::Payload("tenant".to_owned())),
+    };
+    let done = match &by {
+        None => dlq.groups().merge(one, other, &Operator::default()),
+        Some(by) => dlq.groups().split(one, by, &Operator::default()),
+    };
+    match done {
+        // The letters stay where the rule has put them.
+        Ok(done) if random.bool() => {
+            dlq.groups()
+                .remove_rule(done.rule, &Operator::default())
+                .unwrap();
+        }
+        Ok(_) => {}
+        // The same group, or the same rule again.
+        Err(error) => assert!(error.is_invalid(), "{error:?}"),
+    }
+}
+
+/// Returns a filter, and whether a letter meets it by its own values.
+fn filter(random: &mut Rng, letters: &[Known]) -> (Value, BTreeSet<i64>) {
+    let mut filter = json!({});
+    let mut chosen: Vec<&Known> = letters.iter().collect();
+    let several = |random: &mut Rng, of: &[&str]| -> Vec<String> {
+        let count = random.usize(0..3);
+        (0..count)
+            .map(|_| (*random.choice(of).unwrap()).to_owned())
+            .collect()
+    };
+    if random.u8(0..3) > 0 {
+        let classes = several(random, &CLASSES);
+        chosen.retain(|letter| classes.contains(&letter.class));
+        filter["class"] = json!(classes);
+    }
+    if random.u8(0..3) == 0 {
+        let kind = *random.choice(&KINDS).unwrap();
+        chosen.retain(|letter| letter.kind == kind);
+        filter["kind"] = json!(kind);
+    }
+    if random.u8(0..3) == 0 {
+        let queue = *random.choice(&QUEUES).unwrap();
+        chosen.retain(|letter| letter.queue == queue);
+        filter["queue"] = json!(queue);
+    }
+    if random.u8(0..3) == 0 {
+        let groups: Vec<i64> = (0..random.usize(1..4))
+            .map(|_| random.choice(letters).unwrap().group)
+            .collect();
+        chosen.retain(|letter| groups.contains(&letter.group));
+        filter["group"] = json!(groups);
+    }
+    if random.u8(0..3) == 0 {
+        let states = several(random, &STATES);
+        chosen.retain(|letter| states.contains(&letter.state));
+        filter["state"] = json!(states);
+    }
+    if random.u8(0..5) == 0 {
+        let causes = several(random, &CAUSES);
+        chosen.retain(|letter| causes.contains(&letter.cause));
+        filter["cause"] = json!(causes);
+    }
+    if random.u8(0..5) == 0 {
+        let least = random.i32(0..3);
+        chosen.retain(|letter| letter.generation >= least);
+        filter["generation_from"] = json!(least);
+    }
+    if random.u8(0..5) == 0 {
+        let least = random.i64(0..5);
+        chosen.retain(|letter| letter.amount >= least);
+        filter["payload"] = json!(format!("$.amount >= {least}"));
+    }
+    if random.u8(0..8) == 0 {
+        let ids: Vec<i64> = (0..random.usize(0..30))
+            .map(|_| random.choice(letters).unwrap().id)
+            .collect();
+        chosen.retain(|letter| ids.contains(&letter.id));
+        filter["ids"] = json!(ids);
+    }
+    (filter, chosen.iter().map(|letter| letter.id).collect())
+}
+
+/// The ids that an operation returns.
+fn ids(transaction: &mut Transaction<'_>, operation: &str, filter: &Value) -> BTreeSet<i64> {
+    let rows = transaction
+        .query(operation, &[filter])
+        .unwrap_or_else(|error| panic!("{operation} {filter}: {error:?}"));
+    let ids: BTreeSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(
+        ids.len(),
+        rows.len(),
+        "{operation} {filter}: a letter twice"
+    );
+    ids
+}
+
+#[test]
+fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let mut random = Rng::with_seed(20);
+    let mut selected = 0;
+    for _ in 0..6 {
+        die(&mut client, &mut random, 40);
+        let letters = all(&mut client);
+        for _ in 0..3 {
+            rule(&test, &mut random, &letters);
+        }
+        // A redrive may change the queue, but not the group.
+        client
+            .execute(
+                "UPDATE redrive.dead_letters SET queue = 'mails' WHERE id = ANY ($1)",
+                &[&letters
+                    .iter()
+                    .step_by(7)
+                    .map(|letter| letter.id)
+                    .collect::<Vec<_>>()],
+            )
+            .unwrap();
+        let letters = all(&mut client);
+        for _ in 0..40 {
+            let (filter, expected) = filter(&mut random, &letters);
+            selected += usize::from(!expected.is_empty() && expected.len() < letters.len());
+            let of = |states: &[&str]| -> BTreeSet<i64> {
+                let in_states = letters
+                    .iter()
+                    .filter(|letter| states.contains(&&*letter.state));
+                in_states
+                    .map(|letter| letter.id)
+                    .filter(|id| expected.contains(id))
+                    .collect()
+            };
+            let mut transaction = client.transaction().unwrap();
+            for (operation, expected) in [
+                ("SELECT id FROM redrive.list_letters($1, NULL, 1000)", expected.clone()),
+                ("SELECT * FROM redrive.page_letters($1, 0, 1000)", expected.clone()),
+                ("SELECT id FROM redrive.page_editable($1, 0, 1000)", of(&["open", "quarantined"])),
+                ("SELECT id FROM redrive.preview_redrive($1)", of(&["open"])),
+                ("SELECT id FROM redrive.preview_redrive($1, true)", of(&["open", "quarantined"])),
+                (
+                    "SELECT id FROM redrive.redrive_letters($1, 'infinity', 1000, '{}', NULL, NULL, NULL, NULL, NULL,
+                                                            false, NULL)",
+                    of(&["open"]),
+                ),
+                ("SELECT id FROM redrive.discard_letters($1, 'infinity', 1000, 'x', NULL)", of(&["open", "quarantined"])),
+                ("SELECT id FROM redrive.reopen_letters($1, 'infinity', 1000, 'x', NULL)", of(&["discarded"])),
+            ] {
+                let mut attempt = transaction.transaction().unwrap();
+                assert_eq!(ids(&mut attempt, operation, &filter), expected, "{operation} {filter}");
+                attempt.rollback().unwrap();
+            }
+            transaction
+                .query("SELECT redrive.create_run($1)", &[&filter])
+                .unwrap();
+            let members = "SELECT letter_id FROM redrive.run_letters WHERE $1::jsonb IS NOT NULL";
+            assert_eq!(
+                ids(&mut transaction, members, &filter),
+                of(&["open"]),
+                "a run of {filter}"
+            );
+            for (operation, expected) in [
+                (
+                    "SELECT letters FROM redrive.count_letters($1)",
+                    expected.len(),
+                ),
+                (
+                    "SELECT redrivable FROM redrive.count_letters($1)",
+                    of(&["open"]).len(),
+                ),
+                (
+                    "SELECT coalesce(sum(letters), 0)::bigint FROM redrive.count_letters_by($1, 'class')",
+                    expected.len(),
+                ),
+                (
+                    "SELECT coalesce(sum(letters), 0)::bigint FROM redrive.blocked_letters($1)",
+                    of(&["open"]).len(),
+                ),
+            ] {
+                let counted: i64 = transaction.query_one(operation, &[&filter]).unwrap().get(0);
+                assert_eq!(
+                    counted.unsigned_abs(),
+                    expected as u64,
+                    "{operation} {filter}"
+                );
+            }
+            transaction.rollback().unwrap();
+        }
+        are_exact(&mut client);
+    }
+    assert!(selected > 60, "{selected} filters select some letters");
+    let moved = client
+        .query_one(
+            "SELECT count(*) FROM redrive.dead_letters l JOIN redrive.groups g ON g.id = l.group_id
+             WHERE g.error_class <> l.error_class OR g.kind <> l.kind OR g.queue <> l.queue",
+            &[],
+        )
+        .unwrap();
+    assert!(moved.get::<_, i64>(0) > 20, "rules moved letters");
+}
