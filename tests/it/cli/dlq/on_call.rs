@@ -1,11 +1,6 @@
 //! The way of the person on call from the screen to closed groups: 3,000 letters of 5 causes in 30
-//! kinds, in windows of 60, 80 and 200 columns.
-//!
-//! With `REDRIVE_TEST_TRANSCRIPT=FILE` each test writes what it types and reads to this file, followed
-//! by the width: `FILE.80`.
+//! kinds, in a window of 80 columns.
 
-use std::fmt::Write as _;
-use std::fs;
 use std::process::Command;
 
 use redrive::dlq::LetterState;
@@ -30,30 +25,30 @@ const CAUSES: [(&str, &str); 5] = [
     ("MissingField", "order %s: missing field `customer`"),
 ];
 
-/// A terminal with a window of a given width.
+/// The width of the window.
+const COLUMNS: usize = 80;
+
+/// A terminal.
 struct Terminal<'a> {
     test: &'a TestDatabase,
-    columns: usize,
-    transcript: String,
 }
 
 impl Terminal<'_> {
     /// Types a command as in a shell. Fails unless it exits with 0 and fits into the window.
-    fn types(&mut self, command: &str) -> String {
+    fn types(&self, command: &str) -> String {
         // A function, so that the shell splits the arguments.
         let program = env!("CARGO_BIN_EXE_test_cli");
         let script = format!("redrive() {{ '{program}' \"$@\"; }}\n{command}");
         let done = Command::new("sh")
             .args(["-c", &script])
             .env("DATABASE_URL", self.test.url())
-            .env("COLUMNS", self.columns.to_string())
+            .env("COLUMNS", COLUMNS.to_string())
             .env("LC_ALL", "C.UTF-8")
             .env_remove("CLICOLOR_FORCE")
             .output()
             .expect("a shell");
         let out = String::from_utf8(done.stdout).expect("UTF-8");
         let err = String::from_utf8(done.stderr).expect("UTF-8");
-        _ = write!(self.transcript, "$ {command}\n{out}{err}\n");
         assert!(
             done.status.success(),
             "{command}: {}\n{out}{err}",
@@ -61,7 +56,7 @@ impl Terminal<'_> {
         );
         for line in out.lines() {
             let width = line.chars().count();
-            assert!(width <= self.columns, "{width} columns: {line}\n{command}");
+            assert!(width <= COLUMNS, "{width} columns: {line}\n{command}");
         }
         out
     }
@@ -103,7 +98,7 @@ fn furnish(test: &TestDatabase) {
 }
 
 /// Looks at two letters, redrives one and discards the other, as suggested.
-fn look_at_letters(terminal: &mut Terminal<'_>) {
+fn look_at_letters(terminal: &Terminal<'_>) {
     let letters = terminal.types("redrive dlq ls Timeout 2");
     let ids: Vec<&str> = letters
         .lines()
@@ -128,8 +123,8 @@ fn look_at_letters(terminal: &mut Terminal<'_>) {
     terminal.types(&discard);
 }
 
-/// Walks from the screen to resolved groups. Returns what was typed and read.
-fn walk(columns: usize) -> String {
+#[test]
+fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     let test = TestDatabase::migrated();
     furnish(&test);
     let queue = test.queue("orders");
@@ -137,17 +132,13 @@ fn walk(columns: usize) -> String {
         .handle_any(|_| Ok(()))
         .start()
         .expect("a worker");
-    let mut terminal = Terminal {
-        test: &test,
-        columns,
-        transcript: String::new(),
-    };
+    let terminal = Terminal { test: &test };
 
     let screen = terminal.types("redrive dlq");
     assert!(screen.contains("600 waiting in 30 kinds"), "{screen}");
     // At least half of the window is for the message.
     let message = "no answer from payments.internal:8443 after 30 s (request 10030)";
-    let shown = &message[..message.len().min(columns / 2 - "Timeout: ".len() - 1)];
+    let shown = &message[..message.len().min(COLUMNS / 2 - "Timeout: ".len() - 1)];
     assert!(screen.contains(&format!("Timeout: {shown}")), "{screen}");
     let next = suggested(&screen);
     assert!(
@@ -180,7 +171,7 @@ fn walk(columns: usize) -> String {
     terminal.types("redrive dlq groups ack class=Timeout");
     terminal.types("redrive dlq groups ack class=Timeout --reason INC-42 --yes");
 
-    look_at_letters(&mut terminal);
+    look_at_letters(&terminal);
 
     // The cause is fixed: validate, redrive a few, then the others.
     let schema = std::env::temp_dir().join(format!("{}.json", test.name()));
@@ -214,29 +205,5 @@ fn walk(columns: usize) -> String {
     assert_eq!(
         letters_in(queue.database(), "orders", LetterState::Recovered),
         599
-    );
-    if let Some(mut file) = std::env::var_os("REDRIVE_TEST_TRANSCRIPT") {
-        file.push(format!(".{columns}"));
-        fs::write(file, &terminal.transcript).expect("the transcript");
-    }
-    terminal.transcript
-}
-
-#[test]
-fn the_way_from_the_screen_to_closed_groups_fits_into_60_columns() {
-    walk(60);
-}
-
-#[test]
-fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
-    walk(80);
-}
-
-#[test]
-fn the_way_from_the_screen_to_closed_groups_fits_into_200_columns() {
-    let transcript = walk(200);
-    // A wide window shows the whole message.
-    assert!(
-        transcript.contains("no answer from payments.internal:8443 after 30 s (request 10001)")
     );
 }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::dlq::filter::payload::Comparison;
 use crate::dlq::filter::syntax::{
     Ids, age, bounds, count_range, each_condition, ids, is_payload, one_condition, only_equal,
     parts, payload, unknown_field, value as written,
