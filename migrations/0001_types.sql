@@ -9,7 +9,7 @@ COMMENT ON SCHEMA redrive IS 'redrive: jobs, leases and dead letters';
 -- The name of a queue or a kind. Names become metric labels, command-line arguments and lines on a
 -- terminal, so control characters and blanks at the edges are rejected.
 CREATE DOMAIN redrive.name AS text COLLATE "C"
-    CHECK (length(VALUE) BETWEEN 1 AND 100 AND VALUE = btrim(VALUE) AND VALUE !~ '[[:cntrl:]]');
+    CHECK (length(VALUE) >= 1 AND length(VALUE) <= 100 AND VALUE = btrim(VALUE) AND VALUE !~ '[[:cntrl:]]');
 
 -- Bounds on the columns of live jobs. These are domains rather than table CHECKs because a session
 -- caches the condition of a domain, but parses a table's CHECKs for every statement. Nine CHECKs

@@ -29,11 +29,11 @@ AS $$
 DECLARE
     heap  CONSTANT regclass := format('redrive.jobs_%s', segment);
     pages CONSTANT bigint := pg_relation_size(heap) / current_setting('block_size')::integer;
-    found boolean;
+    has_jobs boolean;
 BEGIN
     EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE ctid >= ''(%s,0)'')', heap, greatest(0, pages - 8))
-        INTO found;
-    RETURN found;
+        INTO has_jobs;
+    RETURN has_jobs;
 END
 $$;
 

@@ -89,7 +89,8 @@ CREATE TABLE redrive.details (
 COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so that ids and addresses make no difference.';
 
 -- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
--- cannot unify; its further failures share one last group.
+-- cannot unify; its further failures share one last group. A group whose texts were erased gets those of its next
+-- failure.
 CREATE FUNCTION redrive.group_of(
     queue text, kind text, error_class text, title text, error_message text, version text
 ) RETURNS bigint
@@ -100,8 +101,12 @@ DECLARE
     shown text := title;
     print uuid := redrive.fingerprint(queue, kind, error_class, title);
     found_id bigint;
+    found_sample text;
 BEGIN
-    SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    SELECT g.id, g.sample INTO found_id, found_sample FROM redrive.groups g WHERE g.fingerprint = print;
+    IF found_sample = '[erased]' THEN
+        UPDATE redrive.groups g SET title = shown, sample = left(group_of.error_message, 2048) WHERE g.id = found_id;
+    END IF;
     IF found_id IS NULL AND 1000 <= (
         SELECT count(*) FROM (
             SELECT FROM redrive.groups g

@@ -98,12 +98,12 @@ BEGIN
         head := left(NEW.error_detail, 250);
         line := split_part(head, E'\n', 1);
         frames := substr(head, length(line) + 1);
-        line := regexp_replace(line, '\w*[0-9]\w*', '?', 'g');
+        line := regexp_replace(line, E'\\w*[0-9]\\w*', '?', 'g');
         key := concat_ws(E'\x1f', stamp, NEW.group_id, line || frames, '');
         slot := 'redrive.detail_' || (hashtext(key) & 63);
         kept := current_setting(slot, true);
         IF kept IS NULL OR NOT starts_with(kept, key) THEN
-            line := line || regexp_replace(frames, '\w*[0-9]\w*', '?', 'g');
+            line := line || regexp_replace(frames, E'\\w*[0-9]\\w*', '?', 'g');
             kept := key || coalesce(redrive.detail_of(NEW.group_id, line, NEW.error_detail)::text, '');
             PERFORM set_config(slot, kept, true);
         END IF;
@@ -137,7 +137,8 @@ BEGIN
     NEW.audit_id := NULL;
     NEW.events := redrive.add_event(OLD.events, jsonb_build_object(
         'at', OLD.died_at, 'event', 'died', 'generation', OLD.generation, 'cause', OLD.cause,
-        'error_class', OLD.error_class, 'group', OLD.group_id));
+        'error_class', OLD.error_class, 'group', OLD.group_id)
+        || CASE WHEN OLD.detail_id IS NULL THEN '{}' ELSE jsonb_build_object('detail', OLD.detail_id) END);
     NEW.alike := CASE
         WHEN NEW.cause = 'diverted' THEN OLD.alike
         WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_same_failure(NEW.group_id, OLD.group_id) THEN 0
@@ -233,7 +234,8 @@ BEGIN
     NEW.audit_id := NULL;
     NEW.events := redrive.add_event(earlier.events, jsonb_build_object(
         'at', earlier.died_at, 'event', 'died', 'generation', earlier.generation, 'cause', earlier.cause,
-        'error_class', earlier.error_class, 'group', earlier.group_id));
+        'error_class', earlier.error_class, 'group', earlier.group_id)
+        || CASE WHEN earlier.detail_id IS NULL THEN '{}' ELSE jsonb_build_object('detail', earlier.detail_id) END);
     IF earlier.state = 'recovered' THEN
         NEW.events := redrive.add_event(NEW.events, jsonb_build_object(
             'at', earlier.changed_at, 'event', 'recovered'));

@@ -121,6 +121,23 @@ BEGIN
 END
 $$;
 
+-- Returns whether a letter holds other bytes than these: another event was captured at the same position, for example
+-- because a topic was recreated. Not known, and false, once the letter was edited or bytes may have been redacted. It
+-- runs with the owner's privileges, as `capture` does, and changes nothing; it is VOLATILE to see the letters that its
+-- statement captured.
+CREATE FUNCTION redrive.holds_other_bytes(letter_id bigint, raw bytea) RETURNS boolean
+    LANGUAGE sql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.dead_letters l
+        WHERE l.id = letter_id AND l.edits = 0
+            AND CASE WHEN octet_length(holds_other_bytes.raw) > 16777216
+                THEN l.raw <> substring(holds_other_bytes.raw FROM 1 FOR 65536)
+                ELSE l.raw <> holds_other_bytes.raw END
+            AND NOT EXISTS (SELECT FROM redrive.redactions))
+$$;
+
 -- Captures many foreign failures, as `capture` does for one. Returns one row for each, numbered from 1.
 -- A position that occurs twice becomes one letter, with the first of its failures.
 CREATE FUNCTION redrive.capture_letters(

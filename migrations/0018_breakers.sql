@@ -24,7 +24,7 @@ CREATE TABLE redrive.breakers (
     probe_at   timestamptz,
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT breakers_have_a_name
-        CHECK (length(name) BETWEEN 1 AND 106 AND name = btrim(name) AND name !~ '[[:cntrl:]]'),
+        CHECK (length(name) >= 1 AND length(name) <= 106 AND name = btrim(name) AND name !~ '[[:cntrl:]]'),
     CONSTRAINT breakers_probe_unless_closed CHECK ((state = 'closed') = (probe_at IS NULL))
 ) WITH (fillfactor = 50);
 

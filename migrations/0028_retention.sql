@@ -180,7 +180,7 @@ BEGIN
         '  SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(''version'', v.version, ''at'', v.at,'
         '   ''role'', v.role, ''person'', v.person, ''reason'', v.reason, ''redacted'', v.redacted,'
         '   ''payload'', v.payload::text,'
-        '   ''raw_base64'', translate(encode(v.raw, ''base64''), E''\n'', ''''))) ORDER BY v.version)'
+        '   ''raw_base64'', translate(encode(v.raw, ''base64''), chr(10), ''''))) ORDER BY v.version)'
         '  FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))'
         ' FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id'
         ' WHERE $4 = ''archive'')'

@@ -21,13 +21,13 @@ BEGIN
                 (SELECT j.queue FROM redrive.jobs j
                  WHERE j.queue > k.queue
                      AND j.queue < coalesce(
-                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), chr(1114111))
                  ORDER BY j.queue LIMIT 1),
                 (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
                 (SELECT d.queue FROM redrive.jobs_delayed d
                  WHERE d.queue > k.queue
                      AND d.queue < coalesce(
-                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), U&'\+10FFFF')
+                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), chr(1114111))
                  ORDER BY d.queue LIMIT 1),
                 (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
             ), k.steps + 1

@@ -157,6 +157,7 @@ END;
 CREATE FUNCTION redrive.mask_rest(message text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
 AS $$
 DECLARE
     -- The character classes of "C" are the same in every database.
@@ -207,6 +208,7 @@ END;
 CREATE FUNCTION redrive.top_frame(detail text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
 AS $$
 DECLARE
     trace text COLLATE "C" := left(detail, 16384);

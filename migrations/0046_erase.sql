@@ -81,12 +81,64 @@ BEGIN
 END
 $$;
 
+-- Removes the texts of erased letters from failure groups: those of their deaths, and those of the same queue and
+-- kind, from which a rule may have moved them. A sample is kept only if it is the message of another letter; a group
+-- without letters keeps no title either, until its failure happens again. Every batch looks again, so no text is left
+-- of a letter that a later batch deletes. Returns how many groups changed.
+CREATE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    group_ids  bigint[];
+    detail_ids bigint[];
+    changed    bigint;
+BEGIN
+    SELECT array_agg(DISTINCT p.group_id), array_agg(DISTINCT p.detail_id) INTO group_ids, detail_ids
+    FROM (
+        SELECT (l ->> 'group_id')::bigint AS group_id, (l ->> 'detail_id')::bigint AS detail_id
+        FROM jsonb_array_elements(letters) l
+        UNION ALL
+        SELECT (e ->> 'group')::bigint, (e ->> 'detail')::bigint
+        FROM jsonb_array_elements(letters) l, jsonb_array_elements(l -> 'events') e
+        WHERE e ->> 'event' = 'died'
+        UNION ALL
+        SELECT g.id, NULL
+        FROM redrive.groups g
+        WHERE (g.queue, g.kind) IN (SELECT l ->> 'queue', l ->> 'kind' FROM jsonb_array_elements(letters) l)
+    ) p;
+    UPDATE redrive.groups g
+    SET sample = kept.sample, title = kept.title
+    FROM (
+        SELECT o.id,
+            CASE WHEN EXISTS (
+                SELECT FROM redrive.dead_letters l
+                WHERE l.group_id = o.id AND l.state <> 'redriving' AND left(l.error_message, 2048) = o.sample)
+            THEN o.sample ELSE coalesce((
+                SELECT left(l.error_message, 2048) FROM redrive.dead_letters l
+                WHERE l.group_id = o.id AND l.state <> 'redriving' LIMIT 1), '[erased]') END AS sample,
+            CASE WHEN EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = o.id) THEN o.title
+            ELSE '[erased]' END AS title
+        FROM redrive.groups o
+        WHERE o.id = ANY (group_ids)
+    ) kept
+    WHERE g.id = kept.id AND (g.sample, g.title) IS DISTINCT FROM (kept.sample, kept.title);
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    -- A rule copies the detail of a letter that it moves to another group.
+    UPDATE redrive.details d SET detail = '[erased]'
+    WHERE d.group_id = ANY (group_ids) AND d.detail <> '[erased]' AND (
+        d.digest IN (SELECT o.digest FROM redrive.details o WHERE o.id = ANY (detail_ids))
+        OR NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.detail_id = d.id)
+        OR d.detail IN (SELECT l ->> 'error_detail' FROM jsonb_array_elements(letters) l));
+    RETURN changed;
+END
+$$;
+
 -- Removes up to `max_rows` rows of each place that match a filter, and writes the audit without the filter. It
--- deletes waiting jobs, letters, versions and archived letters; replaces the sample of their failure groups by the
--- message of another letter or by `[erased]`, their stored details by `[erased]`, and the payload conditions of
--- audit records and ended runs that name the values by `[erased]`. `audit` is the record of the first batch of the
--- same operation; NULL: this is the first. Returns how many rows changed in each place, and the record of the first
--- batch; no row: nothing is left. `erasable` tells what stays.
+-- deletes waiting jobs, letters, versions and archived letters; replaces their texts in failure groups, and the
+-- payload conditions of audit records and ended runs that name the values, by `[erased]`. `audit` is the record of
+-- the first batch of the same operation; NULL: this is the first. Returns how many rows changed in each place, and
+-- the record of the first batch; no row: nothing is left. `erasable` tells what stays.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
 CREATE FUNCTION redrive.erase_batch(filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL)
@@ -102,10 +154,8 @@ DECLARE
     gone       bigint[];
     job_ids    bigint[] := '{}';
     letter_ids bigint[];
-    group_ids  bigint[];
-    old_groups bigint[];
-    detail_ids bigint[];
-    old_details text[];
+    traces     jsonb;
+    old_traces jsonb;
     changed    bigint;
     counts     jsonb;
     act        bigint;
@@ -138,10 +188,10 @@ BEGIN
     USING redrive.redrive_runs r
     WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
     WITH deleted AS (
-        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids) RETURNING l.group_id, l.detail_id
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids)
+        RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events
     )
-    SELECT count(*), array_agg(DISTINCT d.group_id), array_agg(DISTINCT d.detail_id) INTO changed, group_ids, detail_ids
-    FROM deleted d;
+    SELECT jsonb_agg(to_jsonb(d)), count(*) INTO traces, changed FROM deleted d;
     counts := counts || jsonb_build_object('letters', changed);
 
     EXECUTE
@@ -157,21 +207,10 @@ BEGIN
         '  SELECT a.id FROM redrive.archived_letters a WHERE '
         || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
         || ' ORDER BY a.id LIMIT $2)) RETURNING d.letter)'
-        'SELECT count(*), array_agg(DISTINCT (d.letter ->> ''group_id'')::bigint), array_agg(d.letter ->> ''error_detail'')'
-        ' FROM deleted d'
-        INTO changed, old_groups, old_details USING erase_batch.filter, max_rows;
-    counts := counts || jsonb_build_object('archive', changed);
-
-    -- Every batch chooses again, so no sample is left of a letter that a later batch deletes.
-    UPDATE redrive.groups g
-    SET sample = coalesce((
-        SELECT left(l.error_message, 2048) FROM redrive.dead_letters l
-        WHERE l.group_id = g.id AND l.state <> 'redriving' LIMIT 1), '[erased]')
-    WHERE g.id = ANY (group_ids || old_groups);
-    GET DIAGNOSTICS changed = ROW_COUNT;
-    UPDATE redrive.details d SET detail = '[erased]'
-    WHERE d.id = ANY (detail_ids) OR d.group_id = ANY (old_groups) AND d.detail = ANY (old_details);
-    counts := counts || jsonb_build_object('groups', changed);
+        'SELECT jsonb_agg(d.letter), count(*) FROM deleted d'
+        INTO old_traces, changed USING erase_batch.filter, max_rows;
+    counts := counts || jsonb_build_object('archive', changed,
+        'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
 
     UPDATE redrive.redrive_runs r
     SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')

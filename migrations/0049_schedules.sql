@@ -120,7 +120,7 @@ CREATE FUNCTION redrive.schedule(
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    line  text := btrim(regexp_replace(schedule.cron, '\s+', ' ', 'g'));
+    line  text := btrim(regexp_replace(schedule.cron, E'\\s+', ' ', 'g'));
     error text;
 BEGIN
     error := CASE
@@ -128,7 +128,7 @@ BEGIN
         WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
             THEN 'needs an interval of 1 second to 366 days, without months and years'
         WHEN every IS NOT NULL AND zone IS NOT NULL THEN 'needs no time zone for an interval'
-        WHEN line !~ '^(@[A-Za-z]+|\S+( \S+){4,5})$' OR octet_length(line) > 256
+        WHEN line !~ E'^(@[A-Za-z]+|\\S+( \\S+){4,5})$' OR octet_length(line) > 256
             THEN 'needs a cron line of five fields, or of six with the seconds first'
         WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = schedule.zone) AND zone IS NOT NULL
             THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)

@@ -5,6 +5,7 @@ mod constraints;
 mod durability;
 mod encodings;
 mod exclusive_tasks;
+mod foreign_settings;
 mod horizon;
 mod keepalive;
 mod isolation;

@@ -28,6 +28,11 @@ pub struct Bouncer {
 impl Bouncer {
     /// Starts one in front of the server of this URL, with this many connections to it.
     pub fn before(url: &str, connections: u32) -> Bouncer {
+        Bouncer::with(url, connections, "")
+    }
+
+    /// Starts one with these lines in its settings.
+    pub fn with(url: &str, connections: u32, settings: &str) -> Bouncer {
         let (_, rest) = url.split_once('@').expect("a URL with a role");
         let (place, database) = rest.split_once('/').expect("a URL with a database");
         let (host, server_port) = place.split_once(':').expect("a host and a port");
@@ -38,7 +43,7 @@ impl Bouncer {
              [pgbouncer]\npool_mode = transaction\ndefault_pool_size = {connections}\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\
              auth_type = any\nmax_client_conn = 500\nserver_login_retry = 0.1\n\
-             logfile = {}\n",
+             logfile = {}\n{settings}",
             folder.join("log").display()
         );
         let file = folder.join("pgbouncer.ini");

@@ -118,11 +118,16 @@ impl Context<'_> {
     }
 
     fn try_open(&self, url: &str) -> redrive::Result<Database> {
-        let mut builder = Database::builder(url).pooler(self.global.pooler);
+        let mut builder = Database::builder(url);
+        if let Some(pooler) = self.global.pooler {
+            builder = builder.pooler(pooler);
+        }
         if let Some(timeout) = self.global.timeout {
             builder = builder.call_timeout(timeout).bulk_timeout(timeout * 4);
         }
-        builder.open()
+        let db = builder.open()?;
+        db.check_session()?;
+        Ok(db)
     }
 
     fn url(&self) -> Result<&str> {

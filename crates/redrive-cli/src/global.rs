@@ -14,8 +14,8 @@ Every command accepts these options:
   --database-url <URL>  PostgreSQL database, such as postgres://me@host/shop
                         [env: DATABASE_URL]
   --pooler <MODE>       `transaction` behind a transaction-mode pooler such as
-                        PgBouncer; otherwise `session`
-                        [env: REDRIVE_POOLER] [default: session]
+                        PgBouncer, `session` if each connection belongs to
+                        one client [env: REDRIVE_POOLER] [default: detect]
   --timeout <TIME>      Time limit for the database to answer. Bulk
                         operations get four times as long [default: 15s]
   --no-wait             Fail at once if the database cannot be reached. By
@@ -45,10 +45,9 @@ pub(crate) struct GlobalArgs {
         global = true,
         value_name = "MODE",
         env = "REDRIVE_POOLER",
-        default_value_t,
         hide = true
     )]
-    pub(crate) pooler: Pooler,
+    pub(crate) pooler: Option<Pooler>,
 
     /// Time limit for the database to answer.
     #[arg(

@@ -13,6 +13,7 @@ pub(crate) mod caller;
 pub(crate) mod pool;
 pub(crate) mod database;
 pub(crate) mod admin;
+pub(crate) mod obstacles;
 pub mod migrate;
 pub(crate) mod drift;
 pub(crate) mod durability;

@@ -1,7 +1,7 @@
 //! The error type of the library: opaque, queried with predicates.
 //!
 //! `Display` names the operation and its subject; the cause is in
-//! [`source`](std::error::Error::source). A lost lease, an empty queue and a filter without matches
+//! [`source`](std::error::Error::source), and `{:#}` adds it. A lost lease, an empty queue and a filter without matches
 //! are values, not errors. An error never contains row data or a URL.
 
 pub(crate) mod driver;
@@ -19,7 +19,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this library.
 ///
-/// The kinds are private, so that new ones break no program. Use the predicates.
+/// The kinds are private, so that new ones break no program. Use the predicates. `{:#}` displays the
+/// causes too, in one line.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -32,6 +33,8 @@ struct Inner {
 enum Kind {
     Invalid,
     Unavailable,
+    /// Unavailable after the call was sent, so that it may have taken effect.
+    Lost,
     MigrationRequired,
     SchemaNewer,
     /// A transaction-mode pooler was detected but not configured.
@@ -53,7 +56,7 @@ impl Error {
     /// effect. All writes of redrive are safe to repeat, except an enqueue without a unique key,
     /// which stores a second job.
     pub fn is_unavailable(&self) -> bool {
-        self.0.kind == Kind::Unavailable
+        matches!(self.0.kind, Kind::Unavailable | Kind::Lost)
     }
 
     /// Returns whether the schema is missing or older than this library. Run the migrations.
@@ -83,6 +86,25 @@ impl Error {
         self.0.kind == Kind::Pooled
     }
 
+    /// Whether the call was sent and its answer was lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.kind == Kind::Lost
+    }
+
+    /// The answer to a call that was sent did not arrive.
+    pub(crate) fn lost(message: impl Into<String>) -> Error {
+        Error::new(Kind::Lost, message.into(), None)
+    }
+
+    /// Says also what the loss of the answer means.
+    pub(crate) fn if_lost(mut self, note: &str) -> Error {
+        if self.is_lost() {
+            self.0.message.push_str("; ");
+            self.0.message.push_str(note);
+        }
+        self
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(Kind::Invalid, message.into(), None)
     }
@@ -91,12 +113,33 @@ impl Error {
         Error::new(Kind::Unavailable, message.into(), None)
     }
 
+    /// The database is set up so that the operation would go wrong.
+    pub(crate) fn refused(message: impl Into<String>) -> Error {
+        Error::new(Kind::Database, message.into(), None)
+    }
+
     pub(crate) fn migration_required(message: impl Into<String>) -> Error {
         Error::new(Kind::MigrationRequired, message.into(), None)
     }
 
     pub(crate) fn schema_newer(message: impl Into<String>) -> Error {
         Error::new(Kind::SchemaNewer, message.into(), None)
+    }
+
+    /// Returns the last cause as text: what the server, the driver or the operating system said.
+    pub(crate) fn cause(&self) -> String {
+        let mut cause: &dyn StdError = self;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        cause.to_string()
+    }
+
+    /// Says also what to do.
+    pub(crate) fn with_advice(mut self, advice: &str) -> Error {
+        self.0.message.push_str(": ");
+        self.0.message.push_str(advice);
+        self
     }
 
     pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
@@ -114,26 +157,41 @@ impl Error {
         Error::new(*kind, message.clone(), source.clone())
     }
 
-    /// Converts an error of the driver. `doing` names the operation and its subject.
-    pub(crate) fn from_postgres(doing: impl Into<String>, source: postgres::Error) -> Error {
-        let message = format!("could not {}", doing.into());
-        let kind = match source.as_db_error() {
-            _ if source.is_closed() => Kind::Unavailable,
-            Some(server) if is_foreign_statement(server) => Kind::Pooled,
-            Some(server) => kind_of(server.code()),
-            None => kind_of_driver(&source.to_string()),
+    /// Converts an error of the driver while migrating, which does not say to migrate.
+    pub(crate) fn from_migration(doing: &str, source: postgres::Error) -> Error {
+        let kind = match kind_of_source(&source) {
+            Kind::MigrationRequired => Kind::Database,
+            kind => kind,
         };
+        Error::of_kind(kind, doing, source)
+    }
+
+    /// Converts an error of the driver. `doing` names the operation and its subject.
+    pub(crate) fn from_postgres(doing: impl AsRef<str>, source: postgres::Error) -> Error {
+        Error::of_kind(kind_of_source(&source), doing.as_ref(), source)
+    }
+
+    fn of_kind(kind: Kind, doing: &str, source: postgres::Error) -> Error {
+        let message = format!("could not {doing}");
         let message = match kind {
             Kind::MigrationRequired => format!(
                 "{message}: the schema `redrive` is missing or older than this program; run `redrive migrate`"
             ),
-            Kind::Pooled => format!(
-                "{message}: a transaction-mode pooler was detected but not configured; set \
-                 `Pooler::Transaction`, `--pooler transaction` or REDRIVE_POOLER=transaction"
-            ),
-            Kind::Invalid | Kind::Unavailable | Kind::SchemaNewer | Kind::Database => message,
+            Kind::Pooled => not_private(&message),
+            Kind::Invalid | Kind::Unavailable | Kind::Lost | Kind::SchemaNewer | Kind::Database => {
+                message
+            }
         };
         Error::new(kind, message, Some(Arc::new(DriverError::from(source))))
+    }
+
+    /// Another program may use the server connections of this one.
+    pub(crate) fn pooled(doing: &str) -> Error {
+        Error::new(
+            Kind::Pooled,
+            not_private(&format!("could not {doing}")),
+            None,
+        )
     }
 
     fn new(kind: Kind, message: String, source: Option<Arc<dyn StdError + Send + Sync>>) -> Error {
@@ -143,6 +201,24 @@ impl Error {
             source,
         }))
     }
+}
+
+/// Classifies an error of the driver.
+fn kind_of_source(source: &postgres::Error) -> Kind {
+    match source.as_db_error() {
+        _ if source.is_closed() => Kind::Lost,
+        Some(server) if is_foreign_statement(server) => Kind::Pooled,
+        Some(server) => kind_of(server.code()),
+        None => kind_of_driver(&source.to_string()),
+    }
+}
+
+/// Names the setting for a pooler that was found after the connections seemed to be private.
+fn not_private(message: &str) -> String {
+    format!(
+        "{message}: a transaction-mode pooler was detected but not configured; set \
+         `Pooler::Transaction`, on the command line `--pooler transaction`"
+    )
 }
 
 /// Classifies an error of the driver itself, which has a text but no code.
@@ -155,7 +231,7 @@ fn kind_of_driver(said: &str) -> Kind {
         Kind::Database
     } else {
         // I/O, a timeout, or a broken protocol.
-        Kind::Unavailable
+        Kind::Lost
     }
 }
 
@@ -189,20 +265,33 @@ fn kind_of(state: &SqlState) -> Kind {
     {
         return Kind::Pooled;
     }
+    // Waiting or another server helps: a lock, an object in use, a read-only standby, a transaction
+    // that was idle or took too long. Other members of their classes are refusals, such as that of
+    // a protection.
+    if ["55P03", "55006", "25006", "25P03", "25P04"].contains(&state.code()) {
+        return Kind::Unavailable;
+    }
     // redrive never sends an invalid NULL, so class 23 is a CHECK that the input violated.
     match &state.code()[..2] {
         "22" | "23" | "54" => Kind::Invalid,
-        // Connection, insufficient resources, operator intervention, system error.
-        "08" | "53" | "57" | "58" => Kind::Unavailable,
-        // A rollback that can be retried, a lock timeout, a read-only standby.
-        "40" | "55" | "25" => Kind::Unavailable,
+        // The end of the connection may hide a commit.
+        "08" => Kind::Lost,
+        "57" if state.code().starts_with("57P") => Kind::Lost,
+        // A rollback that can be retried, insufficient resources, a cancelled statement, system error.
+        "40" | "53" | "57" | "58" => Kind::Unavailable,
         _ => Kind::Database,
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)
+        f.write_str(&self.0.message)?;
+        let mut cause = self.source().filter(|_| f.alternate());
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
@@ -235,9 +324,23 @@ mod tests {
             (SqlState::UNDEFINED_TABLE, Kind::MigrationRequired),
             (SqlState::CHECK_VIOLATION, Kind::Invalid),
             (SqlState::UNTRANSLATABLE_CHARACTER, Kind::Invalid),
-            (SqlState::ADMIN_SHUTDOWN, Kind::Unavailable),
+            (SqlState::ADMIN_SHUTDOWN, Kind::Lost),
+            (SqlState::CONNECTION_FAILURE, Kind::Lost),
+            (SqlState::QUERY_CANCELED, Kind::Unavailable),
             (SqlState::TOO_MANY_CONNECTIONS, Kind::Unavailable),
             (SqlState::T_R_DEADLOCK_DETECTED, Kind::Unavailable),
+            (SqlState::LOCK_NOT_AVAILABLE, Kind::Unavailable),
+            (SqlState::OBJECT_IN_USE, Kind::Unavailable),
+            (SqlState::READ_ONLY_SQL_TRANSACTION, Kind::Unavailable),
+            (
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                Kind::Unavailable,
+            ),
+            // Refusals, such as that of a protection. Repeating the call cannot help.
+            (SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, Kind::Database),
+            (SqlState::CANT_CHANGE_RUNTIME_PARAM, Kind::Database),
+            (SqlState::IN_FAILED_SQL_TRANSACTION, Kind::Database),
+            (SqlState::ACTIVE_SQL_TRANSACTION, Kind::Database),
             (SqlState::INSUFFICIENT_PRIVILEGE, Kind::Database),
             (SqlState::DUPLICATE_PSTATEMENT, Kind::Pooled),
             (SqlState::INVALID_SQL_STATEMENT_NAME, Kind::Pooled),
@@ -249,8 +352,8 @@ mod tests {
     #[test]
     fn a_permanent_driver_error_is_not_unavailable() {
         for (said, kind) in [
-            ("error connecting to server", Kind::Unavailable),
-            ("timeout waiting for server", Kind::Unavailable),
+            ("error connecting to server", Kind::Lost),
+            ("timeout waiting for server", Kind::Lost),
             ("error performing TLS handshake: no", Kind::Database),
             ("authentication error", Kind::Database),
             ("error serializing parameter 1", Kind::Invalid),
@@ -266,6 +369,10 @@ mod tests {
         assert_eq!(
             error.source().map(ToString::to_string).as_deref(),
             Some("gone")
+        );
+        assert_eq!(
+            format!("{error:#}"),
+            "could not claim jobs of queue `q`: gone"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 use redrive::postgres::{Client, Config, NoTls};
 use redrive::r2d2::{CustomizeConnection, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Job, Queue};
+use redrive::{Database, Job, Pooler, Queue};
 use redrive_tests::{Order, TestDatabase, drained, stop, worker};
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
@@ -36,7 +36,8 @@ fn a_worker_runs_on_a_pool_of_the_caller() {
 fn pooled_connections_are_returned_with_their_original_settings() {
     let test = TestDatabase::migrated();
     let users = pool(&test, 5);
-    let queue = Queue::new(&Database::from_pool(users.clone()), "orders").unwrap();
+    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
+    let queue = Queue::new(&db, "orders").unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Ok(()))
@@ -95,7 +96,8 @@ fn settings_of_the_pools_owner_survive_a_worker() {
         .connection_customizer(Box::new(Customizer))
         .build(PostgresConnectionManager::new(config, NoTls))
         .unwrap();
-    let queue = Queue::new(&Database::from_pool(users.clone()), "orders").unwrap();
+    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
+    let queue = Queue::new(&db, "orders").unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Ok(()))

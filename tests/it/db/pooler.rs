@@ -25,9 +25,14 @@ struct PooledDatabase {
 
 impl PooledDatabase {
     fn new() -> PooledDatabase {
+        PooledDatabase::with("")
+    }
+
+    /// A pooler with these lines in its settings.
+    fn with(settings: &str) -> PooledDatabase {
         let test = TestDatabase::migrated();
         PooledDatabase {
-            bouncer: Bouncer::before(test.url(), CONNECTIONS),
+            bouncer: Bouncer::with(test.url(), CONNECTIONS, settings),
             test,
         }
     }
@@ -89,7 +94,7 @@ fn left(client: &mut Client) -> Vec<String> {
 }
 
 /// Runs `redrive` as a process, which names its statements like any other client.
-fn redrive(url: &str, arguments: &[&str]) -> Output {
+pub(super) fn redrive(url: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_test_cli"))
         .env("DATABASE_URL", url)
         .env_remove("REDRIVE_POOLER")

@@ -312,3 +312,72 @@ fn an_erasure_from_sql_is_one_transaction() {
     client.query(erase, &[]).unwrap();
     assert_eq!(traces(&test, "card-of-42"), Vec::<String>::new());
 }
+
+/// The letter has died twice, of failures of different groups, and a rule has then moved it to a third
+/// group. No mask removes the name in the texts.
+#[test]
+fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database().clone();
+    let dying = worker(&queue)
+        .handle(|job: &Job<TenantOrder>| {
+            let (who, what) = match (job.payload().tenant, job.generation()) {
+                (42, 0) => ("Maria Smith", "declined"),
+                (42, _) => ("Maria Smith", "blocked"),
+                (_, _) => ("Peter Jones", "unknown"),
+            };
+            Err(Failure::reject(format!("account of {who} is {what}"))
+                .detail(format!("{what} at the till of {who}\n").repeat(20)))
+        })
+        .start()
+        .unwrap();
+    let ids = [42, 7].map(|tenant| queue.enqueue_job(order(tenant)).unwrap().id());
+    drained(&queue);
+    let hers = LetterFilter::new().ids([ids[0]]);
+    db.dlq().redrive(&hers, &operator()).unwrap();
+    drained(&queue);
+    stop(dying);
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "SELECT redrive.add_group_rule(o.group_id, 'merge', n.group_id, NULL) \
+             FROM redrive.dead_letters o, redrive.dead_letters n \
+             WHERE o.payload ->> 'tenant' = '42' AND n.payload ->> 'tenant' = '7'; \
+             SELECT redrive.regroup_letters(r.id, 100, NULL) FROM redrive.group_rules r",
+        )
+        .unwrap();
+    let groups = "SELECT count(DISTINCT group_id) FROM redrive.dead_letters";
+    assert_eq!(client.query_one(groups, &[]).unwrap().get::<_, i64>(0), 1);
+    assert!(
+        traces(&test, "Maria").len() >= 3,
+        "{:?}",
+        traces(&test, "Maria")
+    );
+    let others = traces(&test, "Peter");
+
+    db.dlq().erase(&tenant(42), &operator()).unwrap();
+    assert_eq!(traces(&test, "Maria"), Vec::<String>::new());
+    assert_eq!(traces(&test, "Peter"), others);
+    no_drift(&db);
+
+    // The failure happens again, and its group has texts again.
+    dead_of(&queue, 8, "account of Maria Smith is declined");
+    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let again = groups
+        .iter()
+        .find(|group| group.open == 1 && group.deaths == 2);
+    let again = again.unwrap_or_else(|| panic!("{groups:#?}"));
+    assert_eq!(again.title, "account of Maria Smith is declined");
+}
+
+/// Makes a letter with this message.
+fn dead_of(queue: &Queue, tenant: u64, message: &'static str) {
+    queue.enqueue_job(order(tenant)).unwrap();
+    let dying = worker(queue)
+        .handle(move |_: &Job<TenantOrder>| Err(Failure::reject(message)))
+        .start()
+        .unwrap();
+    drained(queue);
+    stop(dying);
+}

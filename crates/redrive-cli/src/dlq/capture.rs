@@ -131,6 +131,13 @@ impl CaptureFailures {
             CaptureOutcome::Known(_) => {
                 cx.say(format!("this position was already captured as letter {id}"));
             }
+            CaptureOutcome::Different(_) => {
+                cx.say(format!(
+                    "this position was already captured as letter {id}, with other bytes; these \
+                     are not stored"
+                ));
+                return Ok(Ending::NothingMatched);
+            }
         }
         Ok(Ending::Done)
     }
@@ -159,6 +166,8 @@ struct CaptureCounts {
     new: u64,
     reopened: u64,
     known: u64,
+    /// Known positions with other bytes.
+    different: u64,
     bad_lines: u64,
 }
 
@@ -223,6 +232,10 @@ fn capture_chunk(
             CaptureOutcome::New(_) => counts.new += 1,
             CaptureOutcome::Reopened(_) => counts.reopened += 1,
             CaptureOutcome::Known(_) => counts.known += 1,
+            CaptureOutcome::Different(_) => {
+                counts.known += 1;
+                counts.different += 1;
+            }
         }
     }
     Ok(())
@@ -251,11 +264,19 @@ fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
             grouped(counts.known)
         )?;
     }
-    if counts.bad_lines == 0 {
-        return Ok(Ending::Done);
+    if counts.different > 0 {
+        cx.say(format!(
+            "{} already known with other bytes, which are not stored",
+            counted(counts.different, "position")
+        ));
     }
-    cx.say(format!("skipped {}", counted(counts.bad_lines, "bad line")));
-    Ok(Ending::NothingMatched)
+    if counts.bad_lines > 0 {
+        cx.say(format!("skipped {}", counted(counts.bad_lines, "bad line")));
+    }
+    Ok(match counts.different + counts.bad_lines {
+        0 => Ending::Done,
+        _ => Ending::NothingMatched,
+    })
 }
 
 fn open(file: &Path) -> Result<Box<dyn Read>> {

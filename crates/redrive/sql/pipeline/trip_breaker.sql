@@ -1,5 +1,6 @@
 -- Purpose: opens a breaker after consecutive outages or a flood of letters. If the breaker is already
---          open, adds the kinds and the outages to it.
+--          open, adds the kinds and the outages to it. Forgets breakers that have been closed for 30 days,
+--          because handlers may name a dependency for each host.
 -- Called by: pipeline/breaker.rs, for a worker's settler.
 -- $1 text      breaker
 -- $2 text      cause: outage, flood
@@ -7,7 +8,7 @@
 -- $4 text[]    affected kinds; empty if the breaker is for a queue
 -- $5 bigint    consecutive outages
 -- $6 bigint    delay before the first probe, in milliseconds
--- Locks: the row of the breaker. NOTIFY takes the server's notification lock at commit, once per
+-- Locks: the rows of the breaker and of forgotten ones, skipping locked ones. NOTIFY takes the server's notification lock at commit, once per
 --        process and outage.
 -- Index relied on: the primary key of breakers.
 -- Rows: always one: the breaker after the change.
@@ -26,6 +27,13 @@ WITH tripped AS (
         probe_at = CASE b.state WHEN 'closed' THEN excluded.probe_at ELSE b.probe_at END,
         changed_at = clock_timestamp()
     RETURNING b.name, b.cause, b.kinds, b.delay_ms, b.probe_at
+),
+forgotten AS (
+    DELETE FROM redrive.breakers o
+    WHERE o.name IN (
+        SELECT c.name FROM redrive.breakers c
+        WHERE c.state = 'closed' AND c.changed_at < statement_timestamp() - interval '30 days' AND c.name <> $1
+        FOR UPDATE SKIP LOCKED)
 ),
 told AS MATERIALIZED (
     SELECT pg_notify('redrive_breaker', t.name) FROM tripped t

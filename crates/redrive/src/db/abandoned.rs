@@ -61,20 +61,21 @@ impl CallTicket {
         }
     }
 
-    /// Marks the call as abandoned. A call that has not started never will.
-    pub(crate) fn abandon(&self) {
+    /// Marks the call as abandoned. Returns whether it had started; otherwise it never will.
+    pub(crate) fn abandon(&self) -> bool {
         let abandoned = &self.abandoned.0;
         // Count first, so that the end of the call always finds the count to take back.
         abandoned.fetch_add(1, Ordering::SeqCst);
         let holds =
             self.phase
                 .compare_exchange(BEGUN, GIVEN_UP, Ordering::SeqCst, Ordering::SeqCst);
-        if holds.is_err() {
-            abandoned.fetch_sub(1, Ordering::SeqCst);
-            _ = self
-                .phase
-                .compare_exchange(WAITS, OVER, Ordering::SeqCst, Ordering::SeqCst);
+        if holds.is_ok() {
+            return true;
         }
+        abandoned.fetch_sub(1, Ordering::SeqCst);
+        self.phase
+            .compare_exchange(WAITS, OVER, Ordering::SeqCst, Ordering::SeqCst)
+            .is_err()
     }
 }
 
@@ -88,7 +89,7 @@ mod tests {
         let call = abandoned.ticket();
         assert!(call.begin());
         assert_eq!(abandoned.calls(), 0, "its caller waits");
-        call.abandon();
+        assert!(call.abandon());
         assert_eq!(abandoned.calls(), 1);
         call.end();
         assert_eq!(abandoned.calls(), 0);
@@ -98,7 +99,7 @@ mod tests {
     fn a_call_abandoned_before_it_started_never_starts() {
         let abandoned = AbandonedCalls::default();
         let call = abandoned.ticket();
-        call.abandon();
+        assert!(!call.abandon());
         assert_eq!(abandoned.calls(), 0, "it holds nothing");
         assert!(!call.begin());
         call.end();

@@ -161,7 +161,10 @@ impl DbCaller {
         let until = Instant::now() + deadline;
         let called = panic::catch_unwind(AssertUnwindSafe(|| self.here.run_until(until, work)));
         match called {
-            Ok(Err(_)) if Instant::now() >= until => Err(no_answer(doing, deadline)),
+            // What the server said is definite, however late.
+            Ok(Err(error)) if Instant::now() >= until && error.is_lost() => {
+                Err(no_answer(doing, deadline).caused_by(error))
+            }
             Ok(result) => result,
             Err(_) => Err(driver_panicked(doing)),
         }
@@ -206,10 +209,10 @@ impl DbCaller {
                 self.calls = Some(calls);
                 result
             }
-            Err(RecvTimeoutError::Timeout) => {
-                ticket.abandon();
-                Err(no_answer(doing, deadline))
-            }
+            Err(RecvTimeoutError::Timeout) => Err(match ticket.abandon() {
+                true => no_answer(doing, deadline),
+                false => no_connection(doing, deadline),
+            }),
             Err(RecvTimeoutError::Disconnected) => Err(driver_panicked(doing)),
         }
     }
@@ -234,13 +237,19 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 fn no_answer(doing: &str, deadline: Duration) -> Error {
-    Error::unavailable(format!(
+    Error::lost(format!(
         "could not {doing}: the database did not answer within {deadline:?}"
     ))
 }
 
+fn no_connection(doing: &str, deadline: Duration) -> Error {
+    Error::unavailable(format!(
+        "could not {doing}: no connection to the database within {deadline:?}"
+    ))
+}
+
 fn driver_panicked(doing: &str) -> Error {
-    Error::unavailable(format!("could not {doing}: the database driver panicked"))
+    Error::lost(format!("could not {doing}: the database driver panicked"))
 }
 
 /// The session of the calls on one thread.
@@ -333,7 +342,7 @@ impl Drop for CallSession {
         ticket.abandon();
         if let Err(error) = session.unpin() {
             log::debug!(
-                "a connection could not be reset before it was returned to the pool: {error}"
+                "a connection could not be reset before it was returned to the pool: {error:#}"
             );
         }
         drop(session);
@@ -343,7 +352,11 @@ impl Drop for CallSession {
 
 #[cfg(test)]
 mod tests {
+    use postgres::Client;
+
     use super::*;
+    use crate::db::connection::{Connection, Statements};
+    use crate::db::deadline::CallDeadline;
 
     #[test]
     fn a_call_runs_on_the_callers_thread_if_the_connection_has_deadlines() {
@@ -365,6 +378,72 @@ mod tests {
         }
     }
 
+    /// A connection that only notes that it must not be used again.
+    struct Unused(Sender<()>);
+
+    impl Connection for Unused {
+        fn client(&mut self) -> &mut Client {
+            unreachable!("no statement is sent")
+        }
+
+        fn statements(&mut self) -> &mut Statements {
+            unreachable!("nothing is prepared")
+        }
+
+        fn deadline(&self) -> Option<&CallDeadline> {
+            None
+        }
+
+        fn discard(&mut self) {
+            self.0.send(()).expect("the test listens");
+        }
+    }
+
+    #[test]
+    fn a_connection_is_used_again_unless_its_call_panicked() {
+        for deadlines in [Deadlines::ByConnection, Deadlines::ByThread] {
+            let (discarded, seen) = bounded(1);
+            let source = SessionSource::new(AbandonedCalls::default(), deadlines, move |_| {
+                Ok(Session::new(Box::new(Unused(discarded.clone()))))
+            });
+            let mut db = DbCaller::new("test", source, SessionUse::PerCall);
+            let wait = Duration::from_mins(1);
+            db.call("work", wait, |_| Ok(())).expect("done");
+            assert!(seen.is_empty(), "{deadlines:?}");
+            let error = db
+                .call("work", wait, |_| -> Result<()> { panic!("in the driver") })
+                .expect_err("a panic");
+            assert!(error.is_lost(), "{error:?}");
+            seen.recv_timeout(wait).expect("discarded");
+        }
+    }
+
+    #[test]
+    fn what_the_server_says_is_reported_however_late() {
+        let source = || {
+            SessionSource::new(AbandonedCalls::default(), Deadlines::ByConnection, |_| {
+                Ok(Session::new(Box::new(Unused(bounded(1).0))))
+            })
+        };
+        for (said, expected) in [
+            (Error::invalid("a refusal"), "a refusal"),
+            (
+                Error::unavailable("too many connections"),
+                "too many connections",
+            ),
+            (
+                Error::lost("closed"),
+                "could not ask: the database did not answer within 0ns",
+            ),
+        ] {
+            let mut db = DbCaller::new("test", source(), SessionUse::PerCall);
+            let error = db
+                .call("ask", Duration::ZERO, move |_| -> Result<()> { Err(said) })
+                .expect_err("an error");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
     #[test]
     fn an_unanswered_call_is_abandoned_and_the_next_gets_a_new_thread() {
         let (release, blocked) = bounded::<()>(0);
@@ -378,7 +457,7 @@ mod tests {
         let error = db
             .call("ask", Duration::from_millis(1), |_| Ok(()))
             .expect_err("no answer");
-        assert!(error.to_string().contains("did not answer"), "{error}");
+        assert!(error.to_string().contains("did not answer"), "{error:#}");
         drop(release);
         let error = db
             .call("ask", Duration::from_mins(1), |_| Ok(()))

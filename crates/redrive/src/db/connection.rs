@@ -1,6 +1,7 @@
 //! A connection, of the library's pool or of the user's, with its prepared statements.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use postgres::{Client, Statement};
@@ -18,6 +19,9 @@ pub(crate) trait Connection: Send {
 
     /// The deadline of the calls on this connection. `None`: it cannot have one.
     fn deadline(&self) -> Option<&CallDeadline>;
+
+    /// Keeps the pool from giving the connection to another call.
+    fn discard(&mut self);
 }
 
 /// The statements prepared on a connection, stored with it.
@@ -29,6 +33,7 @@ pub(crate) struct OwnConnection {
     client: Client,
     statements: Statements,
     deadline: Option<CallDeadline>,
+    is_discarded: bool,
 }
 
 impl OwnConnection {
@@ -37,7 +42,13 @@ impl OwnConnection {
             client,
             statements: Statements::default(),
             deadline,
+            is_discarded: false,
         }
+    }
+
+    /// Whether the pool must not give it to another call.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_discarded || self.client.is_closed()
     }
 }
 
@@ -52,6 +63,10 @@ impl Connection for OwnConnection {
 
     fn deadline(&self) -> Option<&CallDeadline> {
         self.deadline.as_ref()
+    }
+
+    fn discard(&mut self) {
+        self.is_discarded = true;
     }
 }
 
@@ -87,5 +102,12 @@ where
 
     fn deadline(&self) -> Option<&CallDeadline> {
         None
+    }
+
+    /// Only the server can close a connection of the user's pool.
+    fn discard(&mut self) {
+        const END: &str = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid())";
+        // The server's last word is an error. The driver may panic again.
+        _ = catch_unwind(AssertUnwindSafe(|| self.client().batch_execute(END)));
     }
 }

@@ -8,16 +8,19 @@
 use std::fmt;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use postgres::Config;
 use postgres::config::Host;
+use postgres::{Config, SimpleQueryMessage};
+use uuid::Uuid;
 
 use crate::db::abandoned::AbandonedCalls;
 use crate::db::connection::{Connection as _, OwnConnection};
 use crate::db::deadline::can_have_deadlines;
+use crate::db::pooler::Pooler;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 
@@ -38,6 +41,10 @@ pub(crate) struct Connector {
     /// The deadline of an attempt.
     timeout: Duration,
     abandoned: AbandonedCalls,
+    /// Whether each connection must prove that no other program uses its session.
+    is_private: bool,
+    /// Why the pool's last attempt failed, unless it succeeded.
+    trouble: Arc<Mutex<Option<Error>>>,
 }
 
 impl Connector {
@@ -46,6 +53,16 @@ impl Connector {
             address,
             timeout,
             abandoned: AbandonedCalls::connecting(),
+            is_private: false,
+            trouble: Arc::default(),
+        }
+    }
+
+    /// Returns the same connector, which only opens sessions that no other program uses.
+    pub(crate) fn private(self) -> Connector {
+        Connector {
+            is_private: true,
+            ..self
         }
     }
 
@@ -54,6 +71,56 @@ impl Connector {
     /// # Errors
     /// *Unavailable* if the server does not answer in time; otherwise the server's error.
     pub(crate) fn open(&self) -> Result<OwnConnection> {
+        match self.is_private {
+            false => self.attempt(ConnectOptions::connect_with_deadline),
+            true => self
+                .attempt(open_private)?
+                .ok_or_else(|| Error::pooled("open a connection")),
+        }
+    }
+
+    /// Checks that the server accepts connections.
+    ///
+    /// # Errors
+    /// As [`open`](Connector::open).
+    pub(crate) fn check(&self) -> Result<()> {
+        self.attempt(|address| address.connect_with_deadline().map(drop))
+    }
+
+    /// Finds out with one connection whether there is a pooler.
+    ///
+    /// # Errors
+    /// As [`open`](Connector::open).
+    pub(crate) fn find_pooler(&self) -> Result<Pooler> {
+        self.attempt(|address| {
+            if open_private(address)?.is_some() {
+                return Ok(Pooler::Session);
+            }
+            drop(address.connect_with_deadline()?);
+            log::info!(
+                "other programs may use the same sessions of the database, as behind a pooler, so \
+                 nothing is kept on them; if each session belongs to one client, declare \
+                 `Pooler::Session`"
+            );
+            Ok(Pooler::Transaction)
+        })
+    }
+
+    /// Returns why the pool has no connection, if the last attempt failed.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.trouble_lock().as_ref().map(Error::shared)
+    }
+
+    fn trouble_lock(&self) -> MutexGuard<'_, Option<Error>> {
+        // A panic cannot leave an error half written.
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects within the deadline.
+    fn attempt<T: Send + 'static>(
+        &self,
+        connect: impl FnOnce(&ConnectOptions) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         const DOING: &str = "connect to the database";
         let until = Instant::now() + self.timeout;
         if self.abandoned.calls() > 0 {
@@ -66,10 +133,10 @@ impl Connector {
             .name("redrive-connect".to_owned())
             .spawn(move || {
                 mine.begin();
-                let connection = address.connect_with_deadline();
+                let connected = connect(&address);
                 mine.end();
                 // If the caller gave up, this drops the connection.
-                _ = reply.send(connection);
+                _ = reply.send(connected);
             })
             .map_err(|error| Error::unavailable(format!("could not {DOING}")).caused_by(error))?;
         answer.recv_deadline(until).unwrap_or_else(|_| {
@@ -111,7 +178,9 @@ impl r2d2::ManageConnection for Connector {
     type Error = Error;
 
     fn connect(&self) -> Result<OwnConnection> {
-        self.open()
+        let opened = self.open();
+        *self.trouble_lock() = opened.as_ref().err().map(Error::shared);
+        opened
     }
 
     fn is_valid(&self, connection: &mut OwnConnection) -> Result<()> {
@@ -123,7 +192,7 @@ impl r2d2::ManageConnection for Connector {
     }
 
     fn has_broken(&self, connection: &mut OwnConnection) -> bool {
-        connection.client().is_closed()
+        connection.is_broken()
     }
 }
 
@@ -134,6 +203,43 @@ impl fmt::Debug for Connector {
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
+}
+
+/// Opens a connection and proves that its session belongs to this program alone. `None`: another
+/// program may use it too.
+///
+/// A server applies the startup options of a session. A pooler has opened its sessions before, so it
+/// refuses options, or ignores them.
+fn open_private(address: &ConnectOptions) -> Result<Option<OwnConnection>> {
+    const ASKED: &str = "SELECT pg_catalog.current_setting('redrive.session', true)";
+    let nonce = Uuid::new_v4().simple().to_string();
+    let mut address = address.clone();
+    let config = address.config_mut();
+    let given = config.get_options().unwrap_or_default();
+    let options = format!("{given} -c redrive.session={nonce}");
+    config.options(options.trim_start());
+    let mut connection = match address.connect_with_deadline() {
+        Err(error) if may_refuse_options(&error) => return Ok(None),
+        opened => opened?,
+    };
+    let answer = connection
+        .client()
+        .simple_query(ASKED)
+        .map_err(|error| Error::from_postgres("check that a session is private", error))?;
+    let is_private = answer.iter().any(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some(nonce.as_str()),
+        _ => false,
+    });
+    Ok(is_private.then_some(connection))
+}
+
+/// Whether a connection may be possible without startup options: the server or the pooler refused it,
+/// and not because of the role, the database, its load or its state.
+fn may_refuse_options(error: &Error) -> bool {
+    let others = ["28", "3D", "53", "57"];
+    error
+        .sql_state()
+        .is_some_and(|state| !others.contains(&&state.code()[..2]))
 }
 
 /// Returns the TCP addresses of the hosts, as the driver resolves them.

@@ -88,8 +88,9 @@ impl Database {
     /// Uses an existing pool, with the TLS of its manager.
     ///
     /// A worker holds up to five connections, so give the pool five more than your own threads
-    /// need. Every call waits up to the pool's timeout for a connection. If the pool connects to a
-    /// transaction-mode pooler, call [`Database::pooler`].
+    /// need. Every call waits up to the pool's timeout for a connection. Unless you declare
+    /// [`Pooler::Session`], redrive keeps nothing on these connections between transactions, which is
+    /// slower: workers poll and are not notified.
     pub fn from_pool<M>(pool: Pool<M>) -> Database
     where
         M: ManageConnection<Connection = Client>,
@@ -108,10 +109,11 @@ impl Database {
             connect: timeout,
             ..DEFAULT_TIMEOUTS
         };
-        Database::over(source, Pooler::default(), connections, timeouts)
+        Database::over(&source, Pooler::Transaction, connections, timeouts)
     }
 
-    /// Sets the [pooler](Pooler) in front of an existing pool. Defaults to [`Pooler::Session`].
+    /// Declares the [pooler](Pooler) in front of an existing pool. Without a declaration, redrive
+    /// assumes [`Pooler::Transaction`], which is always correct.
     ///
     /// For a new pool, use [`DatabaseBuilder::pooler`].
     ///
@@ -123,7 +125,7 @@ impl Database {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let config = std::env::var("DATABASE_URL")?.parse()?;
     /// let pool = redrive::r2d2::Pool::new(PostgresConnectionManager::new(config, NoTls))?;
-    /// let db = Database::from_pool(pool).pooler(Pooler::Transaction);
+    /// let db = Database::from_pool(pool).pooler(Pooler::Session);
     /// db.migrate()?;
     /// # Ok(()) }
     /// ```
@@ -135,19 +137,18 @@ impl Database {
             timeouts,
             ..
         } = &*self.shared;
-        let source = source.giving(move |session| session.behind(pooler));
         Database::over(source, pooler, *connections, *timeouts)
     }
 
     fn over(
-        source: SessionSource,
+        source: &SessionSource,
         pooler: Pooler,
         connections: u32,
         timeouts: Timeouts,
     ) -> Database {
         Database {
             shared: Arc::new(Shared {
-                source,
+                source: source.giving(move |session| session.behind(pooler)),
                 pooler,
                 connections,
                 timeouts,
@@ -239,7 +240,11 @@ impl Database {
             DbCaller::new("redrive-call", source, SessionUse::PerCall)
         });
         let result = call(&mut caller);
-        self.idle().push(caller);
+        // More cannot work at the same time. A caller may keep a thread.
+        let mut idle = self.idle();
+        if idle.len() < self.connections() as usize {
+            idle.push(caller);
+        }
         result
     }
 
@@ -286,6 +291,27 @@ mod tests {
         );
         let builder = Database::builder("postgres://me:s3cret@host/db");
         assert!(!format!("{builder:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn no_more_callers_are_kept_than_can_work() {
+        let silent = SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, |_| {
+            Err(Error::unavailable("none"))
+        });
+        let db = Database::over(&silent, Pooler::Session, 2, DEFAULT_TIMEOUTS);
+        let (all, barrier) = (5, Arc::new(std::sync::Barrier::new(5)));
+        std::thread::scope(|scope| {
+            for _ in 0..all {
+                scope.spawn(|| {
+                    db.with_caller(|caller| {
+                        barrier.wait();
+                        caller.call("ask", Duration::from_mins(1), |_| Ok(()))
+                    })
+                    .expect_err("no connection")
+                });
+            }
+        });
+        assert_eq!(db.idle().len(), 2);
     }
 
     #[test]

@@ -15,6 +15,12 @@ use crate::error::Result;
 /// `cargo xtask generate` writes it.
 const EXPECTED: &str = include_str!("../../migrations/objects.tsv");
 
+const DOING: &str = "compare the schema";
+
+/// The settings that change how the server writes a definition.
+const SETTINGS: &str =
+    "SET LOCAL quote_all_identifiers = off; SET LOCAL search_path = pg_catalog, pg_temp";
+
 /// A difference between the schema and the migrations.
 ///
 /// ```
@@ -89,11 +95,13 @@ impl Admin<'_> {
     /// # Errors
     /// If the database does not answer.
     pub fn schema_drift(&self) -> Result<Vec<SchemaDrift>> {
-        self.db.call("compare the schema", |session| {
+        self.db.call(DOING, |session| {
             if is_newer(session)? {
                 return Ok(Vec::new());
             }
-            let rows = session.query("compare the schema", &sql::SCHEMA_OBJECTS, &[])?;
+            session.begin(DOING, SETTINGS)?;
+            let rows = session.query(DOING, &sql::SCHEMA_OBJECTS, &[]);
+            let rows = session.end(DOING, rows)?;
             let found = rows
                 .iter()
                 .map(|row| (row.get("object"), row.get("definition")))

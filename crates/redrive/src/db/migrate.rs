@@ -1,7 +1,8 @@
 //! Migrations: forward only, checksummed, safe for any number of migrators at once.
 //!
-//! The only place that runs DDL. Each migration is one transaction under one advisory lock. A
-//! migrator that waited for the lock re-checks which migrations were applied.
+//! The only place that runs DDL. All missing migrations are one transaction under one advisory lock,
+//! so a database that refuses one of them is left as it was. A migrator that waited for the lock
+//! re-checks which migrations were applied.
 
 use std::fmt::Write as _;
 
@@ -10,6 +11,7 @@ use postgres::types::Type;
 use postgres::{IsolationLevel, Row, SimpleQueryRow};
 
 use crate::db::database::Database;
+use crate::db::obstacles::refuse_obstacles;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
@@ -99,11 +101,23 @@ migrations! {
     56 "0056_claimed_slots";
 }
 
-/// The ledger of applied migrations.
+/// The settings of the session that change how the migrations are read or what they create.
+const SETTINGS: &str = "\
+SET LOCAL statement_timeout = 0;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+SET LOCAL standard_conforming_strings = on;
+SET LOCAL transform_null_equals = off;
+SET LOCAL default_table_access_method = heap;
+SET LOCAL search_path = pg_catalog, pg_temp";
+
+/// Refuses a database that cannot have the schema, and creates the ledger of applied migrations.
 ///
 /// Payloads and error texts are UTF-8. Another encoding would reject some of them when a job ends.
+/// A role that may not create schemas may own this one.
 const CREATE_LEDGER: &str = "\
 DO $$
+DECLARE
+    other text;
 BEGIN
     IF current_setting('server_encoding') <> 'UTF8' THEN
         RAISE EXCEPTION 'redrive: the database % has the encoding %; redrive needs UTF8',
@@ -111,9 +125,24 @@ BEGIN
             USING HINT = 'CREATE DATABASE ... TEMPLATE template0 ENCODING ''UTF8''',
                   ERRCODE = 'feature_not_supported';
     END IF;
+    SELECT min(o.name) INTO other
+    FROM (
+        SELECT 'relation ' || c.relname AS name, c.relnamespace AS namespace FROM pg_class c
+        UNION ALL SELECT 'function ' || p.proname, p.pronamespace FROM pg_proc p
+        UNION ALL SELECT 'type ' || t.typname, t.typnamespace FROM pg_type t
+    ) o
+    JOIN pg_namespace n ON n.oid = o.namespace
+    WHERE n.nspname = 'redrive';
+    IF other IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: the schema redrive of the database % belongs to something else, because it has the %; rename it: ALTER SCHEMA redrive RENAME TO another_name',
+            current_database(), other
+            USING ERRCODE = 'duplicate_schema';
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'redrive') THEN
+        CREATE SCHEMA redrive;
+    END IF;
 END
 $$;
-CREATE SCHEMA IF NOT EXISTS redrive;
 CREATE TABLE redrive.migrations (
     version    integer     NOT NULL PRIMARY KEY,
     name       text        NOT NULL,
@@ -123,7 +152,13 @@ CREATE TABLE redrive.migrations (
     applied_by text        NOT NULL DEFAULT session_user
 )";
 
-const LEDGER_IS_THERE: &str = "SELECT to_regclass('redrive.migrations') IS NOT NULL";
+/// Whether the ledger is there, and not another table of this name.
+const LEDGER_IS_THERE: &str = "\
+SELECT count(*) = 3
+FROM pg_catalog.pg_attribute a
+JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'redrive' AND c.relname = 'migrations' AND a.attname IN ('version', 'checksum', 'breaking')";
 
 /// Takes the advisory lock of migrators, an arbitrary number that only redrive uses.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(8241006119173)";
@@ -141,31 +176,21 @@ pub struct Applied {
 impl Database {
     /// Applies the missing migrations and returns them in order.
     ///
-    /// Several processes can migrate concurrently. Each migration is one transaction. It fails if
-    /// it cannot get a lock within 5 seconds, so that it does not block other sessions, and can be
-    /// repeated. There is no other time limit while the server responds.
+    /// Several processes can migrate concurrently. All missing migrations are one transaction. It
+    /// fails if it cannot get a lock within 5 seconds, so that it does not block other sessions, and
+    /// can be repeated. There is no other time limit while the server responds.
     ///
     /// # Errors
     /// *Schema newer* when a newer version of redrive made a breaking change; *invalid* when an
     /// applied migration differs from the one in this library, or an earlier one is missing;
     /// *unavailable* when the server does not respond, on a second connection either, within the
-    /// call timeout. The first two change nothing.
+    /// call timeout. An error changes nothing, unless the answer to the commit was lost.
     pub fn migrate(&self) -> Result<Vec<Applied>> {
-        self.call_while_alive("migrate the schema", |session| {
-            let mut applied = Vec::new();
-            for migration in MIGRATIONS {
-                if apply(session, migration)? {
-                    applied.push(Applied {
-                        version: migration.version,
-                        name: migration.name.to_owned(),
-                    });
-                }
-            }
-            Ok(applied)
-        })
+        self.call_while_alive("migrate the schema", apply_missing)
     }
 
-    /// Checks that the schema has every migration of this library, without changing it.
+    /// Checks that the schema has every migration of this library, without changing it, and that
+    /// this role can use it; see [`check_session`](Database::check_session).
     ///
     /// # Errors
     /// *Migration required* when it is missing or older; *schema newer* when a newer version of
@@ -175,9 +200,9 @@ impl Database {
         self.call("check the schema", |session| {
             let ledger = ledger(session)?;
             examine(&ledger)?;
-            let missing = missing(&ledger);
+            let missing: Vec<&str> = missing(&ledger).iter().map(|one| one.name).collect();
             if missing.is_empty() {
-                return Ok(());
+                return refuse_obstacles(session);
             }
             Err(Error::migration_required(format!(
                 "the schema `redrive` lacks {}; run `redrive migrate`",
@@ -192,7 +217,8 @@ impl Database {
 /// The script writes the same ledger as [`Database::migrate`], so you can use both. It is for a
 /// database without redrive; release notes list the migrations to add for an upgrade.
 pub fn print() -> String {
-    let mut script = format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{LOCK};\n{CREATE_LEDGER};\n");
+    let mut script =
+        format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{SETTINGS};\n{LOCK};\n{CREATE_LEDGER};\n");
     for migration in MIGRATIONS {
         // Writing to a String cannot fail.
         _ = write!(
@@ -272,13 +298,13 @@ pub(crate) fn schema_version(rows: &[SimpleQueryRow]) -> SchemaVersion {
     }
 }
 
-/// Returns the names of the library's migrations that were not applied.
-fn missing(ledger: &[Entry]) -> Vec<&'static str> {
+/// Returns the library's migrations that were not applied.
+fn missing(ledger: &[Entry]) -> Vec<&'static Migration> {
     let is_applied = |version| ledger.iter().any(|entry| entry.version == version);
-    let missing = MIGRATIONS
+    MIGRATIONS
         .iter()
-        .filter(|migration| !is_applied(migration.version));
-    missing.map(|migration| migration.name).collect()
+        .filter(|migration| !is_applied(migration.version))
+        .collect()
 }
 
 /// Compares the ledger with the migrations of this library.
@@ -326,10 +352,9 @@ fn left_out(ledger: &[Entry]) -> Option<&'static str> {
         .map(|migration| migration.name)
 }
 
-/// Applies one migration unless it was applied; the lock makes check and change atomic.
-fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
-    let doing = format!("apply migration `{}`", migration.name);
-    let failed = |error| Error::from_postgres(doing.clone(), error);
+/// Applies the missing migrations; the lock makes check and change atomic.
+fn apply_missing(session: &mut Session) -> Result<Vec<Applied>> {
+    let failed = |error| Error::from_migration("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
     let mut transaction = session
@@ -338,11 +363,7 @@ fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
         .isolation_level(IsolationLevel::ReadCommitted)
         .start()
         .map_err(failed)?;
-    transaction
-        .batch_execute(
-            "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
-        )
-        .map_err(failed)?;
+    transaction.batch_execute(SETTINGS).map_err(failed)?;
     transaction.batch_execute(LOCK).map_err(failed)?;
     transaction
         .batch_execute("SET LOCAL lock_timeout = '5s'")
@@ -361,26 +382,29 @@ fn apply(session: &mut Session, migration: &Migration) -> Result<bool> {
     // must not be breaking.
     let ledger = entries(&rows);
     examine(&ledger)?;
-    if ledger
-        .iter()
-        .any(|entry| entry.version == migration.version)
-    {
-        return Ok(false);
+    let mut applied = Vec::new();
+    for migration in missing(&ledger) {
+        let failed =
+            |error| Error::from_migration(&format!("apply migration `{}`", migration.name), error);
+        transaction.batch_execute(migration.text).map_err(failed)?;
+        transaction
+            .execute_typed(
+                "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
+                &[
+                    (&migration.version, Type::INT4),
+                    (&migration.name, Type::TEXT),
+                    (&checksum(migration.text), Type::TEXT),
+                    (&migration.is_breaking(), Type::BOOL),
+                ],
+            )
+            .map_err(failed)?;
+        applied.push(Applied {
+            version: migration.version,
+            name: migration.name.to_owned(),
+        });
     }
-    transaction.batch_execute(migration.text).map_err(failed)?;
-    transaction
-        .execute_typed(
-            "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
-            &[
-                (&migration.version, Type::INT4),
-                (&migration.name, Type::TEXT),
-                (&checksum(migration.text), Type::TEXT),
-                (&migration.is_breaking(), Type::BOOL),
-            ],
-        )
-        .map_err(failed)?;
     transaction.commit().map_err(failed)?;
-    Ok(true)
+    Ok(applied)
 }
 
 /// Returns the 64-bit FNV-1a hash (<http://www.isthe.com/chongo/tech/comp/fnv/>) in hexadecimal.

@@ -71,10 +71,18 @@ impl ReplaceablePool {
         let connection = self
             .pool()
             .get_timeout(wait.min(self.timeout))
-            .map_err(|error| {
-                Error::unavailable("could not get a connection to the database").caused_by(error)
-            })?;
+            .map_err(|error| self.no_connection(error))?;
         Ok(Session::new(Box::new(connection)))
+    }
+
+    /// Says why there is no connection. The pool only says that there was none in time.
+    fn no_connection(&self, error: r2d2::Error) -> Error {
+        let none = Error::unavailable("could not get a connection to the database");
+        match self.connector.trouble() {
+            Some(trouble) if trouble.needs_pooler_setting() => trouble,
+            Some(trouble) => none.caused_by(trouble),
+            None => none.caused_by(error),
+        }
     }
 
     /// Returns the pool to use. A replaced pool is dropped with its last connection.
@@ -111,6 +119,10 @@ impl Connection for PooledConnection<Connector> {
     fn deadline(&self) -> Option<&CallDeadline> {
         OwnConnection::deadline(self)
     }
+
+    fn discard(&mut self) {
+        OwnConnection::discard(self);
+    }
 }
 
 /// Whether to replace a pool: it has no room, and abandoned calls hold at least a quarter of its
@@ -144,7 +156,7 @@ struct QuietErrors;
 
 impl r2d2::HandleError<Error> for QuietErrors {
     fn handle_error(&self, error: Error) {
-        log::debug!("could not open a connection: {error}");
+        log::debug!("could not open a connection: {error:#}");
     }
 }
 

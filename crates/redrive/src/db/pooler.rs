@@ -7,10 +7,13 @@ use crate::error::{Error, Result};
 
 /// The mode of a connection pooler, such as PgBouncer, between redrive and the server.
 ///
-/// Session-mode poolers need no configuration. Behind a transaction-mode pooler, set
-/// [`Pooler::Transaction`]. redrive then keeps nothing on the connection between transactions: no
-/// prepared statements, session settings or LISTEN. If you forget, the first error names the
-/// setting. The costs:
+/// Without a declaration, redrive assumes [`Pooler::Transaction`], unless it opens the connections
+/// itself and each proves that no other program uses its session: a server returns a setting that the
+/// connection was opened with, and a pooler does not. Declare [`Pooler::Session`] for a pool of your
+/// own, and for a session-mode pooler.
+///
+/// Behind [`Pooler::Transaction`], redrive keeps nothing on the connection between transactions: no
+/// prepared statements, session settings or LISTEN. The costs:
 ///
 /// - Each statement is planned again, and a worker's statement takes three round trips: settings,
 ///   statement, commit.
@@ -32,11 +35,10 @@ use crate::error::{Error, Result};
 /// db.migrate()?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pooler {
     /// No pooler, or one in session mode.
-    #[default]
     Session,
     /// A pooler in transaction mode.
     Transaction,

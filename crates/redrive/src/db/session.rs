@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::LazyLock;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::error::SqlState;
@@ -26,8 +27,10 @@ use crate::error::{Error, Result};
 /// plan for each claim, which costs as much as the claim.
 ///
 /// The `search_path` keeps functions and operators that another role creates, for example in
-/// `public`, out of a worker's statements.
-const SETTINGS: [(&str, &str); 9] = [
+/// `public`, out of a worker's statements. Without `row_security`, a statement that would miss rows
+/// fails. The settings after it may be changed for a role or a database, and change how text is read
+/// or written.
+const SETTINGS: [(&str, &str); 19] = [
     ("search_path", "pg_catalog, pg_temp"),
     ("enable_seqscan", "off"),
     ("enable_bitmapscan", "off"),
@@ -37,6 +40,16 @@ const SETTINGS: [(&str, &str); 9] = [
     ("statement_timeout", "'10s'"),
     ("lock_timeout", "'2s'"),
     ("idle_in_transaction_session_timeout", "'30s'"),
+    ("idle_session_timeout", "0"),
+    ("row_security", "off"),
+    ("standard_conforming_strings", "on"),
+    ("transform_null_equals", "off"),
+    ("array_nulls", "on"),
+    ("bytea_output", "hex"),
+    ("DateStyle", "'ISO, MDY'"),
+    ("IntervalStyle", "postgres"),
+    ("TimeZone", "'UTC'"),
+    ("extra_float_digits", "1"),
 ];
 
 /// The server closes the connection of a host that vanished without closing it, so that no lock of
@@ -97,7 +110,8 @@ impl Session {
     pub(crate) fn new(connection: Box<dyn Connection>) -> Session {
         Session {
             connection,
-            pooler: Pooler::default(),
+            // Until it is known to be private, nothing is kept on the connection.
+            pooler: Pooler::Transaction,
             settings: Settings::Users,
             scope: Scope::Statement,
             replaced: Vec::new(),
@@ -105,8 +119,9 @@ impl Session {
     }
 
     /// Returns the same session behind this pooler.
-    pub(crate) fn behind(self, pooler: Pooler) -> Session {
-        Session { pooler, ..self }
+    pub(crate) fn behind(mut self, pooler: Pooler) -> Session {
+        self.pooler = pooler;
+        self
     }
 
     /// Returns the driver's client, for transactions, COPY and LISTEN.
@@ -158,7 +173,6 @@ impl Session {
     /// Undoes [`pin`](Session::pin) before the connection returns to the pool.
     pub(crate) fn unpin(&mut self) -> Result<()> {
         const DOING: &str = "reset a connection";
-        self.settings = Settings::Users;
         match self.pooler {
             Pooler::Session => {
                 let reset: Vec<String> =
@@ -172,10 +186,21 @@ impl Session {
                         )
                         .map_err(|error| Error::from_postgres(DOING, error))?;
                 }
-                Ok(())
             }
-            Pooler::Transaction => Ok(()),
+            Pooler::Transaction => {}
         }
+        self.settings = Settings::Users;
+        Ok(())
+    }
+
+    /// Whether the next user of the connection would find an open transaction or a changed setting:
+    /// a panic interrupted a call, or a reset failed.
+    fn is_left_changed(&self) -> bool {
+        let is_pinned = matches!(
+            (self.settings, self.pooler),
+            (Settings::Workers, Pooler::Session)
+        );
+        is_pinned || matches!(self.scope, Scope::Transaction) || thread::panicking()
     }
 
     /// Begins a transaction for several statements and calls. `also` are settings for its duration.
@@ -333,6 +358,14 @@ pub(crate) fn is_stale(error: &postgres::Error) -> bool {
         Some(state) if *state == SqlState::FEATURE_NOT_SUPPORTED
             || *state == SqlState::INVALID_SQL_STATEMENT_NAME
     )
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.is_left_changed() {
+            self.connection.discard();
+        }
+    }
 }
 
 impl fmt::Debug for Session {

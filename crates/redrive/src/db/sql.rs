@@ -52,6 +52,7 @@ statements! {
     SCHEMA_VERSION = "db" / "schema_version";
     SCHEMA_OBJECTS = "db" / "schema_objects";
     DURABILITY = "db" / "durability";
+    OBSTACLES = "db" / "obstacles";
     ENQUEUE = "pipeline" / "enqueue";
     ENQUEUE_ONE = "pipeline" / "enqueue_one";
     ENQUEUE_UNIQUE = "pipeline" / "enqueue_unique";

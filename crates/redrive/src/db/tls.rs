@@ -29,6 +29,57 @@ pub(crate) struct Identity {
     pub(crate) key: PathBuf,
 }
 
+/// Returns what to do about a refused server, for a cause that does not say it.
+pub(crate) fn advice(cause: &str) -> Option<&'static str> {
+    const ADVICE: [(&str, &str); 8] = [
+        (
+            "CaUsedAsEndEntity",
+            "the server presents the certificate of an authority, as `openssl req -x509` makes it; \
+             sign another one for the server with it, with `basicConstraints=CA:FALSE` and the \
+             host in `subjectAltName`",
+        ),
+        (
+            "UnsupportedCertVersion",
+            "a certificate has X.509 version 1, as `openssl x509 -req` makes it without extensions; \
+             sign it again with `-extfile`, with the host in `subjectAltName`",
+        ),
+        (
+            "UnknownIssuer",
+            "no trusted authority has signed the server's certificate; name the file of its \
+             authority with `sslrootcert`",
+        ),
+        (
+            "NotValidForName",
+            "the server's certificate is for another host; connect to a name in its \
+             `subjectAltName`, or set `sslmode=verify-ca`",
+        ),
+        (
+            "not valid for name",
+            "the server's certificate is for another host; connect to a name in its \
+             `subjectAltName`, or set `sslmode=verify-ca`",
+        ),
+        (
+            "extended key usage",
+            "the server's certificate is not for servers; sign it again with \
+             `extendedKeyUsage=serverAuth`",
+        ),
+        (
+            "UnsupportedSignatureAlgorithm",
+            "a certificate has a signature or a key that is too weak or unusual; use RSA with at \
+             least 2048 bits or ECDSA, and SHA-256",
+        ),
+        (
+            "does not support TLS",
+            "the server does not encrypt; set `ssl = on` in its configuration, or \
+             `sslmode=disable` if you trust the network",
+        ),
+    ];
+    ADVICE
+        .iter()
+        .find(|(said, _)| cause.contains(said))
+        .map(|(_, advice)| *advice)
+}
+
 #[cfg(feature = "tls")]
 pub(crate) use with_rustls::{TlsConnector, connector, none};
 #[cfg(not(feature = "tls"))]

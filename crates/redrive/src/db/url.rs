@@ -33,7 +33,8 @@ use crate::error::{Error, Result};
 ///   operating system.
 /// - `sslcert` and `sslkey`: PEM files with a client certificate and its key.
 ///
-/// The driver handles all other options; see [`postgres::Config`].
+/// The driver handles its own options; see [`postgres::Config`]. Those of libpq that ask for the same
+/// are accepted, such as `target_session_attrs=primary`. Any other option is an error that names it.
 ///
 /// ```
 /// use redrive::ConnectOptions;
@@ -62,7 +63,7 @@ impl ConnectOptions {
     pub fn connect(&self) -> Result<Client> {
         self.config
             .connect(self.connector.clone())
-            .map_err(|error| Error::from_postgres("connect to the database", error))
+            .map_err(not_connected)
     }
 
     /// Opens a connection whose calls have a deadline, if the driver allows it.
@@ -70,8 +71,8 @@ impl ConnectOptions {
         if !can_have_deadlines(&self.config) {
             return Ok(OwnConnection::new(self.connect()?, None));
         }
-        let (client, deadline) = deadline::connect(&self.config, self.connector.clone())
-            .map_err(|error| Error::from_postgres("connect to the database", error))?;
+        let (client, deadline) =
+            deadline::connect(&self.config, self.connector.clone()).map_err(not_connected)?;
         Ok(OwnConnection::new(client, Some(deadline)))
     }
 
@@ -120,6 +121,15 @@ impl fmt::Debug for ConnectOptions {
         f.debug_struct("ConnectOptions")
             .field("config", &self.config)
             .finish_non_exhaustive()
+    }
+}
+
+/// Says what to do about a server that cannot be trusted.
+fn not_connected(error: postgres::Error) -> Error {
+    let error = Error::from_postgres("connect to the database", error);
+    match tls::advice(&error.cause()) {
+        Some(advice) => error.with_advice(advice),
+        None => error,
     }
 }
 

@@ -77,24 +77,34 @@ pub enum CaptureOutcome {
     /// This position was captured before, as this letter. Only its count increased,
     /// unless the letter is redriving.
     Known(JobId),
+    /// As [`Known`](CaptureOutcome::Known), but with other bytes, which are not stored: the
+    /// position names another event, for example because a topic was recreated. A letter that was
+    /// edited is not compared, and none is while there are redactions.
+    Different(JobId),
 }
 
 impl CaptureOutcome {
     /// Returns the letter of the position.
     pub fn id(self) -> JobId {
         match self {
-            CaptureOutcome::New(id) | CaptureOutcome::Reopened(id) | CaptureOutcome::Known(id) => {
-                id
-            }
+            CaptureOutcome::New(id)
+            | CaptureOutcome::Reopened(id)
+            | CaptureOutcome::Known(id)
+            | CaptureOutcome::Different(id) => id,
         }
     }
 
     fn of(row: &Row) -> CaptureOutcome {
         let id = JobId::new(row.get("id"));
-        match (row.get("is_new"), row.get("is_reopened")) {
-            (true, _) => CaptureOutcome::New(id),
-            (false, true) => CaptureOutcome::Reopened(id),
-            (false, false) => CaptureOutcome::Known(id),
+        match (
+            row.get("is_new"),
+            row.get("is_reopened"),
+            row.get("is_other"),
+        ) {
+            (true, _, _) => CaptureOutcome::New(id),
+            (false, true, _) => CaptureOutcome::Reopened(id),
+            (false, false, true) => CaptureOutcome::Different(id),
+            (false, false, false) => CaptureOutcome::Known(id),
         }
     }
 }

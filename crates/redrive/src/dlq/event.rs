@@ -1,5 +1,6 @@
 //! The events of a letter between its attempts.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -36,8 +37,8 @@ pub(crate) fn events(stored: &JsonText) -> Vec<LetterEvent> {
             .collect(),
         Err(_) => vec![unreadable()],
     };
-    // ISO 8601 in one time zone sorts as text.
-    events.sort_by(|a, b| a.at.cmp(&b.at));
+    // Each session writes its own time zone.
+    events.sort_by_key(|event: &LetterEvent| event.at.as_deref()?.parse::<Timestamp>().ok());
     events
 }
 
@@ -62,5 +63,13 @@ mod tests {
         let events = events(&JsonText(json[..].into()));
         let names: Vec<&str> = events.iter().map(|event| &*event.event).collect();
         assert_eq!(names, ["unreadable", "died", "unreadable", "unreadable"]);
+    }
+
+    #[test]
+    fn events_are_in_the_order_of_time_in_any_time_zone() {
+        let json = br#"[{"at": "2025-01-01T09:30:00.25-05:00", "event": "second"},
+            {"at": "2025-01-01T19:00:00+05:30", "event": "first"}]"#;
+        let events = events(&JsonText(json[..].into())).expect("events");
+        assert_eq!((&*events[0].event, &*events[1].event), ("first", "second"));
     }
 }

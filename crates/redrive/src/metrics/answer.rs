@@ -13,7 +13,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Runs a query in a read-only transaction with a statement timeout of `time`.
 ///
-/// The settings, the query and the commit go in one round trip. All settings are local to the
+/// The settings, the query and the commit go in one round trip. Without `row_security`, a query that
+/// would miss rows fails. All settings are local to the
 /// transaction, so this also works behind a transaction-mode pooler.
 pub(crate) fn query(
     client: &mut Client,
@@ -28,6 +29,7 @@ pub(crate) fn query(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
+         SET LOCAL row_security = off; \
          SET LOCAL application_name = 'redrive-metrics'; \
          {}\n; COMMIT",
         sql.text

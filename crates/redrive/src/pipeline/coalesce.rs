@@ -67,8 +67,7 @@ impl Coalescer {
     /// Stores a job and returns its id, within the deadline.
     ///
     /// # Errors
-    /// Those of `store`. *Unavailable* if the job was still in line at the deadline; it is then not
-    /// stored.
+    /// Those of `store`. *Unavailable* at the deadline; if the job was still in line, it is not stored.
     pub(crate) fn enqueue(
         &self,
         job: NewJob,
@@ -119,12 +118,14 @@ impl Coalescer {
         };
         match answer.recv_timeout(left(until)) {
             Ok(answer) => Ok(answer),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::unavailable(
+            Err(RecvTimeoutError::Disconnected) => Err(Error::lost(
                 "could not enqueue: the call that stored the job panicked",
             )),
             Err(RecvTimeoutError::Timeout) => {
                 let mut line = self.line();
+                let before = line.waiting.len();
                 line.waiting.retain(|waiting| waiting.number != number);
+                let was_in_line = line.waiting.len() < before;
                 // Answers are sent while the line is locked, or by a statement that has the job.
                 match answer.try_recv() {
                     Ok(Answer::Lead(mut batch)) => {
@@ -139,7 +140,10 @@ impl Coalescer {
                         Err(late())
                     }
                     Ok(answer) => Ok(answer),
-                    Err(_) => Err(late()),
+                    Err(_) if was_in_line => Err(late()),
+                    Err(_) => Err(Error::lost(format!(
+                        "could not enqueue: the database did not answer within {deadline:?}"
+                    ))),
                 }
             }
         }
@@ -223,7 +227,7 @@ fn left(until: Instant) -> Duration {
 }
 
 fn no_id() -> Error {
-    Error::unavailable("could not enqueue: the database returned no id")
+    Error::lost("could not enqueue: the database returned no id")
 }
 
 impl fmt::Debug for Coalescer {

@@ -14,6 +14,9 @@ use crate::pipeline::copy;
 use crate::pipeline::insert::{Enqueued, MAX_INSERTED_JOBS, insert};
 use crate::pipeline::queue::Queue;
 
+/// What the caller must know if the answer is lost.
+const MAY_BE_STORED: &str = "the database may have stored it nevertheless";
+
 impl Queue {
     /// Stores a job with this payload and returns its id. The job is durable when the call returns.
     ///
@@ -22,7 +25,7 @@ impl Queue {
     ///
     /// # Errors
     /// *Invalid* if the payload cannot be stored (see [`NewJob::new`]). *Unavailable* if the
-    /// database does not answer; the job may then be stored or not.
+    /// database does not answer; the message says if the job may be stored.
     pub fn enqueue<P: Payload>(&self, payload: &P) -> Result<JobId> {
         Ok(self.enqueue_job(NewJob::new(payload)?)?.id())
     }
@@ -109,9 +112,10 @@ impl Queue {
         if job.is_plain() {
             let deadline = self.database().call_timeout();
             let store = |jobs, within| self.store_plain(jobs, within);
-            return Ok(Enqueued::New(
-                self.coalescer().enqueue(job, deadline, &store)?,
-            ));
+            let enqueued = self.coalescer().enqueue(job, deadline, &store);
+            return enqueued
+                .map(Enqueued::New)
+                .map_err(|error| error.if_lost(MAY_BE_STORED));
         }
         only(self.store(vec![job])?)
     }
@@ -188,14 +192,16 @@ impl Queue {
     fn store(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>> {
         let queue = self.clone();
         let doing = format!("enqueue into queue `{}`", self.name());
-        self.database().call(&doing.clone(), move |session| {
-            if jobs.len() > MAX_INSERTED_JOBS {
-                return queue.enqueue_jobs_in(session.client(), &jobs);
-            }
-            insert(queue.name(), &jobs, |sql, values| {
-                session.query(&doing, sql, values)
+        self.database()
+            .call(&doing.clone(), move |session| {
+                if jobs.len() > MAX_INSERTED_JOBS {
+                    return queue.enqueue_jobs_in(session.client(), &jobs);
+                }
+                insert(queue.name(), &jobs, |sql, values| {
+                    session.query(&doing, sql, values)
+                })
             })
-        })
+            .map_err(|error| error.if_lost(MAY_BE_STORED))
     }
 
     fn insert_in(&self, client: &mut impl GenericClient, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
@@ -220,7 +226,7 @@ fn only(enqueued: Vec<Enqueued>) -> Result<Enqueued> {
     enqueued
         .into_iter()
         .next()
-        .ok_or_else(|| Error::unavailable("could not enqueue: the database returned no id"))
+        .ok_or_else(|| Error::lost("could not enqueue: the database returned no id"))
 }
 
 fn new_jobs<P: Payload>(payloads: &[P]) -> Result<Vec<NewJob>> {

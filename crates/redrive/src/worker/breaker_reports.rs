@@ -41,7 +41,7 @@ pub(crate) fn write_reports(
                     Ok(gated) => state.breakers.confirm(gated, Instant::now()),
                     Err(error) => {
                         log::error!(
-                            "{state} breaker={}: could not be opened: {error}",
+                            "{state} breaker={}: could not be opened: {error:#}",
                             news.name
                         );
                         state.breakers.abandon(&news.name);
@@ -75,7 +75,7 @@ pub(crate) fn write_reports(
                     // The right to the probe expires, and another worker tries.
                     Err(error) => {
                         log::warn!(
-                            "{state} breaker={}: could not record the probe: {error}",
+                            "{state} breaker={}: could not record the probe: {error:#}",
                             probe.name
                         );
                     }

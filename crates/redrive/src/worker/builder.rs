@@ -315,11 +315,22 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
+        self.handle_in_transaction_with(HandlerOptions::new(), handler)
+    }
+
+    /// Registers such a handler with its own backoff, deadline or dependency.
+    #[must_use]
+    pub fn handle_in_transaction_with<P, F>(
+        self,
+        options: HandlerOptions,
+        handler: F,
+    ) -> WorkerBuilder
+    where
+        P: Payload + 'static,
+        F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
         let db = self.queue.database().clone();
-        self.add(
-            P::KIND,
-            handlers::in_transaction(HandlerOptions::new(), db, handler),
-        )
+        self.add(P::KIND, handlers::in_transaction(options, db, handler))
     }
 
     /// Registers a handler for a kind known only at run time. It receives the undecoded payload.
@@ -328,19 +339,39 @@ impl WorkerBuilder {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(kind, handlers::raw(HandlerOptions::new(), handler))
+        self.handle_kind_with(kind, HandlerOptions::new(), handler)
+    }
+
+    /// Registers such a handler with its own backoff, deadline or dependency.
+    #[must_use]
+    pub fn handle_kind_with<F>(
+        self,
+        kind: &str,
+        options: HandlerOptions,
+        handler: F,
+    ) -> WorkerBuilder
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.add(kind, handlers::raw(options, handler))
     }
 
     /// Registers a handler for every kind without its own. It receives the undecoded payload.
     #[must_use]
-    pub fn handle_any<F>(mut self, handler: F) -> WorkerBuilder
+    pub fn handle_any<F>(self, handler: F) -> WorkerBuilder
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        if !self
-            .handlers
-            .add_any(handlers::raw(HandlerOptions::new(), handler))
-        {
+        self.handle_any_with(HandlerOptions::new(), handler)
+    }
+
+    /// Registers such a handler with its own backoff, deadline or dependency.
+    #[must_use]
+    pub fn handle_any_with<F>(mut self, options: HandlerOptions, handler: F) -> WorkerBuilder
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        if !self.handlers.add_any(handlers::raw(options, handler)) {
             self.reject("handle_any was called twice");
         }
         self

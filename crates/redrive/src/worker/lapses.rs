@@ -14,6 +14,6 @@ pub(crate) fn mention(state: &State, db_caller: &mut DbCaller) {
                 log::warn!("{state}: {lapse}");
             }
         }
-        Err(error) => log::debug!("{state}: {error}"),
+        Err(error) => log::debug!("{state}: {error:#}"),
     }
 }

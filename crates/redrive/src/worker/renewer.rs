@@ -168,7 +168,7 @@ impl Renewer<'_> {
                 Ok(())
             });
         if let Err(error) = stored {
-            log::warn!("{}: checkpoints not stored yet: {error}", self.state);
+            log::warn!("{}: checkpoints not stored yet: {error:#}", self.state);
         }
     }
 
@@ -266,7 +266,7 @@ impl Renewer<'_> {
             },
         );
         if let Err(error) = left {
-            log::warn!("{}: {error}", self.state);
+            log::warn!("{}: {error:#}", self.state);
         }
     }
 
@@ -362,5 +362,6 @@ fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
         })
     })?;
     state.trust.renewed(sent_at, state.config.lease);
+    state.database_answered();
     Ok(renewed)
 }

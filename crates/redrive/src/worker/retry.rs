@@ -59,7 +59,7 @@ fn retry_if<T>(
             return Err(error);
         }
         let pause_time = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-        log::warn!("{state}: retrying in {pause_time:?}: {error}");
+        state.report_error(&error, pause_time);
         thread::sleep(pause_time);
         pause = (pause * 2).min(MAX_PAUSE);
     }

@@ -109,7 +109,7 @@ fn work(
                     return;
                 }
             }
-            Err(error) => log::warn!("{state}: second claim failed: {error}"),
+            Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod held;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) counts: Counters,
     /// Whether the database did not answer a claim during the stop.
     pub(crate) claim_unanswered: AtomicBool,
+    /// Why the database failed since the last renewal, as logged.
+    causes: Mutex<HashSet<String>>,
     /// Why the worker stopped on an error.
     pub(crate) failure: OnceLock<String>,
     /// The leases that this process knows it holds.
@@ -149,6 +151,7 @@ impl State {
             flood,
             counts: Counters::default(),
             claim_unanswered: AtomicBool::new(false),
+            causes: Mutex::default(),
             failure: OnceLock::new(),
             held: Mutex::default(),
             slots: Mutex::default(),
@@ -362,16 +365,26 @@ impl State {
             .any(|slot_state| !replaced(slot_state))
     }
 
-    /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the
-    /// worker fails instead, because retrying cannot help.
+    /// Logs a database error that is retried after `retry_in`, once per cause until the next
+    /// renewal. If a pooler is not configured, the worker fails instead, because retrying cannot help.
     pub(crate) fn report_error(&self, error: &Error, retry_in: Duration) {
         if error.needs_pooler_setting() {
-            self.fail(error.to_string());
-        } else if error.is_unavailable() {
-            log::warn!("{self}: retrying in {retry_in:?}: {error}");
-        } else {
-            log::error!("{self}: retrying in {retry_in:?}: {error:?}");
+            return self.fail(error.to_string());
         }
+        let level = match (
+            lock(&self.causes).insert(error.cause()),
+            error.is_unavailable(),
+        ) {
+            (false, _) => log::Level::Debug,
+            (true, true) => log::Level::Warn,
+            (true, false) => log::Level::Error,
+        };
+        log::log!(level, "{self}: retrying in {retry_in:?}: {error:#}");
+    }
+
+    /// Forgets the causes of earlier database errors, because the leases were just renewed.
+    pub(crate) fn database_answered(&self) {
+        lock(&self.causes).clear();
     }
 
     /// Stops the worker after an error that it cannot recover from.

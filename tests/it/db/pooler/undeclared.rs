@@ -1,19 +1,68 @@
-//! A pooler that was not declared is an error that names the setting.
+//! A pooler that was not declared: the library finds it and leaves nothing on its connections. A wrong
+//! declaration is an error that names the right one.
 
 use std::time::Duration;
 
-use redrive::{Job, Queue};
-use redrive_tests::{Bouncer, Order, SOON, TestDatabase, counted, wait_until, worker};
+use redrive::{Database, Job, Pooler, Queue};
+use redrive_tests::{
+    Bouncer, Order, SOON, TestDatabase, counted, drained, stop, wait_until, worker,
+};
 
-use super::{redrive, well};
+use super::{PooledDatabase, redrive, well};
 
 #[test]
-fn the_error_for_an_undeclared_pooler_names_the_setting() {
+fn ten_starts_without_a_declaration_leave_every_server_connection_as_it_was() {
+    // PgBouncer refuses unknown startup options, or ignores them if it is told so.
+    for settings in ["", "ignore_startup_parameters = options\n"] {
+        let pooled = PooledDatabase::with(settings);
+        for start in 1..=10 {
+            let db = redrive::connect(pooled.bouncer.url()).unwrap();
+            let queue = Queue::new(&db, "orders").unwrap();
+            let worker = worker(&queue)
+                .handle(|_: &Job<Order>| Ok(()))
+                .start()
+                .unwrap();
+            queue.enqueue_many(&Order::up_to(3)).unwrap();
+            drained(&queue);
+            assert_eq!(stop(worker).stats.done, 3, "{start}: {settings}");
+            well(&redrive(pooled.bouncer.url(), &["stats"]));
+            pooled.nothing_is_left();
+        }
+    }
+}
+
+#[test]
+fn a_connection_without_a_pooler_is_recognized_and_notified() {
+    let test = TestDatabase::migrated();
+    let separator = if test.url().contains('?') { '&' } else { '?' };
+    // Also with startup options of the user's own.
+    for url in [
+        test.url().to_owned(),
+        format!("{}{separator}options=-c%20work_mem%3D5MB", test.url()),
+    ] {
+        let db = redrive::connect(&url).unwrap();
+        let queue = Queue::new(&db, "orders").unwrap();
+        let worker = worker(&queue)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .unwrap();
+        wait_until("the worker to listen", SOON, || {
+            let listening = "SELECT count(*) > 0 FROM pg_stat_activity \
+                             WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+            test.client().query_one(listening, &[]).unwrap().get(0)
+        });
+        stop(worker);
+    }
+}
+
+#[test]
+fn the_error_for_a_pooler_declared_as_private_names_the_setting() {
     let test = TestDatabase::migrated();
     // One connection that all clients share.
     let bouncer = Bouncer::before(test.url(), 1);
-    well(&redrive(bouncer.url(), &["stats"]));
-    let output = redrive(bouncer.url(), &["stats"]);
+    let wrong = ["--pooler", "session", "stats"];
+    well(&redrive(bouncer.url(), &wrong));
+    let output = redrive(bouncer.url(), &wrong);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     for what in [
@@ -23,16 +72,21 @@ fn the_error_for_an_undeclared_pooler_names_the_setting() {
     ] {
         assert!(said.contains(what), "{said}");
     }
+    // Only the command line reads the environment.
+    assert!(!said.contains("REDRIVE_"), "{said}");
     // A client that declares the pooler works beside one that does not.
     let arguments = ["--pooler", "transaction", "stats"];
     well(&redrive(bouncer.url(), &arguments));
 }
 
 #[test]
-fn a_worker_behind_an_undeclared_pooler_stops_with_an_error() {
+fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     let test = TestDatabase::migrated();
     let bouncer = Bouncer::before(test.url(), 1);
-    let db = redrive::connect(bouncer.url()).unwrap();
+    let db = Database::builder(bouncer.url())
+        .pooler(Pooler::Session)
+        .open()
+        .unwrap();
     let queue = Queue::new(&db, "orders").unwrap();
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))

@@ -82,6 +82,7 @@ erasable                 definer stable    pinned any       -
 erase                    invoker volatile  pinned any       -
 erase_batch              definer volatile  pinned rows      -
 erase_from_audit         invoker volatile  pinned any       -
+erase_from_groups        invoker volatile  pinned any       -
 event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
 fewest_tokens            invoker volatile  pinned any       -
@@ -108,6 +109,7 @@ headers_with_long        invoker immutable parsed any       -
 held_queues              invoker stable    pinned any       -
 history_before           invoker immutable pinned any       -
 hold_diverted            definer volatile  pinned rows      enable_seqscan=off
+holds_other_bytes        definer volatile  pinned any       -
 import_letters           invoker volatile  pinned any       -
 imported                 invoker volatile  pinned any       -
 is_compaction_due        invoker volatile  pinned any       -
@@ -133,7 +135,7 @@ mask_ids                 invoker immutable parsed any       -
 mask_numbers             invoker immutable parsed any       -
 mask_places              invoker immutable parsed any       -
 mask_quotes              invoker immutable parsed any       -
-mask_rest                invoker immutable pinned any       -
+mask_rest                invoker immutable pinned any       standard_conforming_strings=on
 mask_tokens              invoker immutable parsed any       -
 metric_totals            definer volatile  pinned committed enable_seqscan=on jit=off synchronize_seqscans=off
 metrics_bloat            definer stable    pinned any       jit=off
@@ -256,7 +258,7 @@ token_capacity           invoker immutable pinned any       -
 token_hold               invoker immutable pinned any       -
 token_refill             invoker immutable pinned any       -
 tokens_now               invoker volatile  pinned any       -
-top_frame                invoker immutable pinned any       -
+top_frame                invoker immutable pinned any       standard_conforming_strings=on
 trigger_schedule         invoker volatile  pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off

@@ -65,13 +65,13 @@ fn a_position_twice_in_one_bulk_capture_is_one_letter() {
         captured("1", b"first"),
         captured("2", b"other"),
         captured("1", b"second"),
-        captured("1", b"third"),
+        captured("1", b"first"),
     ];
     let answers = db.dlq().capture_many(&events).unwrap();
     let [
         CaptureOutcome::New(first),
         CaptureOutcome::New(_),
-        CaptureOutcome::Known(second),
+        CaptureOutcome::Different(second),
         CaptureOutcome::Known(third),
     ] = answers[..]
     else {

@@ -18,7 +18,7 @@ fn failure(class: &str, message: &str) -> ForeignFailure {
 fn new_letter(db: &Database, failure: &ForeignFailure) -> JobId {
     match db.dlq().capture(failure).unwrap() {
         CaptureOutcome::New(id) => id,
-        known @ (CaptureOutcome::Reopened(_) | CaptureOutcome::Known(_)) => panic!("{known:?}"),
+        known => panic!("{known:?}"),
     }
 }
 
@@ -278,6 +278,7 @@ fn a_bulk_capture_reopens_letters_as_single_captures_do() {
         CaptureOutcome::New(_) => "new",
         CaptureOutcome::Reopened(_) => "reopened",
         CaptureOutcome::Known(_) => "known",
+        CaptureOutcome::Different(_) => "different",
     };
     for outcomes in [&alone, &bulk] {
         let words: Vec<&str> = outcomes.iter().map(word).collect();

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use redrive::dlq::{CaptureOutcome, DeathCause, ForeignFailure, LetterFilter, LetterState};
+use redrive::dlq::{CaptureOutcome, DeathCause, Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::{Job, Operator};
 use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
 
@@ -120,7 +120,7 @@ fn capturing_a_position_again_only_raises_its_count() {
         panic!("not new")
     };
     for _ in 0..3 {
-        let again = captured("3/1842", b"second").error("Other", "another text");
+        let again = captured("3/1842", b"first").error("Other", "another text");
         assert_eq!(db.dlq().capture(&again).unwrap(), CaptureOutcome::Known(id));
     }
     let CaptureOutcome::New(other) = db.dlq().capture(&captured("3/1843", b"first")).unwrap()
@@ -142,6 +142,49 @@ fn capturing_a_position_again_only_raises_its_count() {
         .unwrap()
         .get(0);
     assert_eq!(seen, 4);
+}
+
+#[test]
+fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    // The large ones differ in the bytes that the letter has.
+    let large = |first: u8| {
+        let mut bytes = vec![b'x'; 17 * 1024 * 1024];
+        bytes[0] = first;
+        bytes
+    };
+    for (position, first, other) in [
+        ("3/1842", b"first".to_vec(), b"second".to_vec()),
+        (
+            "3/1843",
+            br#"{"number": 1}"#.to_vec(),
+            br#"{"number":1}"#.to_vec(),
+        ),
+        ("3/1844", b"\x00\xff".to_vec(), Vec::new()),
+        ("3/1845", large(b'a'), large(b'b')),
+    ] {
+        let id = db
+            .dlq()
+            .capture(&captured(position, &first[..]))
+            .unwrap()
+            .id();
+        let again = captured(position, &first[..]);
+        assert_eq!(db.dlq().capture(&again).unwrap(), CaptureOutcome::Known(id));
+        let other = captured(position, &other[..]);
+        let different = CaptureOutcome::Different(id);
+        assert_eq!(db.dlq().capture(&other).unwrap(), different);
+        assert_eq!(
+            db.dlq().capture_many([&other, &again]).unwrap(),
+            [different, CaptureOutcome::Known(id)]
+        );
+    }
+    let id = db.dlq().capture(&captured("3/1843", b"{}")).unwrap().id();
+    let one = LetterFilter::new().ids([id]);
+    let set = Edit::set(r#"{"number": 2}"#).unwrap();
+    db.dlq().edit(&one, &set, &Operator::default()).unwrap();
+    let again = db.dlq().capture(&captured("3/1843", b"{}")).unwrap();
+    assert_eq!(again, CaptureOutcome::Known(id));
 }
 
 #[test]

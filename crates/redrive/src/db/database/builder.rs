@@ -3,13 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::db::abandoned::AbandonedCalls;
-use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::connector::Connector;
 use crate::db::database::{DEFAULT_CONNECTIONS, DEFAULT_TIMEOUTS, Database, Timeouts};
 use crate::db::pool::ReplaceablePool;
 use crate::db::pooler::Pooler;
-use crate::db::session::Session;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 
@@ -20,7 +17,7 @@ const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
 #[derive(Clone)]
 pub struct DatabaseBuilder {
     url: String,
-    pooler: Pooler,
+    pooler: Option<Pooler>,
     connections: u32,
     timeouts: Timeouts,
 }
@@ -29,7 +26,7 @@ impl DatabaseBuilder {
     pub(super) fn new(url: &str) -> DatabaseBuilder {
         DatabaseBuilder {
             url: url.to_owned(),
-            pooler: Pooler::default(),
+            pooler: None,
             connections: DEFAULT_CONNECTIONS,
             timeouts: DEFAULT_TIMEOUTS,
         }
@@ -42,11 +39,13 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Sets the pooler between this program and the server. Defaults to [`Pooler::Session`]: none,
-    /// or a session-mode pooler.
+    /// Declares the pooler between this program and the server. By default, [`open`] finds out whether
+    /// each connection has its own session.
+    ///
+    /// [`open`]: DatabaseBuilder::open
     #[must_use]
     pub fn pooler(mut self, pooler: Pooler) -> DatabaseBuilder {
-        self.pooler = pooler;
+        self.pooler = Some(pooler);
         self
     }
 
@@ -113,23 +112,25 @@ impl DatabaseBuilder {
         let connector = Connector::new(address, timeout);
         // The first connection bypasses the pool, which would hide an error such as a wrong
         // password.
-        let direct = connector.clone();
-        let source =
-            SessionSource::new(AbandonedCalls::default(), Deadlines::ByThread, move |_| {
-                Ok(Session::new(Box::new(direct.open()?)))
-            });
-        DbCaller::new("redrive-connect", source, SessionUse::PerCall).call(
-            "connect to the database",
-            timeout + Duration::from_secs(1),
-            |_| Ok(()),
-        )?;
+        let pooler = match self.pooler {
+            Some(declared) => connector.check().map(|()| declared)?,
+            None => connector.find_pooler()?,
+        };
+        let connector = match (self.pooler, pooler) {
+            (None, Pooler::Session) => connector.private(),
+            (Some(_), _) | (None, Pooler::Transaction) => connector,
+        };
         let pool = ReplaceablePool::new(connector, self.connections, timeout);
         let timeouts = Timeouts {
             connect: timeout,
             ..self.timeouts
         };
-        let db = Database::over(pool.source(), Pooler::default(), self.connections, timeouts);
-        Ok(db.pooler(self.pooler))
+        Ok(Database::over(
+            &pool.source(),
+            pooler,
+            self.connections,
+            timeouts,
+        ))
     }
 }
 

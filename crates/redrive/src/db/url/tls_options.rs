@@ -1,11 +1,45 @@
-//! Extracts the TLS options from a database URL, because the driver does not know them or
-//! interprets them differently.
+//! Extracts the options from a database URL that the driver does not know or interprets differently,
+//! mostly those of TLS.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
 use crate::error::{Error, Result};
+
+/// The options of the driver, which it checks itself.
+const DRIVER: [&str; 18] = [
+    "user",
+    "password",
+    "dbname",
+    "options",
+    "application_name",
+    "sslnegotiation",
+    "host",
+    "hostaddr",
+    "port",
+    "connect_timeout",
+    "tcp_user_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+];
+
+/// Options of libpq with the values that ask for what redrive does anyway.
+const WITHOUT_EFFECT: [(&str, &[&str]); 5] = [
+    (
+        "client_encoding",
+        &["utf8", "UTF8", "utf-8", "UTF-8", "auto"],
+    ),
+    ("gssencmode", &["disable", "prefer"]),
+    ("sslcompression", &["0"]),
+    ("sslsni", &["1"]),
+    ("ssl_min_protocol_version", &["TLSv1", "TLSv1.1", "TLSv1.2"]),
+];
 
 /// The TLS options of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,18 +51,56 @@ pub(super) struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Stores a TLS option. Returns whether it was one. The last value of a name counts.
-    fn keep(&mut self, name: &str, value: String) -> bool {
+    /// Stores a TLS option; the last value of a name counts. Returns the name and, if it differs, the
+    /// value for the driver, unless the option is not the driver's.
+    ///
+    /// # Errors
+    /// If neither the driver nor redrive knows the option.
+    fn keep<'a>(
+        &mut self,
+        name: &'a str,
+        value: &str,
+    ) -> Result<Option<(&'a str, Option<&'static str>)>> {
         let place = match name {
             "sslmode" => &mut self.mode,
             "sslrootcert" => &mut self.roots,
             "sslcert" => &mut self.certificate,
             "sslkey" => &mut self.key,
-            _ => return false,
+            "keepalives_count" => return Ok(Some(("keepalives_retries", None))),
+            // Both need a server that can write.
+            "target_session_attrs" if value == "primary" => {
+                return Ok(Some((name, Some("read-write"))));
+            }
+            _ if DRIVER.contains(&name) => return Ok(Some((name, None))),
+            _ if is_without_effect(name, value) => return Ok(None),
+            _ => return Err(unknown(name)),
         };
-        *place = Some(value);
-        true
+        *place = Some(value.to_owned());
+        Ok(None)
     }
+}
+
+fn is_without_effect(name: &str, value: &str) -> bool {
+    let mut known = WITHOUT_EFFECT.iter();
+    known.any(|(option, values)| *option == name && values.contains(&value))
+}
+
+/// Names an unknown option, unless it may be a part of a password.
+fn unknown(name: &str) -> Error {
+    let is_name = name.len() <= 40
+        && name
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_lowercase());
+    Error::invalid(match is_name && !name.is_empty() {
+        true => format!(
+            "the database URL has the option `{name}`, or a value of it, that redrive does not support"
+        ),
+        false => {
+            "the database URL has an unknown option; if it is part of a password, write special \
+                  characters percent-encoded, such as %3F for `?` and %26 for `&`"
+                .to_owned()
+        }
+    })
 }
 
 /// Returns the URL without the TLS options, and the options.
@@ -44,20 +116,35 @@ pub(super) fn take(address: &str) -> Result<(String, TlsOptions)> {
 
 fn of_url(url: &str) -> Result<(String, TlsOptions)> {
     let mut words = TlsOptions::default();
-    let Some((before, query)) = url.split_once('?') else {
+    // The driver ends the password at the first `@`. Other characters may be part of it.
+    let host = url.find('@').map_or(0, |at| at + 1);
+    let is_name = |rest: &str| {
+        !rest
+            .split(['/', '?'])
+            .next()
+            .unwrap_or_default()
+            .contains('@')
+    };
+    if !is_name(&url[host..]) {
+        return Err(Error::invalid(
+            "the database URL has an `@` in its user or password; write it as %40",
+        ));
+    }
+    let Some((before, query)) = url[host..].split_once('?') else {
         return Ok((url.to_owned(), words));
     };
     let mut left = Vec::new();
-    for pair in query.split('&') {
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if !words.keep(name, decoded(value)?) {
-            left.push(pair);
+        if let Some((name, other)) = words.keep(name, &decoded(value)?)? {
+            left.push(format!("{name}={}", other.unwrap_or(value)));
         }
     }
-    let rest = match left.is_empty() {
-        true => before.to_owned(),
-        false => format!("{before}?{}", left.join("&")),
-    };
+    let mut rest = format!("{}{before}", &url[..host]);
+    if !left.is_empty() {
+        rest.push('?');
+        rest.push_str(&left.join("&"));
+    }
     Ok((rest, words))
 }
 
@@ -80,10 +167,10 @@ fn of_words(text: &str) -> Result<(String, TlsOptions)> {
         let name = rest[..end].trim_end();
         let after = rest[end + 1..].trim_start();
         let (value, length) = value(after).ok_or_else(unreadable)?;
-        if !words.keep(name, value) {
+        if let Some((name, other)) = words.keep(name, &value)? {
             left.push_str(name);
             left.push('=');
-            left.push_str(&after[..length]);
+            left.push_str(other.unwrap_or(&after[..length]));
             left.push(' ');
         }
         rest = after[length..].trim_start();
@@ -147,6 +234,17 @@ mod tests {
                 r"host=db password='a b\'c' dbname=x ",
                 words(Some("disable"), Some("/my ca.pem")),
             ),
+            // Options of libpq.
+            (
+                "postgres://me:p?w@host/db?target_session_attrs=primary&keepalives_count=3&gssencmode=disable",
+                "postgres://me:p?w@host/db?target_session_attrs=read-write&keepalives_retries=3",
+                words(None, None),
+            ),
+            (
+                "host=db target_session_attrs=primary client_encoding='UTF8'",
+                "host=db target_session_attrs=read-write ",
+                words(None, None),
+            ),
         ] {
             let taken = take(address).expect(address);
             assert_eq!(taken, (left.to_owned(), expected), "{address}");
@@ -162,6 +260,30 @@ mod tests {
             "host=db password=\\",
         ] {
             take(bad).expect_err(bad);
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_or_character_is_named_and_a_password_is_not() {
+        for (bad, named) in [
+            ("postgres://host/db?passfile=/x", "`passfile`"),
+            ("postgres://host/db?sslmod=require", "`sslmod`"),
+            ("host=db requirepeer=postgres", "`requirepeer`"),
+            ("postgres://host/db?gssencmode=require", "`gssencmode`"),
+            (
+                "postgres://host/db?target_session_attr=any",
+                "`target_session_attr`",
+            ),
+            ("postgres://me:s3@cret@host/db", "%40"),
+            ("postgres://me:a@s3cret:1@host/db?sslmode=disable", "%40"),
+            ("postgres://me@host/db?a=1&S3cret=2", "percent-encoded"),
+        ] {
+            let error = take(bad).expect_err(bad);
+            assert!(
+                error.is_invalid() && error.to_string().contains(named),
+                "{error}"
+            );
+            assert!(!error.to_string().to_lowercase().contains("s3"), "{error}");
         }
     }
 }

@@ -140,11 +140,11 @@ fn an_unknown_outcome_is_reported_to_each_call_and_not_repeated() {
     let (_first, mut running) = calls.busy();
     let waiting = [10, 11, 12].map(|n| calls.call(n, LONG));
     running.remove(0).store();
-    let lost = Error::unavailable("no answer").caused_by(Error::invalid("the cause"));
+    let lost = Error::lost("no answer").caused_by(Error::invalid("the cause"));
     calls.statement().fail(lost);
     for thread in waiting {
         let error = id(thread).expect_err("unknown");
-        assert!(error.is_unavailable(), "{error}");
+        assert!(error.is_lost(), "{error}");
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         assert_eq!(cause.as_deref(), Some("the cause"));
     }

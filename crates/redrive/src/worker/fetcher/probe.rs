@@ -20,6 +20,9 @@ use crate::worker::breaker_state::{ClaimPlan, DueProbe, LocalLimits, TRY_AGAIN};
 use crate::worker::claimer::places;
 use crate::worker::latch::lock;
 
+/// Of how many breakers a worker remembers where their probes look.
+const MAX_SEARCHES: usize = 100;
+
 /// Where the probes of a breaker look for their job.
 #[derive(Clone)]
 pub(super) struct ProbeSearch {
@@ -88,6 +91,10 @@ impl Fetcher<'_> {
             except: (!except.is_empty()).then(|| except.into()),
             search: Arc::new(Mutex::new(Search::new())),
         };
+        // Handlers may name a dependency for each host. A forgotten search starts again.
+        if self.probes.len() >= MAX_SEARCHES {
+            self.probes.clear();
+        }
         match self.probes.entry(due.name.clone()) {
             Entry::Occupied(mut known) => {
                 let before = known.get();

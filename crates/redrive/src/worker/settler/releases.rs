@@ -39,7 +39,7 @@ impl Settler<'_> {
             }
             Err(error) => {
                 log::warn!(
-                    "{state}: waiting jobs not released yet; they go back with their lease: {error}"
+                    "{state}: waiting jobs not released yet; they go back with their lease: {error:#}"
                 );
                 (0..count).for_each(|_| self.ledger.unrun(lease));
             }
@@ -54,7 +54,7 @@ impl Settler<'_> {
         self.forget(leases);
         if let Err(error) = self.release(&ReleaseScope::Leases(leases.to_vec()), &[]) {
             let state = self.state;
-            log::warn!("{state}: jobs could not be released; their lease will expire: {error}");
+            log::warn!("{state}: jobs could not be released; their lease will expire: {error:#}");
         }
     }
 

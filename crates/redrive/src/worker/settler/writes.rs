@@ -49,7 +49,7 @@ impl Settler<'_> {
         if leases.len() == 1 || error.is_unavailable() && !is_locked(&error) {
             return self.postpone(leases, &error);
         }
-        log::warn!("{}: settling lease by lease: {error:?}", self.state);
+        log::warn!("{}: settling lease by lease: {error:#}", self.state);
         let mut lock_waits = 0;
         let mut unwritten = Vec::new();
         let mut cause = error;
@@ -148,7 +148,7 @@ impl Settler<'_> {
         error: &Error,
     ) -> (Vec<Settlement>, Option<Error>) {
         let state = self.state;
-        log::error!("{state}: verdicts were rejected; settling them one by one: {error:?}");
+        log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
         let (mut rejected, mut last) = (Vec::new(), None);
         for settlement in settlements {
             let alone = self.settle(&[with_plain_report(settlement)].into());
@@ -160,7 +160,7 @@ impl Settler<'_> {
             };
             if let Err(error) = settled {
                 let job = settlement.meta.id;
-                log::error!("{state} job={job}: could not be settled: {error:?}");
+                log::error!("{state} job={job}: could not be settled: {error:#}");
                 rejected.push(settlement.clone());
                 last = Some(error);
             }
@@ -197,10 +197,10 @@ impl Settler<'_> {
     fn postpone(&mut self, leases: Vec<DueLease>, error: &Error) {
         let (state, now) = (self.state, Instant::now());
         if !state.trust.holds(now) {
-            log::error!("{state}: verdicts could not be settled: {error}");
+            log::error!("{state}: verdicts could not be settled: {error:#}");
             return self.give_up(&leases);
         }
-        log::warn!("{state}: verdicts not settled yet, retrying later: {error}");
+        log::warn!("{state}: verdicts not settled yet, retrying later: {error:#}");
         for lease in leases {
             self.ledger.postpone(lease, now);
         }

@@ -1,0 +1,254 @@
+//! Settings of a role, a database or a server: each is set by the library or its functions for
+//! themselves, or refused by name before anything changes.
+
+use redrive::dlq::{GroupFilter, LetterFilter};
+use redrive::{Database, Failure, Job, Operator, Queue};
+use redrive_tests::{Order, TestDatabase, drained, no_drift, stop, worker};
+
+use super::pooler::redrive;
+
+/// Settings that change how SQL and PL/pgSQL is read, and how values are written.
+const ODD: [&str; 14] = [
+    "standard_conforming_strings = off",
+    "backslash_quote = off",
+    "transform_null_equals = on",
+    "array_nulls = off",
+    "quote_all_identifiers = on",
+    "bytea_output = escape",
+    "DateStyle = 'SQL, DMY'",
+    "IntervalStyle = sql_standard",
+    "TimeZone = 'Asia/Kolkata'",
+    "extra_float_digits = -10",
+    "check_function_bodies = off",
+    "plpgsql.variable_conflict = use_column",
+    "plpgsql.extra_errors = 'all'",
+    "search_path = ''",
+];
+
+fn set(test: &TestDatabase, setting: &str) {
+    let sql = format!("ALTER DATABASE {} SET {setting}", test.name());
+    test.client().batch_execute(&sql).unwrap();
+}
+
+/// Runs a job that succeeds and two that die of one failure, and redrives those. Returns the
+/// failure groups.
+fn lifecycle(db: &Database) -> Vec<String> {
+    let queue = Queue::new(db, "orders").unwrap();
+    queue.enqueue_many(&Order::up_to(3)).unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Ok(()),
+            number => Err(Failure::reject(format!(r"no file C:\orders\{number}.json"))
+                .detail(format!("a\\b of {number}\n").repeat(100))),
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    let redriven = db
+        .dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    assert_eq!(redriven.redriven.len(), 2);
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 1);
+    no_drift(db);
+    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    groups.into_iter().map(|group| group.title).collect()
+}
+
+#[test]
+fn a_job_lives_and_dies_alike_under_any_setting() {
+    let plain = TestDatabase::migrated();
+    let expected = lifecycle(&plain.open());
+    assert_eq!(expected.len(), 1, "{expected:?}");
+    let odd = TestDatabase::empty();
+    for setting in ODD {
+        set(&odd, setting);
+    }
+    odd.open().migrate().unwrap();
+    assert_eq!(lifecycle(&odd.open()), expected);
+    // The settings came after the migration.
+    let later = TestDatabase::migrated();
+    for setting in ODD {
+        set(&later, setting);
+    }
+    assert_eq!(lifecycle(&later.open()), expected);
+    for test in [odd, later] {
+        assert_eq!(test.open().admin().schema_drift().unwrap(), []);
+    }
+}
+
+/// No function depends on whether a backslash in a plain literal is an escape, unless it sets that.
+#[test]
+fn a_plain_literal_with_a_backslash_is_only_in_functions_that_set_its_meaning() {
+    let test = TestDatabase::migrated();
+    let found = test
+        .client()
+        .query(
+            r"SELECT p.proname::text FROM pg_proc p
+              WHERE p.pronamespace = 'redrive'::regnamespace
+                AND regexp_replace(p.prosrc, 'E''([^''\\]|\\.|'''')*''|--[^\n]*', '', 'g') LIKE '%\\%'
+                AND NOT coalesce(p.proconfig @> '{standard_conforming_strings=on}', false)",
+            &[],
+        )
+        .unwrap();
+    let found: Vec<String> = found.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, [""; 0]);
+}
+
+/// What makes statements succeed and be wrong is refused by workers and commands, with the statement
+/// that helps.
+#[test]
+fn an_obstacle_is_refused_with_its_remedy() {
+    for (obstacle, said, remedy) in [
+        (
+            "ALTER TABLE redrive.jobs ENABLE ROW LEVEL SECURITY",
+            "row level security is enabled for redrive.jobs",
+            "ALTER TABLE redrive.jobs DISABLE ROW LEVEL SECURITY",
+        ),
+        (
+            "ALTER TABLE redrive.dead_letters ENABLE ROW LEVEL SECURITY; \
+             CREATE POLICY mine ON redrive.dead_letters USING (queue = 'mine')",
+            "row level security is enabled for redrive.dead_letters",
+            "ALTER TABLE redrive.dead_letters DISABLE ROW LEVEL SECURITY",
+        ),
+        (
+            "ALTER TABLE redrive.dead_letters DISABLE TRIGGER bury",
+            "the trigger bury of redrive.dead_letters is disabled",
+            "ALTER TABLE redrive.dead_letters ENABLE TRIGGER bury",
+        ),
+        (
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET session_replication_role = replica', \
+             current_database()); END $$",
+            "`session_replication_role` is `replica`",
+            "RESET session_replication_role",
+        ),
+    ] {
+        let test = TestDatabase::migrated();
+        let role = test.name().replace("redrive_test_", "obstructed_");
+        let mut client = test.client();
+        client
+            .batch_execute(&format!(
+                "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
+                 SELECT redrive.grant_role('{role}', 'enqueuer'); \
+                 SELECT redrive.grant_role('{role}', 'reader'); {obstacle}"
+            ))
+            .unwrap();
+        let url = test.url().replacen("postgres@", &format!("{role}@"), 1);
+        let db = redrive::connect(&url).unwrap();
+        let queue = Queue::new(&db, "orders").unwrap();
+        let start = worker(&queue)
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+            .map(drop);
+        let mut texts = vec![start.expect_err(obstacle).to_string()];
+        for arguments in [
+            &["stats"][..],
+            &["work", "orders", "--drain", "--exec", "true"],
+        ] {
+            let output = redrive(&url, arguments);
+            assert!(!output.status.success(), "{arguments:?} with {obstacle}");
+            texts.push(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        for text in texts {
+            assert!(text.contains(said) && text.contains(remedy), "{text}");
+        }
+        // The statement helps.
+        let remedy = db.check_session().expect_err(obstacle).to_string();
+        let remedy = remedy.split_once("; run: ").expect("a remedy").1;
+        let remedy = remedy
+            .split_once("; or: ")
+            .map_or(remedy, |(first, _)| first);
+        client.batch_execute(remedy).unwrap();
+        redrive::connect(&url).unwrap().check_session().unwrap();
+        drop((db, queue));
+        client
+            .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_schema_of_something_else_is_named_and_left_alone() {
+    for foreign in [
+        "CREATE TABLE redrive.orders (id int)",
+        "CREATE TABLE redrive.migrations (id int, name text)",
+        "CREATE FUNCTION redrive.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TYPE redrive.mood AS ENUM ('good')",
+        "CREATE DOMAIN redrive.name AS text",
+    ] {
+        let test = TestDatabase::empty();
+        test.client()
+            .batch_execute(&format!("CREATE SCHEMA redrive; {foreign}"))
+            .unwrap();
+        let error = test.open().migrate().expect_err(foreign);
+        assert!(!error.is_migration_required(), "{error:?}");
+        let text = format!("{error:#}");
+        for said in [
+            "belongs to something else",
+            "ALTER SCHEMA redrive RENAME TO",
+        ] {
+            assert!(text.contains(said), "{text}");
+        }
+        let others: i64 = test
+            .client()
+            .query_one(
+                "SELECT count(*) FROM pg_class WHERE relnamespace = 'redrive'::regnamespace \
+                 AND relname IN ('jobs', 'exclusive_tasks')",
+                &[],
+            )
+            .unwrap()
+            .get(0);
+        assert_eq!(others, 0, "{foreign}");
+    }
+}
+
+#[test]
+fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
+    let test = TestDatabase::empty();
+    let role = test.name().replace("redrive_test_", "owner_");
+    let mut client = test.client();
+    client
+        .batch_execute(&format!(
+            "CREATE ROLE {role} LOGIN; CREATE SCHEMA redrive AUTHORIZATION {role}"
+        ))
+        .unwrap();
+    let url = test.url().replacen("postgres@", &format!("{role}@"), 1);
+    let db = redrive::connect(&url).unwrap();
+    assert!(!db.migrate().unwrap().is_empty());
+    assert_eq!(db.migrate().unwrap(), []);
+    drop(db);
+    client
+        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+        .unwrap();
+}
+
+/// A migration that fails leaves nothing of the ones before it.
+#[test]
+fn a_database_that_refuses_a_migration_is_left_as_it_was() {
+    let test = TestDatabase::empty();
+    let refusing = "CREATE FUNCTION public.refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() c \
+                        WHERE c.object_identity = 'redrive.schedules') \
+             THEN RAISE EXCEPTION 'no schedules here'; END IF; END $$; \
+         CREATE EVENT TRIGGER refuse ON ddl_command_end EXECUTE FUNCTION public.refuse()";
+    test.client().batch_execute(refusing).unwrap();
+    let error = test.open().migrate().expect_err("refused");
+    let text = format!("{error:#}");
+    for said in ["0049_schedules", "no schedules here"] {
+        assert!(text.contains(said), "{text}");
+    }
+    let schemas: i64 = test
+        .client()
+        .query_one(
+            "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'",
+            &[],
+        )
+        .unwrap()
+        .get(0);
+    assert_eq!(schemas, 0);
+    test.client()
+        .batch_execute("DROP EVENT TRIGGER refuse")
+        .unwrap();
+    test.open().migrate().unwrap();
+}
