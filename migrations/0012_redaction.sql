@@ -159,25 +159,6 @@ BEGIN
 END
 $$;
 
--- Returns the pointers whose redacted values an edit from `before` to `after` has not replaced; NULL: none.
--- The empty pointer stands for the whole content, which any JSON replaces.
-CREATE FUNCTION redrive.still_redacted(redacted text[], before json, after json) RETURNS text[]
-    LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT nullif(ARRAY(
-        SELECT r.pointer
-        FROM unnest($1) AS r (pointer)
-        CROSS JOIN (SELECT redrive.readable_payload($2) AS before, redrive.readable_payload($3) AS after) d
-        WHERE CASE r.pointer
-            WHEN '' THEN $3 IS NULL
-            ELSE EXISTS (
-                SELECT FROM redrive.pointer_paths(d.before, redrive.pointer_parts(r.pointer)) AS p (path)
-                WHERE d.after #> p.path = d.before #> p.path)
-            END
-    ), '{}')
-$$;
-
 -- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values. Captured
 -- bytes that are stored in pieces are dropped as a whole if a pattern matches them, or if the rule has a path: they are
 -- not parsed, so it may be in them. So is a payload that cannot be read, if the rule has a path.

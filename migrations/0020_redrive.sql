@@ -4,11 +4,12 @@
 -- breaking: yes
 
 -- Sends back up to `max_letters` matching letters, oldest death first, and writes the audit, in the transaction of
--- the caller. `passed` are letters that were tried and refused before. Returns the result for each letter.
+-- the caller. `after_death` and `after_id` are those of the last letter of the batch before; NULL: this is the first.
+-- Returns the result for each letter, and when it died.
 CREATE FUNCTION redrive.redrive_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, passed bigint[], reason text, person text,
+    filter jsonb, as_of timestamptz, max_letters bigint, after_death timestamptz, after_id bigint, reason text, person text,
     to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
-) RETURNS TABLE (id bigint, result text)
+) RETURNS TABLE (id bigint, result text, died_at timestamptz)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -38,16 +39,16 @@ BEGIN
     chosen := ARRAY(
         SELECT c FROM redrive.lock_letters(
             redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
-            as_of, max_letters + cardinality(passed), true, NOT forced) AS c
-        WHERE c <> ALL (passed)
-        LIMIT max_letters);
+            as_of, max_letters, true, NOT forced, after_death, after_id) AS c);
     FOR from_place IN 1..cardinality(chosen) BY 5000 LOOP
         SELECT array_agg(b.id), array_agg(b.result), sent + count(*) FILTER (WHERE b.result = 'sent')
         INTO tried, results, sent
         FROM redrive.send_back(
             chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
             delay_ms => nullif(delay_ms, 0)) b;
-        RETURN QUERY SELECT * FROM unnest(tried, results);
+        RETURN QUERY
+        SELECT t.id, t.result, l.died_at
+        FROM unnest(tried, results) AS t (id, result) JOIN redrive.dead_letters l ON l.id = t.id;
     END LOOP;
     IF sent > 0 THEN
         PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, sent,
@@ -75,7 +76,7 @@ CREATE FUNCTION redrive.redrive(
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
-    FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), '{}',
+    FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), NULL, NULL,
                                  $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $$;
 

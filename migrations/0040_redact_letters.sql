@@ -3,6 +3,25 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
+-- Returns the pointers whose redacted values an edit from `before` to `after` has not replaced; NULL: none.
+-- The empty pointer stands for the whole content, which any JSON replaces.
+CREATE FUNCTION redrive.still_redacted(redacted text[], before json, after json) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT nullif(ARRAY(
+        SELECT r.pointer
+        FROM unnest($1) AS r (pointer)
+        CROSS JOIN (SELECT redrive.readable_payload($2) AS before, redrive.readable_payload($3) AS after) d
+        WHERE CASE r.pointer
+            WHEN '' THEN $3 IS NULL
+            ELSE EXISTS (
+                SELECT FROM redrive.pointer_paths(d.before, redrive.pointer_parts(r.pointer)) AS p (path)
+                WHERE d.after #> p.path = d.before #> p.path)
+            END
+    ), '{}')
+$$;
+
 -- Applies the redaction rules to one page of letters and their versions, in the order of ids, after the letter
 -- `after`, and writes the audit. Redriving letters are left out: they are redacted when their job dies. A dry
 -- run only counts. `audit` is the record of the first batch of the same operation; NULL: this is the first.

@@ -132,8 +132,7 @@ AS $$
         (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
     SELECT j.id, j.queue, j.kind, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
-           j.payload,
-           j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
+           j.payload, j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
            coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
     FROM unnest(bury_waiting.jobs) j
     ORDER BY j.id
@@ -185,7 +184,6 @@ DECLARE
     operation bigint := change_jobs.audit;
     act       bigint;
 BEGIN
-    -- Before it is narrowed.
     PERFORM redrive.filter_jobs(change_jobs.filter);
     jobs := ARRAY(
         SELECT w FROM redrive.take_waiting(narrowed, change_jobs.place, change_jobs.last_place, max_jobs) w);

@@ -17,7 +17,7 @@ mod progress;
 pub(crate) use command_line::command_lines;
 pub(crate) use diff::diff;
 pub(crate) use escape::{clean, one_line};
-pub(crate) use json::{json_line, one_line, pretty};
+pub(crate) use json::{as_line, json_line, pretty};
 pub(crate) use labelled::write_labelled;
 pub(crate) use message::message;
 pub(crate) use number::{counted, grouped};

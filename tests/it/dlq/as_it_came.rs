@@ -133,13 +133,13 @@ fn a_redriven_job_is_byte_for_byte_what_died() {
         });
     assert_eq!(undone.unwrap().letters.len(), odd.len());
     same(&texts(&mut client, "dead_letters", &ids), &odd);
-    client
-        .batch_execute(
-            "SELECT redrive.discard('{}', reason => 'x');
-             SELECT redrive.set_retention(queue => 'orders', state => 'discarded', keep => '0', action => 'archive');
-             SELECT redrive.apply_retention();",
-        )
-        .unwrap();
+    for step in [
+        "SELECT redrive.discard('{}', reason => 'x')",
+        "SELECT redrive.set_retention(queue => 'orders', state => 'discarded', keep => '0', action => 'archive')",
+        "SELECT redrive.apply_retention()",
+    ] {
+        client.batch_execute(step).unwrap();
+    }
     assert_eq!(db.dlq().archived(&filter).unwrap().len(), odd.len());
     let restored = "SELECT result FROM redrive.restore_archived('{}', 0, 1000, false, NULL, NULL)";
     assert_eq!(client.query(restored, &[]).unwrap().len(), odd.len());

@@ -49,7 +49,7 @@ fn a_discard_requires_a_reason_and_stores_it() {
         (letter.state, letter.discard_reason.as_deref()),
         (LetterState::Discarded, Some("sold out"))
     );
-    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 2}"#);
+    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number":2}"#);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     // A reason is free text: bytes that the database cannot store are replaced.
     assert_eq!(

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::exit::outcome;
 use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
-use crate::terminal::one_line;
+use crate::terminal::as_line;
 use crate::time::rfc3339;
 
 /// The longest time between SIGTERM and SIGKILL.
@@ -187,7 +187,7 @@ fn letter_environment(letter: &Letter) -> Vec<(&'static str, String)> {
 }
 
 fn line_of(json: &RawValue) -> Vec<u8> {
-    one_line(json.get().as_bytes().to_vec())
+    as_line(json.get().as_bytes().to_vec())
 }
 
 #[cfg(test)]

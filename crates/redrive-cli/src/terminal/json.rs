@@ -11,12 +11,12 @@ use crate::error::Result;
 /// Writes an object as one line of JSON.
 pub(crate) fn json_line(out: &mut dyn Write, object: &impl Serialize) -> Result<()> {
     let line = serde_json::to_vec(object).map_err(io::Error::from)?;
-    Ok(out.write_all(&one_line(line))?)
+    Ok(out.write_all(&as_line(line))?)
 }
 
 /// Returns JSON as one line with a line break at its end. A payload may contain line breaks, but only between its
 /// values: in a string they are escaped.
-pub(crate) fn one_line(mut json: Vec<u8>) -> Vec<u8> {
+pub(crate) fn as_line(mut json: Vec<u8>) -> Vec<u8> {
     for byte in &mut json {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';

@@ -147,18 +147,14 @@ impl Dlq<'_> {
             gated: blocked.gated,
             ..Redriven::default()
         };
-        let mut passed: Vec<i64> = Vec::new();
         let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut as_of: Option<SystemTime> = None;
+        // Where the batch before ended: a letter that cannot go back is tried once.
+        let mut last: (Option<SystemTime>, Option<i64>) = (None, None);
         while left > 0 {
             let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
-            let (filter, operator, how, before) = (
-                filter.parameter()?,
-                operator.clone(),
-                how.clone(),
-                passed.clone(),
-            );
-            let (tried, moment) = self.db.call_bulk(DOING, move |session| {
+            let (filter, operator, how) = (filter.parameter()?, operator.clone(), how.clone());
+            let (tried, end) = self.db.call_bulk(DOING, move |session| {
                 let rows = session.query(
                     DOING,
                     &sql::REDRIVE,
@@ -166,7 +162,8 @@ impl Dlq<'_> {
                         &filter,
                         &as_of,
                         &limit,
-                        &before,
+                        &last.0,
+                        &last.1,
                         &operator.given_reason(),
                         &operator.by(),
                         &how.to_queue,
@@ -180,18 +177,20 @@ impl Dlq<'_> {
                     .iter()
                     .map(|row| (row.get("id"), row.get::<_, &str>("result") == "sent"))
                     .collect();
-                Ok((tried, rows.first().map(|row| row.get("as_of"))))
+                let end = rows
+                    .last()
+                    .map(|row| (row.get("as_of"), row.get("died_at"), row.get("id")));
+                Ok((tried, end))
             })?;
-            if tried.is_empty() {
+            let Some((moment, death, id)) = end else {
                 break;
-            }
-            as_of = moment;
+            };
+            (as_of, last) = (Some(moment), (Some(death), Some(id)));
             for (id, is_sent) in tried {
                 if is_sent {
                     left = left.saturating_sub(1);
                     done.redriven.push(JobId::new(id));
                 } else {
-                    passed.push(id);
                     done.skipped.push((JobId::new(id), Skip::Conflict));
                 }
             }

@@ -90,7 +90,7 @@ fn a_redriven_json_capture_becomes_a_job() {
     };
     let letter = db.dlq().get(id).unwrap().expect("a letter");
     assert_eq!(letter.raw.as_deref(), Some(&raw[..]));
-    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 7}"#);
+    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number":  7}"#);
     assert_eq!(
         db.dlq()
             .redrive(&LetterFilter::new().ids([id]), &Operator::default())

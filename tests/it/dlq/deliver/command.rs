@@ -78,7 +78,7 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let ids = letters(&queue, 3);
-    let command = "grep -q '\"number\": [12]}' || { echo 'too many' >&2; exit 7; }";
+    let command = "grep -q '\"number\":[12]}' || { echo 'too many' >&2; exit 7; }";
     let deliver = ["dlq", "deliver", "orders", "--exec", command];
     let dry = ran(&test, &deliver).exits_with(0);
     assert!(

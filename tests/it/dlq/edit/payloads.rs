@@ -37,7 +37,7 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     assert_eq!(versions[0].version, 0);
     assert_eq!(
         versions[0].payload.as_ref().unwrap().get(),
-        r#"{"number": 1}"#
+        r#"{"number":1}"#
     );
     assert_eq!(versions[0].person.as_deref(), Some("maria@ops-1"));
     assert_eq!(versions[0].reason.as_deref(), Some("bug 812"));

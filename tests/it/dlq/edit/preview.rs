@@ -114,7 +114,7 @@ fn a_command_edits_each_letter_by_its_payload() {
     let ids = letters(&queue, 3);
     let command = "read payload
         case $payload in *2*) echo 'not this one' >&2; exit 1;; esac
-        echo \"$payload\" | sed 's/: /: 10/'";
+        echo \"$payload\" | sed 's/:/:10/'";
     let edit = ["dlq", "edit", "orders", "--exec", command];
     let dry = ran(&test, &edit).exits_with(1);
     assert!(

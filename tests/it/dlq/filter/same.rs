@@ -228,7 +228,7 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
                 ("SELECT id FROM redrive.preview_redrive($1)", of(&["open"])),
                 ("SELECT id FROM redrive.preview_redrive($1, true)", of(&["open", "quarantined"])),
                 (
-                    "SELECT id FROM redrive.redrive_letters($1, 'infinity', 1000, '{}', NULL, NULL, NULL, NULL, NULL,
+                    "SELECT id FROM redrive.redrive_letters($1, 'infinity', 1000, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                                             false, NULL)",
                     of(&["open"]),
                 ),
