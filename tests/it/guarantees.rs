@@ -8,6 +8,7 @@ mod connection_loss;
 mod crash;
 mod database_outage;
 mod deadlocks;
+mod durations;
 mod leaks;
 mod recovery;
 mod restore;

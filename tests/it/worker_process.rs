@@ -18,10 +18,16 @@ pub(crate) struct WorkerProcess {
 
 impl WorkerProcess {
     pub(crate) fn start(test: &TestDatabase, queue: &Queue) -> WorkerProcess {
+        WorkerProcess::start_with(test, queue, &[])
+    }
+
+    /// Starts it with more arguments.
+    pub(crate) fn start_with(test: &TestDatabase, queue: &Queue, more: &[&str]) -> WorkerProcess {
         let separator = if test.url().contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={APPLICATION}", test.url());
         let child = Command::new(env!("CARGO_BIN_EXE_test_worker"))
             .args([&url, queue.name()])
+            .args(more)
             .stderr(Stdio::inherit())
             .spawn()
             .expect("start the test worker");
@@ -39,8 +45,12 @@ impl WorkerProcess {
 
     /// Stops the process with SIGTERM and waits for its end.
     pub(crate) fn stop(&mut self) -> ExitStatus {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("signal the test worker");
+        self.signal(Signal::TERM);
         self.wait_for_its_end()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("signal the test worker");
     }
 
     /// Waits until the process ends, and until the server has completed the statements that it had

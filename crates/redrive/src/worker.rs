@@ -40,6 +40,8 @@ mod chore_tallies;
 mod unhandled_kinds;
 mod chores;
 mod renewer;
+#[cfg(feature = "signals")]
+mod signals;
 mod builder;
 pub(crate) mod registry;
 
@@ -60,15 +62,25 @@ pub use stats::WorkerStats;
 
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
+use crate::job::wait::from_now;
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use crate::sync::thread::JoinHandle;
+use crate::sync::thread::{self, JoinHandle};
 
 /// How long cancelled handlers get to end after the grace period.
 const CANCEL_GRACE: Duration = Duration::from_millis(200);
+
+/// How long a claim in flight, and then the release of jobs, may take if the grace period has ended.
+const CLAIM_TIME: Duration = Duration::from_secs(2);
+const RELEASE_TIME: Duration = Duration::from_secs(3);
+/// How long a stop waits for threads that must end at a moment.
+const END_TIME: Duration = Duration::from_secs(1);
+/// The first and the longest pause between checks whether threads have ended.
+const MIN_END_PAUSE: Duration = Duration::from_millis(1);
+const MAX_END_PAUSE: Duration = Duration::from_millis(20);
 
 /// The first and the longest pause between checks of [`Worker::drain`].
 const MIN_DRAIN_PAUSE: Duration = Duration::from_millis(5);
@@ -122,7 +134,7 @@ impl Worker {
     /// # Errors
     /// Fails if the worker stops meanwhile, or if the database does not answer.
     pub fn drain(&self, timeout: Duration) -> Result<bool> {
-        let until = Instant::now() + timeout;
+        let until = from_now(timeout);
         let mut pause = MIN_DRAIN_PAUSE;
         loop {
             if self.state.config.queue.is_drained()? {
@@ -143,31 +155,22 @@ impl Worker {
         }
     }
 
-    /// Runs until the process receives SIGTERM or SIGINT, then [stops](Worker::stop) gracefully.
+    /// Runs until the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT, then
+    /// [stops](Worker::stop) gracefully. A second signal ends the process at once.
     ///
-    /// Also returns when the worker stops on an error or through a
-    /// [`stop_handle`](Worker::stop_handle). Needs the feature `signals`, which is on by default.
+    /// SIGTERM and SIGINT stop the worker even if the parent of this process has blocked or ignored
+    /// them. SIGHUP and SIGQUIT do not if the program ignores them or has a handler for them, and a
+    /// signal with a handler of the program ends no process here. Also returns when the worker stops
+    /// on an error or through a [`stop_handle`](Worker::stop_handle). Needs the feature `signals`,
+    /// which is on by default.
     ///
     /// # Errors
     /// As [`stop`](Worker::stop), and if the signal handlers cannot be installed.
     #[cfg(feature = "signals")]
     pub fn run_until_signal(self, grace: Duration) -> Result<StopReport> {
-        use signal_hook::consts::{SIGINT, SIGTERM};
-        let mut signals =
-            signal_hook::iterator::Signals::new([SIGTERM, SIGINT]).map_err(|error| {
-                Error::unavailable("could not install the signal handlers").caused_by(error)
-            })?;
-        let (close, stop) = (signals.handle(), self.stop_handle());
-        let thread = threads::spawn("redrive-signals", move || {
-            if signals.forever().next().is_some() {
-                stop.stop();
-            }
-        })?;
+        let _signals = signals::StopSignals::listen(self.stop_handle())?;
         // Closes when a stop is requested. It carries no messages.
         _ = self.state.stop.recv();
-        close.close();
-        // The panic hook has printed a panic of the thread.
-        _ = thread.join();
         self.stop(grace)
     }
 
@@ -178,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Shuts down gracefully.
+    /// Shuts down gracefully, within `grace` and a few seconds.
     ///
     /// The worker stops claiming, waits up to `grace` for running handlers, writes their verdicts,
     /// and releases all other jobs without charging an attempt. No lease remains.
@@ -193,15 +196,24 @@ impl Worker {
     /// released because the database is unavailable, does not answer a claim, or does not end a
     /// transaction within seconds. They then return when their lease expires.
     pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
-        let deadline = Instant::now() + grace;
+        let deadline = from_now(grace);
         self.state.stopping.set();
         self.wait_until_quiet(deadline);
         let (decided, running) = self.conclude_decided(&self.cut_off());
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
-        let until = Instant::now() + grace.max(Duration::from_secs(1)).min(call_timeout);
+        // The rest of the grace period, but not longer than a call, and at least a moment.
+        let rest = |least: Duration| {
+            deadline
+                .min(from_now(call_timeout))
+                .max(from_now(least.min(call_timeout)))
+        };
         // Wait for a claim in flight, so that its jobs are released too.
-        let is_claiming = self.claimed_last.recv_deadline(until) == Err(RecvTimeoutError::Timeout);
+        let is_claiming =
+            self.claimed_last.recv_deadline(rest(CLAIM_TIME)) == Err(RecvTimeoutError::Timeout);
+        let until = rest(RELEASE_TIME);
+        // Fails if it is set already, which only this method does, once.
+        _ = self.state.end_by.set(until);
         let slots = lock(&self.state.slots).clone();
         let finish = Finish {
             settlements: slots
@@ -220,21 +232,20 @@ impl Worker {
         };
         let finished = self
             .settle
-            .send_timeout(Message::Finish(finish), call_timeout)
+            .send_timeout(Message::Finish(finish), END_TIME)
             .map_err(|_| {
                 Error::unavailable("could not stop the worker: its settler does not respond")
             })
             .and_then(|()| {
-                answer.recv_timeout(3 * call_timeout + grace).map_err(|_| {
-                    Error::unavailable("could not stop the worker: its settler did not answer")
+                answer.recv_deadline(until + END_TIME).map_err(|_| {
+                    Error::unavailable(
+                        "could not stop the worker: the database does not answer its settler",
+                    )
                 })
             });
         self.over.set();
         if finished.is_ok() && !is_claiming {
-            for thread in self.threads.drain(..) {
-                // The panic hook has printed a panic of the thread.
-                _ = thread.join();
-            }
+            self.join(until.max(from_now(END_TIME)));
         }
         let released = finished??;
         if is_claiming || self.state.claim_unanswered.load(Ordering::Relaxed) {
@@ -254,6 +265,21 @@ impl Worker {
                     .collect(),
                 stats: self.stats(),
             }),
+        }
+    }
+
+    /// Joins the threads. One whose call the database does not answer in time ends later.
+    fn join(&mut self, until: Instant) {
+        let mut pause = MIN_END_PAUSE;
+        for thread in self.threads.drain(..) {
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(pause);
+                pause = (pause * 2).min(MAX_END_PAUSE);
+            }
+            if thread.is_finished() {
+                // The panic hook has printed a panic of the thread.
+                _ = thread.join();
+            }
         }
     }
 
@@ -296,7 +322,7 @@ impl Worker {
         for running in running() {
             running.signal.cancelled.store(true, Ordering::Relaxed);
         }
-        self.wait_until_quiet(Instant::now() + CANCEL_GRACE);
+        self.wait_until_quiet(from_now(CANCEL_GRACE));
         running()
             .filter(|running| !running.signal.given_away.swap(true, Ordering::AcqRel))
             .collect()

@@ -1,14 +1,17 @@
 //! Stop: running jobs end, other jobs are released, and no connection is left.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redrive::admin::JobState;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, stats, stop,
-    wait_until, worker, worker_at,
+    Gate, Hold, Lost, Order, Proxy, SOON, TestDatabase, counted, drained, expire_leases, stats,
+    stop, wait_until, worker, worker_at,
 };
+use rustix::process::Signal;
+
+use crate::worker_process::WorkerProcess;
 
 /// Returns the number of rows of a table.
 fn rows(test: &TestDatabase, table: &str) -> i64 {
@@ -304,4 +307,50 @@ fn an_idle_worker_holds_four_connections_at_most() {
     // A call gets the fifth one.
     assert!(queue.is_drained().unwrap());
     stop(worker);
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let test = TestDatabase::migrated();
+    test.client()
+        .batch_execute("CREATE TABLE public.begun (job bigint)")
+        .unwrap();
+    let queue = test.queue("orders");
+    queue.enqueue(&Hold {}).unwrap();
+    let mut process = WorkerProcess::start_with(&test, &queue, &["hour"]);
+    wait_until("the job to begin", SOON, || {
+        rows(&test, "jobs") == 0 && rows(&test, "leases") == 1
+    });
+    process.signal(Signal::HUP);
+    process.signal(Signal::QUIT);
+    let status = process.wait_for_its_end();
+    // Two signals that wait together arrive in any order.
+    assert!(matches!(status.code(), Some(129 | 131)), "{status}");
+}
+
+#[test]
+fn a_stop_without_a_database_ends_soon_after_the_grace() {
+    for fault in [Proxy::refuse as fn(&Proxy), Proxy::fall_silent] {
+        let test = TestDatabase::migrated();
+        let proxy = Proxy::to(test.url());
+        let db = redrive::connect(proxy.url()).unwrap();
+        let (queue, gate) = (Queue::new(&db, "orders").unwrap(), Gate::new());
+        let worker = worker_at(&gate, &queue);
+        queue.enqueue(&Hold {}).unwrap();
+        gate.wait_for(1);
+        fault(&proxy);
+        proxy.cut();
+        let begun = Instant::now();
+        let error = worker
+            .stop(Duration::from_secs(1))
+            .expect_err("no database");
+        assert!(error.is_unavailable(), "{error}");
+        // One call alone may take 15 seconds.
+        assert!(
+            begun.elapsed() < Duration::from_secs(14),
+            "{:?}",
+            begun.elapsed()
+        );
+        gate.open();
+    }
 }

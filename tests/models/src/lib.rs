@@ -43,6 +43,7 @@ mod library {
         pub(crate) mod backoff;
         pub(crate) mod headers;
         pub(crate) mod milliseconds;
+        pub(crate) mod wait;
         pub(crate) mod new_job;
         pub(crate) mod follow_up;
         pub(crate) mod decision;

@@ -1,6 +1,6 @@
 //! A worker process for tests that kill or stop it: `test_worker URL QUEUE`.
 //!
-//! On SIGTERM it stops without a grace period.
+//! On SIGTERM it stops without a grace period, or with one of an hour for `test_worker URL QUEUE hour`.
 //! It inserts a row into `begun` (job) when a job starts, and into `finished` (job) when it ends.
 
 #![expect(
@@ -20,6 +20,10 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let url: Arc<str> = arguments.next().expect("the URL of the database").into();
     let queue = arguments.next().expect("the name of the queue");
+    let grace = match arguments.next() {
+        Some(_) => Duration::from_hours(1),
+        None => Duration::ZERO,
+    };
     let db = redrive::connect(&url).expect("connect");
     let queue = Queue::new(&db, &queue).expect("a valid name");
 
@@ -70,7 +74,7 @@ fn main() {
         )
         .start()
         .expect("start the worker");
-    worker.run_until_signal(Duration::ZERO).expect("stop");
+    worker.run_until_signal(grace).expect("stop");
 }
 
 /// Stores that the job reached this point.

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::db::abandoned::{AbandonedCalls, CallTicket};
 use crate::db::session::Session;
 use crate::error::{Error, Result};
+use crate::job::wait::from_now;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, in_async_runtime, thread};
 
@@ -158,7 +159,7 @@ impl DbCaller {
         deadline: Duration,
         work: impl FnOnce(&mut Session) -> Result<T>,
     ) -> Result<T> {
-        let until = Instant::now() + deadline;
+        let until = from_now(deadline);
         let called = panic::catch_unwind(AssertUnwindSafe(|| self.here.run_until(until, work)));
         match called {
             // What the server said is definite, however late.
@@ -335,7 +336,7 @@ impl Drop for CallSession {
         let Some(mut session) = self.session.take() else {
             return;
         };
-        session.set_deadline(Some(Instant::now() + LEAVE_TIMEOUT));
+        session.set_deadline(Some(from_now(LEAVE_TIMEOUT)));
         // No caller waits for this.
         let ticket = self.source.abandoned.ticket();
         ticket.begin();

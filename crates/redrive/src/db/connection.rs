@@ -8,6 +8,7 @@ use postgres::{Client, Statement};
 use r2d2::{ManageConnection, PooledConnection};
 
 use crate::db::deadline::CallDeadline;
+use crate::job::wait::from_now;
 
 /// How long closing a connection may wait for a silent server.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -73,7 +74,7 @@ impl Connection for OwnConnection {
 impl Drop for OwnConnection {
     fn drop(&mut self) {
         if let Some(deadline) = &self.deadline {
-            deadline.set(Some(Instant::now() + CLOSE_TIMEOUT));
+            deadline.set(Some(from_now(CLOSE_TIMEOUT)));
         }
     }
 }

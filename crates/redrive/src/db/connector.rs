@@ -20,9 +20,11 @@ use uuid::Uuid;
 use crate::db::abandoned::AbandonedCalls;
 use crate::db::connection::{Connection as _, OwnConnection};
 use crate::db::deadline::can_have_deadlines;
+use crate::db::host;
 use crate::db::pooler::Pooler;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
+use crate::job::wait::from_now;
 
 /// The maximum number of abandoned attempts on a Unix socket, which cannot be probed. They end
 /// when the server does.
@@ -122,7 +124,7 @@ impl Connector {
         connect: impl FnOnce(&ConnectOptions) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         const DOING: &str = "connect to the database";
-        let until = Instant::now() + self.timeout;
+        let until = from_now(self.timeout);
         if self.abandoned.calls() > 0 {
             self.check_server_answers(until)?;
         }
@@ -133,7 +135,8 @@ impl Connector {
             .name("redrive-connect".to_owned())
             .spawn(move || {
                 mine.begin();
-                let connected = connect(&address);
+                let connected = host::check_driver(DOING)
+                    .and_then(|()| host::caught(DOING, || connect(&address)).flatten());
                 mine.end();
                 // If the caller gave up, this drops the connection.
                 _ = reply.send(connected);

@@ -17,6 +17,7 @@ use crate::db::connection::ForeignConnection;
 use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
+use crate::job::wait::MAX_WAIT;
 
 /// Connects to a PostgreSQL server with a new pool and default settings.
 ///
@@ -75,6 +76,23 @@ const DEFAULT_TIMEOUTS: Timeouts = Timeouts {
     call: DEFAULT_CALL_TIMEOUT,
     bulk: DEFAULT_BULK_TIMEOUT,
 };
+
+impl Timeouts {
+    /// Limits each, so that sums and multiples of them cannot overflow.
+    fn bounded(self) -> Timeouts {
+        let Timeouts {
+            connect,
+            call,
+            bulk,
+        } = self;
+        let [connect, call, bulk] = [connect, call, bulk].map(|timeout| timeout.min(MAX_WAIT));
+        Timeouts {
+            connect,
+            call,
+            bulk,
+        }
+    }
+}
 
 /// The limit of a long call when the pool has no second connection to check the server.
 const MAX_UNCHECKED_CALL: Duration = Duration::from_hours(1);
@@ -151,7 +169,7 @@ impl Database {
                 source: source.giving(move |session| session.behind(pooler)),
                 pooler,
                 connections,
-                timeouts,
+                timeouts: timeouts.bounded(),
                 idle: Mutex::default(),
             }),
         }

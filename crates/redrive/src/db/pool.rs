@@ -16,6 +16,7 @@ use crate::db::caller::{Deadlines, SessionSource};
 use crate::db::connection::{Connection, OwnConnection, Statements};
 use crate::db::connector::Connector;
 use crate::db::deadline::CallDeadline;
+use crate::db::host;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
 
@@ -43,17 +44,17 @@ impl ReplaceablePool {
         connector: Connector,
         connections: u32,
         timeout: Duration,
-    ) -> ReplaceablePool {
-        ReplaceablePool {
+    ) -> Result<ReplaceablePool> {
+        Ok(ReplaceablePool {
             current: Mutex::new(CurrentPool {
-                pool: open(&connector, connections, timeout),
+                pool: open(&connector, connections, timeout)?,
                 abandoned_before: 0,
             }),
             abandoned: AbandonedCalls::default(),
             connector,
             connections,
             timeout,
-        }
+        })
     }
 
     /// Returns the source of sessions for calls.
@@ -69,7 +70,7 @@ impl ReplaceablePool {
 
     fn session(&self, wait: Duration) -> Result<Session> {
         let connection = self
-            .pool()
+            .pool()?
             .get_timeout(wait.min(self.timeout))
             .map_err(|error| self.no_connection(error))?;
         Ok(Session::new(Box::new(connection)))
@@ -86,7 +87,7 @@ impl ReplaceablePool {
     }
 
     /// Returns the pool to use. A replaced pool is dropped with its last connection.
-    fn pool(&self) -> Pool<Connector> {
+    fn pool(&self) -> Result<Pool<Connector>> {
         // A panic cannot leave the pool and the number inconsistent.
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let abandoned = self.abandoned.calls();
@@ -99,11 +100,11 @@ impl ReplaceablePool {
                  opening a new pool"
             );
             *current = CurrentPool {
-                pool: open(&self.connector, self.connections, self.timeout),
+                pool: open(&self.connector, self.connections, self.timeout)?,
                 abandoned_before: abandoned,
             };
         }
-        current.pool.clone()
+        Ok(current.pool.clone())
     }
 }
 
@@ -131,14 +132,19 @@ fn is_used_up(connections: u32, room: u32, abandoned: usize) -> bool {
     room == 0 && abandoned >= connections.div_ceil(4) as usize
 }
 
-fn open(connector: &Connector, connections: u32, timeout: Duration) -> Pool<Connector> {
-    // These threads end with the pool instead of with its last scheduled job.
-    let threads = ScheduledThreadPool::builder()
-        .num_threads(THREADS)
-        .thread_name_pattern("redrive-pool-{}")
-        .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
-        .build();
-    Pool::builder()
+fn open(connector: &Connector, connections: u32, timeout: Duration) -> Result<Pool<Connector>> {
+    const DOING: &str = "start the threads of a pool";
+    // The pool panics if it cannot start one.
+    host::check_threads(THREADS, DOING)?;
+    let threads = host::caught(DOING, || {
+        // These threads end with the pool instead of with its last scheduled job.
+        ScheduledThreadPool::builder()
+            .num_threads(THREADS)
+            .thread_name_pattern("redrive-pool-{}")
+            .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
+            .build()
+    })?;
+    Ok(Pool::builder()
         .thread_pool(Arc::new(threads))
         .max_size(connections)
         .min_idle(Some(0))
@@ -146,7 +152,7 @@ fn open(connector: &Connector, connections: u32, timeout: Duration) -> Pool<Conn
         // A broken connection shows at its next use. Testing first would double the round trips.
         .test_on_check_out(false)
         .error_handler(Box::new(QuietErrors))
-        .build_unchecked(connector.clone())
+        .build_unchecked(connector.clone()))
 }
 
 /// Logs connection errors of the pool at debug level. The call that needed the connection reports

@@ -23,7 +23,8 @@ pub(crate) fn query(
     time: Duration,
 ) -> Result<Vec<SimpleQueryRow>> {
     let failed = |error| Error::from_postgres(doing, error);
-    let time = time.as_millis().max(1);
+    // The server takes 32 bits.
+    let time = time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
     let lock_timeout = LOCK_TIMEOUT.as_millis().min(time);
     let script = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; \

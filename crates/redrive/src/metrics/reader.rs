@@ -8,6 +8,7 @@ use postgres::{Client, SimpleQueryRow};
 use crate::db::migrate::{self, SchemaVersion};
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
+use crate::job::wait::MAX_WAIT;
 use crate::metrics::answer;
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
@@ -107,7 +108,7 @@ impl Reader {
     /// then blocks, so run it on a thread that you can abandon.
     pub fn read(&mut self, client: &mut Client, budget: Duration) -> Reading {
         let start = Instant::now();
-        let deadline = start + budget;
+        let deadline = start + budget.min(MAX_WAIT);
         let mut failures = Vec::new();
         let schema = identify(client, deadline).and_then(|info| {
             self.reset_if_changed(&info);

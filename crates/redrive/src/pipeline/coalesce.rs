@@ -2,9 +2,9 @@
 //!
 //! A single enqueue pays for a round trip, a transaction and a commit. A statement pays for them once,
 //! however many jobs it stores. Up to [`STATEMENTS`] statements run at the same time. While fewer run,
-//! a call starts its statement at once; further calls wait in line. When a statement ends, the call at
-//! the head of the line stores its job together with the jobs of the calls behind it. No thread runs in
-//! the background.
+//! a call starts its statement at once; further calls wait in line. When a statement ends, the calls at
+//! the head of the line share the next one. The call with the latest deadline sends it, so that the
+//! statement has as much time as any of them. No thread runs in the background.
 //!
 //! A shared statement stores all of its jobs or none. If the server rejects it, each call repeats its
 //! own job alone, so no call fails because of another one's job. If the outcome is unknown, no call
@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
+use crate::job::wait::from_now;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::{Instant, Mutex, MutexGuard};
 
@@ -48,13 +49,21 @@ struct Line {
 struct Waiting {
     number: u64,
     job: NewJob,
+    until: Instant,
     answer: Sender<Answer>,
+}
+
+/// Calls that share a statement, in the order of the line.
+struct Shared {
+    calls: Vec<Waiting>,
+    /// The position of the call that sends it.
+    leader: usize,
 }
 
 /// How a wait in line ends.
 enum Answer {
-    /// The call is at the head of the line and stores these jobs. The first is its own.
-    Lead(Vec<Waiting>),
+    /// The call stores these jobs, its own among them.
+    Lead(Shared),
     /// Another call's statement stored the job.
     Stored(JobId),
     /// The outcome of another call's statement is unknown.
@@ -74,7 +83,7 @@ impl Coalescer {
         deadline: Duration,
         store: &Store<'_>,
     ) -> Result<JobId> {
-        let until = Instant::now() + deadline;
+        let until = from_now(deadline);
         let (number, answer) = {
             let mut line = self.line();
             if line.running < STATEMENTS {
@@ -89,14 +98,15 @@ impl Coalescer {
             line.waiting.push_back(Waiting {
                 number,
                 job,
+                until,
                 answer: sender,
             });
             (number, answer)
         };
         match self.wait(number, &answer, until, deadline)? {
-            Answer::Lead(batch) => {
+            Answer::Lead(shared) => {
                 let _turn = Turn(self);
-                lead(batch, until, store)
+                lead(shared, until, store)
             }
             Answer::Stored(id) => Ok(id),
             Answer::Unknown(error) => Err(error),
@@ -111,11 +121,6 @@ impl Coalescer {
         until: Instant,
         deadline: Duration,
     ) -> Result<Answer> {
-        let late = || {
-            Error::unavailable(format!(
-                "could not enqueue: the calls before this one had no answer within {deadline:?}"
-            ))
-        };
         match answer.recv_timeout(left(until)) {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Disconnected) => Err(Error::lost(
@@ -123,24 +128,24 @@ impl Coalescer {
             )),
             Err(RecvTimeoutError::Timeout) => {
                 let mut line = self.line();
-                let before = line.waiting.len();
+                let calls = line.waiting.len();
                 line.waiting.retain(|waiting| waiting.number != number);
-                let was_in_line = line.waiting.len() < before;
+                let is_in_line = line.waiting.len() < calls;
                 // Answers are sent while the line is locked, or by a statement that has the job.
                 match answer.try_recv() {
-                    Ok(Answer::Lead(mut batch)) => {
-                        // Too late to lead. The others have more time.
-                        batch.remove(0);
-                        batch
+                    Ok(Answer::Lead(Shared { mut calls, leader })) => {
+                        // Too late to lead.
+                        calls.remove(leader);
+                        calls
                             .into_iter()
                             .rev()
                             .for_each(|waiting| line.waiting.push_front(waiting));
                         drop(line);
                         drop(Turn(self));
-                        Err(late())
+                        Err(still_in_line(deadline))
                     }
                     Ok(answer) => Ok(answer),
-                    Err(_) if was_in_line => Err(late()),
+                    Err(_) if is_in_line => Err(still_in_line(deadline)),
                     Err(_) => Err(Error::lost(format!(
                         "could not enqueue: the database did not answer within {deadline:?}"
                     ))),
@@ -167,12 +172,12 @@ impl Drop for Turn<'_> {
                 .iter()
                 .map(|waiting| waiting.job.payload.as_str().len()),
         );
-        let batch: Vec<Waiting> = line.waiting.drain(..size).collect();
-        if let Some(first) = batch.first() {
-            let first = first.answer.clone();
+        let calls: Vec<Waiting> = line.waiting.drain(..size).collect();
+        let latest = calls.iter().enumerate().max_by_key(|(_, call)| call.until);
+        if let Some((leader, answer)) = latest.map(|(at, call)| (at, call.answer.clone())) {
             line.running += 1;
             // The call takes itself out of the line before it gives up, so it still listens.
-            _ = first.send(Answer::Lead(batch));
+            _ = answer.send(Answer::Lead(Shared { calls, leader }));
         }
     }
 }
@@ -195,25 +200,29 @@ fn alone(job: NewJob, deadline: Duration, store: &Store<'_>) -> Result<JobId> {
     ids.into_iter().next().ok_or_else(no_id)
 }
 
-/// Stores the jobs of several calls and answers all but the first, which is the caller.
-fn lead(batch: Vec<Waiting>, until: Instant, store: &Store<'_>) -> Result<JobId> {
-    let (jobs, answers): (Vec<NewJob>, Vec<Sender<Answer>>) = batch
+/// Stores the jobs of several calls and answers all but the leader, which is the caller.
+fn lead(shared: Shared, until: Instant, store: &Store<'_>) -> Result<JobId> {
+    let Shared { calls, leader } = shared;
+    let (jobs, answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
         .into_iter()
         .map(|waiting| (waiting.job, waiting.answer))
         .unzip();
     let jobs: Arc<[NewJob]> = jobs.into();
     let stored = store(Arc::clone(&jobs), left(until));
-    let mut outcomes = jobs.iter().enumerate().map(|(index, job)| match &stored {
-        Ok(ids) => ids
-            .get(index)
-            .map_or_else(|| Answer::Unknown(no_id()), |id| Answer::Stored(*id)),
-        Err(error) if error.is_unavailable() => Answer::Unknown(error.shared()),
-        Err(_) => Answer::Alone(job.clone()),
-    });
-    let own = outcomes.next();
-    for (answer, outcome) in answers.iter().skip(1).zip(outcomes) {
-        // The call may have reached its deadline.
-        _ = answer.send(outcome);
+    let mut own = None;
+    for (index, (job, answer)) in jobs.iter().zip(answers).enumerate() {
+        let outcome = match &stored {
+            Ok(ids) => ids
+                .get(index)
+                .map_or_else(|| Answer::Unknown(no_id()), |id| Answer::Stored(*id)),
+            Err(error) if error.is_unavailable() => Answer::Unknown(error.shared()),
+            Err(_) => Answer::Alone(job.clone()),
+        };
+        match index == leader {
+            true => own = Some(outcome),
+            // The call may have reached its deadline.
+            false => _ = answer.send(outcome),
+        }
     }
     match own {
         Some(Answer::Stored(id)) => Ok(id),
@@ -224,6 +233,13 @@ fn lead(batch: Vec<Waiting>, until: Instant, store: &Store<'_>) -> Result<JobId>
 
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
+}
+
+fn still_in_line(deadline: Duration) -> Error {
+    Error::unavailable(format!(
+        "could not enqueue: the calls before this one had no answer within {deadline:?}; the job is not \
+         stored"
+    ))
 }
 
 fn no_id() -> Error {

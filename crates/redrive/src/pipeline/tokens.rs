@@ -9,11 +9,11 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
+use crate::job::wait::from_now;
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::{ClaimRequest, claim};
 use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, charge_groups};
-use crate::sync::Instant;
 
 /// The kind of the limit of a whole queue.
 pub(crate) const WHOLE_QUEUE: &str = "";
@@ -74,7 +74,7 @@ pub(crate) fn claim_with_tokens(
             None => None,
         };
         // Before the tokens are taken, so that the jobs start in time by the clock of the database, too.
-        let start_by = Instant::now() + scope.hold;
+        let start_by = from_now(scope.hold);
         let grouped = of_groups.iter_mut().flat_map(|answer| &mut answer.claimed);
         let mut claimed = 0;
         for job in ring.jobs.iter_mut().chain(grouped) {

@@ -87,7 +87,7 @@ pub(crate) fn write_reports(
 
 /// Reads the breakers and pauses. Returns whether the worker may claim more than before.
 pub(crate) fn learn_gates(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<bool> {
-    let deadline = state.config.queue.database().call_timeout();
+    let deadline = call_timeout(state);
     let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
     // After the call, so that a pause never ends earlier here than in the database.
     Ok(state.breakers.learn(gates, Instant::now()))

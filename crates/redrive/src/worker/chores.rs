@@ -26,6 +26,7 @@ use crate::dlq::retention::retain_a_batch;
 use crate::dlq::runs::{DriveStatus, Found, find_run};
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
+use crate::job::wait::from_now;
 use crate::schedule::tick::pause;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, Sender, select};
@@ -34,6 +35,7 @@ use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::lapses;
 use crate::worker::latch::LatchReceiver;
 use crate::worker::recovery_bounds::check_interval;
+use crate::worker::retry::call_timeout;
 use crate::worker::state::State;
 use crate::worker::unhandled_kinds::UnhandledKinds;
 use crate::worker::wake_mode::Wake;
@@ -214,7 +216,7 @@ impl<'a> Chores<'a> {
             let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
             Ok((row.get("chores"), pause(row.get("schedules_ms"))))
         })?;
-        self.schedules_at = next.map(|next| Instant::now() + next);
+        self.schedules_at = next.map(from_now);
         Ok(chores)
     }
 
@@ -286,7 +288,7 @@ impl<'a> Chores<'a> {
         let counts = self.state.counts.read();
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
         let idle = worked == self.worked_at_last_turn;
-        self.ring_at = Instant::now() + if idle { RING_EVERY_IDLE } else { RING_EVERY };
+        self.ring_at = from_now(if idle { RING_EVERY_IDLE } else { RING_EVERY });
         self.worked_at_last_turn = worked;
     }
 
@@ -342,7 +344,7 @@ impl<'a> Chores<'a> {
             return Ok(());
         }
         if !self.call("apply retention", retain_a_batch)? {
-            self.retain_at = Instant::now() + RETAIN_EVERY;
+            self.retain_at = from_now(RETAIN_EVERY);
         }
         Ok(())
     }
@@ -358,7 +360,7 @@ impl<'a> Chores<'a> {
             Ok((run, step))
         })?;
         if step.status == DriveStatus::Running {
-            self.run = Some((run, Instant::now() + step.wait));
+            self.run = Some((run, from_now(step.wait)));
         }
         Ok(())
     }
@@ -391,7 +393,7 @@ impl<'a> Chores<'a> {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let timeout = self.state.config.queue.database().call_timeout();
+        let timeout = call_timeout(self.state);
         self.db_caller.call(doing, timeout, work)
     }
 }

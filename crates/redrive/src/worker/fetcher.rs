@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
+use crate::job::wait::from_now;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
@@ -332,7 +333,7 @@ impl Fetcher<'_> {
         if self.unserved_at > Instant::now() {
             return;
         }
-        self.unserved_at = Instant::now() + UNSERVED_EVERY;
+        self.unserved_at = from_now(UNSERVED_EVERY);
         let queue = self.state.config.queue.shared_name();
         let unserved = self.call("look for jobs without a handler", move |session| {
             session.query(

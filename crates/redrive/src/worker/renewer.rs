@@ -14,6 +14,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::milliseconds::milliseconds;
+use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::{ReleaseScope, release};
@@ -24,6 +25,7 @@ use crate::worker::breaker_reports::learn_gates;
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::RENEWALS_PER_LEASE;
 use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
+use crate::worker::retry::call_timeout;
 use crate::worker::slot_state::{Overrun, RunningJob};
 use crate::worker::state::State;
 use crate::worker::wake_mode::Wake;
@@ -96,11 +98,11 @@ impl Renewer<'_> {
                 self.relisten_at = now + LISTEN_INTERVAL;
             }
             let renewed = renew(self.state, &mut self.db_caller)?;
-            self.renew_at = Instant::now() + self.state.config.lease / RENEWALS_PER_LEASE;
+            self.renew_at = from_now(self.state.config.lease / RENEWALS_PER_LEASE);
             if !trusted {
                 self.state
                     .trust
-                    .reap_later(Instant::now() + self.state.config.lease);
+                    .reap_later(from_now(self.state.config.lease));
             }
             self.cancel_jobs(&renewed.cancelled);
             self.store_checkpoints();
@@ -219,7 +221,7 @@ impl Renewer<'_> {
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
-                    let until = Instant::now() + LISTEN_TIME;
+                    let until = from_now(LISTEN_TIME);
                     if listening == Listening::No {
                         start_listening(session)?;
                         // Jobs enqueued earlier sent no notification.
@@ -271,7 +273,7 @@ impl Renewer<'_> {
     }
 
     fn timeout(&self) -> Duration {
-        self.state.config.queue.database().call_timeout()
+        call_timeout(self.state)
     }
 }
 
@@ -336,8 +338,7 @@ struct Renewed {
 fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
     let sent_at = Instant::now();
     let shared = Arc::clone(state);
-    let deadline =
-        (state.config.lease / RENEWALS_PER_LEASE).min(state.config.queue.database().call_timeout());
+    let deadline = (state.config.lease / RENEWALS_PER_LEASE).min(call_timeout(state));
     let renewed = db_caller.call("renew the leases", deadline, move |session| {
         let config = &shared.config;
         let pid = std::process::id().cast_signed();

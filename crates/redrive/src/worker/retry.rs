@@ -11,6 +11,8 @@ use crate::worker::state::State;
 /// The first and the longest pause after a database error.
 const PAUSE: Duration = Duration::from_millis(50);
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// How long a call may take that begins when the worker must end.
+const LAST_CALL: Duration = Duration::from_millis(200);
 
 /// Retries a call with exponential backoff while the database is unavailable, until `until`. A
 /// stopping worker gives up sooner.
@@ -65,7 +67,12 @@ fn retry_if<T>(
     }
 }
 
-/// Returns the deadline of a call.
+/// Returns the deadline of a call. In a worker that ends, it has a moment at most.
 pub(crate) fn call_timeout(state: &State) -> Duration {
-    state.config.queue.database().call_timeout()
+    let usual = state.config.queue.database().call_timeout();
+    let left = |end_by: &Instant| end_by.saturating_duration_since(Instant::now());
+    match state.end_by.get().map(left) {
+        Some(left) => usual.min(left.max(LAST_CALL)),
+        None => usual,
+    }
 }

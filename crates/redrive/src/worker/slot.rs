@@ -56,6 +56,7 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
         slots.push(Arc::clone(&slot_state));
         slots.len()
     };
+    let (state, kept) = (&context.state, Arc::clone(&slot_state));
     let context = context.clone();
     thread::Builder::new()
         .name(format!("redrive-slot-{number}"))
@@ -69,10 +70,11 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
             // A full channel means that the reader will check anyway.
             _ = context.left.try_send(());
         })
+        .map(drop)
         .map_err(|error| {
+            lock(&state.slots).retain(|other| !Arc::ptr_eq(other, &kept));
             Error::unavailable(format!("could not start slot {number}")).caused_by(error)
-        })?;
-    Ok(())
+        })
 }
 
 /// Runs jobs until the channel closes, or until another slot replaced this one.

@@ -13,9 +13,9 @@ use crate::pipeline::claim::LeaseId;
 use crate::pipeline::claim::demand::{chunk, demand, in_a_row, wanted, with_batches};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::channel::{Receiver, Sender, bounded};
+use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::LocalBreakers;
 use crate::worker::flood::FloodGuard;
 use crate::worker::handler_table::HandlerTable;
@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) claim_unanswered: AtomicBool,
     /// Why the database failed since the last renewal, as logged.
     causes: Mutex<HashSet<String>>,
+    /// When a stopping worker must have ended. Its calls take no longer.
+    pub(crate) end_by: OnceLock<Instant>,
     /// Why the worker stopped on an error.
     pub(crate) failure: OnceLock<String>,
     /// The leases that this process knows it holds.
@@ -152,6 +154,7 @@ impl State {
             counts: Counters::default(),
             claim_unanswered: AtomicBool::new(false),
             causes: Mutex::default(),
+            end_by: OnceLock::new(),
             failure: OnceLock::new(),
             held: Mutex::default(),
             slots: Mutex::default(),

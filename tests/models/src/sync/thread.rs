@@ -59,6 +59,10 @@ pub(crate) struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
+    pub(crate) fn is_finished(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn join(self) -> std::thread::Result<T> {
         clock::wait(None, || self.ended.load(Ordering::Relaxed).then_some(()));
         self.thread.join()

@@ -9,6 +9,7 @@ use crate::db::pool::ReplaceablePool;
 use crate::db::pooler::Pooler;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
+use crate::job::wait::MAX_WAIT;
 
 /// The driver's default idle time before keepalives.
 const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
@@ -83,7 +84,7 @@ impl DatabaseBuilder {
             connect,
             call,
             bulk,
-        } = self.timeouts;
+        } = self.timeouts.bounded();
         let no_time = [connect, call, bulk].contains(&Duration::ZERO);
         if self.connections == 0 || no_time {
             return Err(Error::invalid(
@@ -108,7 +109,7 @@ impl DatabaseBuilder {
                 .keepalives_retries(3);
         }
         let timeout = config.get_connect_timeout().copied();
-        let timeout = timeout.unwrap_or(connect);
+        let timeout = timeout.unwrap_or(connect).min(MAX_WAIT);
         let connector = Connector::new(address, timeout);
         // The first connection bypasses the pool, which would hide an error such as a wrong
         // password.
@@ -120,7 +121,7 @@ impl DatabaseBuilder {
             (None, Pooler::Session) => connector.private(),
             (Some(_), _) | (None, Pooler::Transaction) => connector,
         };
-        let pool = ReplaceablePool::new(connector, self.connections, timeout);
+        let pool = ReplaceablePool::new(connector, self.connections, timeout)?;
         let timeouts = Timeouts {
             connect: timeout,
             ..self.timeouts

@@ -105,11 +105,12 @@ impl RunDriver {
             return Ok(self.keep(answer));
         }
         let (mine, helped) = thread::scope(|scope| {
-            let help = scope.spawn(|| send(&self.db, steps.clone()));
-            (send(&self.db, steps.clone()), help.join())
+            let help = thread::Builder::new().spawn_scoped(scope, || send(&self.db, steps.clone()));
+            let mine = send(&self.db, steps.clone());
+            (mine, help.map(|help| help.join()))
         });
         // The run does not need the helper, so its error only disables it.
-        if !matches!(helped, Ok(Ok(_))) {
+        if !matches!(helped, Ok(Ok(Ok(_)))) {
             self.may_have_help = false;
         }
         Ok(self.keep(mine?))

@@ -10,6 +10,7 @@ const LONG: Duration = Duration::from_mins(1);
 /// A statement that waits for its answer.
 struct Statement {
     jobs: Arc<[NewJob]>,
+    deadline: Duration,
     answer: Sender<Result<Vec<JobId>>>,
 }
 
@@ -52,10 +53,14 @@ impl Calls {
         let before = self.known();
         let thread = thread::spawn(move || {
             let job = NewJob::raw("k", &payload.to_string()).expect("a good job");
-            coalescer.enqueue(job, deadline, &|jobs, _| {
+            coalescer.enqueue(job, deadline, &|jobs, deadline| {
                 let (answer, answered) = bounded(1);
-                sent.send(Statement { jobs, answer })
-                    .expect("the test runs");
+                let statement = Statement {
+                    jobs,
+                    deadline,
+                    answer,
+                };
+                sent.send(statement).expect("the test runs");
                 answered.recv().expect("the test answers")
             })
         });
@@ -172,15 +177,45 @@ fn a_call_in_line_gives_up_at_its_deadline_and_its_job_is_not_stored() {
 }
 
 #[test]
+fn a_shared_statement_has_the_time_of_the_call_with_the_latest_deadline() {
+    let calls = Calls::new();
+    let (_first, mut running) = calls.busy();
+    let waiting = [(10, LONG), (11, 60 * LONG), (12, Duration::MAX), (13, LONG)]
+        .map(|(n, deadline)| (n, calls.call(n, deadline)));
+    running.remove(0).store();
+    let statement = calls.statement();
+    assert_eq!(statement.payloads(), ["10", "11", "12", "13"]);
+    assert!(statement.deadline > 60 * LONG, "{:?}", statement.deadline);
+    statement.store();
+    for (n, thread) in waiting {
+        let stored = id(thread).expect("stored");
+        assert_eq!(stored, JobId::new(n.try_into().expect("small")));
+    }
+    running.remove(0).store();
+}
+
+#[test]
+fn a_call_whose_job_another_one_sends_says_at_its_deadline_that_it_may_be_stored() {
+    let calls = Calls::new();
+    // The call is no longer in line, and nobody has answered it.
+    let (_answer, waits) = bounded(1);
+    let ended = calls
+        .coalescer
+        .wait(1, &waits, Instant::now(), Duration::from_secs(1));
+    let error = ended.map(drop).expect_err("late");
+    assert!(error.to_string().contains("may be stored"), "{error}");
+}
+
+#[test]
 fn a_panic_frees_the_place_and_answers_the_calls_behind_it() {
     let calls = Calls::new();
     let (_first, mut running) = calls.busy();
-    let [head, behind] = [10, 11].map(|n| calls.call(n, LONG));
+    let [head, last] = [10, 11].map(|n| calls.call(n, LONG));
     running.remove(0).store();
-    // The call at the head of the line panics when its statement is dropped without an answer.
+    // The call with the latest deadline panics when its statement is dropped without an answer.
     drop(calls.statement());
-    assert!(head.join().is_err());
-    let error = id(behind).expect_err("no answer");
+    assert!(last.join().is_err());
+    let error = id(head).expect_err("no answer");
     assert!(error.to_string().contains("panicked"), "{error}");
     let next = calls.call(12, LONG);
     calls.statement().store();

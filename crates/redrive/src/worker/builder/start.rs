@@ -47,6 +47,7 @@ impl WorkerBuilder {
     /// database does not answer.
     pub fn start(mut self) -> Result<Worker> {
         self.check()?;
+        self.warn_of_few_connections();
         let db = self.queue.database().clone();
         // Open connections while the schema is checked. One after another, they would take half of
         // the time until the first job starts.

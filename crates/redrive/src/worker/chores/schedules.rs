@@ -2,6 +2,7 @@
 
 use super::Chores;
 use crate::error::Result;
+use crate::job::wait::from_now;
 use crate::schedule::tick::{TickEvent, run_schedules};
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
@@ -19,7 +20,7 @@ impl Chores<'_> {
     /// Runs the ticks that are due, and remembers when the next one is.
     pub(super) fn run_schedules(&mut self) -> Result<()> {
         let ticked = self.call("run the schedules", run_schedules)?;
-        self.schedules_at = ticked.next.map(|next| Instant::now() + next);
+        self.schedules_at = ticked.next.map(from_now);
         for event in ticked.events {
             match event {
                 TickEvent::Ran {

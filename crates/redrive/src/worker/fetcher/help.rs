@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Fetcher;
 use crate::db::sql;
+use crate::job::wait::from_now;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::sync::Instant;
 use crate::worker::second_fetcher::ClaimFrom;
@@ -30,7 +31,7 @@ impl Fetcher<'_> {
         if self.meet_at > Instant::now() {
             return;
         }
-        self.meet_at = Instant::now() + MEET_EVERY;
+        self.meet_at = from_now(MEET_EVERY);
         let me = self.state.identity.id.0;
         let met = self.call("count the other workers", move |session| {
             let row = session.query_one("count the other workers", &sql::OTHER_WORKERS, &[&me])?;

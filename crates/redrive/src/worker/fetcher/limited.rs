@@ -368,6 +368,7 @@ fn in_time(room: usize, free: usize, hold: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::wait::from_now;
 
     #[test]
     fn with_little_time_only_jobs_that_can_start_at_once_are_claimed() {
@@ -388,8 +389,8 @@ mod tests {
 
     #[test]
     fn a_notification_ends_a_wait_for_jobs_and_not_one_for_tokens() {
-        let later = Instant::now() + Duration::from_hours(1);
-        let now = || Instant::now() + Duration::from_mins(1);
+        let later = from_now(Duration::from_hours(1));
+        let now = || from_now(Duration::from_mins(1));
         assert!(NextClaim::Jobs(later).woken().is_due(now()));
         assert!(!NextClaim::Tokens(later).woken().is_due(now()));
     }

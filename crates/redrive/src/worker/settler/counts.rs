@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
-use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::worker::state::State;
@@ -50,7 +50,7 @@ pub(super) fn count<'a>(
     }
     if let Some(delay) = next_due {
         // A full channel means that the fetcher will poll anyway.
-        _ = wake.try_send(Wake::Due(Instant::now() + delay));
+        _ = wake.try_send(Wake::Due(from_now(delay)));
     }
     pass_turns(state, passed, wake);
 }
