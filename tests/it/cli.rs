@@ -15,6 +15,7 @@ mod groups_of_jobs;
 
 mod custom_program;
 mod gameday;
+mod host;
 mod prune;
 mod runbooks;
 mod schedules;

@@ -3,5 +3,10 @@
 mod lines;
 mod capture_line;
 
+/// The text without the byte order mark that some programs write at its start.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 pub(crate) use capture_line::CaptureLine;
 pub(crate) use lines::{BadLine, Lines};

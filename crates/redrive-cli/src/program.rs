@@ -16,6 +16,7 @@ use crate::context::{Context, Ending};
 use crate::error::Error;
 use crate::logging;
 use crate::registry::Registry;
+use crate::stop;
 use crate::suggestion::corrected;
 use crate::terminal::{self, Style, clean, json_line};
 
@@ -132,6 +133,7 @@ impl Program {
 
     /// Runs the command line of the process. Call this in `main`.
     pub fn main(&self) -> ExitCode {
+        stop::unblock();
         // Stderr is not locked, because log lines and progress bars write to it from other threads.
         self.run(
             std::env::args_os(),

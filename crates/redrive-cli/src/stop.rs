@@ -1,21 +1,32 @@
-//! Notices SIGTERM and Ctrl-C, so that a command stops between two batches.
+//! Signals: those that ask a command to stop, and what the parent of this process left of the others.
 
+use std::ffi::c_int;
+use std::io;
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once, OnceLock};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use nix::sys::signal::SigSet;
+use signal_hook::consts::{
+    FORBIDDEN, SIGALRM, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ,
+};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::error::{Error, Result};
 
-/// The signals that ask a command to stop.
+/// Signals that end a process by default, and that no worker should end by.
+const HARMLESS: [c_int; 4] = [SIGUSR1, SIGUSR2, SIGALRM, SIGXFSZ];
+
+/// The signals that ask a command to stop. The first one lets it stop between two batches, and the
+/// second one ends the process.
 pub(crate) struct StopSignal(Signals);
 
 impl StopSignal {
     /// Starts to listen. The signals no longer end the process.
     pub(crate) fn listen() -> Result<StopSignal> {
-        let signals = Signals::new([SIGTERM, SIGINT])
-            .map_err(|error| Error::caused_by("could not listen for signals", error))?;
-        Ok(StopSignal(signals))
+        end_at_signal(&Arc::new(AtomicBool::new(false)), Second::Ends)?;
+        listen().map(StopSignal)
     }
 
     /// Breaks if a signal has arrived.
@@ -25,4 +36,82 @@ impl StopSignal {
             None => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Listens for the signals that ask a command to stop.
+pub(crate) fn listen() -> Result<Signals> {
+    Signals::new(stopping())
+        .map_err(|error| Error::caused_by("could not listen for signals", error))
+}
+
+/// What a signal does after the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Second {
+    /// It ends the process.
+    Ends,
+    /// The command decides.
+    IsPassedOn,
+}
+
+/// Ends the process at a signal while the flag is set. With [`Second::Ends`], the first signal sets it.
+pub(crate) fn end_at_signal(ends: &Arc<AtomicBool>, second: Second) -> Result<()> {
+    let register = |signal: c_int| -> io::Result<()> {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends))?;
+        if second == Second::Ends {
+            flag::register(signal, Arc::clone(ends))?;
+        }
+        Ok(())
+    };
+    stopping()
+        .iter()
+        .copied()
+        .try_for_each(register)
+        .map_err(|error| Error::caused_by("could not listen for signals", error))
+}
+
+/// Unblocks every signal, because a parent may have left some blocked. Call it before other threads
+/// start.
+pub(crate) fn unblock() {
+    if let Err(error) = SigSet::all().thread_unblock() {
+        log::warn!("could not unblock signals: {error}");
+    }
+}
+
+/// Keeps stray signals from ending this process, and lets its children start with the default action of
+/// every signal: a child inherits ignored signals, but not handlers.
+pub(crate) fn pass_on_defaults() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // A handler hides what the parent ignored.
+        stopping();
+        // Rust itself ignores SIGPIPE, and resets it in children.
+        let inherited = (1..=64).filter(|signal| is_ignored(*signal) && *signal != SIGPIPE);
+        let inherited = inherited.filter(|signal| !FORBIDDEN.contains(signal));
+        for signal in HARMLESS.into_iter().chain(inherited) {
+            // The flag is never read.
+            if let Err(error) = flag::register(signal, Arc::default()) {
+                log::debug!("could not handle signal {signal}: {error}");
+            }
+        }
+    });
+}
+
+/// SIGTERM, SIGINT, SIGQUIT and, unless the parent ignores it as `nohup` does, SIGHUP.
+fn stopping() -> &'static [c_int] {
+    static STOPPING: OnceLock<Vec<c_int>> = OnceLock::new();
+    STOPPING.get_or_init(|| {
+        let hangup = Some(SIGHUP).filter(|signal| !is_ignored(*signal));
+        [SIGTERM, SIGINT, SIGQUIT]
+            .into_iter()
+            .chain(hangup)
+            .collect()
+    })
+}
+
+/// Whether this process ignores a signal, where the system tells, as Linux does.
+fn is_ignored(signal: c_int) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let bits = ignored.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    bits.is_some_and(|bits| bits >> (signal.unsigned_abs() - 1) & 1 == 1)
 }

@@ -144,3 +144,51 @@ fn a_held_group_is_listed_and_released() {
     redrive(&db, &release).exits_with(1);
     redrive(&db, &["queue", "groups", "held", "orders"]).exits_with(1);
 }
+
+#[test]
+fn a_drain_ends_when_only_jobs_behind_a_letter_are_left() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let hold = [
+        "queue",
+        "groups",
+        "set",
+        "orders",
+        "ordered",
+        "--on-death",
+        "hold",
+        "--reason",
+        "x",
+    ];
+    redrive(&db, &hold).exits_with(0);
+    for _ in 0..3 {
+        let job = [
+            "enqueue",
+            "orders",
+            "k",
+            "1",
+            "--group",
+            "g",
+            "--max-attempts",
+            "1",
+        ];
+        redrive(&db, &job).exits_with(0);
+    }
+    let drain = ["work", "orders", "--exec", "exit 1", "--drain"];
+    let ended = redrive(&db, &drain).exits_with(0);
+    assert!(
+        ended
+            .err
+            .contains("left 2 jobs behind letters that hold their groups"),
+        "{}",
+        ended.err
+    );
+    let json = [&drain[..], &["--json"]].concat();
+    let line = &redrive(&db, &json).exits_with(0).lines()[0];
+    assert_eq!(line["left"], 2);
+    assert_eq!(
+        line["left_because"],
+        json!(["2 jobs behind letters that hold their groups; see `redrive queue groups held`"])
+    );
+    assert!(!queue.is_drained().unwrap());
+}

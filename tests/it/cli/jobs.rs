@@ -382,3 +382,22 @@ fn headers_reach_the_command_and_a_late_job_never_runs() {
         assert!(refused.err.contains(why), "{}", refused.err);
     }
 }
+
+#[test]
+fn a_job_can_start_at_a_time_and_a_byte_order_mark_is_no_part_of_a_payload() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let at = |time: &str| redrive(&db, &["enqueue", "orders", "k", "1", "--at", time]);
+    at("2001-02-03T04:05:06Z").exits_with(0);
+    assert_eq!(ready(&queue), 1, "in the past");
+    let far = at("9000-01-01T00:00:00Z").exits_with(2);
+    assert!(far.err.contains("the limit is 3650 days"), "{}", far.err);
+    at("tomorrow").exits_with(2);
+    let output = enqueue_from_stdin(&db, "\u{feff}{\"a\": 1}\n".as_bytes());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert_eq!(ready(&queue), 2);
+}

@@ -12,7 +12,7 @@ use super::letter_table::letter_table;
 use super::none_matched::words;
 use super::selection::Selection;
 use crate::context::{Context, Ending};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::terminal::{Window, command_lines, grouped, json_line};
 
 /// How many letters a dry run shows.
@@ -42,6 +42,11 @@ pub(super) enum BulkPlan {
     Matching,
 }
 
+/// The error of an action that needs a reason.
+pub(super) fn needs_reason(why: &str) -> Error {
+    Error::new(format!("{why} needs --reason TEXT"))
+}
+
 /// An action on letters, in words.
 pub(super) struct BulkAction<'a> {
     /// The subcommand.
@@ -68,6 +73,14 @@ impl BulkSelection {
             (false, false) => BulkPlan::Ids,
             (true, false) if self.yes => BulkPlan::Matching,
             (true, false) => BulkPlan::DryRun,
+        }
+    }
+
+    /// Fails if the action needs a reason, has none, and is not a dry run.
+    pub(super) fn check_reason(&self, why: &str, reason: Option<&str>) -> Result<()> {
+        match (self.plan(), reason) {
+            (BulkPlan::Ids | BulkPlan::Matching, None) => Err(needs_reason(why)),
+            (BulkPlan::DryRun, _) | (_, Some(_)) => Ok(()),
         }
     }
 

@@ -10,6 +10,7 @@ use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
 use redrive::{Database, Failure, JobId};
 use serde_json::json;
 
+use super::bulk::needs_reason;
 use super::filter::quoted;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
@@ -74,7 +75,7 @@ pub(super) struct Deliver {
     #[arg(long, help_heading = "Action", value_name = "TEXT")]
     reason: Option<String>,
     /// Also deliver letters whose payload was redacted.
-    #[arg(long, help_heading = "Action", requires = "reason")]
+    #[arg(long, help_heading = "Action")]
     force: bool,
     /// Change nothing; show how many letters match, and some of them.
     #[arg(long, help_heading = "Action", conflicts_with = "yes")]
@@ -86,13 +87,17 @@ pub(super) struct Deliver {
 
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let is_dry_run = self.dry_run || (self.selection.ids().is_empty() && !self.yes);
+        if self.force && self.reason.is_none() && !is_dry_run {
+            return Err(needs_reason("--force"));
+        }
         let (sink, shell) = self.sink(cx)?;
         let db = cx.database()?;
         self.selection.resolve(&db)?;
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);
-        if self.dry_run || (self.selection.ids().is_empty() && !self.yes) {
+        if is_dry_run {
             let sample = db.dlq().list(&open.limit(SAMPLE.min(total.max(1))))?;
             return self.dry_run(total, &sample, &db, cx);
         }

@@ -17,7 +17,7 @@ use crate::error::Result;
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("which").required(true)),
-    override_usage = "redrive dlq discard <QUEUE | --id ID...> [CONDITION...] --reason <TEXT> [OPTIONS]",
+    override_usage = "redrive dlq discard <QUEUE | --id ID...> [CONDITION...] [--reason <TEXT>] [OPTIONS]",
     before_help = "\
 Examples:
   redrive dlq discard --id 42 --reason 'refunded by hand'
@@ -30,27 +30,30 @@ was done. The exit code is 1 then, and if nothing matches."
 pub(super) struct Discard {
     #[command(flatten)]
     selection: BulkSelection,
-    /// The reason, for the letters and the audit log.
+    /// The reason, for the letters and the audit log. Only a dry run needs none.
     #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: String,
+    reason: Option<String>,
 }
 
 impl Discard {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.selection
+            .check_reason("discarding", self.reason.as_deref())?;
+        let reason = self.reason.as_deref().unwrap_or("TEXT");
         let discard = StateChange {
             action: BulkAction {
                 command: "discard",
                 participle: "discarded",
                 progressive: "discarding",
                 affects: |count| count.letters,
-                reason: Some(&self.reason),
+                reason: Some(reason),
             },
             takes: &[LetterState::Open, LetterState::Quarantined],
             change: |dlq, filter, operator, go_on| dlq.discard_while(filter, operator, go_on),
             undo: |audit| format!("redrive dlq reopen audit={audit} --yes"),
             by_id: "discard --reason TEXT --id",
             quarantined: &|conditions| {
-                let reason = quoted(&self.reason);
+                let reason = quoted(reason);
                 format!("redrive dlq discard {conditions} state=quarantined --reason {reason}")
             },
         };

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use redrive::Database;
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::patience::{Patience, Stall};
 use super::run_progress::Reports;
@@ -15,6 +13,7 @@ use super::run_report::{RunLine, print_end, skips};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
+use crate::stop::StopSignal;
 use crate::terminal::{Progress, grouped, json_line};
 
 /// The interval between two checks for signals.
@@ -44,8 +43,7 @@ pub(super) fn follow(
     patience: Patience,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])
-        .map_err(|error| Error::caused_by("could not listen for signals", error))?;
+    let mut signals = StopSignal::listen()?;
     let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
     let progress = Progress::of("redriving", total);
     let mut driver = driver;
@@ -158,10 +156,10 @@ fn show(progress: &Progress, reports: &Reports, recovered: u64, died: u64) {
 }
 
 /// Pauses, and returns early with `true` if a signal arrives.
-fn is_signaled(signals: &mut Signals, pause: Duration) -> bool {
+fn is_signaled(signals: &mut StopSignal, pause: Duration) -> bool {
     let until = Instant::now() + pause;
     loop {
-        if signals.pending().next().is_some() {
+        if signals.check().is_break() {
             return true;
         }
         let left = until.saturating_duration_since(Instant::now());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::error::{Error, Result};
+use crate::ndjson::without_mark;
 use crate::shell::Shell;
 use crate::time;
 
@@ -61,9 +62,12 @@ fn text(argument: &str) -> Result<String> {
         "@-" => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text).map_err(unreadable)?;
-            Ok(text)
+            Ok(without_mark(&text).to_owned())
         }
-        file if file.starts_with('@') => fs::read_to_string(&file[1..]).map_err(unreadable),
+        file if file.starts_with('@') => {
+            let text = fs::read_to_string(&file[1..]).map_err(unreadable)?;
+            Ok(without_mark(&text).to_owned())
+        }
         json => Ok(json.to_owned()),
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct Redrive {
 #[command(next_help_heading = "Jobs")]
 #[group(skip)]
 struct JobArgs {
-    /// The reason, for the letters and the audit log. --force requires it.
+    /// The reason, for the letters and the audit log. --force requires it, except in a dry run.
     #[arg(long, help_heading = "Action", value_name = "TEXT")]
     reason: Option<String>,
     /// Enqueue the jobs in this queue [default: the queue of each letter].
@@ -99,7 +99,7 @@ struct JobArgs {
     delay: Option<Duration>,
     /// Also redrive quarantined letters (three identical deaths in a row, or ten after redrives), and
     /// letters whose payload was redacted, which go back without the redacted values.
-    #[arg(long, requires = "reason")]
+    #[arg(long)]
     force: bool,
 }
 
@@ -125,6 +125,10 @@ struct PaceArgs {
 
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        if self.job.force {
+            self.selection
+                .check_reason("--force", self.job.reason.as_deref())?;
+        }
         let db = cx.database()?;
         self.selection.resolve(&db)?;
         let validated = match self.redrivable()? {

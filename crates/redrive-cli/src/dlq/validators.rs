@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::filter::quoted;
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::ndjson::without_mark;
 use crate::registry::Registry;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::{grouped, one_line};
@@ -85,7 +86,7 @@ fn schema_check(
     let shown = file.display();
     let text = fs::read_to_string(file)
         .map_err(|error| Error::caused_by(format!("could not read `{shown}`"), error))?;
-    let schema: Value = serde_json::from_str(&text)
+    let schema: Value = serde_json::from_str(without_mark(&text))
         .map_err(|error| Error::caused_by(format!("`{shown}` is not JSON"), error))?;
     let validator = jsonschema::validator_for(&schema)
         .map_err(|error| Error::new(format!("`{shown}` is not a JSON Schema: {error}")))?;

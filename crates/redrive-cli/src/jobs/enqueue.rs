@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, ValueEnum};
+use jiff::Timestamp;
 use redrive::limits::{MAX_DELAY, MAX_PAYLOAD_BYTES, MAX_UNIQUE_KEY_BYTES};
 use redrive::{Enqueued, NewJob, Replace};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
+use crate::ndjson::without_mark;
 use crate::terminal::{Progress, counted, grouped, json_line};
 use crate::time;
 use file::{BadLines, EnqueuedFile, JobFile, unreadable};
@@ -53,6 +55,9 @@ pub(crate) struct Enqueue {
     /// Earliest start from now, such as 500ms, 90s, 1h30m or 2d.
     #[arg(long, value_name = "TIME", value_parser = delay, default_value = "0s", allow_hyphen_values = true)]
     delay: Duration,
+    /// Earliest start as a time, such as 2027-03-01T08:00:00Z. A time in the past is now.
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    at: Option<Timestamp>,
     /// Priority from -1000 to 1000. Jobs with a higher priority run first.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
     priority: i16,
@@ -156,7 +161,7 @@ impl Enqueue {
 
     fn enqueue_one(&self, payload: &str, cx: &mut Context<'_>) -> Result<Ending> {
         let job = match payload {
-            "-" => NewJob::raw(&self.kind, read_payload()?.trim())?,
+            "-" => NewJob::raw(&self.kind, without_mark(&read_payload()?).trim())?,
             payload => NewJob::raw(&self.kind, payload)?,
         };
         let job = match &self.unique {
@@ -212,8 +217,14 @@ impl Enqueue {
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {
+        let until = |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::now()));
+        let delay = match self.at {
+            // Negative: it has passed.
+            Some(at) => until(at).unwrap_or(Duration::ZERO),
+            None => self.delay,
+        };
         let job = job
-            .delay(self.delay)
+            .delay(delay)
             .priority(self.priority)
             .max_attempts(self.max_attempts);
         let job = self

@@ -1,25 +1,29 @@
 //! `redrive work`: a worker that runs a shell command or the program's own handlers.
 
 mod options;
+mod room;
+mod left;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use redrive::admin::KindStats;
 use redrive::worker::StopReport;
 use redrive::{Queue, Worker};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::registry::Registry;
 use crate::shell::Shell;
+use crate::stop::{self, Second};
 use crate::terminal::{counted, grouped, json_line};
 use crate::time;
+use left::{Left, Runs};
 use options::{BackoffArg, FloodGuardArg};
 
 /// The interval between two checks for signals and a failed worker.
@@ -61,9 +65,9 @@ Environment of the command:
   REDRIVE_ENQUEUED_AT (RFC 3339),
   REDRIVE_HEADERS (a JSON object)
 
-Signals: SIGTERM and Ctrl-C stop the worker gracefully. Running commands have
---grace to finish; other jobs go back to the queue. A second signal kills the
-commands. A command that exceeds its deadline or is cancelled gets SIGTERM and,
+Signals: SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop the worker gracefully,
+SIGHUP not under nohup. Running commands have --grace to finish; other jobs go
+back to the queue. A second signal kills the commands. A command that exceeds its deadline or is cancelled gets SIGTERM and,
 within one second, SIGKILL, with its process group. If the worker itself is
 killed with SIGKILL, its commands keep running."
 )]
@@ -76,8 +80,9 @@ pub(crate) struct Work {
     /// Commands that run at the same time [default: number of processors].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
-    /// Exit when the queue is empty: no ready, delayed or leased job. Jobs of kinds that no live
-    /// worker handles are left, and their number is printed.
+    /// Exit when the queue is empty: no ready, delayed or leased job, and no letter that a running
+    /// redrive run still sends. Jobs of kinds that no live worker handles, or behind a letter that
+    /// holds their group, are left, and their number is printed.
     #[arg(long)]
     drain: bool,
     /// Time limit of a command [default: 15m].
@@ -105,10 +110,10 @@ pub(crate) struct Work {
 }
 
 /// Why the worker stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum StopCause {
-    /// The queue is empty, apart from this many jobs that no worker handles.
-    Drained(u64),
+    /// The queue is empty, apart from these jobs.
+    Drained(Left),
     Signal,
     WorkerFailed,
 }
@@ -118,34 +123,58 @@ impl Work {
         if self.exec.is_none() && cx.registry.handlers.is_empty() {
             return Err(Error::new("no handler: use --exec COMMAND"));
         }
-        let queue = cx.queue_without_time_limit(&self.queue)?;
-        let mut signals = Signals::new([SIGTERM, SIGINT])
-            .map_err(|error| Error::caused_by("could not listen for signals", error))?;
+        // Before the worker runs, there is nothing to stop gracefully.
+        let is_starting = Arc::new(AtomicBool::new(true));
+        stop::end_at_signal(&is_starting, Second::IsPassedOn)?;
+        let mut signals = stop::listen()?;
+        let stopper = Stopper::start()?;
+        let wanted = self.slots.map_or_else(
+            || thread::available_parallelism().map_or(4, |count| count.get() as u64),
+            u64::from,
+        );
+        let room = room::of(wanted, self.exec.is_some())?;
+        if let Some(why) = room.why_fewer {
+            cx.say(why);
+        }
         // Without --exec the shell never runs a command.
         let shell = Arc::new(Shell::new(
             self.exec.as_deref().unwrap_or("exit 1"),
             self.deadline,
         ));
-        let worker = self.start(&queue, &shell, cx.registry)?;
-        let cause = self.watch(&worker, &queue, &mut signals);
+        if self.exec.is_some() {
+            std::env::current_dir()
+                .map_err(|error| Error::caused_by("the working directory is gone", error))?;
+            shell.check().map_err(Error::new)?;
+        }
+        let queue = cx.queue_without_time_limit(&self.queue)?;
+        let worker = self.start(&queue, room.slots, &shell, cx.registry)?;
+        is_starting.store(false, Ordering::SeqCst);
+        let cause = self.watch(&worker, &queue, &shell, &mut signals);
         if cause == StopCause::Signal {
             cx.say(format!(
                 "stopping; running commands have {} to finish, and a second signal kills them",
                 time::short(self.grace)
             ));
         }
-        let stopped = stop(worker, self.grace, &shell, &mut signals);
+        shell.stop();
+        let stopped = stopper.stop(worker, self.grace, &shell, &mut signals);
         // A command that outlived the grace no longer owns its job: another worker may have it.
         shell.kill_all();
         let left = match cause {
             StopCause::Drained(left) => left,
-            StopCause::Signal | StopCause::WorkerFailed => 0,
+            StopCause::Signal | StopCause::WorkerFailed => Left::default(),
         };
-        report(&stopped?, left, cx)?;
+        report(&stopped?, &left, cx)?;
         Ok(Ending::Done)
     }
 
-    fn start(&self, queue: &Queue, shell: &Arc<Shell>, registry: &Registry) -> Result<Worker> {
+    fn start(
+        &self,
+        queue: &Queue,
+        slots: u64,
+        shell: &Arc<Shell>,
+        registry: &Registry,
+    ) -> Result<Worker> {
         let version = self.app_version.clone();
         let mut builder =
             Worker::builder(queue).version(version.unwrap_or_else(|| registry.attempt_version()));
@@ -155,9 +184,7 @@ impl Work {
         if let Some(guard) = self.flood_guard {
             builder = builder.flood_guard(guard.letters, guard.per);
         }
-        if let Some(slots) = self.slots {
-            builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
-        }
+        builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
         if let Some(deadline) = self.deadline {
             builder = builder.deadline(deadline);
         }
@@ -183,11 +210,19 @@ impl Work {
     }
 
     /// Waits until the worker must stop.
-    fn watch(&self, worker: &Worker, queue: &Queue, signals: &mut Signals) -> StopCause {
+    fn watch(
+        &self,
+        worker: &Worker,
+        queue: &Queue,
+        shell: &Shell,
+        signals: &mut Signals,
+    ) -> StopCause {
         let mut checked = Instant::now();
-        let mut kinds_checked = Instant::now();
-        let mut left_before: Option<u64> = None;
+        let mut counted = Instant::now();
+        let mut left_before = Left::default();
+        let mut runs = Runs::new(queue);
         loop {
+            shell.reap_orphans();
             if signals.pending().next().is_some() {
                 return StopCause::Signal;
             }
@@ -195,23 +230,28 @@ impl Work {
                 return StopCause::WorkerFailed;
             }
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && worker.is_idle() {
-                match queue.is_drained() {
-                    Ok(true) => return StopCause::Drained(0),
-                    Ok(false) if kinds_checked.elapsed() >= COUNT_KINDS_EVERY => {
-                        let left = self.left(queue);
+                let left = match queue.is_drained() {
+                    Ok(true) => Some(Left::default()),
+                    Ok(false) if counted.elapsed() >= COUNT_KINDS_EVERY => {
+                        counted = Instant::now();
+                        let left = left::behind(queue, |kind| self.handles(kind));
                         // One count may have missed a job that moved meanwhile.
-                        if let (Some(jobs), true) = (left, left == left_before) {
-                            return StopCause::Drained(jobs);
-                        }
-                        left_before = left;
-                        kinds_checked = Instant::now();
+                        let is_stable = left == left_before;
+                        left_before = left.clone();
+                        Some(left).filter(|left| is_stable && !left.is_empty())
                     }
-                    Ok(false) => {}
+                    Ok(false) => None,
                     // The worker logs that the database is unavailable.
-                    Err(error) => log::debug!(
-                        "queue={}: could not check whether it is drained: {error}",
-                        self.queue
-                    ),
+                    Err(error) => {
+                        log::debug!(
+                            "queue={}: could not check whether it is drained: {error}",
+                            self.queue
+                        );
+                        None
+                    }
+                };
+                if let Some(left) = left.and_then(|left| runs.ended(left)) {
+                    return StopCause::Drained(left);
                 }
                 checked = Instant::now();
             }
@@ -219,61 +259,73 @@ impl Work {
         }
     }
 
-    /// Returns the number of live jobs if no live worker handles any of them.
-    fn left(&self, queue: &Queue) -> Option<u64> {
-        let stats = match queue.database().admin().stats(Some(queue.name())) {
-            Ok(stats) => stats.into_iter().next()?,
-            Err(error) => {
-                log::debug!("queue={}: could not count its jobs: {error}", self.queue);
-                return None;
+    /// Whether this worker handles a kind, as far as its options tell.
+    fn handles(&self, kind: &str) -> bool {
+        match (self.exec.is_some(), self.kinds.is_empty()) {
+            (true, true) => true,
+            (_, false) => self.kinds.iter().any(|own| own == kind),
+            (false, true) => false,
+        }
+    }
+}
+
+/// A thread that stops the worker, so that this one can react to a second signal. It starts first, when
+/// the host still has a thread.
+struct Stopper {
+    requests: Sender<(Worker, Duration)>,
+    answers: Receiver<redrive::Result<StopReport>>,
+}
+
+impl Stopper {
+    fn start() -> Result<Stopper> {
+        let (requests, asked) = channel();
+        let (answer, answers) = channel();
+        let work = move || {
+            if let Ok((worker, grace)) = asked.recv() {
+                // Nobody listens after a second signal.
+                _ = answer.send(Worker::stop(worker, grace));
             }
         };
-        let is_handled = |kind: &KindStats| {
-            let is_own = match (self.exec.is_some(), self.kinds.is_empty()) {
-                (true, true) => true,
-                (_, false) => self.kinds.contains(&kind.kind),
-                (false, true) => false,
-            };
-            is_own || kind.is_handled || kind.leased > 0
-        };
-        // Without a registration of this worker, its own kinds would seem to be unhandled.
-        if stats.workers == 0 || stats.kinds.iter().any(is_handled) {
-            return None;
+        match thread::Builder::new().spawn(work) {
+            Ok(_) => Ok(Stopper { requests, answers }),
+            Err(error) => Err(Error::caused_by("could not start a thread", error)),
         }
-        let jobs = stats.kinds.iter().map(|kind| kind.ready + kind.delayed);
-        Some(jobs.sum()).filter(|jobs| *jobs > 0)
+    }
+
+    fn stop(
+        self,
+        worker: Worker,
+        grace: Duration,
+        shell: &Shell,
+        signals: &mut Signals,
+    ) -> Result<StopReport> {
+        let panicked = || Error::new("could not stop the worker: its thread panicked");
+        self.requests
+            .send((worker, grace))
+            .map_err(|_| panicked())?;
+        let mut give_up: Option<Instant> = None;
+        loop {
+            match self.answers.recv_timeout(CHECK_EVERY) {
+                Ok(stopped) => return Ok(stopped?),
+                Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            shell.reap_orphans();
+            if give_up.is_some_and(|at| Instant::now() > at) {
+                return Err(Error::new(
+                    "stopped by a second signal; other workers run the held jobs once their lease \
+                     expires",
+                ));
+            }
+            if signals.pending().next().is_some() {
+                shell.kill_all();
+                give_up.get_or_insert(Instant::now() + FORCED_STOP_TIMEOUT);
+            }
+        }
     }
 }
 
-/// Stops the worker on a thread, so that this thread can react to a second signal.
-fn stop(
-    worker: Worker,
-    grace: Duration,
-    shell: &Shell,
-    signals: &mut Signals,
-) -> Result<StopReport> {
-    let stopping = thread::spawn(move || worker.stop(grace));
-    let mut give_up: Option<Instant> = None;
-    while !stopping.is_finished() {
-        if give_up.is_some_and(|at| Instant::now() > at) {
-            return Err(Error::new(
-                "stopped by a second signal; other workers run the held jobs once their lease \
-                 expires",
-            ));
-        }
-        if signals.pending().next().is_some() {
-            shell.kill_all();
-            give_up.get_or_insert(Instant::now() + FORCED_STOP_TIMEOUT);
-        }
-        thread::sleep(CHECK_EVERY);
-    }
-    match stopping.join() {
-        Ok(stopped) => Ok(stopped?),
-        Err(_) => Err(Error::new("could not stop the worker: its thread panicked")),
-    }
-}
-
-fn report(stopped: &StopReport, left: u64, cx: &mut Context<'_>) -> Result<()> {
+fn report(stopped: &StopReport, left: &Left, cx: &mut Context<'_>) -> Result<()> {
     let counts = &stopped.stats;
     // The handler snoozes a job whose command was killed, which releases it.
     let released = stopped.released + counts.snoozed;
@@ -282,7 +334,8 @@ fn report(stopped: &StopReport, left: u64, cx: &mut Context<'_>) -> Result<()> {
             cx.out,
             &json!({
                 "done": counts.done, "retried": counts.retried, "outages": counts.outages,
-                "dead": counts.dead, "released": released, "lost": counts.lost, "left": left,
+                "dead": counts.dead, "released": released, "lost": counts.lost, "left": left.jobs(),
+                "left_because": left.reasons(),
             }),
         );
     }
@@ -304,11 +357,8 @@ fn report(stopped: &StopReport, left: u64, cx: &mut Context<'_>) -> Result<()> {
     .map(|(name, count)| format!("{name} {}", grouped(*count)))
     .collect();
     cx.say(counts.join(", "));
-    if left > 0 {
-        cx.say(format!(
-            "left {} of kinds that no worker handles",
-            counted(left, "job")
-        ));
+    for reason in left.reasons() {
+        cx.say(format!("left {reason}"));
     }
     Ok(())
 }

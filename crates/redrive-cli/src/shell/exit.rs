@@ -14,6 +14,18 @@ const GROUP_KEY: &str = "redrive-group-key:";
 /// The start of a line of stderr that gives the error class.
 const ERROR_CLASS: &str = "redrive-error-class:";
 
+/// Whether the shell of a command could not start a process: the host refused it, not the command. The
+/// texts are those of dash, busybox and bash.
+pub(super) fn is_refused_fork(status: ExitStatus, stderr: &str) -> bool {
+    let last = stderr.trim_end().lines().last().unwrap_or_default();
+    let is_refused = ["Resource temporarily unavailable", "Cannot allocate memory"]
+        .iter()
+        .any(|cause| last.ends_with(cause));
+    !status.success()
+        && (last.ends_with(": Cannot fork")
+            || is_refused && (last.contains(": can't fork: ") || last.contains(": fork: ")))
+}
+
 /// Exit status 0 is success, 65 rejects the job, 69 reports an outage, anything else retries.
 ///
 /// The last line of stderr is the error message, because programs report there what made them

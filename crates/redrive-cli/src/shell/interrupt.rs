@@ -4,11 +4,11 @@ use std::process;
 use std::sync::Arc;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::Handle;
 
 use super::runner::Shell;
 use crate::error::{Error, Result};
+use crate::stop;
 
 /// The exit code of an interrupted process: 128 plus SIGINT.
 const INTERRUPTED: i32 = 130;
@@ -24,11 +24,10 @@ impl Interrupt {
         shell: Option<&Arc<Shell>>,
         report: impl FnOnce() + Send + 'static,
     ) -> Result<Interrupt> {
-        let mut signals = Signals::new([SIGTERM, SIGINT])
-            .map_err(|error| Error::caused_by("could not listen for signals", error))?;
+        let mut signals = stop::listen()?;
         let handle = signals.handle();
         let shell = shell.cloned();
-        thread::spawn(move || {
+        let listening = thread::Builder::new().spawn(move || {
             if signals.forever().next().is_some() {
                 if let Some(shell) = shell {
                     shell.kill_all();
@@ -37,7 +36,10 @@ impl Interrupt {
                 process::exit(INTERRUPTED);
             }
         });
-        Ok(Interrupt(handle))
+        match listening {
+            Ok(_) => Ok(Interrupt(handle)),
+            Err(error) => Err(Error::caused_by("could not start a thread", error)),
+        }
     }
 }
 

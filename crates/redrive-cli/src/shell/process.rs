@@ -1,14 +1,22 @@
 //! Starts a command in its own process group and waits until it ends, is cancelled or is killed.
+//!
+//! No thread is needed: the input is a file in memory that is complete before the command starts, and
+//! the caller reads the output while it waits.
 
-use std::io::{self, Read, Write as _};
+use std::fs::File;
+use std::io::{self, Read, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::stderr::Stderr;
@@ -29,7 +37,7 @@ pub(crate) enum Stdout {
     Inherit,
     /// Discarded.
     Null,
-    /// Kept, for [`Process::stdout`].
+    /// Kept, for [`Output::stdout`].
     Keep,
 }
 
@@ -42,40 +50,35 @@ pub(super) enum Ended {
 
 /// A running command.
 #[derive(Clone, Debug)]
-pub(super) struct Process {
-    child: Arc<Mutex<Child>>,
-    stderr: Arc<Mutex<Stderr>>,
-}
+pub(super) struct Process(Arc<Mutex<Child>>);
 
 /// The output of a command.
 pub(super) struct Output {
-    /// Disconnects when the command closes its stderr.
-    pub(super) stderr_closed: Receiver<()>,
-    /// Its stdout, once the command closes it; `None`: it is not kept.
-    stdout: Option<Receiver<Vec<u8>>>,
-}
-
-impl Output {
-    /// The command's stdout, up to [`MAX_STDOUT`] and one more byte. `None` if it was not kept, or if a
-    /// background process keeps it open.
-    pub(super) fn stdout(&self) -> Option<Vec<u8>> {
-        self.stdout.as_ref()?.recv_timeout(STDOUT_GRACE).ok()
-    }
+    /// `None`: the command has closed it.
+    stderr: Option<ChildStderr>,
+    /// `None`: it is not kept, or the command has closed it.
+    stdout: Option<ChildStdout>,
+    errors: Stderr,
+    kept: Vec<u8>,
+    is_kept: bool,
 }
 
 impl Process {
-    /// Starts `sh -c command`, and writes `input` to its stdin on a thread.
+    /// Starts `sh -c command` with `input` as its stdin, and adds it to the running commands.
+    ///
+    /// # Errors
+    /// If the host refuses what it needs. Nothing has started then.
     pub(super) fn start(
         command: &str,
         environment: &[(&'static str, String)],
-        input: Vec<u8>,
+        input: &[u8],
         stdout: Stdout,
+        running: &Running,
     ) -> io::Result<(Process, Output)> {
-        let mut child = Command::new("sh")
-            .arg("-c")
+        let mut sh = Command::new("sh");
+        sh.arg("-c")
             .arg(command)
             .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::piped())
             .stdout(match stdout {
                 Stdout::Inherit => Stdio::inherit(),
                 Stdout::Null => Stdio::null(),
@@ -83,19 +86,19 @@ impl Process {
             })
             .stderr(Stdio::piped())
             // Ctrl-C must reach only this process, which then decides how the command ends.
-            .process_group(0)
-            .spawn()?;
-        write_input(&mut child, input);
-        let stderr = Arc::new(Mutex::new(Stderr::default()));
-        let stderr_closed = read_stderr(&mut child, &stderr);
+            .process_group(0);
+        // Locked until the command is among them, or it could be taken for an orphan.
+        let mut processes = lock(&running.processes);
+        let mut child = sh.stdin(file_of(input)?).spawn()?;
         let output = Output {
-            stderr_closed,
-            stdout: read_stdout(&mut child),
+            stderr: child.stderr.take(),
+            stdout: child.stdout.take(),
+            errors: Stderr::default(),
+            kept: Vec::new(),
+            is_kept: stdout == Stdout::Keep,
         };
-        let process = Process {
-            child: Arc::new(Mutex::new(child)),
-            stderr,
-        };
+        let process = Process(Arc::new(Mutex::new(child)));
+        processes.push(process.clone());
         Ok((process, output))
     }
 
@@ -104,7 +107,7 @@ impl Process {
     /// A command that succeeds although it was cancelled counts as exited.
     pub(super) fn wait(
         &self,
-        stderr_closed: &Receiver<()>,
+        output: &mut Output,
         is_cancelled: impl Fn() -> bool,
         running: &Running,
         grace: Duration,
@@ -113,15 +116,19 @@ impl Process {
         let mut terminated: Option<Instant> = None;
         loop {
             // A closed stderr usually means that the command is about to end.
-            if stderr_closed.recv_timeout(CHECK_EVERY) == Err(RecvTimeoutError::Disconnected) {
-                if let Some(status) = lock(&self.child).try_wait()? {
-                    return Ok(ended(status, terminated.is_some() || running.is_ending()));
+            match output.stderr.is_some() {
+                true => output.read(CHECK_EVERY),
+                false => {
+                    output.read(pause);
+                    pause = (pause * 2).min(CHECK_EVERY);
                 }
-                thread::sleep(pause);
-                pause = (pause * 2).min(CHECK_EVERY);
             }
-            if let Some(status) = lock(&self.child).try_wait()? {
-                return Ok(ended(status, terminated.is_some() || running.is_ending()));
+            if let Some(status) = lock(&self.0).try_wait()? {
+                let is_killed = terminated.is_some() || running.is_ending();
+                return Ok(match is_killed && !status.success() {
+                    true => Ended::Killed,
+                    false => Ended::Exited(status),
+                });
             }
             match terminated {
                 None if is_cancelled() || running.is_ending() => {
@@ -134,25 +141,9 @@ impl Process {
         }
     }
 
-    /// The command's stderr, after a short wait for its end.
-    pub(super) fn stderr(&self, stderr_closed: &Receiver<()>) -> String {
-        // A timeout is fine: a background process keeps stderr open.
-        _ = stderr_closed.recv_timeout(STDERR_GRACE);
-        lock(&self.stderr).text()
-    }
-
-    /// Kills the command and its process group.
-    pub(super) fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
-    pub(super) fn is(&self, other: &Process) -> bool {
-        Arc::ptr_eq(&self.child, &other.child)
-    }
-
     /// Signals the process group. The group id cannot be reused before the child is waited for.
     fn signal(&self, signal: Signal) {
-        let mut child = lock(&self.child);
+        let mut child = lock(&self.0);
         if matches!(child.try_wait(), Ok(None))
             && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
         {
@@ -160,6 +151,98 @@ impl Process {
             _ = kill_process_group(group, signal);
         }
     }
+}
+
+impl Output {
+    /// The command's stdout, up to [`MAX_STDOUT`] and one more byte. `None` if it was not kept, or if a
+    /// background process keeps it open.
+    pub(super) fn stdout(mut self) -> Option<Vec<u8>> {
+        self.read_until(STDOUT_GRACE, |output| output.stdout.is_none());
+        (self.is_kept && self.stdout.is_none()).then_some(self.kept)
+    }
+
+    /// The command's stderr. Waits a short time for its end, because a background process may keep it
+    /// open.
+    pub(super) fn stderr(&mut self) -> String {
+        self.read_until(STDERR_GRACE, |output| output.stderr.is_none());
+        self.errors.text()
+    }
+
+    fn read_until(&mut self, most: Duration, is_enough: impl Fn(&Output) -> bool) {
+        let begun = Instant::now();
+        while !is_enough(self) && begun.elapsed() < most {
+            self.read(most.saturating_sub(begun.elapsed()));
+        }
+    }
+
+    /// Waits for output, and reads what there is. A stream that cannot be read counts as closed.
+    fn read(&mut self, most: Duration) {
+        let streams = [
+            self.stderr.as_ref().map(ChildStderr::as_fd),
+            self.stdout.as_ref().map(ChildStdout::as_fd),
+        ];
+        let [has_stderr, has_stdout] = ready(streams, most);
+        let mut bytes = [0; 8192];
+        if has_stderr && let Some(stderr) = &mut self.stderr {
+            match read(stderr, &mut bytes) {
+                0 => self.stderr = None,
+                read => self.errors.push(&bytes[..read]),
+            }
+        }
+        if has_stdout && let Some(stdout) = &mut self.stdout {
+            match read(stdout, &mut bytes) {
+                0 => self.stdout = None,
+                read => {
+                    // The rest is dropped, so that the command does not fail for writing too much.
+                    let room = (MAX_STDOUT + 1).saturating_sub(self.kept.len());
+                    self.kept.extend_from_slice(&bytes[..read.min(room)]);
+                }
+            }
+        }
+    }
+}
+
+/// Returns which streams have output or are closed, after at most this time.
+fn ready(streams: [Option<BorrowedFd<'_>>; 2], most: Duration) -> [bool; 2] {
+    let mut polled: Vec<PollFd<'_>> = streams
+        .iter()
+        .flatten()
+        .map(|stream| PollFd::from_borrowed_fd(*stream, PollFlags::IN))
+        .collect();
+    let timeout = Timespec::try_from(most).ok();
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        // The host has no memory for it at this moment.
+        Err(_) => thread::sleep(most),
+    }
+    let mut events = polled.iter().map(|polled| !polled.revents().is_empty());
+    streams.map(|stream| stream.is_some() && events.next() == Some(true))
+}
+
+/// Reads from a stream that is ready. 0: it is closed.
+fn read(stream: &mut impl Read, bytes: &mut [u8]) -> usize {
+    loop {
+        match stream.read(bytes) {
+            Ok(read) => return read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return 0,
+        }
+    }
+}
+
+/// Returns a file in memory with this content. A pipe would need a thread that writes to it, and would
+/// be cut off if this process were killed.
+fn file_of(content: &[u8]) -> io::Result<File> {
+    const NAME: &str = "redrive-input";
+    let created = match memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL) {
+        // Linux before 6.3 does not know the second flag.
+        Err(Errno::INVAL) => memfd_create(NAME, MemfdFlags::CLOEXEC),
+        created => created,
+    };
+    let mut file = File::from(created?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// The running commands of a shell.
@@ -170,12 +253,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn add(&self, process: &Process) {
-        lock(&self.processes).push(process.clone());
-    }
-
     pub(super) fn remove(&self, process: &Process) {
-        lock(&self.processes).retain(|other| !other.is(process));
+        lock(&self.processes).retain(|other| !Arc::ptr_eq(&process.0, &other.0));
     }
 
     pub(super) fn is_ending(&self) -> bool {
@@ -186,7 +265,27 @@ impl Running {
     pub(super) fn kill_all(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
         for process in &*lock(&self.processes) {
-            process.kill();
+            process.signal(Signal::KILL);
+        }
+    }
+
+    /// Takes leave of children that are no commands: processes that a command left behind, if this
+    /// process is the first one of a container.
+    pub(super) fn reap_orphans(&self) {
+        let processes = lock(&self.processes);
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        // Fails without children.
+        while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) =
+            waitid(Id::All, look)
+        {
+            let is_command = |process: &Process| {
+                i32::try_from(lock(&process.0).id()).is_ok_and(|id| id == pid.as_raw())
+            };
+            // The thread that waits for a command takes it within moments.
+            if processes.iter().any(is_command) || waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_err()
+            {
+                return;
+            }
         }
     }
 
@@ -194,64 +293,6 @@ impl Running {
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.processes).is_empty()
     }
-}
-
-fn ended(status: ExitStatus, was_signaled: bool) -> Ended {
-    match was_signaled && !status.success() {
-        true => Ended::Killed,
-        false => Ended::Exited(status),
-    }
-}
-
-/// Writes to the command's stdin on a thread, because the command may not read it.
-fn write_input(child: &mut Child, input: Vec<u8>) {
-    if let Some(mut stdin) = child.stdin.take() {
-        thread::spawn(move || {
-            // A command that does not read its input has not failed.
-            _ = stdin.write_all(&input);
-        });
-    }
-}
-
-/// Reads the command's stdout on a thread, if it is piped.
-fn read_stdout(child: &mut Child) -> Option<Receiver<Vec<u8>>> {
-    let mut stream = child.stdout.take()?;
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let mut start = stream.by_ref().take(MAX_STDOUT as u64 + 1);
-        // The rest is read, so that the command does not fail for writing too much.
-        let read = start
-            .read_to_end(&mut bytes)
-            .and_then(|_| io::copy(&mut stream, &mut io::sink()));
-        // Output that cannot be read to its end is not output.
-        if read.is_ok() {
-            // Fails if nobody waits for it any more.
-            _ = sender.send(bytes);
-        }
-    });
-    Some(receiver)
-}
-
-/// Reads the command's stderr on a thread. The receiver disconnects at its end.
-fn read_stderr(child: &mut Child, stderr: &Arc<Mutex<Stderr>>) -> Receiver<()> {
-    let (open, closed) = mpsc::channel();
-    if let Some(mut stream) = child.stderr.take() {
-        let stderr = Arc::clone(stderr);
-        thread::spawn(move || {
-            let _open = open;
-            let mut bytes = [0; 8192];
-            loop {
-                match stream.read(&mut bytes) {
-                    Ok(0) => break,
-                    Ok(read) => lock(&stderr).push(&bytes[..read]),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(_) => break,
-                }
-            }
-        });
-    }
-    closed
 }
 
 /// Ignores poisoning: a panic cannot leave these values half changed.

@@ -1,5 +1,9 @@
 //! Runs a shell command for a job or a letter.
 
+use std::fmt;
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::dlq::Letter;
@@ -7,13 +11,24 @@ use redrive::{Failure, Job};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::exit::outcome;
-use super::process::{Ended, MAX_STDOUT, Process, Running, Stdout};
+use super::exit::{is_refused_fork, outcome};
+use super::process::{Ended, MAX_STDOUT, Output, Process, Running, Stdout};
+use crate::ndjson::without_mark;
+use crate::stop;
 use crate::terminal::as_line;
 use crate::time::rfc3339;
 
 /// The longest time between SIGTERM and SIGKILL.
 const MAX_TERM_GRACE: Duration = Duration::from_secs(1);
+/// How long a command may wait until the host lets it start, and the part of the deadline that it may
+/// use for that.
+const MAX_START_WAIT: Duration = Duration::from_secs(10);
+const START_SHARE: u32 = 10;
+/// The shortest and the longest pause between two attempts to start a command.
+const MIN_START_PAUSE: Duration = Duration::from_millis(20);
+const MAX_START_PAUSE: Duration = Duration::from_secs(1);
+/// When a job that the host did not let start is tried again, perhaps by another host.
+const HOST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs a shell command per job or letter, and can kill those that run.
 #[derive(Debug)]
@@ -21,7 +36,13 @@ pub(crate) struct Shell {
     command: String,
     /// The time between SIGTERM and SIGKILL.
     term_grace: Duration,
+    /// How long a command may wait until the host lets it start.
+    start_wait: Duration,
     running: Running,
+    /// Whether no further command should start.
+    is_stopping: AtomicBool,
+    /// Whether the host refused to start the last command.
+    is_refused: AtomicBool,
 }
 
 /// One run of the command.
@@ -34,18 +55,51 @@ struct Task<'a> {
     is_cancelled: &'a dyn Fn() -> bool,
     /// The failure of a command that was killed.
     on_kill: fn() -> Failure,
+    /// The failure of a command that the host did not let run.
+    on_refusal: fn(String) -> Failure,
 }
 
 impl Shell {
     /// A shell whose commands may run as long as the deadline.
     pub(crate) fn new(command: &str, deadline: Option<Duration>) -> Shell {
+        stop::pass_on_defaults();
         // A command that overran its deadline is killed before the next one can overrun its own.
         let term_grace =
             deadline.map_or(MAX_TERM_GRACE, |deadline| MAX_TERM_GRACE.min(deadline / 4));
         Shell {
             command: command.to_owned(),
             term_grace,
+            start_wait: deadline.map_or(MAX_START_WAIT, |deadline| {
+                MAX_START_WAIT.min(deadline / START_SHARE)
+            }),
             running: Running::default(),
+            is_stopping: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// Checks that the host can run the command, and that its first word is a program or a word of the
+    /// shell.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let word = self.command.split_whitespace().next().unwrap_or_default();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
+        let check = match word.chars().all(is_plain) {
+            true => format!("command -v -- {word} >/dev/null"),
+            // Only the shell can tell what a quoted or computed word is.
+            false => ":".to_owned(),
+        };
+        let (process, mut output) = Process::start(&check, &[], b"", Stdout::Null, &self.running)
+            .map_err(|error| format!("could not start `sh`: {error}"))?;
+        let ended = process.wait(&mut output, || false, &self.running, self.term_grace);
+        self.running.remove(&process);
+        match ended {
+            Ok(Ended::Exited(status)) if status.success() => Ok(()),
+            Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(format!(
+                "the command cannot run: `{word}` does not exist or is not executable"
+            )),
+            Ok(Ended::Exited(_)) => Err(format!("`sh` cannot run: {}", output.stderr().trim())),
+            Ok(Ended::Killed) => Err("`sh` was killed".to_owned()),
+            Err(error) => Err(format!("could not wait for `sh`: {error}")),
         }
     }
 
@@ -68,6 +122,8 @@ impl Shell {
             stdout: Stdout::Inherit,
             is_cancelled: &|| job.is_cancelled(),
             on_kill: || Failure::snooze(Duration::ZERO).class("cancelled"),
+            // Not an outage: that would open the breaker of the queue, also for workers of other hosts.
+            on_refusal: |_| Failure::snooze(HOST_PAUSE).class("host"),
         })
         .map(drop)
     }
@@ -91,6 +147,7 @@ impl Shell {
             stdout,
             is_cancelled: &|| begin.elapsed() > deadline,
             on_kill: overran,
+            on_refusal: |why| Failure::retry(why).class("host"),
         })
         .map(drop)
     }
@@ -105,6 +162,7 @@ impl Shell {
             stdout: Stdout::Keep,
             is_cancelled: &|| begin.elapsed() > deadline,
             on_kill: overran,
+            on_refusal: |why| Failure::retry(why).class("host"),
         })?;
         let bytes = output.ok_or_else(|| Failure::retry("the command left its stdout open"))?;
         if bytes.len() > MAX_STDOUT {
@@ -113,6 +171,7 @@ impl Shell {
             ));
         }
         String::from_utf8(bytes)
+            .map(|text| without_mark(&text).to_owned())
             .map_err(|_| Failure::retry("the command wrote bytes that are not UTF-8"))
     }
 
@@ -121,21 +180,30 @@ impl Shell {
         self.running.kill_all();
     }
 
+    /// Starts no further commands. Those that wait for the host give up.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes leave of processes that commands have left behind.
+    pub(crate) fn reap_orphans(&self) {
+        self.running.reap_orphans();
+    }
+
     fn run(&self, task: Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
-        let (process, output) =
-            Process::start(&self.command, &task.environment, task.input, task.stdout).map_err(
-                |error| Failure::retry(format!("could not start `sh`: {error}")).class("spawn"),
-            )?;
-        self.running.add(&process);
+        let (process, mut output) = self.start(&task)?;
         let ended = process.wait(
-            &output.stderr_closed,
+            &mut output,
             task.is_cancelled,
             &self.running,
             self.term_grace,
         );
         self.running.remove(&process);
-        let stderr = process.stderr(&output.stderr_closed);
+        let stderr = output.stderr();
         match ended {
+            Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
+                Err(self.refused(&task, stderr.trim()))
+            }
             Ok(Ended::Exited(status)) => {
                 outcome(status, stderr, &task.subject).map(|()| output.stdout())
             }
@@ -150,6 +218,52 @@ impl Shell {
                 Failure::retry(format!("could not wait for the command: {error}")).class("wait"),
             ),
         }
+    }
+
+    /// Starts the command. Waits a while if the host has no process, descriptor or memory left.
+    fn start(&self, task: &Task<'_>) -> Result<(Process, Output), Failure> {
+        let begun = Instant::now();
+        let mut pause = MIN_START_PAUSE;
+        loop {
+            let error = match Process::start(
+                &self.command,
+                &task.environment,
+                &task.input,
+                task.stdout,
+                &self.running,
+            ) {
+                Ok(started) => {
+                    if self.is_refused.swap(false, Ordering::Relaxed) {
+                        log::info!("commands start again");
+                    }
+                    return Ok(started);
+                }
+                Err(error) => error,
+            };
+            // The job has too many headers for an environment.
+            if error.kind() == ErrorKind::ArgumentListTooLong {
+                return Err(Failure::retry(format!("could not start `sh`: {error}")).class("spawn"));
+            }
+            let refusal = self.refused(task, &error);
+            let is_over = begun.elapsed() >= self.start_wait
+                || self.is_stopping.load(Ordering::Relaxed)
+                || self.running.is_ending()
+                || (task.is_cancelled)();
+            if is_over {
+                return Err(refusal);
+            }
+            thread::sleep(pause.min(self.start_wait));
+            pause = (pause * 2).min(MAX_START_PAUSE);
+        }
+    }
+
+    /// Returns the failure of a command that the host did not let run. Logs the first of several.
+    fn refused(&self, task: &Task<'_>, why: impl fmt::Display) -> Failure {
+        let why = format!("the host refused to run the command: {why}");
+        if !self.is_refused.swap(true, Ordering::Relaxed) {
+            log::warn!("{}: {why}; waiting", task.subject);
+        }
+        (task.on_refusal)(why)
     }
 }
 
@@ -193,7 +307,6 @@ fn line_of(json: &RawValue) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::thread;
 
     use super::*;
 

@@ -60,6 +60,8 @@ pub struct KindStats {
     pub delayed: u64,
     /// Leased jobs.
     pub leased: u64,
+    /// Ready jobs that wait behind a letter that holds their group.
+    pub held: u64,
     /// Whether a live worker of the queue handles the kind.
     pub is_handled: bool,
 }
@@ -128,6 +130,7 @@ impl Admin<'_> {
                         ready: count(row, "ready"),
                         delayed: count(row, "delayed"),
                         leased: count(row, "leased"),
+                        held: count(row, "held"),
                         is_handled: row.get("is_handled"),
                     })
                     .collect()

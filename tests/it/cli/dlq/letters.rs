@@ -26,6 +26,26 @@ fn bulk_commands_change_nothing_without_yes() {
         dry.out
     );
     redrive(&db, &["dlq", "discard", "orders", "--reason", "tests"]).exits_with(0);
+    // Only a dry run needs no reason.
+    let preview = redrive(&db, &["dlq", "discard", "orders"]).exits_with(0);
+    assert!(
+        [preview.out, preview.err]
+            .concat()
+            .contains("--reason TEXT"),
+        "it says what the act needs"
+    );
+    for verb in [
+        &["discard", "orders"][..],
+        &["redrive", "orders", "--force"],
+    ] {
+        redrive(&db, &[&["dlq"], verb].concat()).exits_with(0);
+        let refused = redrive(&db, &[&["dlq"], verb, &["--yes"]].concat()).exits_with(2);
+        assert!(
+            refused.err.contains("needs --reason TEXT"),
+            "{}",
+            refused.err
+        );
+    }
     assert_eq!(
         letters_in(queue.database(), "orders", LetterState::Open),
         12

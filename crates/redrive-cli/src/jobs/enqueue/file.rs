@@ -113,6 +113,13 @@ impl<'a> JobFile<'a> {
                 break;
             }
         }
+        // The file was checked as a whole, or at least has a known end.
+        if self.size.is_some_and(|size| lines.bytes() < size) {
+            return Err(Error::new(format!(
+                "{} became shorter while it was read; nothing was enqueued",
+                shown(self.path)
+            )));
+        }
         transaction.commit()?;
         Ok(enqueued)
     }

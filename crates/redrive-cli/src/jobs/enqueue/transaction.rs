@@ -33,12 +33,15 @@ impl FileTransaction {
         let (requests, inbox) = channel();
         let (reply, answers) = channel();
         let queue = queue.clone();
-        thread::spawn(move || {
+        let work = move || {
             if let Err(error) = serve(&address, &queue, &inbox, &reply) {
                 // The receiver is gone if the caller gave up.
                 _ = reply.send(Err(error));
             }
-        });
+        };
+        thread::Builder::new()
+            .spawn(work)
+            .map_err(|error| Error::caused_by("could not start a thread", error))?;
         let transaction = FileTransaction {
             requests,
             answers,

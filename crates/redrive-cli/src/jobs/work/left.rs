@@ -1,0 +1,141 @@
+//! What a drained queue still has, because nothing will run it.
+
+use std::time::{Duration, Instant};
+
+use redrive::Queue;
+use redrive::admin::{KindStats, QueueStats};
+use redrive::dlq::runs::{RedriveRun, RunId, RunState};
+use serde_json::Value;
+
+use crate::terminal::counted;
+
+/// How long a run may send nothing before the worker no longer waits for it.
+const RUN_PATIENCE: Duration = Duration::from_secs(15);
+/// How many of the newest runs are looked at.
+const RUNS: u32 = 100;
+
+/// Jobs and letters that nothing will run or send, by the reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    /// Jobs of kinds that no live worker handles.
+    unhandled: u64,
+    /// Jobs behind a letter that holds their group.
+    held: u64,
+    /// Runs that send nothing, with the letters they still have.
+    runs: Vec<(RunId, u64)>,
+}
+
+impl Left {
+    /// The number of live jobs.
+    pub(super) fn jobs(&self) -> u64 {
+        self.unhandled + self.held
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs() == 0
+    }
+
+    /// Returns each part with its reason.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let jobs = [
+            (self.unhandled, "of kinds that no worker handles"),
+            (
+                self.held,
+                "behind letters that hold their groups; see `redrive queue groups held`",
+            ),
+        ];
+        let jobs = jobs.into_iter().filter(|(jobs, _)| *jobs > 0);
+        let runs = self.runs.iter().map(|(run, letters)| {
+            format!(
+                "{} of redrive run {run}, which sends none now; see `redrive dlq runs show {run}`",
+                counted(*letters, "letter")
+            )
+        });
+        jobs.map(|(jobs, why)| format!("{} {why}", counted(jobs, "job")))
+            .chain(runs)
+            .collect()
+    }
+
+    /// Divides the jobs of a queue. Returns nothing if a worker will run one of them.
+    fn of(stats: &QueueStats, is_own: impl Fn(&str) -> bool) -> Left {
+        let is_handled = |kind: &KindStats| is_own(&kind.kind) || kind.is_handled;
+        // Without a registration of this worker, its own kinds would seem to be unhandled.
+        if stats.workers == 0 || stats.kinds.iter().any(|kind| kind.leased > 0) {
+            return Left::default();
+        }
+        let mut left = Left::default();
+        for kind in &stats.kinds {
+            let jobs = kind.ready + kind.delayed;
+            match is_handled(kind) {
+                false => left.unhandled += jobs,
+                true if jobs == kind.held => left.held += jobs,
+                true => return Left::default(),
+            }
+        }
+        left
+    }
+}
+
+/// Returns the jobs of the queue that nothing will run, if it has no others.
+pub(super) fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
+    match queue.database().admin().stats(Some(queue.name())) {
+        Ok(stats) => stats
+            .first()
+            .map_or_else(Left::default, |stats| Left::of(stats, is_own)),
+        Err(error) => {
+            log::debug!("queue={}: could not count its jobs: {error}", queue.name());
+            Left::default()
+        }
+    }
+}
+
+/// The redrive runs that a drain waits for: the chores of the worker send their letters.
+pub(super) struct Runs<'a> {
+    queue: &'a Queue,
+    /// The letters left to send when the number last changed.
+    unsent: Vec<(RunId, u64)>,
+    since: Instant,
+}
+
+impl Runs<'_> {
+    pub(super) fn new(queue: &Queue) -> Runs<'_> {
+        Runs {
+            queue,
+            unsent: Vec::new(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Returns what is left once no run sends letters to the queue.
+    pub(super) fn ended(&mut self, left: Left) -> Option<Left> {
+        let runs = self.queue.database().dlq().runs().list(RUNS);
+        let unsent = match runs {
+            Ok(runs) => runs
+                .iter()
+                .filter_map(|run| unsent(run, self.queue.name()))
+                .collect(),
+            Err(error) => {
+                log::debug!("queue={}: could not list runs: {error}", self.queue.name());
+                Vec::new()
+            }
+        };
+        if unsent != self.unsent {
+            self.unsent = unsent;
+            self.since = Instant::now();
+        }
+        let is_over = self.unsent.is_empty() || self.since.elapsed() >= RUN_PATIENCE;
+        is_over.then(|| Left {
+            runs: self.unsent.clone(),
+            ..left
+        })
+    }
+}
+
+/// Returns how many letters a run has still to send to the queue.
+fn unsent(run: &RedriveRun, queue: &str) -> Option<(RunId, u64)> {
+    let filter: Value = serde_json::from_str(run.filter.get()).unwrap_or_default();
+    let target = run.to_queue.as_deref().or_else(|| filter["queue"].as_str());
+    let letters = run.total.saturating_sub(run.tried);
+    let sends = run.state == RunState::Running && target.is_none_or(|target| target == queue);
+    (sends && letters > 0).then_some((run.id, letters))
+}

@@ -1,0 +1,274 @@
+//! `work --exec` on a host with little left, and what it inherits from its parent.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive_tests::{Order, SOON, TestDatabase, letters_in, stats, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+const CLI: &str = env!("CARGO_BIN_EXE_test_cli");
+
+/// A folder for the files of commands, removed at the end of the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(db: &TestDatabase) -> Folder {
+        let folder = std::env::temp_dir().join(db.name());
+        fs::create_dir(&folder).expect("a new folder");
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// A shell line in which `"$@"` is `redrive work w` with these arguments.
+fn under(db: &TestDatabase, folder: &Folder, line: &str, work: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", line, "sh", CLI, "work", "w"])
+        .args(work)
+        .env("DATABASE_URL", db.url())
+        .current_dir(&folder.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// A process, killed at the end of the test at the latest.
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("signal the worker");
+    }
+
+    fn ends(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the worker to end", SOON, || {
+            status = self.0.try_wait().expect("ask for its end");
+            status.is_some()
+        });
+        status.expect("it ended")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn is_leased(db: &TestDatabase) -> bool {
+    stats(&db.open(), "w").is_some_and(|stats| stats.leased == 1)
+}
+
+#[test]
+fn a_signal_stops_a_worker_whatever_its_parent_blocked_or_ignored() {
+    for (signal, ignored) in [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::QUIT, "QUIT"),
+        // Ignored by `nohup`, so only blocked here.
+        (Signal::HUP, "CHLD"),
+    ] {
+        let db = TestDatabase::migrated();
+        let (queue, folder) = (db.queue("w"), Folder::new(&db));
+        queue.enqueue(&Order { number: 1 }).unwrap();
+        let line = format!(
+            "exec env --ignore-signal={ignored} --block-signal=TERM,INT,QUIT,HUP,USR1 \"$@\""
+        );
+        let command = "touch begun; while ! test -e end; do sleep 0.05; done; touch done";
+        let child = under(&db, &folder, &line, &["--exec", command]).spawn();
+        let mut worker = Running(child.expect("start the worker"));
+        wait_until("the command to begin", SOON, || {
+            folder.0.join("begun").exists()
+        });
+        // None of these ends it by accident.
+        for stray in [Signal::USR1, Signal::USR2, Signal::PIPE, Signal::ALARM] {
+            worker.signal(stray);
+        }
+        worker.signal(signal);
+        fs::write(folder.0.join("end"), "").unwrap();
+        assert_eq!(worker.ends().code(), Some(0), "{ignored}");
+        assert!(folder.0.join("done").exists(), "{ignored}");
+        assert!(queue.is_drained().unwrap(), "{ignored}");
+    }
+}
+
+#[test]
+fn nohup_keeps_its_meaning_and_a_second_signal_stops_at_once() {
+    let db = TestDatabase::migrated();
+    let (queue, folder) = (db.queue("w"), Folder::new(&db));
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let stubborn = [
+        "--exec",
+        "trap '' TERM; touch begun; sleep 300",
+        "--grace",
+        "1h",
+    ];
+    let line = "exec env --ignore-signal=HUP \"$@\"";
+    let child = under(&db, &folder, line, &stubborn).spawn();
+    let mut worker = Running(child.expect("start the worker"));
+    wait_until("the command to begin", SOON, || {
+        folder.0.join("begun").exists()
+    });
+    worker.signal(Signal::HUP);
+    assert!(is_leased(&db), "a hangup stops nothing under nohup");
+    worker.signal(Signal::TERM);
+    worker.signal(Signal::INT);
+    worker.ends();
+    assert_eq!(letters_in(&db.open(), "w", LetterState::Open), 0);
+}
+
+#[test]
+fn a_command_starts_with_the_default_action_of_every_signal() {
+    let db = TestDatabase::migrated();
+    let (queue, folder) = (db.queue("w"), Folder::new(&db));
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let line = "exec env --ignore-signal=HUP,INT,QUIT,TERM,USR1,CHLD,PIPE,TSTP \
+                --block-signal=TERM,USR2,CHLD \"$@\"";
+    let work = [
+        "--exec",
+        "grep -E '^Sig(Blk|Ign)' /proc/self/status > masks",
+        "--drain",
+    ];
+    let output = under(&db, &folder, line, &work).output().unwrap();
+    assert!(output.status.success(), "{}", error_of(&output));
+    assert_eq!(
+        folder.file("masks"),
+        "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+    );
+}
+
+#[test]
+fn a_host_with_few_descriptors_runs_fewer_slots_and_each_command_gets_its_input() {
+    let db = TestDatabase::migrated();
+    let (queue, folder) = (db.queue("w"), Folder::new(&db));
+    queue.enqueue_many(&Order::up_to(60)).unwrap();
+    let work = [
+        "--exec",
+        "cat >> $REDRIVE_JOB_ID",
+        "--slots",
+        "40",
+        "--drain",
+    ];
+    let output = under(&db, &folder, "ulimit -n 60; exec \"$@\"", &work)
+        .output()
+        .unwrap();
+    let error = error_of(&output);
+    assert!(output.status.success(), "{error}");
+    assert!(
+        error.contains("of 40 slots: the limit of open files (ulimit -n) of 60 leaves"),
+        "{error}"
+    );
+    let inputs: Vec<String> = fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    assert_eq!(inputs.len(), 60);
+    assert!(
+        inputs
+            .iter()
+            .all(|input| input.starts_with("{\"number\":") && input.ends_with("}\n")),
+        "{inputs:?}"
+    );
+    assert_eq!(db.open().dlq().list(&LetterFilter::new()).unwrap().len(), 0);
+}
+
+#[test]
+fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
+    let db = TestDatabase::migrated();
+    let (queue, folder) = (db.queue("w"), Folder::new(&db));
+    fs::write(folder.0.join("plain"), "").unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    for (line, command, why) in [
+        (
+            "ulimit -n 30; exec \"$@\"",
+            "true",
+            "the limit of open files (ulimit -n) of 30",
+        ),
+        (
+            "ulimit -f 8; exec \"$@\"",
+            "true",
+            "the limit of the size of files (ulimit -f)",
+        ),
+        (
+            "ulimit -v 100000; exec \"$@\"",
+            "true",
+            "the limit of address space (ulimit -v)",
+        ),
+        (
+            "exec \"$@\"",
+            "./missing",
+            "`./missing` does not exist or is not executable",
+        ),
+        (
+            "exec \"$@\"",
+            "./plain --now",
+            "`./plain` does not exist or is not executable",
+        ),
+        (
+            "exec \"$@\"",
+            "no-such-program | cat",
+            "`no-such-program` does not exist",
+        ),
+        (
+            "mkdir gone; cd gone; rmdir ../gone; exec \"$@\"",
+            "true",
+            "the working directory is gone",
+        ),
+    ] {
+        let output = under(&db, &folder, line, &["--exec", command, "--slots", "1"])
+            .output()
+            .unwrap();
+        let error = error_of(&output);
+        assert_eq!(output.status.code(), Some(2), "{line} {command}: {error}");
+        assert!(error.contains(why), "{line} {command}: {error}");
+    }
+    for command in [
+        "if true; then true; fi",
+        "X=1 true",
+        "cd . && true",
+        "'true'",
+    ] {
+        queue.enqueue(&Order { number: 2 }).unwrap();
+        let output = under(&db, &folder, "exec \"$@\"", &["--exec", command, "--drain"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{command}: {}", error_of(&output));
+    }
+    assert_eq!(letters_in(&db.open(), "w", LetterState::Open), 0);
+}
+
+#[test]
+fn a_worker_runs_without_its_standard_descriptors() {
+    let db = TestDatabase::migrated();
+    let (queue, folder) = (db.queue("w"), Folder::new(&db));
+    for line in [
+        "exec \"$@\" <&- >&- 2>&-",
+        "exec \"$@\" >/dev/full 2>/dev/full",
+        "exec \"$@\" 2>&-",
+    ] {
+        queue.enqueue(&Order { number: 1 }).unwrap();
+        let work = ["--exec", "cat > input", "--drain"];
+        let output = under(&db, &folder, line, &work).output().unwrap();
+        assert!(output.status.success(), "{line}: {:?}", output.status);
+        assert_eq!(folder.file("input"), "{\"number\":1}\n", "{line}");
+    }
+}
