@@ -127,7 +127,6 @@ impl Work {
         let is_starting = Arc::new(AtomicBool::new(true));
         stop::end_at_signal(&is_starting, Second::IsPassedOn)?;
         let mut signals = stop::listen()?;
-        let stopper = Stopper::start()?;
         let wanted = self.slots.map_or_else(
             || thread::available_parallelism().map_or(4, |count| count.get() as u64),
             u64::from,
@@ -136,6 +135,7 @@ impl Work {
         if let Some(why) = room.why_fewer {
             cx.say(why);
         }
+        let stopper = Stopper::start()?;
         // Without --exec the shell never runs a command.
         let shell = Arc::new(Shell::new(
             self.exec.as_deref().unwrap_or("exit 1"),

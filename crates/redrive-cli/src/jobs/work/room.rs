@@ -16,12 +16,16 @@ const THREADS: u64 = 24;
 const PROCESSES_PER_COMMAND: u64 = 3;
 /// The descriptors of a worker without its slots: five connections, signals, and those of a command
 /// that is just starting.
-const DESCRIPTORS: u64 = 40;
+const DESCRIPTORS: u64 = 30;
 /// The descriptors of a running command: its stderr.
 const DESCRIPTORS_PER_COMMAND: u64 = 1;
-/// The memory that a worker needs at first, and that of each slot: its stack and a few payloads.
-const MEMORY: u64 = 64 * 1024 * 1024;
-const MEMORY_PER_SLOT: u64 = 6 * 1024 * 1024;
+/// The MiB that a worker needs at first, and that each slot needs: its stack and a few payloads.
+const MEMORY: u64 = 64;
+const MEMORY_PER_SLOT: u64 = 6;
+/// The MiB of address space that the allocator reserves for a thread, and for how many threads per
+/// processor.
+const ARENA: u64 = 64;
+const ARENAS_PER_PROCESSOR: u64 = 8;
 /// The stack of a thread that takes the place of a process.
 const SMALL_STACK: usize = 16 * 1024;
 /// The most threads that are tried. With more slots, the worker finds out when it starts them.
@@ -71,11 +75,22 @@ impl Limit {
 /// If it has room for none.
 pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
     check_file_size(runs_commands)?;
+    let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let arenas = processors * ARENAS_PER_PROCESSOR;
+    let space = MemoryNeed {
+        fixed: MEMORY + arenas.min(THREADS) * ARENA,
+        per_slot: MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
+    };
+    let data = MemoryNeed {
+        fixed: MEMORY,
+        per_slot: MEMORY_PER_SLOT,
+    };
     let limits = [
+        // First, because the allocator keeps what the threads below reserve.
+        memory(wanted, "address space (ulimit -v)", Resource::As, "VmSize:", &space),
+        memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:", &data),
         descriptors(wanted, runs_commands),
         tasks(wanted, runs_commands),
-        memory(wanted, "address space (ulimit -v)", Resource::As, "VmSize:"),
-        memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:"),
     ];
     decide(wanted, limits.iter().flatten())
 }
@@ -184,20 +199,33 @@ fn tasks(wanted: u64, runs_commands: bool) -> Option<Limit> {
     })
 }
 
+/// The MiB that a worker needs.
+struct MemoryNeed {
+    fixed: u64,
+    per_slot: u64,
+}
+
 /// Compares a limit of memory with what this process has, which is a field of its status.
-fn memory(wanted: u64, name: &str, resource: Resource, field: &str) -> Option<Limit> {
-    const MIB: u64 = 1024 * 1024;
-    let limit = getrlimit(resource).current?;
+fn memory(
+    wanted: u64,
+    name: &str,
+    resource: Resource,
+    field: &str,
+    need: &MemoryNeed,
+) -> Option<Limit> {
+    let limit = getrlimit(resource).current? / (1024 * 1024);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let used = status.lines().find_map(|line| line.strip_prefix(field));
-    let used = used.and_then(|used| used.trim().strip_suffix(" kB")?.parse().ok());
-    let left = limit.saturating_sub(used.unwrap_or(0) * 1024);
-    (left < MEMORY + wanted * MEMORY_PER_SLOT).then(|| Limit {
-        name: format!("the limit of {name} of {} MiB", limit / MIB),
+    let used: Option<u64> =
+        used.and_then(|used| used.trim().strip_suffix(" kB")?.parse().ok());
+    let left = limit.saturating_sub(used.unwrap_or(0) / 1024);
+    let MemoryNeed { fixed, per_slot } = *need;
+    (left < fixed + wanted * per_slot).then(|| Limit {
+        name: format!("the limit of {name} of {limit} MiB"),
         unit: "MiB",
-        left: left / MIB,
-        fixed: MEMORY / MIB,
-        per_slot: MEMORY_PER_SLOT / MIB,
+        left,
+        fixed,
+        per_slot,
     })
 }
 
