@@ -67,8 +67,6 @@ CREATE VIEW redrive.metric_ring AS SELECT p.last_value::smallint AS segment FROM
 CREATE TABLE redrive.metric_deltas (
     segment  smallint    NOT NULL,
     at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-    began_at timestamptz,
-    born_at  timestamptz,
     queue    text        COLLATE "C" NOT NULL,
     keys    text[]      COLLATE "C" NOT NULL,
     labels   text[]      COLLATE "C",
@@ -78,8 +76,6 @@ CREATE TABLE redrive.metric_deltas (
     sums     double precision[]
 ) PARTITION BY LIST (segment);
 
-COMMENT ON COLUMN redrive.metric_deltas.began_at IS 'Start of a handler that settles its job in its transaction: the run time is counted at commit.';
-COMMENT ON COLUMN redrive.metric_deltas.born_at IS 'When that job was first enqueued.';
 COMMENT ON COLUMN redrive.metric_deltas.labels IS 'The first label after the queue.';
 COMMENT ON COLUMN redrive.metric_deltas.causes IS 'The second label after the queue.';
 COMMENT ON COLUMN redrive.metric_deltas.buckets IS 'For histograms: the number of bounds below the observed value.';

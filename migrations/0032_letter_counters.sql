@@ -195,38 +195,11 @@ CREATE TRIGGER tally_changed_letters AFTER UPDATE ON redrive.dead_letters
 CREATE TRIGGER tally_removed_letters AFTER DELETE ON redrive.dead_letters
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_removed_letters();
 
--- Counts the run time of a handler that settles its job in its transaction, at the commit.
-CREATE FUNCTION redrive.count_own_run() RETURNS trigger
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
-    SELECT r.segment, NEW.queue, '{run,end_to_end}', '{succeeded,NULL}',
-           -- The number of bounds below the value. A function call would cost as much as the rest.
-           ARRAY[
-               (SELECT count(*) FROM unnest(run.bounds) AS b (bound) WHERE b.bound < o.run),
-               (SELECT count(*) FROM unnest(whole.bounds) AS b (bound) WHERE b.bound < o.whole)]::smallint[],
-           '{1,1}', ARRAY[o.run, o.whole]
-    FROM redrive.metric_ring r
-    CROSS JOIN (VALUES (
-        date_part('epoch', clock_timestamp() - NEW.began_at),
-        date_part('epoch', clock_timestamp() - NEW.born_at))) AS o (run, whole)
-    JOIN redrive.counter_keys run ON run.key = 'run'
-    JOIN redrive.counter_keys whole ON whole.key = 'end_to_end';
-    RETURN NULL;
-END
-$$;
-
-CREATE CONSTRAINT TRIGGER count_own_run AFTER INSERT ON redrive.metric_deltas
-    DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.began_at IS NOT NULL) EXECUTE FUNCTION redrive.count_own_run();
-
--- Settles a job as done in its handler's transaction. Returns false if the lease is lost. A function keeps
--- its plans on any connection; planning these statements costs more than running them.
+-- Settles a job as done in its handler's transaction, which began at `began`. Returns false if the lease is lost. A
+-- function keeps its plans on any connection; planning these statements costs more than running them.
 CREATE FUNCTION redrive.settle_own(
-    lease uuid, job bigint, generation integer, kind text, attempt integer, attempts_bucket smallint,
-    wait double precision, wait_bucket smallint, born_at timestamptz) RETURNS boolean
+    lease uuid, job bigint, generation integer, is_unique boolean, has_group boolean, began timestamptz,
+    keys text[], labels text[], buckets smallint[], counts bigint[], sums double precision[]) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
     -- Pinned as on a worker's connection, because this may be a user's; see db/session.rs.
@@ -238,22 +211,16 @@ AS $$
 DECLARE
     ended text;
 BEGIN
-    -- If the worker's host vanishes, the server ends the transaction, with its lock on the lease; see
-    -- db/session.rs.
-    PERFORM set_config('tcp_keepalives_idle', '30s', true),
-            set_config('tcp_keepalives_interval', '10s', true),
-            set_config('tcp_keepalives_count', '3', true),
-            set_config('tcp_user_timeout', '60s', true);
+    IF settle_own.began <> transaction_timestamp() THEN
+        RAISE EXCEPTION 'redrive: the handler of job % ended its transaction with its own COMMIT or ROLLBACK', settle_own.job
+            USING ERRCODE = 'invalid_transaction_termination';
+    END IF;
     DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- The trigger count_own_run counts the handler's duration when the transaction commits.
-    INSERT INTO redrive.metric_deltas (segment, queue, began_at, born_at, keys, labels, buckets, counts, sums)
-    SELECT m.segment, ended, clock_timestamp(), settle_own.born_at, '{succeeded,attempts_done,wait}',
-           ARRAY[settle_own.kind, NULL, NULL],
-           ARRAY[NULL, settle_own.attempts_bucket, settle_own.wait_bucket],
-           '{1,1,1}', ARRAY[NULL, settle_own.attempt, settle_own.wait]
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT m.segment, ended, settle_own.keys, settle_own.labels, settle_own.buckets, settle_own.counts, settle_own.sums
     FROM redrive.metric_ring m;
     -- An update of no row runs the triggers too.
     IF settle_own.generation > 0 THEN
@@ -261,6 +228,12 @@ BEGIN
         UPDATE redrive.dead_letters l
         SET state = 'recovered', changed_at = clock_timestamp()
         WHERE l.id = settle_own.job AND l.state || '' = 'redriving';
+    END IF;
+    IF settle_own.is_unique THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = settle_own.job;
+    END IF;
+    IF settle_own.has_group THEN
+        PERFORM redrive.free_slots(ARRAY[settle_own.job], '{}');
     END IF;
     RETURN true;
 END

@@ -128,6 +128,11 @@ CREATE FUNCTION redrive.bury_waiting(
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+    -- The lock order of letters and groups; see settle.sql.
+    SELECT FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.generation > 0))
+    ORDER BY l.id
+    FOR NO KEY UPDATE;
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
          max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)

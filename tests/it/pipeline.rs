@@ -27,3 +27,4 @@ mod breaker;
 mod pause;
 mod rate_limit;
 mod reap;
+mod refunds;

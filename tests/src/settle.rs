@@ -65,6 +65,8 @@ impl Settlement<'_> {
                     &counts.iter().map(|count| count.4).collect::<Vec<_>>(),
                     &vec![0.0_f64; counts.len()],
                     &vec![None::<&str>; count],
+                    &10_i32,
+                    &false,
                 ],
             )
             .expect("settle jobs")

@@ -25,7 +25,10 @@ pub fn judge(failure: Option<Failure>, attempt: u32, attempts: u32, backoff: &Ba
     let outcome = failure.map_or(Outcome::Done, Outcome::Failed);
     match judge::judge(outcome.classify(), &context) {
         Verdict::Done | Verdict::Dead { .. } => true,
-        Verdict::Retry { .. } | Verdict::Snooze { .. } | Verdict::Outage { .. } => false,
+        Verdict::Retry { .. }
+        | Verdict::Snooze { .. }
+        | Verdict::Refund { .. }
+        | Verdict::Outage { .. } => false,
     }
 }
 

@@ -11,6 +11,7 @@ mod recovery_bounds;
 mod flood;
 mod breaker_state;
 mod handlers;
+mod own_transaction;
 mod batch;
 mod gathering;
 mod batch_handler;
@@ -56,7 +57,7 @@ pub use handlers::HandlerOptions;
 use latch::{Latch, LatchReceiver, lock};
 pub use recovery_bounds::RecoveryBounds;
 use settler::{Finish, Message};
-use slot_state::{Overrun, RunningJob};
+use slot_state::RunningJob;
 use state::State;
 pub use stats::WorkerStats;
 
@@ -193,8 +194,8 @@ impl Worker {
     ///
     /// # Errors
     /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be
-    /// released because the database is unavailable, does not answer a claim, or does not end a
-    /// transaction within seconds. They then return when their lease expires.
+    /// released because the database is unavailable or does not answer a claim. They then return when
+    /// their lease expires.
     pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
         let deadline = from_now(grace);
         self.state.stopping.set();
@@ -224,8 +225,7 @@ impl Worker {
             started: running.iter().map(|running| running.meta.id).collect(),
             transactions: running
                 .iter()
-                .filter(|running| running.overrun == Overrun::Await)
-                .map(|running| running.lease)
+                .filter_map(|running| running.signal.transaction.get().copied())
                 .collect(),
             until,
             reply,
@@ -257,7 +257,7 @@ impl Worker {
             Some(why) => Err(Error::unavailable(format!("the worker had stopped: {why}"))),
             None => Ok(StopReport {
                 released: self.stats().released,
-                // A transaction may have committed before the server could end it.
+                // A transaction may have committed before its job was released.
                 still_running: running
                     .iter()
                     .map(|running| running.meta.id)

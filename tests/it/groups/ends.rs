@@ -291,6 +291,7 @@ fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
                     &vec![i64::from(jobs)],
                     &vec![0.0_f64],
                     &vec![jobs],
+                    &false,
                 ],
             )
             .expect("settle what is done")

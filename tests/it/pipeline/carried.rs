@@ -217,7 +217,7 @@ impl Life {
         let execute = format!(
             "EXECUTE settle (ARRAY['{lease}']::uuid[], '{{7}}', '{{{verdict}}}', '{{{delay}}}', ARRAY[{cause}]::text[], \
              '{{E}}', '{{e}}', '{{NULL}}', ARRAY[{record}]::jsonb[], '{worker}', 'h', 'v', 'manual', '{{{outage}}}', 1, \
-             'orders', '{{0}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{NULL}}'); DEALLOCATE settle",
+             'orders', '{{0}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{NULL}}', 10, false); DEALLOCATE settle",
             lease = self.lease,
             worker = self.worker,
             outage = verdict == "outage",

@@ -1,10 +1,8 @@
 //! Stops that interrupt a handler in its transaction.
 
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use log::LevelFilter;
-use postgres::error::SqlState;
 use redrive::admin::JobState;
 use redrive::postgres::Transaction;
 use redrive::{Job, Queue, Worker};
@@ -12,7 +10,6 @@ use redrive_tests::{
     Gate, HoldTransaction, Logged, Order, SOON, TestDatabase, drained, statement, stop, wait_until,
     worker,
 };
-use uuid::Uuid;
 
 use crate::worker_process::WorkerProcess;
 
@@ -157,53 +154,35 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
 fn the_end_of_a_transaction_of_a_handler_ends_no_other_session() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
-    let insert = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
-                  VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', ARRAY[$1::bigint], '{order}', '{\"{}\"}', ARRAY[now()]) \
-                  RETURNING lease_id";
-    let mut lease = |job: i64| -> Uuid { client.query_one(insert, &[&job]).unwrap().get(0) };
-    let leases = [lease(1), lease(2)];
-    // As handlers do in their transactions. The first of them is to end.
-    let mut handlers = leases.map(|_| test.client());
-    for (handler, lease) in handlers.iter_mut().zip(leases) {
-        handler.batch_execute("BEGIN").unwrap();
-        let settle = "DELETE FROM redrive.leases WHERE lease_id = $1";
-        handler.execute(settle, &[&lease]).unwrap();
-    }
-    let mut unrelated = test.client();
-    unrelated
-        .batch_execute("BEGIN; SELECT txid_current()")
+    let mut sessions = [test.client(), test.client(), test.client()];
+    let open: Vec<(i32, SystemTime)> = sessions
+        .iter_mut()
+        .map(|session| {
+            session.batch_execute("BEGIN").unwrap();
+            let own = "SELECT pg_backend_pid() AS pid, transaction_timestamp() AS began";
+            let row = session.query_one(own, &[]).unwrap();
+            (row.get("pid"), row.get("began"))
+        })
+        .collect();
+    // The second one has begun another transaction since, and the third one is not asked for.
+    sessions[1]
+        .batch_execute("COMMIT; BEGIN; SELECT 1")
         .unwrap();
-    // This session waits for the first handler.
-    let mut waiter = test.client();
-    let pid: i32 = waiter
-        .query_one("SELECT pg_backend_pid()", &[])
-        .unwrap()
-        .get(0);
-    let waiting = thread::spawn(move || {
-        let lock = "SELECT FROM redrive.leases WHERE lease_id = $1 FOR SHARE";
-        waiter.query(lock, &[&leases[0]]).map(|rows| rows.len())
-    });
-    wait_until("a session to wait for the handler", SOON, || {
+    let (pids, begins): (Vec<i32>, Vec<SystemTime>) = open[..2].iter().copied().unzip();
+    let told = client
+        .query(statement("end_transactions"), &[&pids, &begins])
+        .unwrap();
+    assert_eq!(told.len(), 1);
+    wait_until("the first session to end", SOON, || {
+        let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1";
         client
-            .query_one("SELECT pg_blocking_pids($1) <> '{}'", &[&pid])
+            .query_one(left, &[&pids[0]])
             .unwrap()
-            .get(0)
+            .get::<_, i64>(0)
+            == 0
     });
-    // It returns once the handler has rolled back, and then holds its lease.
-    let mut release = client.transaction().unwrap();
-    let ended = release
-        .query(statement("end_transactions"), &[&vec![leases[0]]])
-        .unwrap();
-    let ended: Vec<Uuid> = ended.iter().map(|row| row.get(0)).collect();
-    assert_eq!(ended, [leases[0]]);
-    let lock = "SELECT FROM redrive.leases WHERE lease_id = $1 FOR UPDATE NOWAIT";
-    let locked = test.client().query(lock, &[&leases[0]]).unwrap_err();
-    assert_eq!(locked.code(), Some(&SqlState::LOCK_NOT_AVAILABLE));
-    release.commit().unwrap();
-    assert_eq!(waiting.join().unwrap().unwrap(), 1, "the waiter continues");
-    let [mut first, mut second] = handlers;
+    let [mut first, mut second, mut third] = sessions;
     assert!(first.batch_execute("COMMIT").is_err());
     second.batch_execute("COMMIT").unwrap();
-    unrelated.batch_execute("COMMIT").unwrap();
-    assert_eq!(rows(&test, "redrive.leases"), 1);
+    third.batch_execute("COMMIT").unwrap();
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redrive::admin::JobState;
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::postgres::{Client, NoTls, Transaction};
+use redrive::postgres::Transaction;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
     Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, letters_in,
@@ -50,33 +49,6 @@ fn effects_and_the_end_of_the_job_commit_together() {
     counted(&worker, "50 done", |counts| counts.done == 50);
     assert_eq!(stop(worker).stats.lost, 0);
     assert_eq!(tally(&test), (50, 50));
-}
-
-#[test]
-fn a_statement_that_its_connection_lost_is_prepared_again() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .slots(1)
-        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
-            effect(job, tx)?;
-            let own = "SELECT format('DEALLOCATE %I', name) FROM pg_prepared_statements
-                       WHERE statement LIKE '-- Purpose: settles a job as done in its handler''s tra%'";
-            for row in tx.query(own, &[])? {
-                tx.batch_execute(row.get(0))?;
-            }
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    queue.enqueue_many(&Order::up_to(20)).unwrap();
-    drained(&queue);
-    counted(&worker, "20 done", |counts| counts.done == 20);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.retried, counts.dead, counts.lost), (0, 0, 0));
-    assert!(counts.snoozed > 0, "no statement was stale");
-    assert_eq!(tally(&test), (20, 20));
 }
 
 #[test]
@@ -138,7 +110,7 @@ fn a_failed_statement_in_the_transaction_is_an_ordinary_failure() {
 }
 
 /// Runs quick jobs until the worker claims in batches.
-fn warm_up(queue: &Queue, worker: &redrive::Worker) {
+pub(super) fn warm_up(queue: &Queue, worker: &redrive::Worker) {
     let warm: Vec<NewJob> = (0..150)
         .map(|_| NewJob::raw("warm", "{}").unwrap())
         .collect();
@@ -191,8 +163,9 @@ fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
 }
 
+/// The transaction holds no lock on its lease, so it delays no reaper.
 #[test]
-fn a_lease_locked_by_a_handler_transaction_is_not_reaped() {
+fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
     let test = TestDatabase::migrated();
     effects(&test);
     let queue = test.queue("orders");
@@ -208,17 +181,13 @@ fn a_lease_locked_by_a_handler_transaction_is_not_reaped() {
         })
         .start()
         .unwrap();
-    queue.enqueue(&Order { number: 1 }).unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    assert_eq!(
-        expire_leases(&mut test.client()),
-        [],
-        "skipped, because it is being settled"
-    );
+    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
     gate.open();
     drained(&queue);
     let counts = stop(worker).stats;
-    assert_eq!((counts.done, counts.lost), (1, 0));
+    assert_eq!((counts.done, counts.lost), (1, 1));
     assert_eq!(tally(&test), (1, 1));
 }
 
@@ -261,36 +230,4 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
         .unwrap()
         .expect("the letter stays");
     assert_eq!(letter.state, LetterState::Recovered);
-}
-
-#[test]
-fn a_commit_without_a_reply_charges_no_attempt() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
-    let url = test.url().to_owned();
-    let worker = worker(&queue)
-        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-            effect(job, tx)?;
-            let backend: i32 = tx.query_one("SELECT pg_backend_pid()", &[])?.get(0);
-            let mut other = Client::connect(&url, NoTls)?;
-            other.execute("SELECT pg_terminate_backend($1, 10000)", &[&backend])?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the job to be put off", |counts| {
-        counts.snoozed == 1
-    });
-    let counts = stop(worker).stats;
-    assert_eq!((counts.done, counts.dead, counts.retried), (0, 0, 0));
-    assert_eq!(tally(&test), (0, 0));
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("still live");
-    assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
 }

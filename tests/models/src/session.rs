@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use postgres::Statement;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::{ToSql, Type};
 
@@ -35,6 +34,10 @@ impl Session {
 
     pub(crate) fn is_closed(&mut self) -> bool {
         self.client.server.is_unreachable()
+    }
+
+    pub(crate) fn answers(&mut self, _: Duration) -> bool {
+        !self.is_closed()
     }
 
     /// Does nothing, because the calls of the models run on threads that can be abandoned. A late
@@ -77,13 +80,6 @@ impl Session {
             .ok_or_else(|| Error::unavailable(format!("could not {doing}: the answer had no row")))
     }
 
-    /// Prepares nothing, because the server of a model has no statement names.
-    pub(crate) fn prepare(&mut self, _: &str, _: &'static Sql) -> Result<Option<Statement>> {
-        Ok(None)
-    }
-
-    pub(crate) fn forget(&mut self, _: &'static Sql) {}
-
     pub(crate) fn read_committed<T>(
         &mut self,
         _: &str,
@@ -91,11 +87,6 @@ impl Session {
     ) -> Result<T> {
         work(self)
     }
-}
-
-/// Returns `false`: nothing is prepared.
-pub(crate) fn is_stale(_: &postgres::Error) -> bool {
-    false
 }
 
 /// The driver's client, as far as a worker uses it.
@@ -135,23 +126,14 @@ pub struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    pub(crate) fn query(
-        &mut self,
-        _: &Statement,
-        _: &[Parameter<'_>],
-    ) -> std::result::Result<Vec<Row>, postgres::Error> {
-        unreachable!("nothing is prepared")
-    }
-
     pub(crate) fn query_typed(
         &mut self,
         text: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> std::result::Result<Vec<Row>, postgres::Error> {
-        let name = match text {
-            _ if text == sql::SETTLE_OWN.text => sql::SETTLE_OWN.name,
-            _ => sql::FREE_KEY.name,
-        };
+        let own = [&sql::BEGIN_OWN, &sql::SETTLE_OWN];
+        let own = own.into_iter().find(|own| own.text == text);
+        let name = own.expect("a statement of a handler's transaction").name;
         let parameters: Vec<Parameter<'_>> = parameters.iter().map(|(value, _)| *value).collect();
         Ok(self.server.execute(name, &parameters))
     }

@@ -25,9 +25,9 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "measure_queue" => vec![claim::small_queue()],
         "settle_done" => settle::settle_done(tables, given),
         "settle" => settle::settle(tables, given),
+        "begin_own" => vec![settle::begin_own()],
         "settle_own" => settle::settle_own(tables, given),
         "release" => lease::release(tables, given),
-        "end_transactions" => lease::end_transactions(tables, given),
         "locked_leases" => lease::locked_leases(tables, given),
         "give_back" => lease::give_back(tables, given),
         "renew" => lease::renew(tables, given),
@@ -58,7 +58,7 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "take_probe" => breakers::take_probe(tables, given),
         "end_probe" => breakers::end_probe(tables, given),
         "durability" => vec![durability()],
-        "unserved" | "free_key" | "count_chores" | "store_delayed_mark" => Vec::new(),
+        "unserved" | "end_transactions" | "count_chores" | "store_delayed_mark" => Vec::new(),
         other => panic!("the model does not implement the statement `{other}`"),
     };
     let is_logged = match name {

@@ -107,6 +107,14 @@ delayed AS (
     FROM undone u
     WHERE NOT u.is_dead AND u.crashes > 1
 ),
+-- The lock order of letters and groups; see settle.sql.
+letters AS MATERIALIZED (
+    SELECT l.id
+    FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(SELECT u.id FROM undone u WHERE u.generation > 0 AND u.is_dead))
+    ORDER BY l.id
+    FOR NO KEY UPDATE
+),
 died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
@@ -121,8 +129,7 @@ died AS (
            u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid,
            u.headers, u.group_key
     FROM undone u
-    WHERE u.is_dead
-    -- The lock order of letters; see settle.sql.
+    WHERE u.is_dead AND (SELECT count(*) FROM letters) >= 0
     ORDER BY u.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,

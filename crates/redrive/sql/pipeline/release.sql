@@ -5,10 +5,10 @@
 -- $2 uuid[]    only these leases; NULL: all
 -- $3 uuid[]    leases to keep
 -- $4 integer   only leases claimed at least this many milliseconds ago
--- $5 bigint[]  ids of jobs whose handlers had started; their refunds are counted
+-- $5 bigint[]  ids of jobs whose handlers had started; their refunds are counted. NULL: any of them may have
 -- $6 integer   maximum refunds per job; after that, the attempt stays charged
 -- $7 text      cause for a cancelled job: manual
--- Locks: the lease rows, skipping a lease that its handler's transaction has locked; the letters of
+-- Locks: the lease rows, skipping those that another session settles or reaps; the letters of
 --        redriven jobs that die, in the order of their ids; their unique keys.
 -- Index relied on: leases_for_reap, unique_keys_by_job.
 -- Rows: the jobs returned to the queue, and those that died because they were cancelled or had no
@@ -31,11 +31,12 @@ released AS MATERIALIZED (
     SELECT e.queue::text AS queue, j.id, j.kind, j.priority, j.payload, j.max_attempts,
            j.generation, j.crashes, j.enqueued_at, j.history, j.unique_key, j.outage_since,
            j.headers, j.group_key,
-           CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
-           CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
+           CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
+           CASE WHEN s.has_started AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
            j.id = ANY (e.cancelled) AS is_cancelled
     FROM ended e
     CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
+    CROSS JOIN LATERAL (SELECT coalesce(j.id = ANY ($5::bigint[]), true) AS has_started) s
     WHERE j.id <> ALL (e.done)
 ),
 ready AS (
@@ -50,6 +51,16 @@ ready AS (
     FROM released b
     WHERE b.attempt < b.max_attempts AND NOT b.is_cancelled
 ),
+-- The lock order of letters and groups; see settle.sql.
+letters AS MATERIALIZED (
+    SELECT l.id
+    FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(
+        SELECT b.id FROM released b
+        WHERE b.generation > 0 AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
+    ORDER BY l.id
+    FOR NO KEY UPDATE
+),
 died AS (
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
@@ -58,12 +69,11 @@ died AS (
            CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
            CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
            CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
-                ELSE 'its worker stopped before it ended, too many times' END,
+                ELSE 'its worker stopped before it ended, or lost it, too many times' END,
            b.payload, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
            coalesce(b.history, '[]'), $1, b.enqueued_at, b.unique_key, b.headers, b.group_key
     FROM released b
-    WHERE b.attempt >= b.max_attempts OR b.is_cancelled
-    -- The lock order of letters; see settle.sql.
+    WHERE (b.attempt >= b.max_attempts OR b.is_cancelled) AND (SELECT count(*) FROM letters) >= 0
     ORDER BY b.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,

@@ -3,9 +3,10 @@
 -- Called by: pipeline/settle.rs, for a worker's settler.
 -- $1 uuid[]    lease of each verdict
 -- $2 bigint[]  job
--- $3 text[]    verdict: done, retry, outage (a retry whose attempt is refunded), snooze, dead
--- $4 bigint[]  delay in milliseconds (retry, outage, snooze)
--- $5 text[]    cause (dead)
+-- $3 text[]    verdict: done, retry, outage (a retry whose attempt is refunded), snooze, dead, or refund: a snooze
+--              that is counted and, once the job has had its refunds, a retry or a death
+-- $4 bigint[]  delay in milliseconds (retry, outage, snooze, refund)
+-- $5 text[]    cause (dead, refund)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
 -- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, dead because it expired)
 -- $10 uuid     worker         $11 text  host             $12 text  version
@@ -18,6 +19,8 @@
 --              counter changes: lease, key, label, cause, bucket, count, sum; see
 --              pipeline/tallies.rs
 -- $25 text[]   key of the failure group; NULL: the message decides
+-- $26 integer  maximum refunds per job
+-- $27 boolean  whether this call repeats one whose reply was lost, so that missing verdicts are not refused
 -- Locks: the lease rows; the letters of redriven jobs, in the order of their ids; the unique keys and the
 --        slots of groups of jobs that end or back off, which no other session locks. Such a slot may pass to a
 --        follower in the same lease.
@@ -67,15 +70,19 @@ written AS MATERIALIZED (
 ),
 settled AS MATERIALIZED (
     SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
-           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.attempt,
+           j.max_attempts, j.generation, j.crashes, j.enqueued_at, j.attempt,
+           j.refunds + (v.verdict = 'refund' AND j.refunds < $26::integer)::integer AS refunds,
            j.unique_key, j.headers, j.group_key, j.has_company,
            CASE WHEN v.in_outage THEN coalesce(j.outage_since, clock_timestamp()) END AS outage_since,
            CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN 'dead'
-               ELSE v.verdict
+               WHEN j.id = ANY (j.cancelled) AND v.verdict NOT IN ('done', 'dead') THEN 'dead'
+               WHEN v.verdict <> 'refund' THEN v.verdict
+               WHEN j.refunds < $26::integer THEN 'snooze'
+               WHEN j.attempt < j.max_attempts THEN 'retry'
+               ELSE 'dead'
            END AS verdict,
            CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict IN ('retry', 'outage', 'snooze') THEN $13::text
+               WHEN j.id = ANY (j.cancelled) AND v.verdict NOT IN ('done', 'dead') THEN $13::text
                ELSE v.cause
            END AS cause,
            v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message,
@@ -157,8 +164,9 @@ delayed AS (
     FROM settled s
     WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0
 ),
--- Locks the letters of redriven jobs in the order of their ids before changing any of them. All
--- statements that lock several letters use this order, which prevents deadlocks.
+-- Locks the letters of redriven jobs in the order of their ids before changing any of them, and before the trigger of
+-- new letters creates a failure group. All statements that lock letters use this order, which prevents deadlocks: a
+-- session that waits for the group of another one may hold a letter that a third one, such as an edit, waits for.
 letters AS MATERIALIZED (
     SELECT l.id
     FROM redrive.dead_letters l
@@ -223,19 +231,21 @@ counted AS (
                     $24::double precision[]) AS u (lease_id, key, label, cause, bucket, count, sum)
         WHERE u.lease_id = ANY (ARRAY(SELECT e.lease_id FROM ended e UNION ALL SELECT s.lease_id FROM shrunk s))
         UNION ALL
-        -- Cancelled in the meantime: the job died instead of being retried or snoozed.
+        -- Cancelled in the meantime: the job died instead of being retried or snoozed. Of a refund, the worker counts
+        -- nothing.
         SELECT x.key, NULL, NULL, x.bucket, x.count, x.sum
         FROM settled s
         CROSS JOIN LATERAL (VALUES
-            ('ended', NULL::smallint, 1, NULL::double precision),
-            (CASE s.told WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
+            (CASE s.verdict WHEN 'dead' THEN 'ended' WHEN 'retry' THEN 'retried' ELSE 'released' END, NULL::smallint, 1,
+             NULL::double precision),
+            (CASE s.told WHEN 'refund' THEN NULL WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
             (CASE s.told WHEN 'retry' THEN 'retry_delay' END, s.delay_bucket, -1, s.delay_ms / -1000.0)
         ) AS x (key, bucket, count, sum)
         WHERE s.verdict <> s.told AND x.key IS NOT NULL
         UNION ALL
         SELECT 'refused', NULL, NULL, NULL, n.refused, NULL
         FROM (SELECT cardinality($1::uuid[]) - count(*) AS refused FROM written) n
-        WHERE n.refused > 0
+        WHERE n.refused > 0 AND NOT $27::boolean
     ) c
     CROSS JOIN redrive.metric_ring m
     GROUP BY m.segment

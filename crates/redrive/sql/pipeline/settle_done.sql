@@ -5,6 +5,7 @@
 -- $2 text      queue of the worker
 -- $3 uuid[], $4 text[], $5 text[], $6 smallint[], $7 bigint[], $8 double precision[]
 --              counter changes: lease, key, label, bucket, count, sum; see pipeline/tallies.rs
+-- $10 boolean  whether this call repeats one whose reply was lost, so that missing leases are not refused
 -- Locks: the lease rows; the slots of the jobs, which no other session locks.
 -- Index relied on: the primary key of leases; group_slots_by_job.
 -- Rows: the leases that were still held. A missing lease is lost, or holds more unsettled jobs than
@@ -33,7 +34,7 @@ counted AS (
         FULL JOIN unnest($3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::bigint[],
                          $8::double precision[])
             AS u (lease_id, key, label, bucket, count, sum) ON u.lease_id = e.lease_id
-        WHERE num_nonnulls(u.key) = 1 AND (e.lease_id IS NOT NULL OR u.key = 'succeeded')
+        WHERE num_nonnulls(u.key) = 1 AND (e.lease_id IS NOT NULL OR u.key = 'succeeded' AND NOT $10::boolean)
         GROUP BY 1, 2, 3
     ) c
     CROSS JOIN redrive.metric_ring m

@@ -1,21 +1,10 @@
--- Purpose: ends the transactions of handlers that outlast the stop of their worker, and waits until the
---          server has rolled them back. release.sql then finds their leases.
--- Called by: worker/settler/releases.rs, at the end of a stop.
--- $1 uuid[]    leases of these handlers
--- Locks: the lease rows, which the handlers' transactions hold (see settle_own.sql). The wait is bounded by
---        the lock timeout of the session.
--- Index relied on: the primary key of leases.
--- Rows: the leases to release. A lease without a row is settled or lost: its handler committed first, or
---       another worker reaped it. Zero rows: there is nothing to release.
-WITH terminated AS MATERIALIZED (
-    SELECT pg_terminate_backend(t.pid)
-    FROM redrive.leases l
-    -- A deleted row that is not committed names the transaction that deleted it. Others that wait for its end ask for
-    -- a weaker lock on it.
-    JOIN pg_locks t ON t.transactionid = l.xmax AND t.mode = 'ExclusiveLock'
-    WHERE l.lease_id = ANY ($1::uuid[])
-)
-SELECT l.lease_id
-FROM (SELECT count(*) FROM terminated) AS signalled
-JOIN redrive.leases l ON l.lease_id = ANY ($1::uuid[])
-FOR UPDATE OF l
+-- Purpose: ends the transactions of handlers that outlast their deadline or the stop of their worker, so that the next
+--          attempt does not wait for their locks. They cannot settle their jobs any more.
+-- Called by: worker/settler/releases.rs.
+-- $1 integer[] processes of their sessions   $2 timestamptz[] begins of the transactions
+-- Locks: none.
+-- Index relied on: none.
+-- Rows: one per session that was told to end. A session that has begun another transaction is left alone.
+SELECT pg_terminate_backend(a.pid) AS told
+FROM pg_stat_activity a
+JOIN unnest($1::integer[], $2::timestamptz[]) AS t (pid, began) ON t.pid = a.pid AND t.began = a.xact_start

@@ -1,11 +1,10 @@
 -- Purpose: counts the leases of a worker that its release has skipped, because other sessions have locked them: a settle
---          whose answer was lost, or a worker that reaps them.
+--          whose answer was lost, a handler's transaction that commits, or a worker that reaps them.
 -- Called by: worker/settler/releases.rs, at the end of a stop.
 -- $1 uuid      worker
--- $2 uuid[]    leases that the transactions of running handlers have locked; they are not counted
 -- Locks: none.
 -- Index relied on: leases_for_reap.
 -- Rows: always one.
 SELECT count(*) AS leases
 FROM redrive.leases l
-WHERE l.worker_id = $1 AND l.lease_id <> ALL ($2::uuid[])
+WHERE l.worker_id = $1

@@ -1,17 +1,16 @@
 -- Purpose: settles a job as done in its handler's transaction, so that the handler's writes and the
 --          end of the job commit or roll back together.
--- Called by: worker/handlers.rs, before the handler runs.
+-- Called by: pipeline/settle.rs, after the handler has run and before its follow-ups are stored.
 -- $1 uuid      lease, which holds only this job
 -- $2 bigint    job
 -- $3 integer   its generation
--- $4 text      its kind
--- $5 integer   its attempt
--- $6 smallint  histogram bucket of the attempt
--- $7 double precision time it waited to be claimed, in seconds
--- $8 smallint  histogram bucket of that time
--- $9 timestamptz time of its first enqueue
--- Locks: the lease row, until the handler's transaction ends; reap.sql and release.sql skip it.
--- Index relied on: the primary keys of leases and dead_letters.
--- Rows: one if the lease is held. Zero rows: the lease is lost.
-SELECT true AS settled
-WHERE redrive.settle_own($1, $2, $3, $4, $5, $6, $7, $8, $9)
+-- $4 boolean   whether it has a unique key
+-- $5 boolean   whether it has a group
+-- $6 timestamptz begin of the transaction, which the handler must not have ended
+-- $7 text[], $8 text[], $9 smallint[], $10 bigint[], $11 double precision[]
+--              counter changes: key, label, bucket, count, sum; see pipeline/tallies.rs
+-- Locks: the lease row, the letter of a redriven job, its unique key and its slot, until the commit, which follows.
+-- Index relied on: the primary keys of leases and dead_letters; unique_keys_by_job; group_slots_by_job.
+-- Rows: one if the lease is held, with the id of the transaction. Zero rows: the lease is lost.
+SELECT pg_catalog.pg_current_xact_id()::text AS xid
+WHERE redrive.settle_own($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

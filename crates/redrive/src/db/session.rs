@@ -87,8 +87,11 @@ enum Settings {
     Workers,
 }
 
+/// How many times a statement is sent that is the victim of a conflict.
+const MAX_TRIES: usize = 4;
+
 /// The transaction of a statement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// A transaction for this statement.
     Statement,
@@ -139,6 +142,12 @@ impl Session {
 
     pub(crate) fn is_closed(&mut self) -> bool {
         self.client().is_closed()
+    }
+
+    /// Whether the server still answers on this connection, after a call that failed.
+    pub(crate) fn answers(&mut self, timeout: Duration) -> bool {
+        self.set_deadline(Some(Instant::now() + timeout));
+        self.client().simple_query("").is_ok()
     }
 
     /// Applies the [settings](SETTINGS) of a worker, in one round trip.
@@ -235,7 +244,29 @@ impl Session {
     }
 
     /// Runs a statement. `doing` names the operation and its subject.
+    ///
+    /// Repeats a statement that the server rolled back for the sake of another session, such as the victim of a
+    /// deadlock, if the statement is the whole transaction.
     pub(crate) fn query(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        let mut tries = 1;
+        loop {
+            match self.query_once(doing, sql, parameters) {
+                Err(error)
+                    if self.scope == Scope::Statement && tries < MAX_TRIES && is_victim(&error) =>
+                {
+                    tries += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn query_once(
         &mut self,
         doing: &str,
         sql: &'static Sql,
@@ -308,17 +339,8 @@ impl Session {
         self.end(doing, done)
     }
 
-    /// Prepares a statement for a transaction of the [client](Session::client), once per connection.
-    /// Returns `None` behind a pooler that would not keep it.
-    pub(crate) fn prepare(&mut self, doing: &str, sql: &'static Sql) -> Result<Option<Statement>> {
-        match self.pooler {
-            Pooler::Session => self.prepared(doing, sql).map(Some),
-            Pooler::Transaction => Ok(None),
-        }
-    }
-
     /// Forgets a statement that is [stale](is_stale).
-    pub(crate) fn forget(&mut self, sql: &'static Sql) {
+    fn forget(&mut self, sql: &'static Sql) {
         self.connection.statements().0.remove(sql.name);
     }
 
@@ -351,8 +373,19 @@ fn setting(message: &SimpleQueryMessage) -> Option<(String, String)> {
     }
 }
 
+/// Whether the server rolled a transaction back for the sake of another one.
+fn is_victim(error: &Error) -> bool {
+    let conflicts = [
+        &SqlState::T_R_DEADLOCK_DETECTED,
+        &SqlState::T_R_SERIALIZATION_FAILURE,
+    ];
+    error
+        .sql_state()
+        .is_some_and(|state| conflicts.contains(&state))
+}
+
 /// Whether a prepared statement cannot be used again: the schema changed, or something deallocated it.
-pub(crate) fn is_stale(error: &postgres::Error) -> bool {
+fn is_stale(error: &postgres::Error) -> bool {
     matches!(
         error.code(),
         Some(state) if *state == SqlState::FEATURE_NOT_SUPPORTED

@@ -203,11 +203,11 @@ statements! {
     STATS_KINDS = "inspect" / "stats_kinds";
     UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";
+    BEGIN_OWN = "worker" / "begin_own";
     SETTLE_OWN = "worker" / "settle_own";
+    ASK_OWN = "worker" / "ask_own";
     END_TRANSACTIONS = "worker" / "end_transactions";
     LOCKED_LEASES = "worker" / "locked_leases";
-    FREE_KEY = "worker" / "free_key";
-    FREE_SLOT = "worker" / "free_slot";
     RENEW = "worker" / "renew";
     WAIT = "worker" / "wait";
     LEAVE = "worker" / "leave";

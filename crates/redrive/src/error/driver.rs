@@ -6,20 +6,66 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use postgres::error::SqlState;
+use postgres::error::{DbError, SqlState};
 
 /// An error of the driver, as the source of an [`Error`](crate::Error).
 #[derive(Debug)]
 pub(crate) struct DriverError {
-    state: Option<SqlState>,
+    refusal: Option<Refusal>,
     said: String,
     cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What the server reported about an error, without row data.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    state: SqlState,
+    /// The violated constraint.
+    constraint: Option<String>,
+    /// The table of the constraint, with its schema.
+    table: Option<String>,
+}
+
+impl Refusal {
+    /// Returns what the server reported, if it reported this error.
+    pub(crate) fn of(error: &(dyn StdError + 'static)) -> Option<Refusal> {
+        if let Some(error) = error.downcast_ref::<DriverError>() {
+            return error.refusal.clone();
+        }
+        let error: &postgres::Error = error.downcast_ref()?;
+        error.as_db_error().map(Refusal::from)
+    }
+}
+
+impl From<&DbError> for Refusal {
+    fn from(error: &DbError) -> Refusal {
+        let schema = error.schema().into_iter();
+        let name: Vec<&str> = schema.chain(error.table()).collect();
+        Refusal {
+            state: error.code().clone(),
+            constraint: error.constraint().map(str::to_owned),
+            table: error.table().map(|_| name.join(".")),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SQLSTATE {}", self.state.code())?;
+        if let Some(constraint) = &self.constraint {
+            write!(f, ", constraint `{constraint}`")?;
+        }
+        match &self.table {
+            Some(table) => write!(f, " of table `{table}`"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl DriverError {
     /// Returns the SQLSTATE if the server reported the error.
     pub(crate) fn state(&self) -> Option<&SqlState> {
-        self.state.as_ref()
+        self.refusal.as_ref().map(|refusal| &refusal.state)
     }
 }
 
@@ -28,12 +74,12 @@ impl From<postgres::Error> for DriverError {
         match error.as_db_error() {
             // Without detail, hint and context.
             Some(server) => DriverError {
-                state: Some(server.code().clone()),
+                refusal: Some(Refusal::from(server)),
                 said: format!("{}: {}", server.severity(), server.message()),
                 cause: None,
             },
             None => DriverError {
-                state: None,
+                refusal: None,
                 said: error.to_string(),
                 cause: error.into_source(),
             },

@@ -5,6 +5,7 @@ use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::error::driver::Refusal;
 use crate::job::name;
 
 /// The longest error class that is stored, in bytes.
@@ -68,14 +69,19 @@ impl ErrorReport {
         ErrorReport::new("cancelled", "cancelled by an operator".to_owned(), None)
     }
 
-    /// Describes an error: type, message, cause chain, and a backtrace with `RUST_BACKTRACE`.
+    /// Describes an error: type, message, cause chain, SQLSTATE and constraint, and a backtrace with `RUST_BACKTRACE`.
     pub(super) fn of<E: StdError + 'static>(error: &E) -> ErrorReport {
         let mut detail = String::new();
+        let mut refusal = Refusal::of(error);
         let mut cause = error.source();
         while let Some(error) = cause {
             // Writing to a String cannot fail, but the error's Display may.
             _ = writeln!(detail, "caused by: {}", shown(error));
+            refusal = refusal.or_else(|| Refusal::of(error));
             cause = error.source();
+        }
+        if let Some(refusal) = refusal {
+            _ = writeln!(detail, "{refusal}");
         }
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {

@@ -50,6 +50,8 @@ pub(crate) enum Disposition {
     Snooze(Duration),
     /// Run the job again when its dependency recovers, without counting the attempt.
     Outage,
+    /// The worker could not run or settle the job: run it again soon, with a counted refund of the attempt.
+    Interrupted,
 }
 
 impl Failure {
@@ -139,6 +141,7 @@ impl Failure {
             Disposition::Retry | Disposition::RetryAfter(_) => Disposition::RetryAfter(delay),
             Disposition::Reject => Disposition::Reject,
             Disposition::Outage => Disposition::Outage,
+            Disposition::Interrupted => Disposition::Interrupted,
             Disposition::Snooze(_) => Disposition::Snooze(delay),
         };
         self

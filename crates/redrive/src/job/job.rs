@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -67,6 +67,24 @@ pub(crate) struct Signal {
     pub(crate) checkpoints: Checkpoints,
     /// The decision of the handler of a batch about the job.
     pub(crate) decision: LastDecision,
+    /// The transaction of the handler, if it settles its job in one.
+    pub(crate) transaction: OnceLock<OpenTransaction>,
+}
+
+impl Signal {
+    /// Tells the handler that an operator cancelled its job.
+    pub(crate) fn cancel_by_operator(&self) {
+        self.by_operator.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A transaction of a session of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenTransaction {
+    /// The process of the session.
+    pub(crate) pid: i32,
+    pub(crate) began: SystemTime,
 }
 
 /// A job, as its handler receives it.
@@ -229,9 +247,6 @@ impl<P> Job<P> {
     /// does not wait for the handler, loses at most the checkpoints since the last renewal. A
     /// checkpoint survives retries, crashes, death and redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
     /// letter, so redactions by pattern apply to it, and redactions by path do not.
-    ///
-    /// In [`handle_in_transaction`](crate::WorkerBuilder::handle_in_transaction), only a failure
-    /// stores it, because the transaction holds the lease.
     ///
     /// ```
     /// use redrive::{Failure, Job};

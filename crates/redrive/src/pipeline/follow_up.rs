@@ -14,7 +14,7 @@ use crate::job::new_job::NewJob;
 use crate::pipeline::checkpoint::{self, Checkpoint};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
-use crate::pipeline::settle::settle;
+use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
 use crate::sync::Row;
 
@@ -27,10 +27,11 @@ pub(crate) fn settle_and_store(
     session: &mut Session,
     identity: &WorkerIdentity,
     settlements: &[Settlement],
+    repeat: Repeat,
 ) -> Result<HashSet<(LeaseId, JobId)>> {
     const DOING: &str = "settle jobs and store their follow-ups";
     if settlements.iter().all(Settlement::is_verdict_only) {
-        return settle(session, identity, settlements);
+        return settle(session, identity, settlements, repeat);
     }
     session.read_committed(DOING, |session| {
         let checkpoints: Vec<Checkpoint<'_>> = settlements
@@ -38,7 +39,7 @@ pub(crate) fn settle_and_store(
             .filter_map(|one| Some((one.lease, one.meta.id, one.checkpoint.as_ref()?)))
             .collect();
         checkpoint::store(session, &checkpoints)?;
-        let written = settle(session, identity, settlements)?;
+        let written = settle(session, identity, settlements, repeat)?;
         let of_written = settlements
             .iter()
             .filter(|one| written.contains(&(one.lease, one.meta.id)))

@@ -26,6 +26,12 @@ pub(crate) enum Verdict {
         delay: Duration,
         report: ErrorReport,
     },
+    /// The attempt was interrupted: run again after the delay. The database does not count the attempt, unless the job
+    /// has had all its refunds.
+    Refund {
+        delay: Duration,
+        report: ErrorReport,
+    },
     /// Dead-letter the job.
     Dead {
         cause: DeathCause,
@@ -44,6 +50,10 @@ impl Verdict {
                 report: report.redacted(redact),
             },
             Verdict::Outage { delay, report } => Verdict::Outage {
+                delay,
+                report: report.redacted(redact),
+            },
+            Verdict::Refund { delay, report } => Verdict::Refund {
                 delay,
                 report: report.redacted(redact),
             },
@@ -74,6 +84,9 @@ pub(crate) struct JudgeContext<'a> {
     pub(crate) random: f64,
 }
 
+/// How long a job waits after an interrupted attempt.
+const INTERRUPTED: Duration = Duration::from_secs(5);
+
 /// After this long of nothing but outages, an outage counts as an ordinary failure.
 pub(crate) const MAX_OUTAGE: Duration = Duration::from_hours(24);
 
@@ -100,6 +113,7 @@ pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Ver
             Disposition::Retry
             | Disposition::RetryAfter(_)
             | Disposition::Reject
+            | Disposition::Interrupted
             | Disposition::Outage => report,
         };
         return dead(DeathCause::Manual, report);
@@ -109,6 +123,12 @@ pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Ver
         Disposition::Snooze(delay) => {
             return Verdict::Snooze {
                 delay: delay.min(MAX_BACKOFF),
+            };
+        }
+        Disposition::Interrupted => {
+            return Verdict::Refund {
+                delay: INTERRUPTED,
+                report,
             };
         }
         Disposition::RetryAfter(delay) => delay.min(MAX_BACKOFF),
@@ -182,6 +202,7 @@ mod tests {
             Verdict::Done
             | Verdict::Retry { .. }
             | Verdict::Snooze { .. }
+            | Verdict::Refund { .. }
             | Verdict::Outage { .. } => None,
         }
     }
@@ -265,6 +286,24 @@ mod tests {
             cause(&outage(Some(2 * day), 3, 1.0)),
             Some(DeathCause::Exhausted)
         );
+    }
+
+    #[test]
+    fn an_interrupted_attempt_is_refunded_unless_the_job_is_cancelled() {
+        let interrupted = || {
+            let mut failure = Failure::retry("away");
+            failure.disposition = Disposition::Interrupted;
+            Outcome::Failed(failure)
+        };
+        // The database decides when the job has had its refunds.
+        for attempt in [1, 3, 4] {
+            let Verdict::Refund { delay, report } = verdict(interrupted(), attempt, false) else {
+                panic!("charged on attempt {attempt}")
+            };
+            assert_eq!((delay, &*report.message), (INTERRUPTED, "away"));
+        }
+        let cancelled = verdict(interrupted(), 1, true);
+        assert_eq!(cause(&cancelled), Some(DeathCause::Manual));
     }
 
     #[test]

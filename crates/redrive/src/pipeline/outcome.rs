@@ -41,6 +41,11 @@ pub(crate) struct FailedAttempt {
 }
 
 impl FailedAttempt {
+    /// Whether the worker interrupted the attempt, which shows nothing about the dependency of the job.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.disposition == Disposition::Interrupted
+    }
+
     pub(crate) fn is_outage(&self) -> bool {
         self.disposition == Disposition::Outage
     }
@@ -117,7 +122,7 @@ impl From<Failure> for FailedAttempt {
             }
             Disposition::Reject => (Some(FailureCause::Rejected), DeathCause::Rejected),
             Disposition::Outage => (Some(FailureCause::Outage), DeathCause::Exhausted),
-            Disposition::Snooze(_) => (None, DeathCause::Exhausted),
+            Disposition::Snooze(_) | Disposition::Interrupted => (None, DeathCause::Exhausted),
         };
         FailedAttempt {
             cause,

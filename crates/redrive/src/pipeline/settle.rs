@@ -4,7 +4,7 @@
 //! is a value, counted and never retried, not an error.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use postgres::types::ToSql;
 use serde::Serialize;
@@ -24,17 +24,27 @@ use crate::pipeline::failure_cause::FailureCause;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
 use crate::pipeline::tallies::{DoneLease, Tally, tallies};
+use crate::sync::Transaction;
 
 /// How many times a running job may be released with its attempt refunded.
 const MAX_REFUNDS: i32 = 10;
 /// The longest message stored per attempt in the history, in bytes.
 const MAX_HISTORY_MESSAGE_BYTES: usize = 1000;
 
-/// Ends leases whose jobs are all done, and passes on the turns of their groups. Returns those that were lost.
+/// Whether a call repeats one whose answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    First,
+    /// What the database lacks was settled by an earlier call.
+    Again,
+}
+
+/// Ends leases whose jobs are all done, and passes on the turns of their groups. Returns those that the database lacks.
 pub(crate) fn settle_done(
     session: &mut Session,
     queue: &str,
     done: &[DoneLease],
+    repeat: Repeat,
 ) -> Result<Vec<LeaseId>> {
     let ids: Vec<Uuid> = done.iter().map(|done| done.lease.0).collect();
     let jobs: Vec<i32> = done
@@ -45,7 +55,7 @@ pub(crate) fn settle_done(
     for done in done {
         tallies.push(done.lease, &done.tallies);
     }
-    let parameters: [Parameter<'_>; 9] = [
+    let parameters: [Parameter<'_>; 10] = [
         &ids,
         &queue,
         &tallies.leases,
@@ -55,6 +65,7 @@ pub(crate) fn settle_done(
         &tallies.counts,
         &tallies.sums,
         &jobs,
+        &(repeat == Repeat::Again),
     ];
     let rows = session.query("settle finished jobs", &sql::SETTLE_DONE, &parameters)?;
     let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
@@ -71,6 +82,7 @@ pub(crate) fn settle(
     session: &mut Session,
     identity: &WorkerIdentity,
     settlements: &[Settlement],
+    repeat: Repeat,
 ) -> Result<HashSet<(LeaseId, JobId)>> {
     let Some(first) = settlements.first() else {
         return Ok(HashSet::new());
@@ -93,12 +105,42 @@ pub(crate) fn settle(
         identity,
         queue,
         tallies,
+        repeat,
     };
     let rows = parameters.bind(|bound| session.query("settle jobs", &sql::SETTLE, bound))?;
     Ok(rows
         .iter()
         .map(|row| (LeaseId(row.get("lease_id")), JobId::new(row.get("id"))))
         .collect())
+}
+
+/// Settles a job as done in its handler's transaction, which began at `began`. Returns the id of the transaction; `None`:
+/// the lease is lost.
+pub(crate) fn settle_own(
+    transaction: &mut Transaction<'_>,
+    settlement: &Settlement,
+    began: SystemTime,
+) -> Result<Option<String>, postgres::Error> {
+    let meta = &settlement.meta;
+    let counted = tallies(std::slice::from_ref(settlement));
+    let mut tallies = TallyColumns::default();
+    tallies.push(settlement.lease, &counted);
+    let parameters: [Parameter<'_>; 11] = [
+        &settlement.lease.0,
+        &meta.id.get(),
+        &meta.generation.cast_signed(),
+        &meta.is_unique,
+        &meta.group.is_some(),
+        &began,
+        &tallies.keys,
+        &tallies.labels,
+        &tallies.buckets,
+        &tallies.counts,
+        &tallies.sums,
+    ];
+    let own = &sql::SETTLE_OWN;
+    let rows = transaction.query_typed(own.text, &own.typed(&parameters))?;
+    Ok(rows.first().map(|row| row.get("xid")))
 }
 
 /// Which leases of a worker to release.
@@ -115,8 +157,8 @@ pub(crate) enum ReleaseScope {
     },
 }
 
-/// Releases the jobs of a worker and returns their ids. `started` are the jobs whose handlers ran;
-/// their refunds are counted.
+/// Releases the jobs of a worker and returns their ids. `started` are the jobs whose handlers ran; their refunds are
+/// counted. The handlers of jobs that the worker does not know may have run.
 pub(crate) fn release(
     session: &mut Session,
     worker: WorkerId,
@@ -129,7 +171,12 @@ pub(crate) fn release(
         ReleaseScope::Leases(leases) => (Some(uuids(leases)), Vec::new(), Duration::ZERO),
         ReleaseScope::Unknown { known, older_than } => (None, uuids(known), *older_than),
     };
-    let started: Vec<i64> = started.iter().map(|id| id.get()).collect();
+    let started: Option<Vec<i64>> = match held {
+        ReleaseScope::All | ReleaseScope::Leases(_) => {
+            Some(started.iter().map(|id| id.get()).collect())
+        }
+        ReleaseScope::Unknown { .. } => None,
+    };
     let older_than_ms = i32::try_from(milliseconds(older_than)).unwrap_or(i32::MAX);
     let rows = session.query(
         "release jobs",
@@ -165,6 +212,7 @@ struct SettleParameters<'a> {
     identity: &'a WorkerIdentity,
     queue: &'a str,
     tallies: TallyColumns<'a>,
+    repeat: Repeat,
 }
 
 impl SettleParameters<'_> {
@@ -205,6 +253,7 @@ impl SettleParameters<'_> {
                     counts,
                     sums,
                 },
+            repeat,
         } = self;
         query(&[
             leases,
@@ -232,6 +281,8 @@ impl SettleParameters<'_> {
             counts,
             sums,
             failure_keys,
+            &MAX_REFUNDS,
+            &(*repeat == Repeat::Again),
         ])
     }
 }
@@ -260,6 +311,9 @@ impl<'a> VerdictColumns<'a> {
             Verdict::Retry { delay, report } => ("retry", *delay, None, Some(report)),
             Verdict::Snooze { delay } => ("snooze", *delay, None, None),
             Verdict::Outage { delay, report } => ("outage", *delay, None, Some(report)),
+            Verdict::Refund { delay, report } => {
+                ("refund", *delay, Some(DeathCause::Exhausted), Some(report))
+            }
             Verdict::Dead { cause, report } => ("dead", Duration::ZERO, Some(*cause), Some(report)),
         };
         self.leases.push(settlement.lease.0);
@@ -325,7 +379,7 @@ fn record(
 ) -> Result<Json> {
     let outcome = match &settlement.verdict {
         Verdict::Dead { cause, .. } => cause.as_str(),
-        Verdict::Outage { .. } => "outage",
+        Verdict::Outage { .. } | Verdict::Refund { .. } => "outage",
         Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
     };
     let meta = &settlement.meta;

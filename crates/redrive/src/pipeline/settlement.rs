@@ -39,6 +39,21 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
+    /// Returns the settlement of a job that its handler's transaction finishes.
+    pub(crate) fn done(lease: LeaseId, meta: &Arc<JobMeta>, run_time: Duration) -> Settlement {
+        Settlement {
+            lease,
+            meta: Arc::clone(meta),
+            run_time,
+            verdict: Verdict::Done,
+            in_outage: false,
+            cause: None,
+            age: meta.age + meta.claimed.elapsed(),
+            follow_ups: Vec::new(),
+            checkpoint: None,
+        }
+    }
+
     /// Whether the settle writes only the verdict.
     pub(crate) fn is_verdict_only(&self) -> bool {
         !self.has_follow_ups() && self.checkpoint.is_none()

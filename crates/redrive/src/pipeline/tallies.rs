@@ -69,6 +69,8 @@ pub(crate) fn tallies(settlements: &[Settlement]) -> Vec<Tally> {
             }
             Verdict::Outage { .. } => count(&mut counted, "retried", None, None),
             Verdict::Snooze { .. } => count(&mut counted, "snoozed", None, None),
+            // The database decides whether it is a release, a retry or a death.
+            Verdict::Refund { .. } => {}
             Verdict::Dead { .. } => count(&mut counted, "ended", None, None),
         }
         if cause.is_some() {

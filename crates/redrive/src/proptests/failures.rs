@@ -205,6 +205,7 @@ proptest! {
                 prop_assert!(is_outage && outage_age.is_none_or(|age| age <= day));
                 prop_assert!(delay <= crate::job::backoff::MAX_BACKOFF.mul_f64(1.25));
             }
+            Verdict::Refund { .. } => prop_assert!(false, "no handler asks for it"),
             Verdict::Dead { report, .. } => prop_assert!(is_writable(&report)),
         }
     }

@@ -23,6 +23,7 @@ use crate::worker::batch_handler;
 use crate::worker::handler_table::HandlerTable;
 use crate::worker::handlers::{self, HandlerOptions};
 use crate::worker::limits;
+use crate::worker::own_transaction;
 use crate::worker::recovery_bounds::RecoveryBounds;
 use crate::worker::state::Redact;
 
@@ -307,8 +308,13 @@ impl WorkerBuilder {
     ///
     /// The handler's writes and the completion commit together or roll back together, so effects in
     /// this database happen exactly once. Each of these jobs has its own lease and uses a pooled
-    /// connection while it runs. If the handler outlasts the grace period of
+    /// connection while it runs. If the handler outlasts its deadline or the grace period of
     /// [`Worker::stop`](crate::Worker::stop), the server rolls its transaction back.
+    ///
+    /// The job is completed after the handler has returned. An attempt that cannot commit failed, for
+    /// example because the handler ignored the error of a statement, ended the transaction, made it
+    /// read-only or violated a deferred constraint, or because the server ended its session. Only an
+    /// outage of the database is not charged, ten times for each job at most.
     #[must_use]
     pub fn handle_in_transaction<P, F>(self, handler: F) -> WorkerBuilder
     where
@@ -330,7 +336,10 @@ impl WorkerBuilder {
         F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
         let db = self.queue.database().clone();
-        self.add(P::KIND, handlers::in_transaction(options, db, handler))
+        self.add(
+            P::KIND,
+            own_transaction::in_transaction(options, db, handler),
+        )
     }
 
     /// Registers a handler for a kind known only at run time. It receives the undecoded payload.

@@ -72,6 +72,7 @@ pub(crate) fn conclude(
     running: &RunningJob,
     ended: EndedAttempt,
 ) -> (Settlement, Vec<BreakerReport>) {
+    state.count_unwritten();
     let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
     let has_run = ended.outcome.has_run();
     let failed = ended.outcome.classify();
@@ -82,7 +83,7 @@ pub(crate) fn conclude(
             dependency: failed.dependency.as_deref(),
             message: &failed.report.message,
         },
-        Some(_) if has_run => AttemptEnd::Other,
+        Some(failed) if has_run && !failed.is_interrupted() => AttemptEnd::Other,
         Some(_) => AttemptEnd::Unrun,
     };
     let reports = breakers.note(lease, kind, attempt, now);
@@ -110,12 +111,14 @@ pub(crate) fn conclude(
         | Verdict::Done
         | Verdict::Retry { .. }
         | Verdict::Snooze { .. }
+        | Verdict::Refund { .. }
         | Verdict::Outage { .. } => None,
     };
     let checkpoint = match &verdict {
         Verdict::Done => None,
         Verdict::Retry { .. }
         | Verdict::Snooze { .. }
+        | Verdict::Refund { .. }
         | Verdict::Outage { .. }
         | Verdict::Dead { .. } => unstored(running),
     };

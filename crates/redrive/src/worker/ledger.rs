@@ -36,6 +36,10 @@ struct Account {
     pending: Vec<Settlement>,
     /// Since when the oldest verdict waits.
     since: Instant,
+    /// How many of them hold up claims; see `State::count_unwritten`.
+    counted: usize,
+    /// Whether an earlier write may have taken effect.
+    is_unanswered: bool,
     /// Set after a failed write.
     postponed: Option<Postponed>,
 }
@@ -62,6 +66,10 @@ pub(crate) struct DueLease {
     pub(crate) lease: LeaseId,
     pub(crate) settlements: Vec<Settlement>,
     pub(crate) rest: Rest,
+    /// How many of the settlements hold up claims.
+    pub(crate) counted: usize,
+    /// Whether an earlier write may have taken effect.
+    pub(crate) is_unanswered: bool,
     /// The last wait, if the lease was postponed.
     waited: Option<Duration>,
 }
@@ -100,6 +108,8 @@ impl Account {
             unrun: 0,
             pending: Vec::new(),
             since: now,
+            counted: 0,
+            is_unanswered: false,
             postponed: None,
         }
     }
@@ -140,6 +150,7 @@ impl Ledger {
         }
         account.left = account.left.saturating_sub(1);
         account.pending.push(settlement);
+        account.counted += 1;
     }
 
     pub(crate) fn unrun(&mut self, lease: LeaseId) {
@@ -187,6 +198,8 @@ impl Ledger {
             account.unrun = account.unrun.max(1);
         }
         account.pending.splice(..0, due.settlements);
+        account.counted += due.counted;
+        account.is_unanswered |= due.is_unanswered;
         account.postponed = Some(Postponed {
             until: now + wait,
             wait,
@@ -223,6 +236,8 @@ impl Ledger {
                 lease: *lease,
                 settlements: std::mem::take(&mut account.pending),
                 rest,
+                counted: std::mem::take(&mut account.counted),
+                is_unanswered: std::mem::take(&mut account.is_unanswered),
                 waited: postponed.map(|postponed| postponed.wait),
             });
             rest == Rest::Open

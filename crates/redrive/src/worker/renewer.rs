@@ -13,12 +13,12 @@ use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
+use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settle::{ReleaseScope, release};
-use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Sender, TryRecvError};
 use crate::sync::{Instant, Notification};
 use crate::worker::breaker_reports::learn_gates;
@@ -26,7 +26,6 @@ use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::RENEWALS_PER_LEASE;
 use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
 use crate::worker::retry::call_timeout;
-use crate::worker::slot_state::{Overrun, RunningJob};
 use crate::worker::state::State;
 use crate::worker::wake_mode::Wake;
 
@@ -104,7 +103,8 @@ impl Renewer<'_> {
                     .trust
                     .reap_later(from_now(self.state.config.lease));
             }
-            self.cancel_jobs(&renewed.cancelled);
+            let cancelled = renewed.cancelled.iter().copied().map(JobId::new);
+            self.state.set_cancelled(cancelled.collect());
             self.store_checkpoints();
             self.release_unknown(&renewed.leases)?;
         }
@@ -124,30 +124,12 @@ impl Renewer<'_> {
         }
     }
 
-    /// Cancels the running jobs that an operator cancelled.
-    fn cancel_jobs(&self, cancelled: &[i64]) {
-        if cancelled.is_empty() {
-            return;
-        }
-        for slot_state in &*lock(&self.state.slots) {
-            let is_cancelled =
-                |running: &&Arc<RunningJob>| cancelled.contains(&running.meta.id.get());
-            for running in lock(&slot_state.running).iter().filter(is_cancelled) {
-                running.signal.by_operator.store(true, Ordering::Relaxed);
-                running.signal.cancelled.store(true, Ordering::Relaxed);
-            }
-        }
-    }
-
     /// Stores the new checkpoints of the running jobs. The next renewal repeats what fails.
     fn store_checkpoints(&mut self) {
         let mut unstored = Vec::new();
         for slot_state in &*lock(&self.state.slots) {
             for running in &*lock(&slot_state.running) {
-                // A handler's transaction holds its lease.
-                if running.overrun == Overrun::GiveAway
-                    && let Ok(Some(new)) = running.signal.checkpoints.unstored()
-                {
+                if let Ok(Some(new)) = running.signal.checkpoints.unstored() {
                     unstored.push((Arc::clone(running), new));
                 }
             }
@@ -183,8 +165,8 @@ impl Renewer<'_> {
         Ok(())
     }
 
-    /// Releases leases in the database that this worker does not know: claims whose answer was
-    /// lost.
+    /// Releases leases in the database that this worker does not know: claims whose answer was lost, and verdicts
+    /// that it gave up.
     fn release_unknown(&mut self, leases: &[Uuid]) -> Result<()> {
         let known: HashSet<LeaseId> = lock(&self.state.held).keys().copied().collect();
         if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
@@ -203,7 +185,7 @@ impl Renewer<'_> {
         self.state.count_released(released.len());
         if !released.is_empty() {
             log::warn!(
-                "{}: released {} jobs of a claim whose answer was lost",
+                "{}: released {} jobs of leases that the worker does not know, because an answer was lost",
                 self.state,
                 released.len()
             );
@@ -241,16 +223,12 @@ impl Renewer<'_> {
                             // A full channel means that the fetcher is awake.
                             _ = wake.try_send(Wake::Work);
                         }
-                        if received.needs_renewer() || Instant::now() >= until {
+                        if received.breakers > 0 || Instant::now() >= until {
                             return Ok(received);
                         }
                     }
                 })?;
         self.listening = Listening::Yes;
-        if received.cancels > 0 {
-            // The renewal returns the cancelled jobs.
-            self.renew_at = Instant::now();
-        }
         if received.breakers > 0 {
             self.learn()?;
         }
@@ -289,16 +267,8 @@ fn start_listening(session: &mut Session) -> Result<()> {
 struct Received {
     /// New jobs.
     ready: u64,
-    /// A cancelled job that runs here.
-    cancels: u64,
     /// A changed breaker or pause.
     breakers: u64,
-}
-
-impl Received {
-    fn needs_renewer(&self) -> bool {
-        self.cancels + self.breakers > 0
-    }
 }
 
 fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Received> {
@@ -306,7 +276,11 @@ fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Recei
     let mut notifications = session.client().notifications();
     let mut take = |notification: &Notification| match notification.channel() {
         "redrive_ready" if notification.payload() == state.queue() => received.ready += 1,
-        "redrive_cancel" if is_this_worker(state, notification.payload()) => received.cancels += 1,
+        "redrive_cancel" => {
+            if let Some(job) = cancelled_here(state, notification.payload()) {
+                state.cancel(job);
+            }
+        }
         "redrive_breaker" => received.breakers += 1,
         "redrive_schedule" => state.look_for_schedules(),
         _ => {}
@@ -325,8 +299,11 @@ fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Recei
     Ok(received)
 }
 
-fn is_this_worker(state: &State, worker: &str) -> bool {
-    Uuid::parse_str(worker).is_ok_and(|worker| worker == state.identity.id.0)
+/// Returns the cancelled job if this worker has it. The payload is a worker and a job.
+fn cancelled_here(state: &State, payload: &str) -> Option<JobId> {
+    let (worker, job) = payload.split_once(' ')?;
+    let is_here = Uuid::parse_str(worker).is_ok_and(|worker| worker == state.identity.id.0);
+    is_here.then(|| job.parse().ok()).flatten()
 }
 
 /// The result of a renewal.

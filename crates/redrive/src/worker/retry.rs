@@ -40,6 +40,12 @@ pub(crate) fn is_locked(error: &Error) -> bool {
     error.sql_state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
+/// Whether a call that failed may have taken effect: the server did not answer, or ended the session.
+pub(crate) fn may_have_committed(error: &Error) -> bool {
+    let ends_session = |state: &SqlState| matches!(&state.code()[..2], "08" | "57");
+    error.is_unavailable() && error.sql_state().is_none_or(ends_session)
+}
+
 fn retry_if<T>(
     is_worth_it: impl Fn(&Error) -> bool,
     state: &State,

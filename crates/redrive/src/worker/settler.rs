@@ -1,6 +1,7 @@
 //! Collects verdicts from the slots and writes them in batches.
 
 mod counts;
+mod failure_log;
 mod rejected;
 mod releases;
 mod statements;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
 use crate::error::Result;
-use crate::job::job::JobId;
+use crate::job::job::{JobId, OpenTransaction};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
@@ -21,6 +22,8 @@ use crate::worker::breaker_state::BreakerReport;
 use crate::worker::ledger::{Flush, Ledger};
 use crate::worker::state::State;
 use crate::worker::wake_mode::Wake;
+use counts::log_suppressed;
+use failure_log::FailureLog;
 
 /// The maximum number of messages read before writing.
 const MESSAGES: usize = 4096;
@@ -35,6 +38,8 @@ pub(crate) enum Message {
     Unstarted { lease: LeaseId, jobs: Vec<JobId> },
     /// A breaker must open, or its probe ended. Follows the verdict that caused it.
     Breaker(BreakerReport),
+    /// The transaction of a handler that was given up must end.
+    EndTransaction(OpenTransaction),
     /// Write everything, release the rest and end.
     Finish(Finish),
 }
@@ -45,8 +50,8 @@ pub(crate) struct Finish {
     pub(crate) settlements: Vec<Settlement>,
     /// Jobs whose handlers still run. They are released too, with a counted refund.
     pub(crate) started: Vec<JobId>,
-    /// The leases among theirs that the transactions of the handlers hold.
-    pub(crate) transactions: Vec<LeaseId>,
+    /// The transactions of these handlers.
+    pub(crate) transactions: Vec<OpenTransaction>,
     /// How long to retry if the database does not answer.
     pub(crate) until: Instant,
     /// Receives the released jobs.
@@ -66,6 +71,8 @@ pub(crate) fn work(
         wake,
         ledger: Ledger::default(),
         reports: Vec::new(),
+        transactions: Vec::new(),
+        log: FailureLog::default(),
         until: Instant::now(),
     };
     settler.run(inbox);
@@ -78,6 +85,9 @@ struct Settler<'a> {
     ledger: Ledger,
     /// The breaker changes to write.
     reports: Vec<BreakerReport>,
+    /// The transactions of handlers to end.
+    transactions: Vec<OpenTransaction>,
+    log: FailureLog,
     /// How long this pass may retry while the database is unavailable.
     until: Instant,
 }
@@ -85,7 +95,8 @@ struct Settler<'a> {
 impl Settler<'_> {
     fn run(mut self, inbox: &Receiver<Message>) {
         loop {
-            let first = match self.ledger.next_due() {
+            let due = self.ledger.next_due().into_iter();
+            let first = match due.chain(self.log.next_due()).min() {
                 Some(due) => inbox.recv_deadline(due),
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
@@ -102,7 +113,8 @@ impl Settler<'_> {
                 // lease expires.
                 Err(RecvTimeoutError::Disconnected) => {
                     self.until = now;
-                    return self.write_all();
+                    self.write_all();
+                    return;
                 }
             };
             if let Some(finish) = finish {
@@ -111,6 +123,8 @@ impl Settler<'_> {
             let due = self.ledger.take_due(now, Flush::Due);
             self.write(due);
             self.write_reports();
+            self.end_transactions();
+            log_suppressed(self.state, self.log.take_due(now));
         }
     }
 
@@ -129,6 +143,7 @@ impl Settler<'_> {
                     unstarted.entry(lease).or_default().extend(jobs);
                 }
                 Message::Breaker(report) => self.reports.push(report),
+                Message::EndTransaction(open) => self.transactions.push(open),
                 Message::Finish(finish) => return Some(finish),
             }
         }
@@ -141,6 +156,10 @@ impl Settler<'_> {
     fn record(&mut self, settlements: Vec<Settlement>, now: Instant) {
         for settlement in settlements {
             self.open(settlement.lease, now);
+            if !self.ledger.knows(settlement.lease) {
+                // The lease was given up.
+                self.state.count_written(1);
+            }
             self.ledger.settled(settlement, now);
         }
     }
@@ -159,19 +178,25 @@ impl Settler<'_> {
     fn finish(mut self, finish: Finish) {
         self.until = finish.until;
         self.record(finish.settlements, Instant::now());
-        self.write_all();
+        let mut started = finish.started;
+        started.extend(self.write_all());
         self.write_reports();
-        let released = self.release_all(&finish.started, &finish.transactions);
+        let released = self.release_all(&started);
+        self.transactions.extend(finish.transactions);
+        self.end_transactions();
         // The caller of `stop` may have given up.
         _ = finish.reply.send(released);
     }
 
-    /// Writes all verdicts, and gives up those that cannot be written now.
-    fn write_all(&mut self) {
+    /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these.
+    fn write_all(&mut self) -> Vec<JobId> {
         let due = self.ledger.take_due(Instant::now(), Flush::All);
         self.write(due);
-        let unwritten = self.ledger.take_due(Instant::now(), Flush::All);
-        self.give_up(&unwritten.postponed);
+        let unwritten = self.ledger.take_due(Instant::now(), Flush::All).postponed;
+        self.give_up(&unwritten);
+        log_suppressed(self.state, self.log.take_all());
+        let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);
+        settlements.map(|unwritten| unwritten.meta.id).collect()
     }
 
     fn write_reports(&mut self) {

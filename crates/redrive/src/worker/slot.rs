@@ -16,14 +16,14 @@ use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::outcome::Outcome;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, Sender, TrySendError, select};
+use crate::sync::channel::{Receiver, Sender, select};
 use crate::sync::{Instant, thread};
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion::{self, EndedAttempt};
 use crate::worker::handlers::AttemptResult;
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
-use crate::worker::slot_state::{Chunk, NextRun, Overrun, RunningJob, SlotState};
+use crate::worker::slot_state::{Chunk, NextRun, RunningJob, SlotState};
 use crate::worker::state::State;
 use crate::worker::threads::supervised;
 use crate::worker::wake_mode::Wake;
@@ -117,15 +117,13 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             started,
             deadline: handler.deadline(state.config.deadline),
             backoff: handler.backoff(&state.config.backoff).clone(),
-            overrun: if handler.is_in_transaction() {
-                Overrun::Await
-            } else {
-                Overrun::GiveAway
-            },
             signal: Arc::default(),
         });
         let signal = Arc::clone(&running.signal);
         lock(&slot_state.running).push(Arc::clone(&running));
+        if state.is_cancelled(running.meta.id) {
+            signal.cancel_by_operator();
+        }
         let attempted = handler.attempt(claimed, Arc::clone(&signal));
         lock(&slot_state.running).clear();
         if signal.given_away.swap(true, Ordering::AcqRel) {
@@ -223,24 +221,12 @@ pub(crate) fn displace(context: &SlotContext, slot_state: &SlotState) {
 }
 
 /// Sends the verdicts of a slot to the settler.
-fn send_verdicts(slot_state: &SlotState, settle: &Sender<Message>) {
+pub(crate) fn send_verdicts(slot_state: &SlotState, settle: &Sender<Message>) {
     let verdicts = slot_state.take_verdicts();
     if !verdicts.is_empty() {
         // The settler outlives the slots unless the worker was dropped. Then the lease expires and
         // the job is retried.
         _ = settle.send(Message::Settled(verdicts));
-    }
-}
-
-/// Sends the verdicts of a slot that runs a long job, unless that would wait.
-pub(crate) fn offer_verdicts(context: &SlotContext, slot_state: &SlotState) {
-    let verdicts = slot_state.take_verdicts();
-    if verdicts.is_empty() {
-        return;
-    }
-    let offered = context.settle.try_send(Message::Settled(verdicts));
-    if let Err(TrySendError::Full(Message::Settled(verdicts))) = offered {
-        slot_state.add_verdicts(verdicts);
     }
 }
 
@@ -347,7 +333,6 @@ fn end_unrun(
         started: now,
         deadline: context.state.config.deadline,
         backoff: context.state.config.backoff.clone(),
-        overrun: Overrun::GiveAway,
         signal: Arc::default(),
     };
     return_followers(context, &slot_state.take_followers());

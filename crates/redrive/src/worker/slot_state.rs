@@ -107,15 +107,5 @@ pub(crate) struct RunningJob {
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
     pub(crate) backoff: Backoff,
-    pub(crate) overrun: Overrun,
     pub(crate) signal: Arc<Signal>,
-}
-
-/// The consequence of exceeding a deadline. In both cases another thread takes over the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overrun {
-    /// The worker judges the job at once.
-    GiveAway,
-    /// The handler's transaction holds the lease, so it decides.
-    Await,
 }

@@ -1,5 +1,6 @@
 //! Holds the state that the threads of a worker share.
 
+mod demand;
 mod held;
 
 use std::collections::{HashMap, HashSet};
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
+use crate::job::job::JobId;
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::claim::demand::{chunk, demand, in_a_row, wanted, with_batches};
 use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::atomic::{AtomicBool, AtomicI16, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -83,6 +84,10 @@ pub(crate) struct State {
     pub(crate) failure: OnceLock<String>,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
+    /// The leased jobs that operators cancelled.
+    cancelled: Mutex<HashSet<JobId>>,
+    /// Whether there are any, so that a slot need not look.
+    has_cancelled: AtomicBool,
     /// The slots and their jobs.
     pub(crate) slots: Mutex<Vec<Arc<SlotState>>>,
     /// The segment of new jobs, at the last check of the ring.
@@ -97,6 +102,8 @@ pub(crate) struct State {
     pub(crate) passed_groups: PassedGroups,
     /// Jobs claimed and not finished. A batch counts as one job.
     in_flight: AtomicUsize,
+    /// Verdicts that are not written yet, except those that the database rejects.
+    unwritten: AtomicUsize,
     /// The jobs that would fill the batches that are being gathered.
     missing: AtomicUsize,
     /// The size of the largest batches of the kinds in the last claim. 0: it had no such job.
@@ -157,6 +164,8 @@ impl State {
             end_by: OnceLock::new(),
             failure: OnceLock::new(),
             held: Mutex::default(),
+            cancelled: Mutex::default(),
+            has_cancelled: AtomicBool::new(false),
             slots: Mutex::default(),
             segment: AtomicI16::new(0),
             ready_bytes: AtomicI64::new(0),
@@ -164,6 +173,7 @@ impl State {
             notifications: AtomicU64::new(0),
             passed_groups: PassedGroups::default(),
             in_flight: AtomicUsize::new(0),
+            unwritten: AtomicUsize::new(0),
             missing: AtomicUsize::new(0),
             batch_size: AtomicUsize::new(batch_size),
             requested: AtomicUsize::new(0),
@@ -187,46 +197,6 @@ impl State {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// Returns how many jobs to claim. 0: none.
-    pub(crate) fn demand(&self) -> usize {
-        let coming = self.in_flight() + self.requested();
-        let free = demand(wanted(self.config.slots, self.run_time()), coming);
-        // Both are 0, and never written, in a worker without batch handlers.
-        match (
-            self.missing.load(Ordering::Relaxed),
-            self.batch_size.load(Ordering::Relaxed),
-        ) {
-            (0, 0) => free,
-            (missing, size) => with_batches(free, missing.saturating_sub(self.requested()), size),
-        }
-    }
-
-    /// Records how many jobs would fill the batches that are being gathered.
-    pub(crate) fn set_missing(&self, jobs: usize) {
-        self.missing.store(jobs, Ordering::Relaxed);
-        self.wake_fetcher();
-    }
-
-    /// Records the size of the largest batches of the kinds in a claim.
-    pub(crate) fn set_batch_size(&self, size: usize) {
-        self.batch_size.store(size, Ordering::Relaxed);
-    }
-
-    /// Counts a claimed job that runs together with another one.
-    pub(crate) fn count_joined(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Returns how many of these claimed jobs a slot takes at a time.
-    pub(crate) fn chunk(&self, jobs: usize) -> usize {
-        chunk(jobs, self.config.slots, self.run_time())
-    }
-
-    /// Returns how many of these jobs of groups to take of one group before those of the next one.
-    pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
-        in_a_row(jobs, self.config.slots, self.run_time())
     }
 
     /// Returns the average run time.
@@ -334,14 +304,6 @@ impl State {
         }
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.wake_fetcher();
-    }
-
-    /// Wakes the fetcher if there is room for jobs.
-    fn wake_fetcher(&self) {
-        if self.demand() > 0 {
-            // A full channel means that the fetcher is awake.
-            _ = self.room.try_send(());
-        }
     }
 
     /// Counts released jobs.

@@ -44,7 +44,7 @@ pub struct WorkerStats {
     pub outages: u64,
     /// Jobs that became dead letters.
     pub dead: u64,
-    /// Jobs released before they started, or when the worker stopped.
+    /// Jobs released before they started, when the worker stopped, or when an outage interrupted them.
     pub released: u64,
     /// Results rejected because their lease was lost.
     pub lost: u64,

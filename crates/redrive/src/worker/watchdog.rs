@@ -15,8 +15,9 @@ use crate::sync::channel::{Receiver, select};
 use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::overruns::{Overruns, Replacement};
+use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext};
-use crate::worker::slot_state::{Chunk, Overrun, RunningJob, SlotState};
+use crate::worker::slot_state::{Chunk, RunningJob, SlotState};
 
 /// The check interval, and so how late a deadline may be noticed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -66,7 +67,7 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
                 &slot.first,
                 now.saturating_duration_since(slot.first.started),
             );
-            slot::offer_verdicts(context, &slot.slot_state);
+            slot::send_verdicts(&slot.slot_state, &context.settle);
             if ran >= SLOW {
                 slot::displace(context, &slot.slot_state);
             }
@@ -89,8 +90,8 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
                     jobs => format!(", with a batch of {jobs} jobs"),
                 }
             );
-            // The thread cannot be stopped. Its jobs are judged without it, unless they just ended or
-            // a transaction holds the lease, and a new thread takes over the slot.
+            // The thread cannot be stopped. Its jobs are judged without it, unless they just ended, and a
+            // new thread takes over the slot.
             slot.conclude(context, now);
             replaced += 1;
         }
@@ -191,8 +192,7 @@ impl RunningSlot {
         let run_time = share(self.first.started, self.jobs.len(), now);
         let mut counted = None;
         for running in &self.jobs {
-            let is_ours = running.overrun == Overrun::GiveAway
-                && !running.signal.given_away.swap(true, Ordering::AcqRel);
+            let is_ours = !running.signal.given_away.swap(true, Ordering::AcqRel);
             // The one who takes the first job counts the end of the batch.
             counted.get_or_insert(is_ours);
             if is_ours {
@@ -201,6 +201,9 @@ impl RunningSlot {
                     EndedAttempt::of(Outcome::TimedOut(running.deadline), run_time, now)
                 });
                 slot::conclude(context, &self.slot_state, running, ended);
+                if let Some(open) = running.signal.transaction.get() {
+                    _ = context.settle.send(Message::EndTransaction(*open));
+                }
             }
         }
         if counted == Some(true) {

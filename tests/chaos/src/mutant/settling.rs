@@ -111,7 +111,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "refunds-have-no-limit",
         mutation: Mutation::Statements(&[patch(
             "release",
-            "CASE WHEN j.id = ANY ($5::bigint[]) AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END",
+            "CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END",
             "j.attempt - 1",
         )]),
         scenario: Scenario::Release,

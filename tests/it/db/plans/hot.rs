@@ -75,7 +75,7 @@ pub(super) const WORKERS: [Hot; 31] = [
     Hot {
         name: "settle_done",
         arguments: "ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], 'orders', \
-                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}'",
+                    ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{succeeded}', '{order}', '{NULL}', '{10}', '{0}', '{10}', false",
         pages: 200,
     },
     Hot {
@@ -85,12 +85,13 @@ pub(super) const WORKERS: [Hot; 31] = [
                     '{NULL,E,E,E}', '{NULL,e,e,e}', '{NULL,NULL,NULL,NULL}', ARRAY[NULL, '{}', '{}', '{}']::jsonb[], \
                     '00000000-0000-0000-0000-000000000001', 'h', 'v', 'manual', '{f,f,f,f}', 1, 'orders', '{0,0,0,0}', \
                     ARRAY['00000000-0000-0000-0001-000000000002']::uuid[], '{retried}', '{NULL}', '{NULL}', '{NULL}', \
-                    '{2}', '{0}', '{NULL,NULL,NULL,NULL}'",
+                    '{2}', '{0}', '{NULL,NULL,NULL,NULL}', 10, false",
         pages: 500,
     },
     Hot {
         name: "settle_own",
-        arguments: "'00000000-0000-0000-0001-000000000002', 20, 1, 'order', 1, 0, 0, 0, now()",
+        arguments: "'00000000-0000-0000-0001-000000000002', 20, 1, true, true, now(), '{succeeded}', '{order}', '{NULL}', \
+                    '{1}', '{0}'",
         pages: 200,
     },
     Hot {

@@ -55,7 +55,6 @@ count_changed_letters    invoker volatile  pinned any       -
 count_jobs               invoker stable    pinned any       jit=off
 count_letters            invoker stable    pinned any       jit=off
 count_letters_by         invoker stable    pinned any       jit=off
-count_own_run            invoker volatile  pinned any       -
 count_removed_letters    invoker volatile  pinned any       -
 count_restored           invoker volatile  pinned any       -
 create_run               invoker volatile  pinned any       -

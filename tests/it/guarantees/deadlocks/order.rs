@@ -1,11 +1,16 @@
 //! Statements lock rows in one order, and the victim of a deadlock retries.
 
 use std::thread;
+use std::time::Duration;
 
 use postgres::Client;
-use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
-use redrive::{Enqueued, Operator};
-use redrive_tests::{Gate, SOON, TestDatabase, counted, drained, letters_in, stop, wait_until};
+use redrive::admin::{JobChange, JobFilter};
+use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
+use redrive::{Enqueued, Operator, Queue, Worker};
+use redrive_tests::{
+    Gate, SOON, TestDatabase, counted, drained, expire_leases, letters, letters_in, stop,
+    wait_until,
+};
 
 use super::{at_the_gate, database, deadlocks, order, redriven};
 
@@ -94,6 +99,69 @@ fn a_repeated_capture_locks_letters_in_id_order() {
     assert_eq!(deadlocks(&test), 0);
 }
 
+/// Otherwise a session that waits for the group of another one could hold a letter that a third one, such as an edit,
+/// waits for, and the other one waits for the edit.
+#[test]
+fn a_death_locks_its_letters_before_it_creates_their_group() {
+    type Die = fn(&TestDatabase, &Queue, Option<Worker>) -> usize;
+    let paths: [(&str, Die); 3] = [
+        ("a bulk cancellation", |_, queue, _| {
+            let (these, operator) = (JobFilter::new().queue("orders"), Operator::default());
+            let jobs = queue.database().admin().jobs();
+            let changed = jobs.change(&these, JobChange::Cancel, &operator);
+            changed.unwrap().jobs.len()
+        }),
+        ("a release", |_, _, worker| {
+            let stopped = worker.expect("a worker").stop(Duration::ZERO).unwrap();
+            stopped.still_running.len()
+        }),
+        ("a reap", |test, _, _| {
+            expire_leases(&mut test.client()).len()
+        }),
+    ];
+    for (path, die) in paths {
+        let test = database();
+        let gate = Gate::new();
+        let (queue, worker) = match path {
+            "a bulk cancellation" => {
+                let queue = test.queue("orders");
+                letters(&queue, 2);
+                let all = LetterFilter::new().queue("orders");
+                let dlq = queue.database().dlq();
+                dlq.redrive(&all, &Operator::default()).unwrap();
+                (queue, None)
+            }
+            _ => {
+                let (queue, ids, worker) = redriven(&test, &gate);
+                for id in ids {
+                    queue.database().admin().cancel(id).unwrap();
+                }
+                (queue, Some(worker))
+            }
+        };
+        let (mut client, mut watching) = (test.client(), test.client());
+        let mut group = client.transaction().unwrap();
+        let create = "SELECT redrive.group_of('orders', 'order', 'cancelled', 'cancelled by an operator', '', NULL)";
+        group.execute(create, &[]).unwrap();
+        let died = thread::scope(|scope| {
+            let dying = scope.spawn(|| die(&test, &queue, worker));
+            wait_until(path, SOON, || {
+                let free = "SELECT FROM redrive.dead_letters FOR UPDATE SKIP LOCKED";
+                watching.query(free, &[]).unwrap().is_empty()
+            });
+            wait_until_waiting(&mut watching, 1);
+            group.commit().unwrap();
+            dying.join().unwrap()
+        });
+        gate.open();
+        assert_eq!(died, 2, "{path}");
+        let open = letters_in(queue.database(), "orders", LetterState::Open);
+        assert_eq!(open, 2, "{path}");
+        drop((queue, client, watching));
+        assert_eq!(deadlocks(&test), 0, "{path}");
+    }
+}
+
 /// A capture that finds a letter deleted must insert it, and an insert waits for other captures.
 #[test]
 fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
@@ -170,6 +238,21 @@ fn a_worker_retries_a_settle_that_was_a_deadlock_victim() {
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
     assert!(tries(&test) > 1, "it was a victim, and tried again");
+}
+
+/// The statement of an operator is a whole transaction, so it can be repeated.
+#[test]
+fn an_edit_that_was_a_deadlock_victim_is_retried() {
+    let test = database();
+    let queue = test.queue("orders");
+    letters(&queue, 2);
+    make_a_victim(&test);
+    let all = LetterFilter::new().queue("orders");
+    let edit = Edit::merge(r#"{"number": 7}"#).unwrap();
+    let dlq = queue.database().dlq();
+    let edited = dlq.edit(&all, &edit, &Operator::default()).unwrap();
+    assert_eq!(edited.edited.len(), 2, "{edited:?}");
+    assert_eq!(tries(&test), 3);
 }
 
 /// Two captures of new failures in different orders can deadlock on their groups.

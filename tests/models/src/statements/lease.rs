@@ -44,19 +44,11 @@ pub(super) fn release(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> 
 
 /// Nothing is locked here, so these are the leases of claims that committed after the release.
 pub(super) fn locked_leases(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
-    let (worker, except) = (uuid(given, 1), uuids(given, 2));
-    let is_left = |(id, lease): &(&Uuid, &Lease)| lease.worker == worker && !except.contains(id);
-    let left = tables.leases.iter().filter(is_left).count();
+    let worker = uuid(given, 1);
+    let is_left = |lease: &&Lease| lease.worker == worker;
+    let left = tables.leases.values().filter(is_left).count();
     let left = i64::try_from(left).expect("a few leases");
     vec![Row::default().with("leases", Type::INT8, &left)]
-}
-
-/// Transactions take effect at once here, so a lease that still exists is not in one.
-pub(super) fn end_transactions(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
-    let leases = uuids(given, 1);
-    let held = leases.iter().filter(|id| tables.leases.contains_key(id));
-    held.map(|id| Row::default().with("lease_id", Type::UUID, id))
-        .collect()
 }
 
 /// Ends a lease. Returns its unsettled jobs.

@@ -1,6 +1,7 @@
 //! The statements that settle leases.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use postgres::types::Type;
 
@@ -80,5 +81,13 @@ pub(super) fn settle_own(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Ro
         return Vec::new();
     };
     tables.done.extend(lease.jobs.iter().map(|job| job.id));
-    vec![Row::default()]
+    vec![Row::default().with("xid", Type::TEXT, &"1")]
+}
+
+pub(super) fn begin_own() -> Row {
+    Row::default()
+        .with("server_started", Type::TIMESTAMPTZ, &SystemTime::UNIX_EPOCH)
+        .with("pid", Type::INT4, &1_i32)
+        .with("began", Type::TIMESTAMPTZ, &SystemTime::UNIX_EPOCH)
+        .with("is_read_only", Type::BOOL, &false)
 }

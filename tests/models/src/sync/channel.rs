@@ -1,4 +1,4 @@
-//! Bounded channels with the interface of crossbeam-channel, as far as a worker uses it.
+//! Channels with the interface of crossbeam-channel, as far as a worker uses it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,6 +19,11 @@ pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         at: None,
     }));
     (Sender(Arc::clone(&channel)), Receiver(channel))
+}
+
+/// Creates a channel to which no sender waits.
+pub(crate) fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
+    bounded(usize::MAX)
 }
 
 /// Creates a channel that is ready after this time.

@@ -1,6 +1,5 @@
 //! Captures many failures in one statement.
 
-use postgres::error::SqlState;
 use serde::Serialize;
 
 use crate::db::session::{Parameter, Session};
@@ -53,14 +52,7 @@ impl Dlq<'_> {
 
     fn capture_batch(self, columns: CaptureColumns) -> Result<Vec<CaptureOutcome>> {
         self.db.call_bulk("capture failures", move |session| {
-            match columns.send(session) {
-                // A concurrent capture of the same new failures won a deadlock.
-                // Nothing was written.
-                Err(error) if error.sql_state() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
-                    columns.send(session)
-                }
-                answer => answer,
-            }
+            columns.send(session)
         })
     }
 }

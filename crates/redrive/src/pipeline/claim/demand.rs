@@ -12,6 +12,9 @@ const AHEAD: Duration = Duration::from_millis(50);
 /// The maximum number of jobs of one claim.
 pub(crate) const MAX_BATCH: usize = 1000;
 
+/// The number of verdicts to write from which a worker claims no more jobs. Their jobs run again after a crash.
+pub(crate) const MAX_UNWRITTEN: usize = 5 * MAX_BATCH;
+
 /// Returns how many jobs a worker with `slots` slots wants to hold when a job takes `run_time`.
 pub(crate) fn wanted(slots: usize, run_time: Duration) -> usize {
     let per_slot = AHEAD.as_nanos() / run_time.as_nanos().max(1);

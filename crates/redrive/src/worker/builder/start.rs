@@ -12,7 +12,7 @@ use crate::pipeline::claim::search::Search;
 use crate::pipeline::claim::{ClaimedJob, Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
-use crate::sync::channel::{Sender, bounded};
+use crate::sync::channel::{Sender, bounded, unbounded};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::flood::FloodGuard;
 use crate::worker::gatherer::{self, GathererContext};
@@ -31,9 +31,6 @@ const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
 /// The capacity of the channels to the slots, in chunks. More than the jobs that a worker holds, unless
 /// it has very many slots; then a sender waits.
 const JOBS_IN_CHANNEL: usize = 8192;
-
-/// The capacity of the channel from the slots to the settler.
-const MESSAGES_IN_CHANNEL: usize = 4096;
 
 impl WorkerBuilder {
     /// Starts the worker.
@@ -85,8 +82,10 @@ impl WorkerBuilder {
         renewer::register(&state, &mut renewer_db)?;
 
         let (jobs, claimed) = bounded(JOBS_IN_CHANNEL);
-        let (displace, displaced) = bounded(JOBS_IN_CHANNEL);
-        let (settle, messages) = bounded(MESSAGES_IN_CHANNEL);
+        // The watchdog, which never waits, sends to both. What they hold is bounded by what the worker claims; see
+        // `MAX_UNWRITTEN`.
+        let (displace, displaced) = unbounded();
+        let (settle, messages) = unbounded();
         let (wake, woken) = bounded(64);
         let (bye, left) = bounded(1);
         let (end, over) = Latch::new();

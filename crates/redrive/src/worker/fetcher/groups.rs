@@ -9,12 +9,24 @@ use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
 use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::second_fetcher::ClaimFrom;
 
 /// How long claims that the groups fill pass over the other jobs after there were none.
 const RING_REST: Duration = Duration::from_millis(20);
 
 impl Fetcher<'_> {
+    /// Tells each limit of the groups whose turn has passed on. A claim looks at those once.
+    pub(super) fn share_passed_groups(&self, plan: &ClaimPlan) {
+        let passed = self.state.passed_groups.take();
+        for target in self.limited.values() {
+            target.passed.note(passed.iter().cloned());
+        }
+        if !plan.limits.cover_queue() {
+            self.state.passed_groups.note(passed);
+        }
+    }
+
     /// Claims jobs that wait for their group, and others. They take turns at being first.
     pub(super) fn claim_with_groups(&mut self, demand: usize) -> Result<Vec<ClaimedJob>> {
         let first = match self.ring_rests() {

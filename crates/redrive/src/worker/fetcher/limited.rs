@@ -19,6 +19,7 @@ use crate::sync::{Instant, Mutex};
 use crate::worker::breaker_state::{ClaimPlan, LocalLimit};
 use crate::worker::claimer::places;
 use crate::worker::latch::lock;
+use crate::worker::passed_groups::PassedGroups;
 
 /// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
 /// of many.
@@ -39,6 +40,7 @@ pub(super) struct LimitedSearch {
     except: Option<Arc<[String]>>,
     search: Arc<Mutex<Search>>,
     walk: Arc<Mutex<GroupWalk>>,
+    pub(super) passed: Arc<PassedGroups>,
     next: NextClaim,
 }
 
@@ -70,6 +72,7 @@ impl Fetcher<'_> {
                 target.next = target.next.woken();
             }
         }
+        self.share_passed_groups(plan);
         let turn = self.first;
         self.first = turn.other();
         let mut claimed = Vec::new();
@@ -92,7 +95,7 @@ impl Fetcher<'_> {
         Ok(self.record_claim(claimed, demand))
     }
 
-    /// Returns when tokens are expected for a claim that had none.
+    /// Returns when tokens are expected for a claim that had none, or when a search goes on.
     pub(super) fn next_tokens(&self, plan: &ClaimPlan) -> Option<Instant> {
         let due = |target: &LimitedSearch| match target.next {
             NextClaim::Tokens(at) => Some(at),
@@ -168,8 +171,8 @@ impl Fetcher<'_> {
         let next = match found {
             Ok(LimitedFound::AllTokens) => NextClaim::Tokens(now + GATHER),
             Ok(LimitedFound::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
-            Ok(LimitedFound::NoMore) if lock(&target.search).is_behind() => NextClaim::Jobs(now),
-            // The walk over the groups continues.
+            // The search, or the walk over the groups, continues.
+            Ok(LimitedFound::NoMore) if lock(&target.search).is_behind() => NextClaim::Tokens(now),
             Ok(LimitedFound::NoMore) if self.state.breakers.has_groups() => {
                 let wait = lock(&target.walk).wait(now);
                 wait.map_or(NextClaim::Jobs(now + REST), |wait| {
@@ -204,6 +207,7 @@ impl Fetcher<'_> {
             except: (!except.is_empty()).then(|| except.as_slice().into()),
             search: Arc::new(Mutex::new(Search::new())),
             walk: Arc::new(Mutex::new(GroupWalk::new())),
+            passed: Arc::default(),
             next: NextClaim::Jobs(Instant::now()),
         };
         match self.limited.entry(limit.kind.clone()) {
@@ -264,7 +268,7 @@ impl Fetcher<'_> {
             ..self.claimer.request()
         };
         let (state, scope) = (Arc::clone(self.state), scope.clone());
-        let passed = self.state.passed_groups.take();
+        let passed = target.passed.take();
         let has_groups = state.breakers.has_groups();
         let groups = has_groups.then(|| lock(&target.walk).look(room, 1, passed.clone()));
         let answer = state.requesting(room, || {
@@ -276,11 +280,11 @@ impl Fetcher<'_> {
         let claim = match answer {
             Ok(LimitedClaim::Claimed(claim)) => claim,
             Ok(LimitedClaim::NoToken(wait)) => {
-                self.state.passed_groups.note(passed);
+                target.passed.note(passed);
                 return Ok(LimitedFound::NoToken(wait));
             }
             Err(error) => {
-                self.state.passed_groups.note(passed);
+                target.passed.note(passed);
                 lock(&target.search).note_failure(&look, asked_at, took);
                 return Err(error);
             }

@@ -215,3 +215,22 @@ fn a_postponed_lease_still_releases_its_unrun_jobs() {
     let due = ledger.take_due(now + MIN_POSTPONED, Flush::Due).postponed;
     assert_eq!((due[0].settlements.len(), due[0].rest), (1, Rest::Unrun));
 }
+
+#[test]
+fn a_postponed_lease_keeps_what_it_counts_and_that_an_answer_was_lost() {
+    let (now, lease) = (Instant::now(), lease());
+    let mut ledger = Ledger::default();
+    ledger.open(lease, 2, now);
+    ledger.settled(settlement(lease, 1, 0, dead()), now);
+    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
+    let mut due = ledger.take_due(now, Flush::Due).fresh.remove(0);
+    assert_eq!((due.counted, due.is_unanswered), (2, false));
+    due.is_unanswered = true;
+    due.counted = 1;
+    ledger.postpone(due, now);
+    for _ in 0..2 {
+        let due = ledger.take_due(now, Flush::All).postponed.remove(0);
+        assert_eq!((due.counted, due.is_unanswered), (1, true));
+        ledger.postpone(due, now);
+    }
+}

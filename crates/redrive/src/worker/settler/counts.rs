@@ -4,6 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use log::Level;
+
+use super::failure_log::{FailureEnd, FailureKind, FailureLog};
+use crate::job::error_report::ErrorReport;
 use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
@@ -15,20 +19,32 @@ use crate::worker::wake_mode::Wake;
 /// Counts and logs written verdicts, and wakes the fetcher for the next retry and the next jobs of groups.
 pub(super) fn count<'a>(
     state: &State,
+    log: &mut FailureLog,
     written: impl Iterator<Item = &'a Settlement>,
     wake: &Sender<Wake>,
 ) {
-    let counts = &state.counts;
+    let (counts, now) = (&state.counts, Instant::now());
     let mut next_due: Option<Duration> = None;
     let mut passed = Vec::new();
     for settlement in written {
         passed.extend(settlement.meta.group.clone());
         let job = Attempt(settlement);
+        let mut failed = |end, report: &ErrorReport| {
+            let failure = FailureKind {
+                end,
+                kind: Arc::clone(&settlement.meta.kind),
+                class: report.class.clone(),
+            };
+            let more = || log.admit(failure, now).map(Suppressed);
+            log::log_enabled!(level(end)).then(more).flatten()
+        };
         let (counter, delay) = match &settlement.verdict {
             Verdict::Done => (&counts.done, None),
             Verdict::Retry { delay, report } => {
-                let class = &report.class;
-                log::info!("{state} {job}: failed, retrying in {delay:?}: {class}");
+                if let Some(more) = failed(FailureEnd::Retried, report) {
+                    let class = &report.class;
+                    log::info!("{state} {job}: failed, retrying in {delay:?}: {class}{more}");
+                }
                 (&counts.retried, Some(*delay))
             }
             Verdict::Snooze { delay } => {
@@ -40,8 +56,19 @@ pub(super) fn count<'a>(
                 log::debug!("{state} {job}: met an outage, retrying in {delay:?}: {class}");
                 (&counts.outages, Some(*delay))
             }
+            Verdict::Refund { delay, report } => {
+                if let Some(more) = failed(FailureEnd::Interrupted, report) {
+                    let message = &report.message;
+                    log::warn!(
+                        "{state} {job}: interrupted, running again in {delay:?}: {message}{more}"
+                    );
+                }
+                (&counts.released, Some(*delay))
+            }
             Verdict::Dead { cause, report } => {
-                log::warn!("{state} {job}: dead ({cause}): {}", report.class);
+                if let Some(more) = failed(FailureEnd::Dead, report) {
+                    log::warn!("{state} {job}: dead ({cause}): {}{more}", report.class);
+                }
                 (&counts.dead, None)
             }
         };
@@ -53,6 +80,42 @@ pub(super) fn count<'a>(
         _ = wake.try_send(Wake::Due(from_now(delay)));
     }
     pass_turns(state, passed, wake);
+}
+
+/// The level of the lines about a failure.
+fn level(end: FailureEnd) -> Level {
+    match end {
+        FailureEnd::Retried => Level::Info,
+        FailureEnd::Interrupted | FailureEnd::Dead => Level::Warn,
+    }
+}
+
+/// Logs how many lines were suppressed.
+pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
+    for (failure, more) in suppressed {
+        let FailureKind { end, kind, class } = failure;
+        let what = match end {
+            FailureEnd::Retried => "failed and are retried",
+            FailureEnd::Interrupted => "were interrupted and run again",
+            FailureEnd::Dead => "are dead",
+        };
+        log::log!(
+            level(end),
+            "{state} kind={kind}: {more} more jobs {what}: {class}"
+        );
+    }
+}
+
+/// Ends a line that stands for several.
+struct Suppressed(u64);
+
+impl fmt::Display for Suppressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            more => write!(f, " (and {more} more of kind and class)"),
+        }
+    }
 }
 
 /// Makes the next claim look at groups whose jobs ended.

@@ -13,19 +13,15 @@ use crate::worker::state::Config;
 
 /// Returns the verdict without the texts of its error and without its checkpoint, which the database may have rejected.
 pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
-    let verdict = match &settlement.verdict {
+    let message = "the database rejected the error of this job";
+    let report = ErrorReport::new("unrecorded", message.to_owned(), None);
+    let verdict = match settlement.verdict {
         Verdict::Done => Verdict::Done,
-        Verdict::Retry { delay, .. }
-        | Verdict::Snooze { delay }
-        | Verdict::Outage { delay, .. } => Verdict::Snooze { delay: *delay },
-        Verdict::Dead { cause, .. } => Verdict::Dead {
-            cause: *cause,
-            report: ErrorReport::new(
-                "unrecorded",
-                "the database rejected the error of this job".to_owned(),
-                None,
-            ),
-        },
+        Verdict::Snooze { delay } => Verdict::Snooze { delay },
+        Verdict::Retry { delay, .. } => Verdict::Retry { delay, report },
+        Verdict::Outage { delay, .. } => Verdict::Outage { delay, report },
+        Verdict::Refund { delay, .. } => Verdict::Refund { delay, report },
+        Verdict::Dead { cause, .. } => Verdict::Dead { cause, report },
     };
     Settlement {
         verdict,

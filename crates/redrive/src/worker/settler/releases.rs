@@ -1,8 +1,7 @@
 //! Releases jobs that did not run.
 
 use std::sync::Arc;
-
-use uuid::Uuid;
+use std::time::SystemTime;
 
 use super::Settler;
 use crate::db::sql;
@@ -58,36 +57,17 @@ impl Settler<'_> {
         }
     }
 
-    /// Releases everything that is still held, and returns the jobs. `transactions` are the leases
-    /// that running handlers hold with their transactions.
-    pub(super) fn release_all(
-        &mut self,
-        started: &[JobId],
-        transactions: &[LeaseId],
-    ) -> Result<Vec<JobId>> {
-        let released = self.release_held(started, transactions);
+    /// Releases everything that is still held, and returns the jobs. Waits for other sessions that have locked some of it.
+    pub(super) fn release_all(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
+        let released = self.release_held(started);
         lock(&self.state.held).clear();
         released
     }
 
-    fn release_held(&mut self, started: &[JobId], transactions: &[LeaseId]) -> Result<Vec<JobId>> {
-        // First what no transaction holds, because ending one may fail.
-        let free = self.release_free(started, transactions);
-        let rolled_back = match self.end_transactions(transactions) {
-            Ok(leases) if leases.is_empty() => Ok(Vec::new()),
-            Ok(leases) => self.release(&ReleaseScope::Leases(leases), started),
-            Err(error) => Err(error),
-        };
-        let mut released = free?;
-        released.extend(rolled_back?);
-        Ok(released)
-    }
-
-    /// Releases the leases that no transaction of a handler holds. Waits for other sessions that have locked some of them.
-    fn release_free(&mut self, started: &[JobId], transactions: &[LeaseId]) -> Result<Vec<JobId>> {
+    fn release_held(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
         let mut released = self.release(&ReleaseScope::All, started)?;
         let (state, until) = (self.state, self.until);
-        retry(state, until, || match self.locked_leases(transactions)? {
+        retry(state, until, || match self.locked_leases()? {
             0 => Ok(()),
             leases => {
                 released.extend(self.release(&ReleaseScope::All, started)?);
@@ -99,36 +79,32 @@ impl Settler<'_> {
         Ok(released)
     }
 
-    /// Returns the number of leases that remain, without those that transactions of handlers hold.
-    fn locked_leases(&mut self, transactions: &[LeaseId]) -> Result<i64> {
+    /// Returns the number of leases that remain.
+    fn locked_leases(&mut self) -> Result<i64> {
         let (worker, what) = (self.state.identity.id.0, "look for leases that remain");
-        let transactions: Vec<Uuid> = transactions.iter().map(|lease| lease.0).collect();
         self.db_caller
             .call(what, call_timeout(self.state), move |session| {
-                let row =
-                    session.query_one(what, &sql::LOCKED_LEASES, &[&worker, &transactions])?;
+                let row = session.query_one(what, &sql::LOCKED_LEASES, &[&worker])?;
                 Ok(row.get("leases"))
             })
     }
 
-    /// Ends the transactions of handlers. Returns the leases that they no longer hold.
-    fn end_transactions(&mut self, leases: &[LeaseId]) -> Result<Vec<LeaseId>> {
-        if leases.is_empty() {
-            return Ok(Vec::new());
+    /// Ends the transactions of handlers that were given up. They cannot settle their jobs, but they have locks.
+    pub(super) fn end_transactions(&mut self) {
+        if self.transactions.is_empty() {
+            return;
         }
-        let (state, db_caller) = (self.state, &mut self.db_caller);
-        let leases: Arc<[Uuid]> = leases.iter().map(|lease| lease.0).collect();
-        retry(state, self.until, || {
-            let leases = Arc::clone(&leases);
-            let what = "end the transactions of running handlers";
-            db_caller.call(what, call_timeout(state), move |session| {
-                let rows = session.query(what, &sql::END_TRANSACTIONS, &[&&*leases])?;
-                Ok(rows
-                    .iter()
-                    .map(|row| LeaseId(row.get("lease_id")))
-                    .collect())
-            })
-        })
+        let open = std::mem::take(&mut self.transactions).into_iter();
+        let (pids, begins): (Vec<i32>, Vec<SystemTime>) =
+            open.map(|open| (open.pid, open.began)).unzip();
+        let what = "end the transactions of handlers";
+        let timeout = call_timeout(self.state);
+        let ended = self.db_caller.call(what, timeout, move |session| {
+            session.query(what, &sql::END_TRANSACTIONS, &[&pids, &begins])
+        });
+        if let Err(error) = ended {
+            log::warn!("{}: they end with their handlers: {error}", self.state);
+        }
     }
 
     /// Releases leases with one statement, or lease by lease if the database rejects that, so that one

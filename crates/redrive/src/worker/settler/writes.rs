@@ -14,13 +14,14 @@ use super::statements::in_statements;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::follow_up::settle_and_store;
-use crate::pipeline::settle::settle_done;
+use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::ledger::{DueLease, DueWrites, Rest};
-use crate::worker::retry::{call_timeout, is_locked, retry_unless_locked};
+use crate::worker::retry::{call_timeout, is_locked, may_have_committed, retry_unless_locked};
+use crate::worker::state::State;
 
 /// How many lock timeouts a pass waits for before it postpones the other leases of its statement.
 const MAX_LOCK_WAITS: usize = 2;
@@ -83,21 +84,24 @@ impl Settler<'_> {
         let (state, db_caller) = (self.state, &mut self.db_caller);
         let done = |lease: &DueLease| DoneLease::of(lease.lease, &lease.settlements);
         let done: Arc<[DoneLease]> = leases.iter().map(done).collect();
+        let mut answers = Answers::of(&leases);
         let written = retry_unless_locked(state, self.until, || {
             let (done, queue) = (Arc::clone(&done), state.config.queue.shared_name());
-            db_caller.call(
+            let repeat = answers.repeat(state);
+            answers.note(db_caller.call(
                 "settle finished jobs",
                 call_timeout(state),
-                move |session| settle_done(session, &queue, &done),
-            )
+                move |session| settle_done(session, &queue, &done, repeat),
+            ))
         });
-        let lost = match written {
-            Ok(lost) => lost,
-            Err(error) => return Err((leases, error)),
+        let missing = match written {
+            Ok(missing) => missing,
+            Err(error) => return Err((answers.mark(leases), error)),
         };
         self.forget(&ids(&leases));
+        state.count_written(counted(&leases));
         for done in &*done {
-            if lost.contains(&done.lease) {
+            if missing.contains(&done.lease) && answers.repeat(state) == Repeat::First {
                 count_lost(state, done.jobs);
             } else {
                 state.counts.done.fetch_add(done.jobs, Ordering::Relaxed);
@@ -117,10 +121,11 @@ impl Settler<'_> {
             .iter_mut()
             .flat_map(|lease| lease.settlements.drain(..));
         let settlements: Arc<[Settlement]> = of_all.collect();
-        let (settlements, error) = match self.settle(&settlements) {
+        let mut answers = Answers::of(&leases);
+        let (settlements, error) = match self.settle(&settlements, &mut answers) {
             Ok(()) => (Vec::new(), None),
             Err(error) if leases.len() == 1 && !error.is_unavailable() => {
-                self.write_rejected(&settlements, &error)
+                self.write_rejected(&settlements, &error, &mut answers)
             }
             Err(error) => (settlements.to_vec(), Some(error)),
         };
@@ -136,7 +141,7 @@ impl Settler<'_> {
                 lease.settlements.push(settlement);
             }
         }
-        Err((leases, error))
+        Err((answers.mark(leases), error))
     }
 
     /// Settles each job of a rejected lease alone, so that one bad verdict does not hold the others.
@@ -146,15 +151,16 @@ impl Settler<'_> {
         &mut self,
         settlements: &[Settlement],
         error: &Error,
+        answers: &mut Answers,
     ) -> (Vec<Settlement>, Option<Error>) {
         let state = self.state;
         log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
         let (mut rejected, mut last) = (Vec::new(), None);
         for settlement in settlements {
-            let alone = self.settle(&[with_plain_report(settlement)].into());
+            let alone = self.settle(&[with_plain_report(settlement)].into(), answers);
             let settled = match alone {
                 Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
-                    self.settle(&[failed(settlement, error, &state.config)].into())
+                    self.settle(&[failed(settlement, error, &state.config)].into(), answers)
                 }
                 settled => settled,
             };
@@ -169,22 +175,31 @@ impl Settler<'_> {
     }
 
     /// Writes verdicts with one statement, and counts them.
-    fn settle(&mut self, settlements: &Arc<[Settlement]>) -> Result<()> {
+    fn settle(&mut self, settlements: &Arc<[Settlement]>, answers: &mut Answers) -> Result<()> {
         let (state, db_caller) = (self.state, &mut self.db_caller);
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
-            db_caller.call("settle jobs", call_timeout(state), move |session| {
-                settle_and_store(session, &identity, &settlements)
-            })
+            let repeat = answers.repeat(state);
+            answers.note(
+                db_caller.call("settle jobs", call_timeout(state), move |session| {
+                    settle_and_store(session, &identity, &settlements, repeat)
+                }),
+            )
         })?;
-        let is_written = |one: &&Settlement| written.contains(&(one.lease, one.meta.id));
-        count(state, settlements.iter().filter(is_written), self.wake);
-        count_lost(state, (settlements.len() - written.len()) as u64);
+        let all_are_written = answers.repeat(state) == Repeat::Again;
+        let is_written =
+            |one: &&Settlement| all_are_written || written.contains(&(one.lease, one.meta.id));
+        let of_written = settlements.iter().filter(is_written);
+        count(state, &mut self.log, of_written, self.wake);
+        if !all_are_written {
+            count_lost(state, (settlements.len() - written.len()) as u64);
+        }
         Ok(())
     }
 
     /// Forgets written leases without remaining jobs, and releases their unrun jobs.
     fn end(&mut self, leases: &[DueLease]) {
+        self.state.count_written(counted(leases));
         let with = |rest| {
             let leases = leases.iter().filter(move |lease| lease.rest == rest);
             leases.map(|lease| lease.lease).collect::<Vec<_>>()
@@ -201,7 +216,11 @@ impl Settler<'_> {
             return self.give_up(&leases);
         }
         log::warn!("{state}: verdicts not settled yet, retrying later: {error:#}");
-        for lease in leases {
+        for mut lease in leases {
+            if !error.is_unavailable() {
+                // The database may reject them for ever, and must not hold up claims for as long.
+                state.count_written(std::mem::take(&mut lease.counted));
+            }
             self.ledger.postpone(lease, now);
         }
     }
@@ -216,11 +235,51 @@ impl Settler<'_> {
             );
             count_lost(state, results as u64);
         }
+        self.state.count_written(counted(leases));
         for lease in leases {
             self.ledger.gone(lease.lease);
         }
         self.forget(&ids(leases));
     }
+}
+
+/// Whether an earlier write of these leases may have taken effect, because its answer was lost.
+struct Answers {
+    one_was_lost: bool,
+}
+
+impl Answers {
+    fn of(leases: &[DueLease]) -> Answers {
+        Answers {
+            one_was_lost: leases.iter().any(|lease| lease.is_unanswered),
+        }
+    }
+
+    /// Notes the answer of a write.
+    fn note<T>(&mut self, answer: Result<T>) -> Result<T> {
+        self.one_was_lost |= answer.as_ref().is_err_and(may_have_committed);
+        answer
+    }
+
+    /// Whether a lease that the database lacks was settled by an earlier write. While the worker may rely on its leases,
+    /// nobody else ends them.
+    fn repeat(&self, state: &State) -> Repeat {
+        match self.one_was_lost && state.trust.holds(Instant::now()) {
+            true => Repeat::Again,
+            false => Repeat::First,
+        }
+    }
+
+    fn mark(&self, mut leases: Vec<DueLease>) -> Vec<DueLease> {
+        for lease in &mut leases {
+            lease.is_unanswered |= self.one_was_lost;
+        }
+        leases
+    }
+}
+
+fn counted(leases: &[DueLease]) -> usize {
+    leases.iter().map(|lease| lease.counted).sum()
 }
 
 fn ids(leases: &[DueLease]) -> Vec<LeaseId> {

@@ -11,7 +11,7 @@ use crate::worker::batch_handler::{BatchHandler, JobEnd};
 use crate::worker::conclusion::{self, EndedAttempt, share};
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
-use crate::worker::slot_state::{Overrun, RunningJob, SlotState};
+use crate::worker::slot_state::{RunningJob, SlotState};
 
 /// Whether a slot continues after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,6 @@ pub(super) fn run_batch(
                 started,
                 deadline: handler.deadline(state.config.deadline),
                 backoff: handler.backoff(&state.config.backoff).clone(),
-                overrun: Overrun::GiveAway,
                 signal: Arc::default(),
             })
         })
@@ -53,6 +52,11 @@ pub(super) fn run_batch(
     let signals = running.iter().map(|running| Arc::clone(&running.signal));
     let attempts = jobs.into_iter().zip(signals).collect();
     lock(&slot_state.running).extend(running.iter().map(Arc::clone));
+    for running in &running {
+        if state.is_cancelled(running.meta.id) {
+            running.signal.cancel_by_operator();
+        }
+    }
     let ends = handler.attempt(attempts);
     lock(&slot_state.running).clear();
     let kept = settle(context, slot_state, &running, ends);

@@ -1,9 +1,11 @@
 //! Tracks the leases that a worker holds, and the suspects among their jobs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::State;
+use crate::job::job::JobId;
 use crate::pipeline::claim::{ClaimedJob, LeaseId, Suspects, Suspicion};
+use crate::sync::atomic::Ordering;
 use crate::worker::latch::lock;
 
 impl State {
@@ -40,6 +42,38 @@ impl State {
         let forgotten = leases.iter().filter_map(|lease| held.remove(lease));
         let forgotten = forgotten.map(|lease| lease.suspicion).max();
         forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
+    }
+}
+
+impl State {
+    /// Whether an operator cancelled a leased job.
+    pub(crate) fn is_cancelled(&self, job: JobId) -> bool {
+        self.has_cancelled.load(Ordering::SeqCst) && lock(&self.cancelled).contains(&job)
+    }
+
+    /// Notes a cancelled job, and tells its handler. It may still wait for a slot.
+    pub(crate) fn cancel(&self, job: JobId) {
+        let mut cancelled = lock(&self.cancelled).clone();
+        cancelled.insert(job);
+        self.set_cancelled(cancelled);
+    }
+
+    /// Notes the leased jobs that operators cancelled, and tells the running handlers.
+    pub(crate) fn set_cancelled(&self, cancelled: HashSet<JobId>) {
+        let is_any = !cancelled.is_empty();
+        // Before it looks at the slots. A slot looks at this after it shows its job.
+        lock(&self.cancelled).clone_from(&cancelled);
+        self.has_cancelled.store(is_any, Ordering::SeqCst);
+        if !is_any {
+            return;
+        }
+        for slot_state in &*lock(&self.slots) {
+            for running in &*lock(&slot_state.running) {
+                if cancelled.contains(&running.meta.id) {
+                    running.signal.cancel_by_operator();
+                }
+            }
+        }
     }
 }
 

@@ -95,6 +95,7 @@ pub(super) const LEASES: &[Case] = &[
                         &vec![3_i64, 3],
                         &vec![0.0_f64, 3.0],
                         &vec![3_i32],
+                        &false,
                     ],
                 )
                 .expect("settle what is done");

@@ -1,0 +1,240 @@
+//! Handlers that settle their jobs in their own transactions.
+//!
+//! The job is settled last, right before the commit. Until then the transaction locks nothing that a worker or an
+//! operator needs, and a handler whose lease ended meanwhile rolls back. A transaction that is aborted, read-only or no
+//! longer the one that began cannot settle its job, so no COMMIT passes for a success without being one.
+//!
+//! An error from a session that lives shows that the database is up, so the attempt failed. If the session ended, another
+//! session asks for the reason: the attempt also failed if the same server still runs, however the session ended.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use postgres::error::SqlState;
+use serde::de::DeserializeOwned;
+
+use crate::db::database::Database;
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::error_report::ErrorReport;
+use crate::job::failure::{Disposition, Failure};
+use crate::job::job::{Job, JobMeta, OpenTransaction, Signal};
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::claim::{ClaimedJob, LeaseId};
+use crate::pipeline::follow_up;
+use crate::pipeline::outcome::Outcome;
+use crate::pipeline::settle::settle_own;
+use crate::pipeline::settlement::Settlement;
+use crate::sync::{Instant, Transaction};
+use crate::worker::handlers::{AttemptResult, Handler, HandlerOptions, decode, handler};
+
+/// Returns a handler that settles its job in its transaction.
+pub(crate) fn in_transaction<P, F>(options: HandlerOptions, db: Database, function: F) -> Handler
+where
+    P: DeserializeOwned + 'static,
+    F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
+        let mut attempt = OwnAttempt {
+            lease: claimed.lease,
+            meta: Arc::clone(&claimed.meta),
+            signal: Arc::clone(&signal),
+            server_started: None,
+            xid: None,
+            has_committed: false,
+        };
+        let job = match decode::<P>(claimed, signal) {
+            Ok(job) => job,
+            Err(report) => return AttemptResult::of(Outcome::Undecodable(report)),
+        };
+        let mut session = None;
+        let outcome = run_handler(|| {
+            let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
+            attempt.run(session, &job, &function)?;
+            drop(job);
+            Ok(())
+        });
+        // It returns to the pool before another one is asked for.
+        let lives = match (session.take(), &outcome) {
+            (Some(mut session), Outcome::Failed(_) | Outcome::Panicked(_)) => {
+                session.answers(db.call_timeout())
+            }
+            (_, _) => true,
+        };
+        match lives {
+            true => attempt.end(outcome),
+            false => attempt.end_of_session(&db, outcome),
+        }
+    };
+    handler(options, Arc::new(call), true)
+}
+
+/// An attempt and what is known of its transaction.
+struct OwnAttempt {
+    lease: LeaseId,
+    meta: Arc<JobMeta>,
+    signal: Arc<Signal>,
+    /// When the server of the transaction started. `None`: it has not begun.
+    server_started: Option<SystemTime>,
+    /// The id of the transaction that settled the job and is to commit.
+    xid: Option<String>,
+    has_committed: bool,
+}
+
+impl OwnAttempt {
+    /// Runs the handler, settles the job, stores its follow-ups and commits. Commits nothing if the lease is lost.
+    fn run<P>(
+        &mut self,
+        session: &mut Session,
+        job: &Job<P>,
+        function: &impl Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let started = Instant::now();
+        let id = job.id();
+        let error = |what: &str, error| {
+            Error::from_postgres(format!("{what} job {id} in its transaction"), error)
+        };
+        let client = session.client();
+        let begun = client.transaction().and_then(|mut transaction| {
+            let rows = transaction.query_typed(sql::BEGIN_OWN.text, &[])?;
+            Ok((transaction, rows))
+        });
+        let (mut transaction, rows) =
+            begun.map_err(|refused| not_begun(&error("begin", refused)))?;
+        let Some(row) = rows.first() else {
+            return Err(not_begun(&Error::unavailable(format!(
+                "could not begin job {id} in its transaction: the database returned no row"
+            ))));
+        };
+        let began: SystemTime = row.get("began");
+        self.server_started = Some(row.get("server_started"));
+        if row.get("is_read_only") {
+            return Err(not_begun(&Error::unavailable(format!(
+                "could not begin job {id} in its transaction: the database is read-only"
+            ))));
+        }
+        let pid = row.get("pid");
+        _ = self.signal.transaction.set(OpenTransaction { pid, began });
+
+        function(job, &mut transaction)?;
+
+        let settlement = Settlement::done(self.lease, &self.meta, started.elapsed());
+        let settled = settle_own(&mut transaction, &settlement, began);
+        let Some(xid) = settled.map_err(|refused| failed(&error("settle", refused)))? else {
+            return Ok(());
+        };
+        follow_up::store(&job.follow_ups.take(), |sql, values| {
+            let stored = transaction.query_typed(sql.text, &sql.typed(values));
+            stored.map_err(|refused| error("store the follow-ups of", refused))
+        })
+        .map_err(|refused| failed(&refused))?;
+        self.xid = Some(xid);
+        let committed = transaction.commit();
+        committed.map_err(|refused| failed(&error("commit", refused)))?;
+        self.has_committed = true;
+        Ok(())
+    }
+
+    fn end(self, outcome: Outcome) -> AttemptResult {
+        match outcome {
+            Outcome::Done if self.has_committed => AttemptResult::Settled,
+            Outcome::Done => AttemptResult::Lost,
+            Outcome::Failed(_)
+            | Outcome::Panicked(_)
+            | Outcome::Undecodable(_)
+            | Outcome::Unhandled(_)
+            | Outcome::Expired(_)
+            | Outcome::TimedOut(_) => AttemptResult::of(outcome),
+        }
+    }
+
+    /// Ends an attempt whose session has ended. Only an outage of the database is not charged.
+    fn end_of_session(self, db: &Database, outcome: Outcome) -> AttemptResult {
+        let (Some(server_started), false) = (self.server_started, self.has_committed) else {
+            return self.end(outcome);
+        };
+        let xid = self.xid.clone();
+        let asked = db.call("ask for a handler's transaction", move |session| {
+            let doing = "ask for the transaction of a handler";
+            let row = session.query_one(doing, &sql::ASK_OWN, &[&server_started, &xid])?;
+            Ok((row.get("is_same_server"), row.get("has_committed")))
+        });
+        match asked {
+            Ok((_, true)) => AttemptResult::Settled,
+            Ok((true, false)) => self.end(outcome),
+            Ok((false, false)) | Err(_) => self.end(interrupted(outcome)),
+        }
+    }
+}
+
+/// Returns the outcome of an attempt that failed because the database went away. A handler that rejected or put off its
+/// job has decided.
+fn interrupted(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(failure) => Outcome::Failed(Failure {
+            disposition: match failure.disposition {
+                Disposition::Retry | Disposition::RetryAfter(_) => Disposition::Interrupted,
+                decided @ (Disposition::Reject
+                | Disposition::Snooze(_)
+                | Disposition::Outage
+                | Disposition::Interrupted) => decided,
+            },
+            ..failure
+        }),
+        Outcome::Panicked(report) => Outcome::Failed(Failure {
+            disposition: Disposition::Interrupted,
+            report,
+            dependency: None,
+        }),
+        Outcome::Done
+        | Outcome::Undecodable(_)
+        | Outcome::Unhandled(_)
+        | Outcome::Expired(_)
+        | Outcome::TimedOut(_) => outcome,
+    }
+}
+
+/// The failure of an attempt whose handler did not run.
+fn not_begun(error: &Error) -> Failure {
+    let disposition = match error.is_unavailable() {
+        true => Disposition::Interrupted,
+        false => Disposition::Retry,
+    };
+    failure(error, disposition, "")
+}
+
+/// The failure of an attempt that the database did not accept.
+fn failed(error: &Error) -> Failure {
+    let is_short = |state: &SqlState| matches!(&state.code()[..2], "53" | "58");
+    let disposition = match error.sql_state().is_some_and(is_short) {
+        // The disk is full, for example.
+        true => Disposition::Interrupted,
+        false => Disposition::Retry,
+    };
+    let hint = match error.sql_state() {
+        Some(state) if *state == SqlState::IN_FAILED_SQL_TRANSACTION => {
+            "; an earlier statement had failed, and the handler ignored its error"
+        }
+        Some(_) => "",
+        None => "; the session ended, for example by a timeout or by an administrator",
+    };
+    failure(error, disposition, hint)
+}
+
+/// Describes an error by its SQLSTATE and its cause, so that different failures have different groups.
+fn failure(error: &Error, disposition: Disposition, hint: &str) -> Failure {
+    let state = error.sql_state().map(SqlState::code);
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    let class = state.map_or_else(
+        || "SessionLost".to_owned(),
+        |state| format!("SQLSTATE {state}"),
+    );
+    let message = format!("{error}{}{hint}", cause.unwrap_or_default());
+    let detail = Failure::from(error.shared()).report.detail;
+    Failure {
+        disposition,
+        report: ErrorReport::new(&class, message, detail),
+        dependency: None,
+    }
+}

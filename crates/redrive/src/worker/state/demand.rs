@@ -1,0 +1,73 @@
+//! Decides how many jobs to claim, from what the worker holds and from the verdicts that it has not written.
+
+use super::State;
+use crate::pipeline::claim::demand::{
+    MAX_UNWRITTEN, chunk, demand, in_a_row, wanted, with_batches,
+};
+use crate::sync::atomic::Ordering;
+
+impl State {
+    /// Returns how many jobs to claim. 0: none.
+    pub(crate) fn demand(&self) -> usize {
+        if self.unwritten.load(Ordering::Relaxed) >= MAX_UNWRITTEN {
+            return 0;
+        }
+        let coming = self.in_flight() + self.requested();
+        let free = demand(wanted(self.config.slots, self.run_time()), coming);
+        // Both are 0, and never written, in a worker without batch handlers.
+        match (
+            self.missing.load(Ordering::Relaxed),
+            self.batch_size.load(Ordering::Relaxed),
+        ) {
+            (0, 0) => free,
+            (missing, size) => with_batches(free, missing.saturating_sub(self.requested()), size),
+        }
+    }
+
+    /// Counts a verdict that is to be written.
+    pub(crate) fn count_unwritten(&self) {
+        self.unwritten.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts verdicts that were written, given up or rejected.
+    pub(crate) fn count_written(&self, verdicts: usize) {
+        let before = self.unwritten.fetch_sub(verdicts, Ordering::Relaxed);
+        if before >= MAX_UNWRITTEN {
+            self.wake_fetcher();
+        }
+    }
+
+    /// Records how many jobs would fill the batches that are being gathered.
+    pub(crate) fn set_missing(&self, jobs: usize) {
+        self.missing.store(jobs, Ordering::Relaxed);
+        self.wake_fetcher();
+    }
+
+    /// Records the size of the largest batches of the kinds in a claim.
+    pub(crate) fn set_batch_size(&self, size: usize) {
+        self.batch_size.store(size, Ordering::Relaxed);
+    }
+
+    /// Counts a claimed job that runs together with another one.
+    pub(crate) fn count_joined(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many of these claimed jobs a slot takes at a time.
+    pub(crate) fn chunk(&self, jobs: usize) -> usize {
+        chunk(jobs, self.config.slots, self.run_time())
+    }
+
+    /// Returns how many of these jobs of groups to take of one group before those of the next one.
+    pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
+        in_a_row(jobs, self.config.slots, self.run_time())
+    }
+
+    /// Wakes the fetcher if there is room for jobs.
+    pub(super) fn wake_fetcher(&self) {
+        if self.demand() > 0 {
+            // A full channel means that the fetcher is awake.
+            _ = self.room.try_send(());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Refunds: a job whose handler has started, or may have, is released without a charge ten times at most, whatever the
+//! path. The handler's transaction in an outage is tested in `worker::spoiled_transaction`, and the stop in
+//! `worker::stop::refunds_of_jobs_that_ran_are_bounded`.
+
+use std::time::Duration;
+
+use postgres::Client;
+use redrive::{Failure, Job, NewJob};
+use redrive_tests::{
+    Order, SOON, Settlement, TestDatabase, counted, scalar, statement, wait_until, worker,
+};
+use uuid::Uuid;
+
+const LEASE: Uuid = Uuid::from_u128(7);
+const JOB: i64 = 7;
+
+/// Stores a leased job in its first attempt.
+fn lease(client: &mut Client, refunds: i16, max_attempts: i32) {
+    let insert = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, max_attempts, \
+                                              refunds, attempts) \
+                  VALUES ($1, $2, 'orders', ARRAY[$3::bigint], '{order}', '{\"{}\"}', ARRAY[now()], \
+                          ARRAY[$4::integer], ARRAY[$5::smallint], '{1}')";
+    let inserted = client.execute(
+        insert,
+        &[&LEASE, &Uuid::nil(), &JOB, &max_attempts, &refunds],
+    );
+    assert_eq!(inserted.unwrap(), 1);
+}
+
+/// Returns where the job is, its attempts and its refunds.
+fn job(client: &mut Client) -> (String, i32, Option<i32>) {
+    let found = "SELECT 'ready', attempt, refunds::integer FROM redrive.jobs \
+                 UNION ALL SELECT 'delayed', attempt, refunds::integer FROM redrive.jobs_delayed \
+                 UNION ALL SELECT format('%s %s', cause, error_class), attempts, NULL FROM redrive.dead_letters";
+    let row = client.query_one(found, &[]).unwrap();
+    (row.get(0), row.get(1), row.get(2))
+}
+
+/// Releases all leases of the worker, of which it knows these started jobs.
+fn release(client: &mut Client, started: Option<Vec<i64>>) {
+    let (none, no_leases) = (None::<Vec<Uuid>>, Vec::<Uuid>::new());
+    let released = client.query(
+        statement("release"),
+        &[
+            &Uuid::nil(),
+            &none,
+            &no_leases,
+            &0_i32,
+            &started,
+            &10_i32,
+            &"manual",
+        ],
+    );
+    assert_eq!(released.unwrap().len(), 1);
+}
+
+/// Writes the verdict on an attempt that an outage of the database interrupted.
+fn interrupt(client: &mut Client, _: Option<Vec<i64>>) {
+    let settlement = Settlement {
+        queue: "orders",
+        lease: LEASE,
+        verdicts: &[(JOB, "refund", Some("exhausted"))],
+        delay_ms: 1000,
+        counts: &[],
+    };
+    assert_eq!(settlement.write(client).len(), 1);
+}
+
+type Path = fn(&mut Client, Option<Vec<i64>>);
+
+#[test]
+fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
+    let paths: [(&str, Path, Option<Vec<i64>>, &str, &str); 3] = [
+        (
+            "a stop",
+            release,
+            Some(vec![JOB]),
+            "ready",
+            "exhausted released",
+        ),
+        (
+            "an unknown lease",
+            release,
+            None,
+            "ready",
+            "exhausted released",
+        ),
+        ("an outage", interrupt, None, "delayed", "exhausted Broken"),
+    ];
+    for (name, path, started, back, dead) in paths {
+        for (refunds, max_attempts, expected) in [
+            (0, 1, (back, 0, Some(1))),
+            (9, 1, (back, 0, Some(10))),
+            (10, 2, (back, 1, Some(10))),
+            (10, 1, (dead, 1, None)),
+        ] {
+            let test = TestDatabase::migrated();
+            let mut client = test.client();
+            lease(&mut client, refunds, max_attempts);
+            path(&mut client, started.clone());
+            let (place, attempts, refunds) = job(&mut client);
+            assert_eq!((&*place, attempts, refunds), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_never_started_costs_no_refund() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    lease(&mut client, 10, 1);
+    release(&mut client, Some(vec![]));
+    assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(10)));
+}
+
+/// A stop gives up verdicts that the database rejects, and releases their jobs, whose handlers have run.
+#[test]
+fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ \
+             BEGIN RAISE EXCEPTION 'no letters today'; END $$; \
+             CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters \
+                 FOR EACH ROW EXECUTE FUNCTION public.refuse(); \
+             CREATE SEQUENCE public.runs",
+        )
+        .unwrap();
+    let queue = test.queue("orders");
+    let url = test.url().to_owned();
+    let worker = worker(&queue)
+        .handle(move |_: &Job<Order>| {
+            let mut client = Client::connect(&url, postgres::NoTls)?;
+            client.execute("SELECT nextval('public.runs')", &[])?;
+            Err(Failure::reject("never"))
+        })
+        .start()
+        .unwrap();
+    queue
+        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap())
+        .unwrap();
+    wait_until("the verdict to be rejected", SOON, || {
+        scalar(
+            &mut client,
+            "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM public.runs",
+        ) > 0
+    });
+    worker.stop(Duration::from_secs(5)).unwrap();
+    assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(1)));
+}
+
+/// The database rejects the texts of an error: the attempt counts all the same.
+#[test]
+fn a_failure_whose_error_is_rejected_is_charged() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 IF NEW.history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF; \
+                 RETURN NEW; END $$; \
+             CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs_delayed \
+                 FOR EACH ROW EXECUTE FUNCTION public.refuse()",
+        )
+        .unwrap();
+    let queue = test.queue("orders");
+    let worker = worker(&queue)
+        .backoff(redrive::Backoff::fixed(Duration::from_hours(1)))
+        .handle(|_: &Job<Order>| Err(Failure::retry("unspeakable")))
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    counted(&worker, "the retry", |counts| counts.retried == 1);
+    worker.stop(Duration::ZERO).unwrap();
+    assert_eq!(job(&mut client), ("delayed".to_owned(), 1, Some(0)));
+}

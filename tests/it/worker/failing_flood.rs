@@ -1,0 +1,136 @@
+//! Floods of failing jobs: what a worker may run ahead of its verdicts, and what it logs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use log::LevelFilter;
+use redrive::{Failure, Job, Queue};
+use redrive_tests::{
+    Cluster, Logged, Order, SOON, TestDatabase, counted, drained, scalar, stop, wait_until, worker,
+};
+
+/// What a worker with fast jobs may run ahead: the verdicts that hold up claims, and what it holds and claims.
+const AHEAD: u64 = 5000 + 4 * 1000 + 2 * 1000 + 32;
+
+#[test]
+fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
+    const JOBS: i64 = 30_000;
+    let logged = Logged::start(LevelFilter::Warn);
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
+    let mut client = test.client();
+    let mut locker = client.transaction().unwrap();
+    locker
+        .batch_execute("LOCK TABLE redrive.dead_letters IN SHARE MODE")
+        .unwrap();
+    let runs = Arc::new(AtomicU64::new(0));
+    let worker = worker(&queue)
+        .slots(32)
+        .handle({
+            let runs = Arc::clone(&runs);
+            move |_: &Job<Order>| {
+                runs.fetch_add(1, Ordering::SeqCst);
+                Err(Failure::reject("broken"))
+            }
+        })
+        .start()
+        .unwrap();
+    wait_until("verdicts to wait for the lock", SOON, || {
+        let waits = |line: &String| line.contains("verdicts not settled yet");
+        logged.lines().iter().any(waits)
+    });
+    let ahead = runs.load(Ordering::SeqCst);
+    assert!((1..=AHEAD).contains(&ahead), "{ahead} jobs");
+    locker.commit().unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.dead, counts.lost), (JOBS.unsigned_abs(), 0));
+    assert_eq!(runs.load(Ordering::SeqCst), JOBS.unsigned_abs());
+}
+
+#[test]
+fn a_flood_of_letters_is_logged_once_a_second() {
+    const JOBS: i64 = 5000;
+    let logged = Logged::start(LevelFilter::Warn);
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
+    let began = std::time::Instant::now();
+    let worker = worker(&queue)
+        .slots(4)
+        .handle(|job: &Job<Order>| {
+            let class = format!("Class{}", job.payload().number % 2);
+            Err(Failure::reject("broken").class(class))
+        })
+        .start()
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.dead, JOBS.unsigned_abs());
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
+    let lines = logged.lines();
+    let dead: Vec<&String> = lines.iter().filter(|line| line.contains("dead")).collect();
+    // One when it begins, one a second, and one at the stop, of each class.
+    assert!(dead.len() <= 2 * (seconds + 2), "{dead:?}");
+    // The lines account for all jobs.
+    let number = |text: &str| text.parse::<i64>().ok();
+    let of = |line: &String| {
+        let alone = i64::from(line.contains(" job="));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let more = words.windows(2).find(|pair| pair[1] == "more");
+        alone + more.and_then(|pair| number(pair[0])).unwrap_or(0)
+    };
+    assert_eq!(dead.iter().map(|line| of(line)).sum::<i64>(), JOBS);
+}
+
+/// The server commits a settle and ends the session before it answers.
+#[test]
+fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
+    for fails in [false, true] {
+        // Only a transaction that asks for it waits for the standby.
+        let cluster = Cluster::with("synchronous_commit = local");
+        cluster.start();
+        let db = cluster.migrate();
+        let mut client = cluster.client();
+        client
+            .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            .unwrap();
+        client
+            .batch_execute(
+                "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                     PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
+                 CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
+                     FOR EACH ROW EXECUTE FUNCTION public.wait(); \
+                 SELECT pg_reload_conf()",
+            )
+            .unwrap();
+        let queue = Queue::new(&db, "orders").unwrap();
+        let worker = worker(&queue)
+            .handle(move |_: &Job<Order>| match fails {
+                true => Err(Failure::reject("broken")),
+                false => Ok(()),
+            })
+            .start()
+            .unwrap();
+        queue.enqueue(&Order { number: 1 }).unwrap();
+        wait_until("the settle to wait for the standby", SOON, || {
+            let waits = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+            !client.query(waits, &[]).unwrap().is_empty()
+        });
+        client
+            .batch_execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+            )
+            .unwrap();
+        counted(&worker, "the verdict", |counts| {
+            counts.done + counts.dead + counts.lost == 1
+        });
+        let counts = stop(worker).stats;
+        assert_eq!(
+            (counts.done, counts.dead, counts.lost),
+            (u64::from(!fails), u64::from(fails), 0)
+        );
+        let refused = "SELECT count(*) FROM redrive.metric_deltas WHERE 'refused' = ANY (keys)";
+        assert_eq!(scalar(&mut client, refused), 0);
+    }
+}

@@ -1,0 +1,297 @@
+//! Handlers whose transactions cannot commit: whatever ends or spoils their sessions is charged, and only an outage of
+//! the database is not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use redrive::admin::JobState;
+use redrive::postgres::{Client, NoTls, Transaction};
+use redrive::{Failure, Job, NewJob, Queue, Worker};
+use redrive_tests::{
+    Cluster, Gate, Order, SOON, TestDatabase, counted, drained, stop, wait_until, worker,
+};
+
+/// What a handler does in its transaction before it returns `Ok`.
+type Spoil = fn(&mut Transaction<'_>, &str) -> Result<(), postgres::Error>;
+
+/// Ends the session of the transaction from another one, as an administrator does.
+fn terminate(tx: &mut Transaction<'_>, url: &str) -> Result<(), postgres::Error> {
+    let pid: i32 = tx.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    Client::connect(url, NoTls)?
+        .execute("SELECT pg_terminate_backend($1, 10000)", &[&pid])
+        .map(drop)
+}
+
+/// Waits until the server has ended the session.
+fn idle(tx: &mut Transaction<'_>, url: &str) -> Result<(), postgres::Error> {
+    let pid: i32 = tx.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    let mut other = Client::connect(url, NoTls)?;
+    tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = '1ms'")?;
+    wait_until("the idle session to end", SOON, || {
+        let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1";
+        let row = other.query_one(left, &[&pid]).expect("the sessions");
+        row.get::<_, i64>(0) == 0
+    });
+    Ok(())
+}
+
+/// What spoils a transaction, the class of its failure, and a part of its message or detail. If the session ended, the
+/// driver may give the reason to a request of which nobody awaits the answer.
+const SPOILED: [(Spoil, &str, &str); 11] = [
+    (
+        |tx, _| {
+            _ = tx.execute("INSERT INTO nonexistent VALUES (1)", &[]);
+            Ok(())
+        },
+        "SQLSTATE 25P02",
+        "ignored its error",
+    ),
+    (
+        |tx, _| {
+            tx.batch_execute("SET LOCAL statement_timeout = '1ms'")?;
+            _ = tx.execute("SELECT pg_sleep(60)", &[]);
+            Ok(())
+        },
+        "SQLSTATE 25P02",
+        "ignored its error",
+    ),
+    (
+        |tx, _| tx.batch_execute("SET TRANSACTION READ ONLY"),
+        "SQLSTATE 25006",
+        "read-only",
+    ),
+    (
+        |tx, _| tx.batch_execute("INSERT INTO public.once VALUES (1), (1)"),
+        "SQLSTATE 23505",
+        "constraint `only_once` of table `public.once`",
+    ),
+    (
+        |tx, _| tx.batch_execute("INSERT INTO public.checked VALUES ('40001')"),
+        "SQLSTATE 40001",
+        "SQLSTATE 40001",
+    ),
+    (
+        |tx, _| tx.batch_execute("INSERT INTO public.checked VALUES ('P0001')"),
+        "SQLSTATE P0001",
+        "no at commit",
+    ),
+    (
+        |tx, _| tx.batch_execute("INSERT INTO public.effects VALUES (1); ROLLBACK"),
+        "SQLSTATE 2D000",
+        "its own COMMIT or ROLLBACK",
+    ),
+    (
+        |tx, _| tx.batch_execute("ROLLBACK; BEGIN; INSERT INTO public.effects VALUES (1)"),
+        "SQLSTATE 2D000",
+        "its own COMMIT or ROLLBACK",
+    ),
+    (terminate, "SQLSTATE 57P01 or SessionLost", "could not settle job"),
+    (idle, "SQLSTATE 25P03 or SessionLost", "could not settle job"),
+    (
+        |tx, _| {
+            _ = tx.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[]);
+            Ok(())
+        },
+        "SessionLost",
+        "connection closed",
+    ),
+];
+
+/// Creates tables whose constraints are checked at the commit.
+const TABLES: &str = "
+    CREATE TABLE public.effects (number bigint);
+    CREATE TABLE public.once (number bigint CONSTRAINT only_once UNIQUE DEFERRABLE INITIALLY DEFERRED);
+    CREATE TABLE public.checked (state text);
+    CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION 'no at commit' USING ERRCODE = NEW.state;
+    END $$;
+    CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON public.checked DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION public.refuse();";
+
+#[test]
+fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
+    let test = TestDatabase::migrated();
+    test.client().batch_execute(TABLES).unwrap();
+    let queue = test.queue("orders");
+    let url = test.url().to_owned();
+    let worker = worker(&queue)
+        .slots(4)
+        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+            let place = usize::try_from(job.payload().number).expect("a place");
+            (SPOILED[place].0)(tx, &url)?;
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    let jobs: Vec<NewJob> = (0..)
+        .zip(&SPOILED)
+        .map(|(number, _)| NewJob::new(&Order { number }).unwrap().max_attempts(2))
+        .collect();
+    let ids = queue.enqueue_jobs(&jobs).unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    let dead = SPOILED.len() as u64;
+    assert_eq!(
+        (counts.dead, counts.retried, counts.done, counts.released),
+        (dead, dead, 0, 0)
+    );
+    for ((place, (_, class, part)), enqueued) in SPOILED.iter().enumerate().zip(ids) {
+        let letter = queue.database().dlq().get(enqueued.id()).unwrap().unwrap();
+        assert_eq!(
+            (letter.cause.as_str(), letter.attempts),
+            ("exhausted", 2),
+            "{place}: {letter:?}"
+        );
+        let mut classes = class.split(" or ");
+        assert!(
+            classes.any(|class| class == &*letter.error_class),
+            "{place}: {letter:?}"
+        );
+        let text = format!("{} {:?}", letter.error_message, letter.error_detail);
+        assert!(text.contains(part), "{place}: {text}");
+    }
+    let effects = "SELECT count(*) FROM public.effects";
+    let left: i64 = test.client().query_one(effects, &[]).unwrap().get(0);
+    assert_eq!(left, 0);
+}
+
+/// A worker whose handler waits at the gate and then ends as its job says. Later runs change nothing.
+fn waiting(queue: &Queue, gate: &Gate) -> Worker {
+    let (gate, runs) = (gate.clone(), AtomicI32::new(0));
+    worker(queue)
+        .slots(4)
+        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+            if runs.fetch_add(1, Ordering::SeqCst) >= 4 {
+                return Err(Failure::snooze(Duration::from_hours(1)));
+            }
+            tx.query_one("SELECT 1", &[])?;
+            gate.pass();
+            match job.payload().number {
+                0 => Ok(()),
+                1 => {
+                    tx.query_one("SELECT 2", &[])?;
+                    Ok(())
+                }
+                2 => {
+                    tx.query_one("SELECT 3", &[]).unwrap();
+                    Ok(())
+                }
+                _ => Err(Failure::reject("a decision")),
+            }
+        })
+        .start()
+        .unwrap()
+}
+
+#[test]
+fn an_outage_under_a_handler_is_not_charged_and_its_refund_is_counted() {
+    let cluster = Cluster::new();
+    cluster.start();
+    let queue = Queue::new(&cluster.migrate(), "orders").unwrap();
+    let gate = Gate::new();
+    let worker = waiting(&queue, &gate);
+    let orders: Vec<Order> = (0..4).map(|number| Order { number }).collect();
+    let ids = queue.enqueue_many(&orders).unwrap();
+    gate.wait_for(4);
+    cluster.crash();
+    cluster.start();
+    gate.open();
+    counted(&worker, "the jobs to be settled", |counts| {
+        counts.released == 3 && counts.dead == 1
+    });
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.retried, counts.lost), (0, 0, 0));
+    for id in &ids[..3] {
+        let job = queue.database().admin().job(*id).unwrap().expect("a job");
+        assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
+    }
+    let refunds = "SELECT DISTINCT refunds::integer FROM redrive.jobs_delayed";
+    let refunds: i32 = cluster.client().query_one(refunds, &[]).unwrap().get(0);
+    assert_eq!(refunds, 1);
+}
+
+/// The server commits and ends the session before it answers.
+#[test]
+fn a_commit_whose_answer_is_lost_ends_the_job() {
+    // Only a transaction that asks for it waits for the standby.
+    let cluster = Cluster::with("synchronous_commit = local");
+    cluster.start();
+    let db = cluster.migrate();
+    let mut client = cluster.client();
+    for prepared in [
+        "CREATE TABLE public.effects (number bigint)",
+        "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
+        "SELECT pg_reload_conf()",
+    ] {
+        client.batch_execute(prepared).unwrap();
+    }
+    let queue = Queue::new(&db, "orders").unwrap();
+    let pid = Arc::new(AtomicI32::new(0));
+    let worker = worker(&queue)
+        .handle_in_transaction({
+            let pid = Arc::clone(&pid);
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                tx.batch_execute("SET LOCAL synchronous_commit = on")?;
+                let number = job.payload().number;
+                tx.execute("INSERT INTO public.effects VALUES ($1)", &[&number])?;
+                let own = tx.query_one("SELECT pg_backend_pid()", &[])?;
+                pid.store(own.get(0), Ordering::SeqCst);
+                Ok(())
+            }
+        })
+        .start()
+        .unwrap();
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    wait_until("the commit to wait for the standby", SOON, || {
+        let waits = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                     WHERE pid = $1 AND wait_event = 'SyncRep'";
+        let waits = client.query(waits, &[&pid.load(Ordering::SeqCst)]);
+        !waits.unwrap().is_empty()
+    });
+    counted(&worker, "the job to be done", |counts| counts.done == 1);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.lost, counts.retried, counts.released), (0, 0, 0));
+    let effects = "SELECT count(*) FROM public.effects";
+    let effects: i64 = client.query_one(effects, &[]).unwrap().get(0);
+    assert_eq!(effects, 1);
+}
+
+/// A pool without a connection for the handler.
+#[test]
+fn a_job_without_a_session_is_released_with_a_counted_refund() {
+    let test = TestDatabase::migrated();
+    let db = redrive::Database::builder(test.url())
+        .connections(6)
+        .connect_timeout(Duration::from_secs(2))
+        .open()
+        .unwrap();
+    let queue = Queue::new(&db, "orders").unwrap();
+    let gate = Gate::new();
+    let held = gate.clone();
+    let worker = worker(&queue)
+        .slots(4)
+        .handle_in_transaction(move |_: &Job<Order>, _: &mut Transaction<'_>| {
+            held.pass();
+            Ok(())
+        })
+        .start()
+        .unwrap();
+    queue.enqueue_many(&Order::up_to(4)).unwrap();
+    counted(&worker, "a job to be released", |counts| {
+        counts.released > 0
+    });
+    let mut client = test.client();
+    wait_until("its refund to be counted", SOON, || {
+        let refunded =
+            "SELECT count(*) FROM redrive.jobs_delayed WHERE refunds > 0 AND attempt = 0";
+        client.query_one(refunded, &[]).unwrap().get::<_, i64>(0) > 0
+    });
+    gate.open();
+    client
+        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
+        .unwrap();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 4);
+}
