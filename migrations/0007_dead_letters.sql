@@ -11,7 +11,7 @@
 CREATE TABLE redrive.dead_letters (
     id             bigint       NOT NULL DEFAULT nextval('redrive.job_id') PRIMARY KEY,
     queue          redrive.name NOT NULL,
-    kind           redrive.name NOT NULL,
+    kind           redrive.kind NOT NULL,
     state          text         COLLATE "C" NOT NULL DEFAULT 'open'
         CHECK (state IN ('open', 'redriving', 'recovered', 'discarded', 'quarantined')),
     cause          text         COLLATE "C" NOT NULL
@@ -58,11 +58,15 @@ CREATE TABLE redrive.dead_letters (
     redacted       text[],
     failed_redrives smallint    NOT NULL DEFAULT 0 CHECK (failed_redrives >= 0),
     failure_key    text         COLLATE "C" CHECK (octet_length(failure_key) BETWEEN 1 AND 1024),
+    retry_after    timestamptz,
+    claimed_until  timestamptz,
     CONSTRAINT dead_letters_keep_what_failed CHECK (payload IS NOT NULL OR raw IS NOT NULL),
     CONSTRAINT dead_letters_captured_have_a_source
         CHECK ((source IS NULL) = (position IS NULL) AND (cause <> 'captured' OR source IS NOT NULL)),
     CONSTRAINT dead_letters_discarded_have_a_reason
-        CHECK ((state = 'discarded') = (discard_reason IS NOT NULL))
+        CHECK ((state = 'discarded') = (discard_reason IS NOT NULL)),
+    CONSTRAINT dead_letters_open_wait_for_a_consumer CHECK (retry_after IS NULL OR state = 'open'),
+    CONSTRAINT dead_letters_waiting_are_claimed CHECK (claimed_until IS NULL OR retry_after IS NOT NULL)
 ) WITH (
     -- Letters live long and change little, so vacuum need not follow every death.
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
@@ -88,6 +92,8 @@ COMMENT ON COLUMN redrive.dead_letters.unique_key IS 'The unique key of its job.
 COMMENT ON COLUMN redrive.dead_letters.group_key IS 'The group key of its job; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.redacted IS 'JSON pointers of redacted payload values that no edit has replaced; an empty one: the captured bytes; NULL: none.';
 COMMENT ON COLUMN redrive.dead_letters.audit_id IS 'The audit record of the operation that discarded, reopened, restored or edited it last since its last death; NULL: none.';
+COMMENT ON COLUMN redrive.dead_letters.retry_after IS 'When a consumer of the view `dlq_events` may claim it; NULL: it waits for an operator.';
+COMMENT ON COLUMN redrive.dead_letters.claimed_until IS 'When the claim of a consumer expires; NULL: it has none.';
 COMMENT ON COLUMN redrive.dead_letters.failure_key IS 'The key that the handler gave to its failure group; NULL: the message decides.';
 
 CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_at, id) WHERE state = 'open';
@@ -95,11 +101,14 @@ CREATE INDEX dead_letters_open_for_redrive ON redrive.dead_letters (queue, died_
 -- redrive by time of death appends at its end.
 CREATE INDEX dead_letters_for_list ON redrive.dead_letters (died_at, id) WHERE state <> 'redriving';
 CREATE INDEX dead_letters_redriving ON redrive.dead_letters (died_at, id) WHERE state = 'redriving';
--- Retention rules are by queue and state. The view `dlq_events` finds quarantined letters here too.
+-- Retention rules are by queue and state.
 CREATE INDEX dead_letters_by_state ON redrive.dead_letters (state, queue, changed_at, id)
     WHERE state IN ('recovered', 'discarded', 'quarantined');
--- The view `dlq_events` finds captured failures that wait, and the letters of a kind, here.
+-- The captured failures that wait are counted from the newest.
 CREATE INDEX dead_letters_open_captured ON redrive.dead_letters (died_at) WHERE state = 'open' AND cause = 'captured';
+-- The claim of a consumer implies the condition: `retry_after <= now()` is true of no NULL.
+CREATE INDEX dead_letters_by_retry ON redrive.dead_letters (retry_after) WHERE retry_after IS NOT NULL;
+-- The view `dlq_events` finds the letters of a kind here.
 CREATE INDEX dead_letters_by_kind ON redrive.dead_letters (kind) WHERE state <> 'redriving';
 CREATE UNIQUE INDEX dead_letters_captured_once ON redrive.dead_letters (source, position)
     WHERE source IS NOT NULL;
@@ -113,6 +122,21 @@ CREATE INDEX dead_letters_by_audit ON redrive.dead_letters (audit_id, died_at, i
 -- Counting redrivable letters from group totals needs those that are redacted or not JSON.
 CREATE INDEX dead_letters_open_not_redrivable ON redrive.dead_letters (group_id)
     WHERE state = 'open' AND (payload IS NULL OR redacted IS NOT NULL);
+
+-- A letter that is closed, quarantined or redriven no longer waits for a consumer, whichever statement changes it.
+CREATE FUNCTION redrive.end_waiting() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    NEW.retry_after := NULL;
+    NEW.claimed_until := NULL;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER end_waiting BEFORE UPDATE OF state ON redrive.dead_letters
+    FOR EACH ROW WHEN (OLD.retry_after IS NOT NULL AND NEW.state <> 'open') EXECUTE FUNCTION redrive.end_waiting();
 
 -- The bytes of captured failures that exceed 16 MiB, in pieces of 1 MiB. The letter keeps their first 64 KiB. One value
 -- could hold them, but a dump writes each byte as two characters, and no text exceeds 1 GiB. There is no foreign key,

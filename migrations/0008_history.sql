@@ -127,7 +127,8 @@ BEGIN
     IF letter.cause <> 'captured' THEN
         RETURN redrive.full_history(letter);
     END IF;
-    IF last ->> 'outcome' = 'captured' AND (last ->> 'generation')::integer = letter.generation THEN
+    -- The record is the failure, or a later one that a consumer of `dlq_events` reported.
+    IF (last ->> 'generation')::integer = letter.generation THEN
         RETURN letter.history;
     END IF;
     -- The nulls keep a reader from filling in the worker of the next record.

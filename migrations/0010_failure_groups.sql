@@ -17,7 +17,7 @@ CREATE TABLE redrive.groups (
     id            bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     fingerprint   uuid         NOT NULL UNIQUE,
     queue         redrive.name NOT NULL,
-    kind          redrive.name NOT NULL,
+    kind          redrive.kind NOT NULL,
     error_class   text         COLLATE "C" NOT NULL,
     title         text         NOT NULL,
     sample        text         NOT NULL,

@@ -8,7 +8,7 @@
 CREATE TABLE redrive.redactions (
     id         bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue      redrive.name,
-    kind       redrive.name,
+    kind       redrive.kind,
     paths      text[]  NOT NULL DEFAULT '{}',
     patterns   text[]  NOT NULL DEFAULT '{}',
     keep_types boolean NOT NULL DEFAULT false

@@ -34,6 +34,10 @@ BEGIN
     IF looked <> stamp AND position('r' IN substr(looked, length(stamp) + 1)) > 0 THEN
         NEW := redrive.redact(NEW);
     END IF;
+    -- The consumers of `dlq_events` may claim a captured failure at once.
+    IF NEW.cause = 'captured' AND NEW.state = 'open' THEN
+        NEW.retry_after := coalesce(NEW.retry_after, NEW.died_at);
+    END IF;
     IF octet_length(NEW.error_message) > 2048 THEN
         NEW.error_detail := redrive.clip(concat_ws(E'\n', NEW.error_message, NEW.error_detail), 65536);
         NEW.error_message := redrive.clip(NEW.error_message, 2048);
@@ -146,6 +150,11 @@ BEGIN
         -- Policies limit generations instead.
         ELSE OLD.alike
     END;
+    -- While its policy will redrive it again, a letter is PENDING in `dlq_events`.
+    NEW.retry_after := (
+        SELECT greatest(p.next_at, NEW.died_at + redrive.policy_wait(p.every, p.growth, p.max_delay, NEW.generation))
+        FROM redrive.policies p
+        WHERE p.id = OLD.policy_id AND p.mode = 'active' AND NEW.generation < p.generations);
     IF OLD.policy_id IS NULL AND NEW.cause <> 'diverted' THEN
         -- Errors that alternate are a loop, too.
         NEW.failed_redrives := least(OLD.failed_redrives + 1, 32767);

@@ -190,8 +190,9 @@ END
 $$;
 
 -- Locks up to `max_letters` matching letters in the given states, oldest death first, and returns their ids.
--- Letters locked by another session are skipped. Only letters that died by `as_of` match, so that a
--- letter that dies again is not taken twice, and only after the letter with the death `after_death` and the id `after_id`. `needs_json` skips letters that cannot become jobs, and
+-- Letters locked by another session, or claimed by a consumer of `dlq_events`, are skipped. Only letters that died by
+-- `as_of` match, so that a letter that dies again is not taken twice, and only after the letter with the death
+-- `after_death` and the id `after_id`. `needs_json` skips letters that cannot become jobs, and
 -- `needs_original` those whose payload was redacted.
 CREATE FUNCTION redrive.lock_letters(
     filter jsonb, states text[], as_of timestamptz, max_letters bigint, needs_json boolean DEFAULT false,
@@ -209,7 +210,8 @@ BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.id FROM redrive.dead_letters l WHERE l.state IN ('
         || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        || ') AND l.died_at <= $2 AND (NOT $4 OR l.payload IS NOT NULL) AND (NOT $5 OR l.redacted IS NULL)'
+        || ') AND l.died_at <= $2 AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
+           ' AND (NOT $4 OR l.payload IS NOT NULL) AND (NOT $5 OR l.redacted IS NULL)'
         || CASE WHEN after_death IS NULL THEN '' ELSE ' AND (l.died_at, l.id) > ($6, $7)' END ||
         ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
         USING filter, as_of, max_letters, needs_json, needs_original, after_death, after_id;

@@ -20,7 +20,7 @@ BEGIN ATOMIC
     FROM (SELECT coalesce(headers_with_long.headers, '{}') || jsonb_strip_nulls(json_build_object(
         'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
         'redrive-position', CASE WHEN length("position") > 500 THEN left("position", 4096) END,
-        'redrive-kind', CASE WHEN length(kind) > 100 THEN left(kind, 4096) END,
+        'redrive-kind', CASE WHEN length(kind) > 255 THEN left(kind, 4096) END,
         'redrive-body-bytes', CASE WHEN bytes > 16777216 THEN bytes::text END)::jsonb)) AS w (headers);
 END;
 
@@ -32,7 +32,7 @@ END;
 -- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
 -- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
 --
--- A source or kind of more than 100 characters and a position of more than 500 are shortened; the headers
+-- A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are shortened; the headers
 -- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Of bytes that exceed 16 MiB, the letter has
 -- the first 64 KiB, which are not parsed; `captured_pieces` has all, and the header `redrive-body-bytes` their number.
 --
@@ -64,12 +64,12 @@ DECLARE
     parsed json;
     known_state text;
 BEGIN
-    IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 100 THEN
+    IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 255 THEN
         capture.headers := redrive.headers_with_long(
             capture.headers, capture.source, capture."position", capture.kind, NULL);
         capture.source := redrive.shortened(capture.source, 100);
         capture."position" := redrive.shortened(capture."position", 500);
-        capture.kind := redrive.shortened(capture.kind, 100);
+        capture.kind := redrive.shortened(capture.kind, 255);
     END IF;
     PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
     IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
@@ -163,14 +163,14 @@ BEGIN
     END IF;
     IF pg_column_size(raws) > 16777216 OR EXISTS (
         SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
-        WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 100)
+        WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 255)
     THEN
         whole_raws := raws;
         SELECT array_agg(redrive.headers_with_long(
                    g.headers, g.source, g."position", g.kind, octet_length(g.raw)) ORDER BY g.place),
                array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
                array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
-               array_agg(redrive.shortened(g.kind, 100) ORDER BY g.place),
+               array_agg(redrive.shortened(g.kind, 255) ORDER BY g.place),
                array_agg(CASE WHEN octet_length(g.raw) > 16777216 THEN substring(g.raw FROM 1 FOR 65536)
                    ELSE g.raw END ORDER BY g.place),
                coalesce(array_agg(g.place) FILTER (WHERE octet_length(g.raw) > 16777216), '{}')
@@ -278,7 +278,7 @@ BEGIN
             failure_key = excluded.failure_key,
             generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
             version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
-            died_at = excluded.died_at, changed_at = excluded.changed_at;
+            died_at = excluded.died_at, changed_at = excluded.changed_at, retry_after = excluded.retry_after;
         PERFORM redrive.drop_redacted_pieces(closed_ids);
     END IF;
     PERFORM redrive.keep_pieces(found_ids[g.place], whole_raws[g.place])

@@ -163,6 +163,7 @@ BEGIN
             FROM redrive.dead_letters d
             WHERE d.id = a.id AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
                 AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
+                AND (d.claimed_until IS NULL OR d.claimed_until <= statement_timestamp())
             FOR UPDATE SKIP LOCKED
         ) l
     ),
@@ -234,7 +235,7 @@ $$;
 -- `quarantined` (needs force), `too_large` (captured bytes that exceed 16 MiB), `no_json` (captured bytes that are not
 -- JSON), `redacted` (its payload was
 -- redacted and needs force), `conflict`, or `locked`
--- (another session held it; a retry may succeed).
+-- (another session held it, or a consumer of `dlq_events` has claimed it; a retry may succeed).
 CREATE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
     RETURNS TABLE (id bigint, result text)
     LANGUAGE sql STABLE

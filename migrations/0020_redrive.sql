@@ -145,6 +145,7 @@ BEGIN
     operation := coalesce(operation, act);
     UPDATE redrive.dead_letters l
     SET state = CASE l.events -> -1 ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
+        retry_after = CASE WHEN l.cause = 'captured' AND l.events -> -1 ->> 'was' IS NULL THEN clock_timestamp() END,
         discard_reason = NULL, audit_id = operation, changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, event)
     WHERE l.id = ANY (chosen);

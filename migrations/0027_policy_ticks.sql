@@ -46,7 +46,7 @@ BEGIN
         ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
         '    AND ($4 <= 1 OR l.generation = 0'
         '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
-        '    AND l.queue <> ALL ($6)'
+        '    AND l.queue <> ALL ($6) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
         -- Letters that cannot be sent would take the places of others at every tick.
         '    AND (l.unique_key IS NULL OR NOT EXISTS ('
         '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'

@@ -150,45 +150,37 @@ AS $$
     ORDER BY r.queue, r.state
 $$;
 
--- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first. One statement
--- deletes or archives them, so a letter is never in both places or in neither. Letters locked by another
--- session are skipped. Returns the number removed.
-CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
+-- Deletes or archives letters that the transaction has locked. One statement does both, so that a letter is never in
+-- both places or in neither. Returns their number.
+CREATE FUNCTION redrive.remove_locked(ids bigint[], action text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    -- The time by which an index orders them.
-    since    text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
-    runs     bigint[];
-    members  bigint[];
-    taken    bigint;
+    runs    bigint[];
+    members bigint[];
+    taken   bigint;
 BEGIN
-    EXECUTE format(
-        'WITH old AS MATERIALIZED ('
-        ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
-        -- An open letter that was edited, reopened or restored is as young as that change.
-        '  AND l.changed_at < statement_timestamp() - $2'
-        ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED),'
-        'gone AS ('
-        ' DELETE FROM redrive.dead_letters l USING old WHERE l.id = old.id AND l.state = %1$L'
-        ' RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter),'
-        'kept AS ('
-        ' INSERT INTO redrive.archived_letters (id, queue, letter)'
-        ' SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, ('
-        '  SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object(''version'', v.version, ''at'', v.at,'
-        '   ''role'', v.role, ''person'', v.person, ''reason'', v.reason, ''redacted'', v.redacted,'
-        '   ''payload'', v.payload::text,'
-        '   ''raw_base64'', translate(encode(v.raw, ''base64''), chr(10), ''''))) ORDER BY v.version)'
-        '  FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))'
-        ' FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id'
-        ' WHERE $4 = ''archive'')'
-        'SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),'
-        ' array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL) FROM gone g',
-        state, since)
-        INTO taken, runs, members
-        USING queue, keep, max_letters, action;
+    WITH gone AS (
+        DELETE FROM redrive.dead_letters l
+        WHERE l.id = ANY (remove_locked.ids)
+        RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter
+    ),
+    kept AS (
+        INSERT INTO redrive.archived_letters (id, queue, letter)
+        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, (
+            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at,
+                       'role', v.role, 'person', v.person, 'reason', v.reason, 'redacted', v.redacted,
+                       'payload', v.payload::text,
+                       'raw_base64', translate(encode(v.raw, 'base64'), E'\n', ''))) ORDER BY v.version)
+            FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
+        FROM gone g
+        LEFT JOIN redrive.details d ON d.id = g.detail_id
+        WHERE remove_locked.action = 'archive'
+    )
+    SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),
+           array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL)
+    INTO taken, runs, members FROM gone g;
     -- Finished runs keep their numbers, but not their members.
     IF runs IS NOT NULL THEN
         DELETE FROM redrive.run_letters m
@@ -197,6 +189,31 @@ BEGIN
             AND r.id = g.run_id AND r.state IN ('finished', 'cancelled');
     END IF;
     RETURN taken;
+END
+$$;
+
+-- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first. Letters locked by
+-- another session are skipped. Returns the number removed.
+CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- The time by which an index orders them.
+    since text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
+    old   bigint[];
+BEGIN
+    EXECUTE format(
+        'SELECT array_agg(o.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
+        -- An open letter that was edited, reopened or restored is as young as that change.
+        '  AND l.changed_at < statement_timestamp() - $2'
+        ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
+        state, since)
+        INTO old
+        USING queue, keep, max_letters;
+    RETURN redrive.remove_locked(coalesce(old, '{}'), action);
 END
 $$;
 

@@ -135,6 +135,7 @@ BEGIN
     letter.events := redrive.add_event(letter.events, event);
     letter.discard_reason := NULL;
     letter.run_ordinal := NULL;
+    letter.claimed_until := NULL;
     letter.audit_id := audit;
     letter.changed_at := clock_timestamp();
     RETURN letter;

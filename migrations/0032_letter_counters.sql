@@ -57,13 +57,17 @@ AS $$
 DECLARE
     lowest   text;
     highest  text;
+    died     bigint;
     mirrored double precision[];
     moment   timestamptz := clock_timestamp();
     -- A letter that died after the first of these stayed for less than the first bound, and so on.
     borders  timestamptz[];
 BEGIN
-    SELECT min(b.state), max(b.state) INTO lowest, highest FROM became b;
-    IF highest IS NULL THEN
+    SELECT min(b.state), max(b.state), sum(b.deaths) INTO lowest, highest, died FROM became b;
+    -- A claim of a consumer or an edit: all were open, and none died.
+    IF highest IS NULL OR lowest = 'open' AND highest = 'open'
+        AND died = (SELECT sum(w.deaths) FROM was w WHERE w.state = 'open')
+    THEN
         RETURN NULL;
     END IF;
     borders := ARRAY(

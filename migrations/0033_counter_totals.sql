@@ -3,9 +3,8 @@
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
--- Returns every counter with its value: the folded totals and the first 5,000 unfolded rows. While a worker
--- lives there are fewer; otherwise redrive_fold_age_seconds shows the backlog. It never reads jobs or
--- letters.
+-- Returns every counter with its value: the folded totals and the rows that are not folded. While a worker lives,
+-- there are few; redrive_fold_age_seconds shows a backlog. It never reads jobs or letters.
 --
 -- TRUNCATE also empties a table for transactions that started before it. The tables are therefore locked
 -- against it first, and read by a later statement, which needs READ COMMITTED. SECURITY DEFINER, so that the caller needs no other privilege.
@@ -28,7 +27,6 @@ BEGIN
     WITH deltas AS MATERIALIZED (
         SELECT d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
         FROM redrive.metric_deltas d
-        LIMIT 5000
     ),
     tallies AS (
         SELECT d.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count, sum(u.sum) AS sum,
@@ -90,25 +88,15 @@ BEGIN
 END
 $$;
 
--- Compares the counters with the rows, exactly and in one snapshot: how many live jobs and letters each
--- queue has, and how many the totals say. Stores the drift, which is published. It reads every job and
--- letter, so run it when the server is idle. Queues without a slot are summed as `__other__`. It needs READ
--- COMMITTED.
-CREATE FUNCTION redrive.audit_counters()
-    RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)
-    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+-- Counts the live jobs, and the letters by state, of each queue: the rows, and how many the counters say. Queues without
+-- a slot are summed as `__other__`. The caller has locked `jobs`, `leases` and the counters against TRUNCATE.
+CREATE FUNCTION redrive.count_rows()
+    RETURNS TABLE (queue text, set text, state text, rows bigint, total bigint)
+    LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = on
     SET jit = off
 AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM redrive.require_read_committed('audit_counters');
-    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
-    -- As in metric_totals; `jobs` and `leases` are truncated too.
-    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
-    DELETE FROM redrive.metric_drift;
-    RETURN QUERY
     WITH counted AS (
         SELECT v.queue, v.key, v.label, v.value FROM redrive.metric_values v
         UNION ALL
@@ -137,20 +125,35 @@ BEGIN
         FROM counted c
         WHERE c.key = 'letters'
         GROUP BY 1, 3
-    ),
-    by_state AS (
-        SELECT coalesce(n.name, '__other__') AS queue, s.set, s.state,
-               sum(s.rows)::bigint AS rows, sum(s.total)::bigint AS total
-        FROM sides s
-        LEFT JOIN redrive.metric_slots n ON n.label = 'queue' AND n.queue = '' AND n.name = s.queue
-        GROUP BY 1, 2, 3
-    ),
-    found AS (
+    )
+    SELECT coalesce(n.name, '__other__'), s.set, s.state, sum(s.rows)::bigint, sum(s.total)::bigint
+    FROM sides s
+    LEFT JOIN redrive.metric_slots n ON n.label = 'queue' AND n.queue = '' AND n.name = s.queue
+    GROUP BY 1, 2, 3
+$$;
+
+-- Compares the counters with the rows, exactly and in one snapshot: how many live jobs and letters each
+-- queue has, and how many the totals say. Stores the drift, which is published; `repair` mends it. It reads every job
+-- and letter, so run it when the server is idle. It needs READ COMMITTED.
+CREATE FUNCTION redrive.audit_counters()
+    RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM redrive.require_read_committed('audit_counters');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
+    -- As in metric_totals; `jobs` and `leases` are truncated too.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    DELETE FROM redrive.metric_drift;
+    RETURN QUERY
+    WITH found AS (
         INSERT INTO redrive.metric_drift (queue, set, rows, total, drift)
         SELECT b.queue, b.set, sum(b.rows), sum(b.total),
                CASE WHEN sum(b.rows) = sum(b.total) THEN sum(abs(b.rows - b.total))
                     ELSE sum(b.rows) - sum(b.total) END
-        FROM by_state b
+        FROM redrive.count_rows() b
         GROUP BY 1, 2
         RETURNING metric_drift.queue, metric_drift.set, metric_drift.rows, metric_drift.total, metric_drift.drift
     )

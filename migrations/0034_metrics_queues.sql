@@ -222,7 +222,29 @@ BEGIN
 END
 $$;
 
+-- Returns those of the oldest open letters of each queue that active policies will redrive.
+CREATE FUNCTION redrive.letters_with_policy(queues text[], each_queue bigint) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    policy redrive.policies;
+BEGIN
+    FOR policy IN SELECT p.* FROM redrive.policies p WHERE p.mode = 'active' LOOP
+        RETURN QUERY EXECUTE
+            'SELECT l.id FROM unnest($2) AS q (queue) CROSS JOIN LATERAL ('
+            ' SELECT k.* FROM redrive.dead_letters k WHERE k.state = ''open'' AND k.queue = q.queue'
+            ' ORDER BY k.died_at LIMIT $3) l'
+            ' WHERE l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $4 AND '
+            || redrive.filter_letters(policy.filter)
+            USING policy.filter, queues, each_queue, policy.generations;
+    END LOOP;
+END
+$$;
+
 -- Returns the ages of the open letters of each queue, and their retention. Letters of ignored groups do not count.
+-- Letters that an active policy will redrive wait for a retry, and so do those that a consumer of `dlq_events` has
+-- claimed or put off; all others wait for an operator.
 CREATE FUNCTION redrive.metrics_letters()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -239,39 +261,26 @@ DECLARE
     ignored bigint[] := ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored');
 BEGIN
     RETURN QUERY
+    WITH promised AS MATERIALIZED (
+        SELECT w.id FROM redrive.letters_with_policy(queues, cap) AS w (id)
+    )
     SELECT v.metric, v.labels, v.value::double precision
     FROM unnest(queues) AS q (queue)
-    LEFT JOIN LATERAL (
-        SELECT l.died_at FROM redrive.dead_letters l
-        WHERE l.state = 'open' AND l.queue = q.queue
-        ORDER BY l.died_at LIMIT 1
-    ) first ON true
-    -- If the first one may be ignored. The last one stands for those behind it, which are not searched.
-    LEFT JOIN LATERAL (
-        SELECT min(n.died_at) AS died_at
+    -- One pass over the oldest letters. The last one stands for those behind it, which are not searched.
+    CROSS JOIN LATERAL (
+        SELECT min(few.died_at) FILTER (WHERE few.counts AND NOT few.is_promised OR few.place = cap) AS for_operator,
+               min(few.died_at) FILTER (WHERE few.counts AND few.is_promised) AS for_retry,
+               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 hour') AS hour,
+               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 day') AS day,
+               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '7 days') AS week
         FROM (
-            SELECT l.died_at, l.group_id, row_number() OVER (ORDER BY l.died_at) AS place
+            SELECT l.died_at, row_number() OVER (ORDER BY l.died_at) AS place, l.group_id <> ALL (ignored) AS counts,
+                   l.id IN (SELECT w.id FROM promised w)
+                       OR coalesce(greatest(l.retry_after, l.claimed_until) > statement_timestamp(), false) AS is_promised
             FROM redrive.dead_letters l
-            WHERE cardinality(ignored) > 0 AND l.state = 'open' AND l.queue = q.queue
-            ORDER BY l.died_at LIMIT cap
-        ) n
-        WHERE n.group_id <> ALL (ignored) OR n.place = cap
-    ) relevant ON true
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN cardinality(ignored) > 0 THEN relevant.died_at ELSE first.died_at END AS died_at
-    ) oldest
-    -- One pass over the oldest letters: those older than a week are also older than a day.
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS hour,
-               count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '1 day') AS day,
-               count(*) FILTER (WHERE few.died_at < statement_timestamp() - interval '7 days') AS week
-        FROM (
-            SELECT l.died_at, l.group_id FROM redrive.dead_letters l
             WHERE l.state = 'open' AND l.queue = q.queue
-                AND l.died_at < statement_timestamp() - interval '1 hour'
             ORDER BY l.died_at LIMIT cap
         ) few
-        WHERE few.group_id <> ALL (ignored)
     ) older
     LEFT JOIN LATERAL (
         SELECT r.keep FROM redrive.retention r
@@ -279,8 +288,10 @@ BEGIN
         ORDER BY r.queue NULLS LAST LIMIT 1
     ) kept ON true
     CROSS JOIN LATERAL (VALUES
-        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue],
-            greatest(0, extract(epoch FROM clock_timestamp() - oldest.died_at))::double precision),
+        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'operator'],
+            greatest(0, extract(epoch FROM clock_timestamp() - older.for_operator))::double precision),
+        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'retry'],
+            greatest(0, extract(epoch FROM clock_timestamp() - older.for_retry))),
         ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1h'], older.hour),
         ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1d'], older.day),
         ('redrive_dlq_letters_older_than', ARRAY[q.queue, '7d'], older.week),

@@ -41,7 +41,8 @@ BEGIN
         ('redrive_worker_slots', s.slots), ('redrive_worker_slots_busy', s.busy)
     ) v (metric, value);
 
-    -- The breaker of a dependency counts for each queue with a worker for a kind that needs it.
+    -- The breaker of a dependency counts for each queue with a worker for a kind that needs it. One that no handler has
+    -- named holds nothing and counts nowhere.
     RETURN QUERY
     SELECT 'redrive_breakers', ARRAY[held.queue, b.state], count(*)::double precision
     FROM redrive.breakers b
@@ -56,7 +57,7 @@ BEGIN
             SELECT FROM redrive.workers w
             WHERE w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR w.kinds && b.kinds))
     ) held
-    WHERE b.state <> 'closed'
+    WHERE b.state <> 'closed' AND (b.name LIKE 'queue:%' OR b.kinds <> '{}')
     GROUP BY 2;
 
     RETURN QUERY

@@ -119,7 +119,7 @@ BEGIN
         SELECT p.oid FROM pg_proc p
         WHERE p.pronamespace = 'redrive'::regnamespace AND p.proname IN (
             'metric_totals', 'metrics_queues', 'metrics_letters', 'metrics_operations', 'metrics_tables',
-            'metrics_bloat', 'metrics_server')
+            'metrics_bloat', 'metrics_server', 'fold_metrics')
     LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', each_function, role);
     END LOOP;

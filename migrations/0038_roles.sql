@@ -65,7 +65,7 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.redriven_segment, redrive.segment_of_returned, redrive.segment_of_waiting, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, '
+            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, redrive.remove_locked, redrive.policy_wait, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained, '
             'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
@@ -76,14 +76,14 @@ DECLARE
         -- To compute the next tick of a schedule, and to store an error.
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
         'SELECT ON redrive.compactions',
-        'SELECT, UPDATE ON redrive.dlq_events',
+        'SELECT, UPDATE (status, retry_count, retry_after, error_reason, error_stacktrace, updated_at) ON redrive.dlq_events',
         -- To lock the slot of a held group.
         'UPDATE (held_at, job_id) ON redrive.group_slots',
         'SELECT, INSERT, UPDATE (since) ON redrive.diverted_groups',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.group_buckets',
         'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, '
+            'redrive.due_letters, redrive.is_hour_allowed, '
             'redrive.filter_values, redrive.check_filter, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
             'redrive.put_back, redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys'];
     capturer CONSTANT text[] := ARRAY[
@@ -123,8 +123,8 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.remove_gameday, redrive.fold_metrics, '
-            'redrive.policy_wait, redrive.is_hour_allowed, redrive.letters_with_policy, redrive.filter_jobs, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.is_hour_allowed, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
             'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
@@ -145,7 +145,7 @@ DECLARE
             'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
-            'redrive.queues_with_letters, redrive.held_queues, redrive.letters_with_policy, '
+            'redrive.queues_with_letters, redrive.held_queues, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, '
             'redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
@@ -166,11 +166,11 @@ DECLARE
         'SELECT (name, cron, zone, every, queue, kind, priority, max_attempts, missed, overlap, version, next_at, '
             'last_at, paused_at, created_at, changed_at) ON redrive.schedules',
         'SELECT ON redrive.schedule_ticks',
-        'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at) ON redrive.dlq_events',
+        'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at, queue) ON redrive.dlq_events',
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
-            'redrive.metrics_operations, redrive.metrics_tables, redrive.letters_with_policy'];
+            'redrive.metrics_operations, redrive.metrics_tables'];
     granted text[];
     each_grant text;
 BEGIN

@@ -9,7 +9,7 @@ CREATE TABLE redrive.schedules (
     zone         text                  COLLATE "C" CHECK (octet_length(zone) BETWEEN 1 AND 100),
     every        interval              CHECK (every BETWEEN '1 second' AND '366 days'),
     queue        redrive.name          NOT NULL,
-    kind         redrive.name          NOT NULL,
+    kind         redrive.kind          NOT NULL,
     payload      json                  NOT NULL CHECK (octet_length(payload::text) <= 1048576),
     priority     redrive.priority      NOT NULL,
     max_attempts redrive.attempt_limit NOT NULL,

@@ -35,38 +35,4 @@ EXCEPTION WHEN unique_violation THEN
 END
 $$;
 
--- Takes a slot for a waiting job that a consumer of `dlq_events` claims by its id. Returns whether the job may run: not
--- if its group has no free slot, or if an earlier job of an ordered group waits.
-CREATE FUNCTION redrive.take_slot(queue text, group_key text, id bigint) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    policy redrive.group_policies;
-BEGIN
-    SELECT p.* INTO policy FROM redrive.group_policies p WHERE p.queue = take_slot.queue AND p.mode IN ('ordered', 'limit');
-    IF NOT FOUND OR EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = take_slot.id) THEN
-        RETURN true;
-    ELSIF policy.mode = 'ordered' AND EXISTS (
-        SELECT FROM redrive.jobs_waiting j
-        WHERE j.queue = take_slot.queue AND j.group_key = take_slot.group_key AND j.id < take_slot.id)
-    THEN
-        RETURN false;
-    END IF;
-    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
-    SELECT take_slot.queue, take_slot.group_key, n.slot, take_slot.id
-    FROM generate_series(1, policy.job_limit) AS n (slot)
-    WHERE policy.job_limit > (
-            SELECT count(*) FROM redrive.group_slots s
-            WHERE s.queue = take_slot.queue AND s.group_key = take_slot.group_key)
-        AND NOT EXISTS (
-            SELECT FROM redrive.group_slots s
-            WHERE s.queue = take_slot.queue AND s.group_key = take_slot.group_key AND s.slot = n.slot)
-    ORDER BY n.slot
-    LIMIT 1
-    ON CONFLICT DO NOTHING;
-    RETURN FOUND;
-END
-$$;
-
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

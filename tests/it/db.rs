@@ -15,6 +15,7 @@ mod plans;
 mod pool;
 mod pooler;
 mod replication;
+mod restore;
 mod roles;
 mod schema_decisions;
 mod schema_rules;

@@ -7,5 +7,6 @@ mod counters;
 mod dlq_events;
 mod jobs;
 mod listing;
+mod repair;
 mod stats;
 mod views;

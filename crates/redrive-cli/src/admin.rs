@@ -1,5 +1,5 @@
-//! Commands that set up and maintain the database: migrate, queue, breaker, prune, redact, erase and
-//! audit.
+//! Commands that set up and maintain the database: migrate, queue, breaker, prune, redact, erase,
+//! audit and repair.
 
 mod migrate;
 mod rate_limit;
@@ -10,6 +10,7 @@ mod prune;
 mod redact;
 mod erase;
 mod audit;
+mod repair;
 
 pub(crate) use audit::AuditCommand;
 pub(crate) use breaker::BreakerCommand;
@@ -18,3 +19,4 @@ pub(crate) use migrate::Migrate;
 pub(crate) use prune::Prune;
 pub(crate) use queue::QueueCommand;
 pub(crate) use redact::RedactCommand;
+pub(crate) use repair::Repair;

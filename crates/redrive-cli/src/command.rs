@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::admin::{
-    AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand,
+    AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
 };
 use crate::context::{Context, Ending};
 use crate::dlq::{CONDITIONS_HELP, DlqCommand};
@@ -68,6 +68,7 @@ pub(crate) enum Command {
     Redact(RedactCommand),
     Erase(Erase),
     Audit(AuditCommand),
+    Repair(Repair),
     Gameday(Gameday),
     #[command(hide = true)]
     Connection(Connection),
@@ -93,7 +94,9 @@ impl Command {
             Command::Queue(command) => command.profession(),
             Command::Breaker(command) => command.profession(),
             Command::Redact(command) => command.profession(),
-            Command::Erase(_) | Command::Gameday(_) | Command::Prune(_) => Profession::Operator,
+            Command::Erase(_) | Command::Gameday(_) | Command::Prune(_) | Command::Repair(_) => {
+                Profession::Operator
+            }
         }
     }
 
@@ -112,6 +115,7 @@ impl Command {
             Command::Redact(command) => command.run(cx),
             Command::Erase(command) => command.run(cx),
             Command::Audit(command) => command.run(cx),
+            Command::Repair(command) => command.run(cx),
             Command::Gameday(command) => command.run(cx),
             Command::Connection(Connection {}) => {
                 writeln!(cx.out, "{CONNECTION_HELP}")?;

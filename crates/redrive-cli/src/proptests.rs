@@ -93,6 +93,7 @@ fn word() -> impl Strategy<Value = OsString> {
         "prune",
         "redact",
         "audit",
+        "repair",
         "list",
         "show",
         "redrive",

@@ -10,4 +10,5 @@ pub(crate) mod stats;
 pub(crate) mod queues;
 pub(crate) mod audit;
 pub(crate) mod counters;
+pub(crate) mod repair;
 mod gameday;

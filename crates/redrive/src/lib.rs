@@ -56,6 +56,7 @@ pub mod admin {
     pub use crate::inspect::handle::Jobs;
     pub use crate::inspect::jobs::{Cancelled, LiveJob};
     pub use crate::inspect::queues::KnownQueues;
+    pub use crate::inspect::repair::Fault;
     pub use crate::inspect::state::JobState;
     pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
@@ -70,7 +71,7 @@ pub mod limits {
     pub use crate::dlq::policy::MAX_POLICY_BATCH;
     pub use crate::job::backoff::MAX_BACKOFF;
     pub use crate::job::follow_up::{MAX_FOLLOW_UP_BYTES, MAX_FOLLOW_UPS};
-    pub use crate::job::name::MAX_NAME_CHARS;
+    pub use crate::job::name::{MAX_KIND_CHARS, MAX_NAME_CHARS};
     pub use crate::job::new_job::{
         MAX_ATTEMPTS, MAX_DELAY, MAX_GROUP_BYTES, MAX_PRIORITY, MAX_UNIQUE_KEY_BYTES,
     };

@@ -182,6 +182,8 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("redact remove 1", &["removed"]),
     ("audit --limit 5", &["audit_record"]),
     ("audit counters", &["counter"]),
+    ("repair", &["repair"]),
+    ("repair --yes", &["repair"]),
     ("prune --audit --older-than 30d", &["pruned_audit"]),
     ("prune --audit --older-than 30d --yes", &["pruned_audit"]),
     ("job cancel JOB", &["changed_job"]),
@@ -301,6 +303,9 @@ fn every_line_of_every_command_is_described_by_the_schema() {
     let holds = "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at) \
         SELECT 'orders', 'g', 1, min(l.id), now() FROM redrive.dead_letters l WHERE l.queue = 'orders'";
     db.client().batch_execute(holds).unwrap();
+    let fault =
+        "INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'left', -1)";
+    db.client().batch_execute(fault).unwrap();
     // Making letters replaces and removes the file of the database.
     let file = Payloads::new(&db, 2, None);
     let (mut job, mut troubles) = (String::new(), Vec::new());

@@ -16,11 +16,13 @@ fn the_schema_rejects_illegal_rows() {
     const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
     const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
     let long = "x".repeat(101);
+    let too_long = "x".repeat(256);
     let illegal = [
         format!("{JOB}) VALUES (9, 'q', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, '', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, '{long}', 'k', '{{}}')"),
         format!("{JOB}) VALUES (0, 'q', '', '{{}}')"),
+        format!("{JOB}) VALUES (0, 'q', '{too_long}', '{{}}')"),
         format!("{JOB}, attempt) VALUES (0, 'q', 'k', '{{}}', -1)"),
         format!("{JOB}, attempt, max_attempts) VALUES (0, 'q', 'k', '{{}}', 5, 5)"),
         format!("{JOB}, max_attempts) VALUES (0, 'q', 'k', '{{}}', 0)"),

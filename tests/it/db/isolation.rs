@@ -10,12 +10,13 @@ use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
-pub(super) const REFUSING: [&str; 9] = [
+pub(super) const REFUSING: [&str; 10] = [
     "SELECT redrive.turn_ring(8192, 1000)",
     "SELECT redrive.fold_metrics()",
     "SELECT redrive.fold_letters()",
     "SELECT redrive.prune_groups('1 day')",
     "SELECT redrive.audit_counters()",
+    "SELECT redrive.repair()",
     "SELECT redrive.metric_totals()",
     "SELECT redrive.compact()",
     "SELECT redrive.is_drained('orders')",

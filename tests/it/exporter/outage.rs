@@ -191,7 +191,7 @@ fn a_slow_source_affects_only_its_own_metrics() {
         .batch_execute(
             "CREATE OR REPLACE FUNCTION redrive.metrics_letters() \
              RETURNS TABLE (metric text, labels text[], value double precision) LANGUAGE sql \
-             AS $$ SELECT 'redrive_dlq_oldest_age_seconds', ARRAY['orders'], 1.0::float8 \
+             AS $$ SELECT 'redrive_dlq_oldest_age_seconds', ARRAY['orders', 'operator'], 1.0::float8 \
                    FROM pg_catalog.pg_sleep(600) $$",
         )
         .unwrap();

@@ -13,7 +13,7 @@ use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
 fn a_bad_name_is_rejected_before_a_statement_is_sent() {
     let test = TestDatabase::migrated();
     let db = test.open();
-    let long = "x".repeat(101);
+    let long = "x".repeat(256);
     for bad in [
         "",
         " orders",

@@ -1,5 +1,6 @@
 //! The reader of the metrics.
 
+mod backlog;
 mod faults;
 mod identity;
 mod schema;

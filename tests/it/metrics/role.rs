@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{Order, TestDatabase, number, read, reads};
+use redrive_tests::{Order, TestDatabase, number, read, reads, scalar};
 
 /// A role that can only read the metrics, removed at the end of the test.
 struct Role {
@@ -51,6 +51,30 @@ impl Drop for Role {
             forgotten.unwrap();
         }
     }
+}
+
+#[test]
+fn a_role_that_may_not_fold_reads_the_same() {
+    let mut role = Role::granted();
+    role.owner
+        .batch_execute(&format!(
+            "REVOKE EXECUTE ON FUNCTION redrive.fold_metrics FROM {};
+             INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+             SELECT m.segment, 'orders', '{{enqueued}}', '{{1}}'
+             FROM redrive.metric_ring m, generate_series(1, 100000)",
+            role.name
+        ))
+        .unwrap();
+    let reading = read(&mut Reader::new("1"), &mut role.client());
+    assert!(reading.failures.is_empty(), "{:?}", reading.failures);
+    reads(
+        &reading,
+        "redrive_jobs_enqueued_total",
+        &["orders"],
+        100_000.0,
+    );
+    let unfolded = "SELECT count(*) FROM redrive.metric_deltas";
+    assert_eq!(scalar(&mut role.owner, unfolded), 100_000);
 }
 
 #[test]

@@ -99,6 +99,7 @@ migrations! {
     54 "0054_group_policies";
     55 "0055_followers";
     56 "0056_claimed_slots";
+    57 "0057_repair";
 }
 
 /// The settings of the session that change how the migrations are read or what they create.

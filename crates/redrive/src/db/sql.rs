@@ -197,6 +197,7 @@ statements! {
     PRUNE_AUDIT = "inspect" / "prune_audit";
     REMOVE_GAMEDAY = "inspect" / "remove_gameday";
     AUDIT_COUNTERS = "inspect" / "audit_counters";
+    REPAIR = "inspect" / "repair";
     STATS = "inspect" / "stats";
     QUEUE_NAMES = "inspect" / "queue_names";
     STATS_FAILURES = "inspect" / "stats_failures";
@@ -222,6 +223,7 @@ statements! {
     FOLD_METRICS = "worker" / "fold_metrics";
     COUNT_CHORES = "worker" / "count_chores";
     IDENTIFY = "metrics" / "identify";
+    FOLD_BACKLOG = "metrics" / "fold_backlog";
     METRIC_TOTALS = "metrics" / "metric_totals";
     METRICS_QUEUES = "metrics" / "metrics_queues";
     METRICS_LETTERS = "metrics" / "metrics_letters";

@@ -31,7 +31,7 @@ pub(crate) const MAX_WHOLE_BYTES: usize = 16 * 1024 * 1024;
 const MAX_GROUP_KEY_BYTES: usize = 200;
 
 /// The characters that the schema keeps of a kind that is longer than a name; a hash follows.
-const KEPT_CHARS: usize = 67;
+const KEPT_CHARS: usize = 222;
 
 /// A failure outside redrive, to be stored as a dead letter with the cause `captured`.
 ///
@@ -114,8 +114,8 @@ impl ForeignFailure {
     /// Describes a failure: its source, its position there, the queue and kind to redrive
     /// it to, and its bytes.
     ///
-    /// A source or kind of more than 100 characters and a position of more than 500 are shortened: the
-    /// start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
+    /// A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are
+    /// shortened: the start, `~` and a hash of the whole. The header `redrive-source`, `redrive-kind` or `redrive-position`
     /// of the letter has the original.
     ///
     /// Of bytes that exceed 16 MiB, the letter has the first 64 KiB; the header `redrive-body-bytes` has
@@ -210,7 +210,7 @@ impl ForeignFailure {
     /// bytes, or the past has a value out of range. A long source, position or kind is no error.
     pub fn check(&self) -> Result<()> {
         name::check("queue", &self.queue)?;
-        match self.kind.char_indices().nth(name::MAX_NAME_CHARS) {
+        match self.kind.char_indices().nth(name::MAX_KIND_CHARS) {
             None => name::check("kind", &self.kind)?,
             // The server keeps the start and appends a hash.
             Some(_) => {

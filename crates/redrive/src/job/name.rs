@@ -2,18 +2,25 @@
 
 use crate::error::{Error, Result};
 
-/// The longest name, in characters.
+/// The longest name of a queue, a schedule, a policy or a dependency, in characters.
 pub const MAX_NAME_CHARS: usize = 100;
+
+/// The longest kind, in characters.
+pub const MAX_KIND_CHARS: usize = 255;
 
 /// Checks a name of a queue or kind; `what` says which.
 ///
-/// A name becomes a metric label, an argument and a line on a terminal: 1 to 100 characters,
-/// without control characters and without a space at either end.
+/// A name becomes a metric label, an argument and a line on a terminal: 1 to 100 characters, or
+/// 255 for a kind, without control characters and without a space at either end.
 pub(crate) fn check(what: &str, name: &str) -> Result<()> {
+    let longest = match what {
+        "kind" => MAX_KIND_CHARS,
+        _ => MAX_NAME_CHARS,
+    };
     let fault = if name.is_empty() {
         "is empty"
-    } else if name.chars().count() > MAX_NAME_CHARS {
-        "is longer than 100 characters"
+    } else if name.chars().count() > longest {
+        &format!("is longer than {longest} characters")
     } else if name.chars().any(char::is_control) {
         "contains control characters"
     } else if name.starts_with(' ') || name.ends_with(' ') {
@@ -55,9 +62,13 @@ mod tests {
         ] {
             assert!(check("queue", good).is_ok(), "{good}");
         }
+        let long = "x".repeat(255);
+        assert!(check("kind", &long).is_ok());
+        let error = check("queue", &long[..101]).expect_err("a queue");
+        assert!(error.to_string().contains("longer than 100"), "{error}");
         for (bad, why) in [
             ("", "is empty"),
-            (&*"x".repeat(101), "longer than 100"),
+            (&*"x".repeat(256), "longer than 255"),
             ("a\0b", "control"),
             ("a\u{1b}[2J", "control"),
             (" a", "space"),

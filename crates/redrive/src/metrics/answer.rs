@@ -11,7 +11,14 @@ use crate::metrics::{MetricKind, Value};
 
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Runs a query in a read-only transaction with a statement timeout of `time`.
+/// What the transaction of a query may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// Runs a query in a transaction with a statement timeout of `time`.
 ///
 /// The settings, the query and the commit go in one round trip. Without `row_security`, a query that
 /// would miss rows fails. All settings are local to the
@@ -20,14 +27,19 @@ pub(crate) fn query(
     client: &mut Client,
     doing: &str,
     sql: &Sql,
+    access: Access,
     time: Duration,
 ) -> Result<Vec<SimpleQueryRow>> {
     let failed = |error| Error::from_postgres(doing, error);
     // The server takes 32 bits.
     let time = time.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
+    let access = match access {
+        Access::ReadOnly => "READ ONLY",
+        Access::ReadWrite => "READ WRITE",
+    };
     let lock_timeout = LOCK_TIMEOUT.as_millis().min(time);
     let script = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; \
+        "BEGIN ISOLATION LEVEL READ COMMITTED {access}; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
          SET LOCAL row_security = off; \

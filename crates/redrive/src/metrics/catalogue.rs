@@ -4,7 +4,7 @@ use crate::metrics::labels::{
     AGE, ATTEMPT_BOUNDS, BREAKER_STATE, CHORE, CHORE_BOUNDS, COLLECTOR, DEATH_CAUSE, DELAY_BOUNDS,
     DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, GROUP_STATE, HOLDER, JOB_STATE, KIND,
     LETTER_STATE, METHOD, OUTCOME, PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME,
-    RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM, WAIT_BOUNDS, WORKER_STATE, open,
+    RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM, WAIT_BOUNDS, WAITS_FOR, WORKER_STATE, open,
 };
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
 
@@ -103,8 +103,8 @@ pub const CATALOGUE: &[Metric] = &[
     // Letters.
     gauge("redrive_dlq_letters", &[QUEUE, LETTER_STATE], Source::Totals,
         "Dead letters by state, exact, from the totals."),
-    gauge("redrive_dlq_oldest_age_seconds", &[QUEUE], Source::Letters,
-        "Time since the death of the oldest open letter; 0 if no letter is open. Letters of ignored groups do not count."),
+    gauge("redrive_dlq_oldest_age_seconds", &[QUEUE, WAITS_FOR], Source::Letters,
+        "Time since the death of the oldest open letter; 0 if no letter is open. Letters of ignored groups do not count. A letter waits for a retry if an active policy will redrive it and it is among the 2500 oldest over all queues, or if a consumer of `dlq_events` has claimed it or put it off."),
     gauge("redrive_dlq_letters_older_than", &[QUEUE, AGE], Source::Letters,
         "Open letters older than this, among the 2500 oldest over all queues. Letters of ignored groups do not count."),
     gauge("redrive_dlq_retention_seconds", &[QUEUE], Source::Letters,

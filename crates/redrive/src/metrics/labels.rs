@@ -84,6 +84,10 @@ pub(super) const PAUSE_END: Label = Label {
     name: "end",
     values: &["none", "planned"],
 };
+pub(super) const WAITS_FOR: Label = Label {
+    name: "waits_for",
+    values: &["operator", "retry"],
+};
 pub(super) const AGE: Label = Label {
     name: "age",
     values: &["1h", "1d", "7d"],

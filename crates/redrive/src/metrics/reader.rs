@@ -9,7 +9,7 @@ use crate::db::migrate::{self, SchemaVersion};
 use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
-use crate::metrics::answer;
+use crate::metrics::answer::{self, Access};
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
 use crate::metrics::names::QueueNames;
@@ -117,7 +117,10 @@ impl Reader {
         });
         let mut distrust = None;
         match schema {
-            Ok(Some(info)) => self.read_sources(client, &info, deadline, &mut failures),
+            Ok(Some(info)) => {
+                fold_backlog(client, start + budget / 4);
+                self.read_sources(client, &info, deadline, &mut failures);
+            }
             Ok(None) => {
                 self.mark_failed(start);
                 distrust = Some(Distrust::Schema);
@@ -172,7 +175,13 @@ impl Reader {
         self.schema = SchemaVersion::default();
         if info.has_schema {
             let doing = "read the schema's version";
-            let rows = answer::query(client, doing, &sql::SCHEMA_VERSION, remaining(deadline))?;
+            let rows = answer::query(
+                client,
+                doing,
+                &sql::SCHEMA_VERSION,
+                Access::ReadOnly,
+                remaining(deadline),
+            )?;
             self.schema = migrate::schema_version(&rows);
         }
         Ok(info.has_schema)
@@ -304,7 +313,13 @@ impl Reader {
 
 fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
     let doing = "identify the database";
-    let rows = answer::query(client, doing, &sql::IDENTIFY, remaining(deadline))?;
+    let rows = answer::query(
+        client,
+        doing,
+        &sql::IDENTIFY,
+        Access::ReadOnly,
+        remaining(deadline),
+    )?;
     let text = |column| rows.first()?.try_get(column).ok()?;
     let info = || {
         Some(DatabaseInfo {
@@ -315,6 +330,30 @@ fn identify(client: &mut Client, deadline: Instant) -> Result<DatabaseInfo> {
         })
     };
     info().ok_or_else(|| Error::unavailable(format!("could not {doing}: unexpected result")))
+}
+
+/// Folds counters until few rows are left or time is up. A reading costs what is not folded, and without a worker
+/// nobody else folds. If it fails, the counters are still right, and reading them may take too long.
+fn fold_backlog(client: &mut Client, until: Instant) {
+    loop {
+        let time = remaining(until);
+        if time.is_zero() {
+            return;
+        }
+        let doing = "fold the counters";
+        match answer::query(client, doing, &sql::FOLD_BACKLOG, Access::ReadWrite, time) {
+            Ok(rows) => {
+                let folded = rows.first().and_then(|row| row.get("folded"));
+                if matches!(folded, None | Some("0")) {
+                    return;
+                }
+            }
+            Err(error) => {
+                log::debug!("{error}");
+                return;
+            }
+        }
+    }
 }
 
 /// Reads the series of a source.
@@ -328,7 +367,7 @@ fn read_source(client: &mut Client, source: Source, time: Duration) -> Result<Ve
             "could not {doing}: the time budget is used up"
         )));
     }
-    let rows = answer::query(client, &doing, sql, time)?;
+    let rows = answer::query(client, &doing, sql, Access::ReadOnly, time)?;
     let series = |row: &SimpleQueryRow| answer::series(&doing, row).transpose();
     let series: Vec<(Key, Value)> = rows.iter().filter_map(series).collect::<Result<_>>()?;
     // Drops metrics that the catalogue assigns to another source, so they are not added twice.

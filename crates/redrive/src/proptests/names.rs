@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{config, text};
 use crate::job::job::JobId;
-use crate::job::name::{MAX_NAME_CHARS, check, kept};
+use crate::job::name::{MAX_KIND_CHARS, MAX_NAME_CHARS, check, kept};
 use crate::job::new_job::NewJob;
 
 proptest! {
@@ -12,9 +12,11 @@ proptest! {
 
     #[test]
     fn a_name_is_accepted_or_rejected_for_its_fault(name in text()) {
-        let good = (1..=MAX_NAME_CHARS).contains(&name.chars().count())
+        let good = |longest| (1..=longest).contains(&name.chars().count())
             && !name.contains(char::is_control)
             && name.trim_matches(' ') == name;
+        let of_kind = good(MAX_KIND_CHARS);
+        let good = good(MAX_NAME_CHARS);
         match check("queue", &name) {
             Ok(()) => prop_assert!(good),
             Err(error) => {
@@ -23,7 +25,7 @@ proptest! {
                 prop_assert!(!message.contains(char::is_control) && message.len() < 3000, "{message}");
             }
         }
-        prop_assert_eq!(NewJob::raw(&name, "1").is_ok(), good);
+        prop_assert_eq!(NewJob::raw(&name, "1").is_ok(), of_kind);
     }
 
     #[test]

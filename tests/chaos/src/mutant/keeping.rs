@@ -113,9 +113,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     function!(
         name: "archive-loses-the-letter",
-        "redrive.remove_letters",
-        "WHERE $4 = ''archive'')",
-        "WHERE $4 = ''none'')",
+        "redrive.remove_locked",
+        "WHERE remove_locked.action = 'archive'",
+        "WHERE remove_locked.action = 'none'",
         Keep,
         Retention
     ),

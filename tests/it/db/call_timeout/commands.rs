@@ -119,6 +119,7 @@ const VERBS: &[&[&str]] = &[
     &["redact", "remove", "1099511627776"],
     &["audit"],
     &["audit", "counters"],
+    &["repair"],
 ];
 
 /// Returns every command that has no subcommands.

@@ -321,6 +321,8 @@ const VERBS: &[Verb] = &[
     verb("claim failed events", BOTH, |on| on.sql(
         "UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE id IN (
             SELECT id FROM redrive.dlq_events WHERE status = 'PENDING' AND event_type = 'a' FOR UPDATE SKIP LOCKED)")),
+    verb("edit a failed event", &[Profession::Operator], |on| on.sql(
+        "UPDATE redrive.dlq_events SET payload = '{}' WHERE event_type = 'a'")),
     verb("archive succeeded events", &[Profession::Operator], |on| on.sql(
         "INSERT INTO redrive.dlq_events_archive SELECT * FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("delete succeeded events", &[Profession::Operator], |on| on.sql(

@@ -113,6 +113,7 @@ const WRITES: &[(&str, &str)] = &[
     ("redact remove 1", "operator"),
     ("prune --older-than 1d --yes", "operator"),
     ("audit counters", "operator"),
+    ("repair", "operator"),
     ("dlq redrive orders --yes", "operator"),
     ("dlq redrive LETTER", "operator"),
     ("dlq discard LETTER --reason x", "operator"),

@@ -20,10 +20,9 @@ add_redaction            invoker volatile  pinned any       -
 add_to_events            definer volatile  pinned any       -
 age_jobs                 invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 apply_retention          invoker volatile  pinned rows      enable_seqscan=on
-archive_event            definer volatile  pinned any       -
 archive_json             invoker stable    pinned any       -
 assign_group             invoker volatile  pinned any       -
-audit_counters           definer volatile  pinned committed enable_seqscan=on jit=off
+audit_counters           definer volatile  pinned committed -
 audit_removed_events     definer volatile  pinned any       -
 blocked_letters          invoker stable    pinned any       -
 bury_unhandled           invoker volatile  pinned any       -
@@ -32,7 +31,7 @@ capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
 capture_many             definer volatile  pinned any       -
 captured_headers         invoker immutable parsed any       -
-change_event             definer volatile  pinned any       -
+change_event             definer volatile  pinned rows      -
 change_jobs              invoker volatile  pinned any       -
 change_run               invoker volatile  pinned rows      -
 check_allowed            invoker stable    pinned any       -
@@ -43,7 +42,6 @@ check_redaction          invoker volatile  pinned any       -
 check_redrive            invoker immutable pinned any       -
 check_size               invoker stable    pinned any       -
 checked_payload          invoker immutable pinned any       -
-claim_event              invoker volatile  pinned rows      -
 clear_segment            invoker volatile  pinned any       -
 clip                     invoker immutable parsed any       -
 close_breaker            invoker volatile  pinned any       -
@@ -57,10 +55,10 @@ count_letters            invoker stable    pinned any       jit=off
 count_letters_by         invoker stable    pinned any       jit=off
 count_removed_letters    invoker volatile  pinned any       -
 count_restored           invoker volatile  pinned any       -
+count_rows               invoker stable    pinned any       enable_seqscan=on jit=off
 create_run               invoker volatile  pinned any       -
 cut_history              invoker immutable pinned any       -
 delete_archived          definer volatile  pinned rows      -
-delete_event             definer volatile  pinned any       -
 delete_pieces            definer volatile  pinned any       -
 delete_version_pieces    definer volatile  pinned any       -
 delete_versions          invoker volatile  pinned any       -
@@ -74,6 +72,7 @@ drop_redacted_pieces     invoker volatile  pinned any       -
 due_letters              invoker volatile  pinned rows      -
 edit_letter              invoker volatile  pinned any       -
 edit_letters             invoker volatile  pinned rows      -
+end_waiting              invoker volatile  pinned any       -
 ends_with_jobs           invoker volatile  pinned any       -
 enqueue                  invoker volatile  pinned any       -
 entry_segment            invoker stable    parsed any       -
@@ -82,7 +81,6 @@ erase                    invoker volatile  pinned any       -
 erase_batch              definer volatile  pinned rows      -
 erase_from_audit         invoker volatile  pinned any       -
 erase_from_groups        invoker volatile  pinned any       -
-event_lease              invoker immutable parsed any       -
 expand_record            invoker immutable parsed any       -
 fewest_tokens            invoker volatile  pinned any       -
 filter_archive           invoker stable    pinned any       -
@@ -121,7 +119,7 @@ is_seen_drained          invoker volatile  pinned any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 keep_pieces              invoker volatile  pinned any       -
-letters_with_policy      definer stable    pinned any       -
+letters_with_policy      invoker stable    pinned any       -
 list_archived            invoker stable    pinned any       -
 list_jobs                invoker stable    pinned any       jit=off
 list_letters             invoker stable    pinned any       enable_bitmapscan=off jit=off
@@ -192,10 +190,11 @@ refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
 release_group            invoker volatile  pinned any       -
-remove_event             invoker volatile  pinned any       -
+remove_event             definer volatile  pinned rows      -
 remove_gameday           definer volatile  pinned committed enable_seqscan=on jit=off
 remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
+remove_locked            invoker volatile  pinned any       -
 remove_policy            invoker volatile  pinned any       -
 remove_protection        invoker volatile  pinned any       -
 remove_rate_limit        invoker volatile  pinned any       -
@@ -206,6 +205,7 @@ reopen                   invoker volatile  pinned any       -
 reopen_captured          invoker volatile  pinned any       -
 reopen_discarded         invoker volatile  pinned any       -
 reopen_letters           invoker volatile  pinned any       -
+repair                   definer volatile  pinned committed jit=off
 replace_keys             invoker volatile  pinned any       -
 replace_waiting          definer volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 require_read_committed   invoker volatile  pinned any       -
@@ -235,7 +235,6 @@ set_protection           invoker volatile  pinned any       -
 set_rate_limit           invoker volatile  pinned rows      -
 set_retention            invoker volatile  pinned any       -
 set_schedule             invoker volatile  pinned any       -
-settle_event             invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 shortened                invoker immutable parsed any       -
 some_jobs_of             invoker stable    parsed any       -
@@ -246,7 +245,6 @@ take_group_tokens        invoker volatile  pinned rows      enable_bitmapscan=of
 take_jobs                invoker volatile  pinned any       -
 take_keys                invoker volatile  pinned any       -
 take_run                 invoker volatile  pinned rows      -
-take_slot                invoker volatile  pinned any       -
 take_slots               invoker volatile  pinned any       -
 take_waiting             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
 tally_added_letters      invoker volatile  pinned any       -

@@ -304,8 +304,8 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
     );
     for id in [id, many[1].id()] {
         let letter = db.dlq().get(id).unwrap().expect("a letter");
-        assert_eq!(letter.kind.len(), 100);
-        assert!(letter.kind.starts_with(&kind[..67]), "{}", letter.kind);
+        assert_eq!(letter.kind.len(), 255);
+        assert!(letter.kind.starts_with(&kind[..222]), "{}", letter.kind);
         let headers: serde_json::Value =
             serde_json::from_str(letter.headers.expect("headers").get()).unwrap();
         assert_eq!(headers["redrive-kind"], kind[..4096]);
@@ -318,12 +318,12 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
         (&*short.kind, short.position.as_deref()),
         ("order", Some("1"))
     );
-    let exact = "k".repeat(100);
+    let exact = "k".repeat(255);
     let exact = ForeignFailure::new("s", "1", "orders", &*exact, b"{}".as_slice());
     let id = db.dlq().capture(&exact).unwrap().id();
     assert_eq!(
         db.dlq().get(id).unwrap().expect("a letter").kind,
-        "k".repeat(100)
+        "k".repeat(255)
     );
     let bad = ForeignFailure::new("s", "2", "orders", format!("\0{kind}"), b"{}".as_slice());
     assert!(

@@ -1,20 +1,15 @@
 //! The statements that change `dlq_events`: INSERT, claim, success, failure, archive and DELETE.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use postgres::Client;
 use postgres::error::SqlState;
-use redrive::dlq::LetterFilter;
-use redrive::{Backoff, Failure, Job, JobId, NewJob};
-use redrive_tests::{
-    Gate, Order, TestDatabase, counted, drained, expire_leases, ids, no_drift, scalar, stop, worker,
-};
+use redrive::dlq::{ForeignFailure, LetterFilter};
+use redrive::{Failure, JobId};
+use redrive_tests::{TestDatabase, no_drift, scalar};
 
 use super::{event, one_death, with_search_path};
 
 // The statements are the specification and run unchanged.
-const CLAIM: &str = "\
+pub(super) const CLAIM: &str = "\
 -- Find and lock events ready for retry
 WITH eligible_events AS (
 SELECT id
@@ -31,14 +26,14 @@ updated_at = NOW()
 WHERE id IN (SELECT id FROM eligible_events)
 RETURNING *;";
 
-const SUCCESS: &str = "\
+pub(super) const SUCCESS: &str = "\
 -- On success
 UPDATE dlq_events
 SET status = 'SUCCEEDED',
 updated_at = NOW()
 WHERE id = $1;";
 
-const FAILURE: &str = "\
+pub(super) const FAILURE: &str = "\
 -- On failure (schedule for retry with exponential backoff)
 UPDATE dlq_events
 SET status = 'PENDING',
@@ -66,8 +61,7 @@ INSERT INTO dlq_events (event_type, payload, error_reason, error_stacktrace)
 VALUES ('order.created', '{\"order\": 7}', 'gateway timeout', 'at pay')
 RETURNING id";
 
-pub(super) const GIVE_UP: &str =
-    "UPDATE dlq_events SET status = 'FAILED_PERMANENTLY' WHERE id = $1";
+const GIVE_UP: &str = "UPDATE dlq_events SET status = 'FAILED_PERMANENTLY' WHERE id = $1";
 
 pub(super) fn inserted(client: &mut Client) -> i64 {
     client.query_one(INSERT, &[]).unwrap().get(0)
@@ -87,8 +81,15 @@ fn is(status: &str, retries: i32) -> (String, i32) {
 
 /// Ends every wait for a retry.
 fn age_retries(test: &TestDatabase) {
-    let age = "UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 second'";
+    let age = "UPDATE redrive.dead_letters SET retry_after = now() WHERE retry_after > now()";
     test.client().execute(age, &[]).unwrap();
+}
+
+/// Ends every claim, and returns their number.
+fn expire_claims(test: &TestDatabase) -> u64 {
+    let expire =
+        "UPDATE redrive.dead_letters SET claimed_until = now() WHERE claimed_until > now()";
+    test.client().execute(expire, &[]).unwrap()
 }
 
 #[test]
@@ -149,7 +150,12 @@ fn a_claimed_event_that_succeeds_is_recovered() {
     assert_eq!(event(&test, id).0, "SUCCEEDED");
     assert_eq!(client.execute(SUCCESS, &[&id]).unwrap(), 1, "repeated");
     assert_eq!(claimed(&mut client), [0_i64; 0]);
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM leases"), 0);
+    let elsewhere = "SELECT (SELECT count(*) FROM live_jobs) + (SELECT count(*) FROM workers)";
+    assert_eq!(
+        scalar(&mut client, elsewhere),
+        0,
+        "a claim is no job and no worker"
+    );
     no_drift(&test.open());
 }
 
@@ -177,8 +183,42 @@ fn a_claimed_event_that_fails_waits_for_its_retry() {
     }
     assert_eq!(claimed(&mut client), [id]);
     assert_eq!(client.execute(GIVE_UP, &[&id]).unwrap(), 1);
-    assert_eq!(event(&test, id), is("FAILED_PERMANENTLY", 8));
+    assert_eq!(event(&test, id), is("FAILED_PERMANENTLY", 7));
     assert_eq!(claimed(&mut client), [0_i64; 0]);
+    let letter = test.open().dlq().get(JobId::new(id)).unwrap().unwrap();
+    let said: Vec<_> = letter
+        .history
+        .iter()
+        .map(|past| past.error_message.as_deref().unwrap())
+        .collect();
+    let failures = (0..7).map(|retries| format!("still down {retries}"));
+    let expected: Vec<String> = ["gateway timeout".to_owned()]
+        .into_iter()
+        .chain(failures)
+        .collect();
+    assert_eq!(said, expected);
+    assert_eq!(
+        (letter.history[1].attempt, letter.history[7].attempt),
+        (1, 7)
+    );
+    let groups = client
+        .query(
+            "SELECT title, open, deaths FROM failure_groups ORDER BY id",
+            &[],
+        )
+        .unwrap();
+    let groups: Vec<(String, i64, i64)> = groups
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2)))
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            ("gateway timeout".to_owned(), 0, 1),
+            ("still down ?".to_owned(), 1, 0)
+        ],
+        "the letter is in the group of its last failure"
+    );
     no_drift(&test.open());
 }
 
@@ -197,7 +237,7 @@ fn outcomes_need_no_claim() {
     client.execute(again, &[&given_up]).unwrap();
     assert_eq!(
         event(&test, given_up),
-        is("PENDING", 1),
+        is("PENDING", 0),
         "an operator's retry is no failure"
     );
     let audited = "SELECT count(*) FROM audit WHERE verb = 'redrive'";
@@ -206,33 +246,7 @@ fn outcomes_need_no_claim() {
 }
 
 #[test]
-fn two_consumers_claim_different_events() {
-    let test = TestDatabase::migrated();
-    let mut one = with_search_path(&test);
-    let mut other = with_search_path(&test);
-    let all: BTreeSet<i64> = (0..60).map(|_| inserted(&mut one)).collect();
-    let mut transaction = one.transaction().unwrap();
-    let first: BTreeSet<i64> = transaction
-        .query(CLAIM, &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get("id"))
-        .collect();
-    assert_eq!(first.len(), 50);
-    let meanwhile = claimed(&mut other);
-    assert!(
-        meanwhile.iter().all(|id| !first.contains(id)),
-        "{meanwhile:?}"
-    );
-    transaction.commit().unwrap();
-    let mut second: BTreeSet<i64> = meanwhile.into_iter().collect();
-    second.extend(claimed(&mut other));
-    assert!(first.is_disjoint(&second));
-    assert_eq!(first.union(&second).copied().collect::<BTreeSet<_>>(), all);
-}
-
-#[test]
-fn an_event_of_a_crashed_consumer_is_pending_again() {
+fn the_event_of_a_crashed_consumer_is_pending_again_without_a_worker() {
     let test = TestDatabase::migrated();
     let mut client = with_search_path(&test);
     client
@@ -240,86 +254,54 @@ fn an_event_of_a_crashed_consumer_is_pending_again() {
         .unwrap();
     let id = inserted(&mut client);
     assert_eq!(claimed(&mut client), [id]);
-    let kept = "SELECT round(extract(epoch FROM expires_at - now()) / 60)::bigint FROM workers";
+    let kept =
+        "SELECT round(extract(epoch FROM claimed_until - now()) / 60)::bigint FROM dead_letters";
     assert_eq!(scalar(&mut client, kept), 60);
-    for crash in 1..3 {
-        assert_eq!(expire_leases(&mut test.client()).len(), 1, "crash {crash}");
-        assert_eq!(event(&test, id).0, "PENDING");
-        age_retries(&test);
-        assert_eq!(claimed(&mut client), [id]);
-    }
-    expire_leases(&mut test.client());
-    assert_eq!(event(&test, id).0, "FAILED_PERMANENTLY", "three crashes");
-    no_drift(&test.open());
-}
-
-#[test]
-fn a_consumer_and_a_worker_share_the_jobs_of_a_queue() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let failing = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_hours(1)))
-        .handle(|_: &Job<Order>| Err(Failure::retry("down")))
-        .start()
-        .unwrap();
-    let jobs = Order::up_to(2);
-    let jobs: Vec<_> = jobs
-        .iter()
-        .map(|order| NewJob::new(order).unwrap())
-        .collect();
-    let jobs = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    counted(&failing, "both to fail", |counts| counts.retried == 2);
-    stop(failing);
-    let mut client = with_search_path(&test);
-    assert_eq!(claimed(&mut client), [0_i64; 0], "they wait for an hour");
-    age_retries(&test);
-    let mut found = claimed(&mut client);
-    found.sort_unstable();
-    assert_eq!(found, [jobs[0].get(), jobs[1].get()]);
-    client.execute(SUCCESS, &[&found[0]]).unwrap();
-    client
-        .execute(FAILURE, &[&found[1], &"down again"])
-        .unwrap();
-    assert_eq!(event(&test, found[1]), is("PENDING", 2));
-    age_retries(&test);
-    let gate = Gate::new();
-    let fixed = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| {
-                assert_eq!(job.attempt(), 3);
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    gate.wait_for(1);
-    let error = client.execute(SUCCESS, &[&found[1]]).unwrap_err();
-    let code = Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
-    assert_eq!(error.code(), code, "a worker runs it");
-    assert_eq!(claimed(&mut client), [0_i64; 0]);
-    gate.open();
-    drained(&queue);
-    stop(fixed);
-    no_drift(&test.open());
-}
-
-#[test]
-fn the_events_of_a_policy_can_be_claimed() {
-    let test = TestDatabase::migrated();
-    let id = one_death(&test, || Failure::retry("down"));
-    let mut client = with_search_path(&test);
-    assert_eq!(claimed(&mut client), [0_i64; 0]);
-    client
-        .batch_execute(
-            "SELECT set_policy('s', '{\"queue\": \"orders\"}', '6 hours', 50, 240);
-             UPDATE policies SET next_at = now() - interval '1 second'",
-        )
-        .unwrap();
+    assert_eq!(expire_claims(&test), 1);
+    assert_eq!(event(&test, id), is("PENDING", 0));
     assert_eq!(claimed(&mut client), [id]);
-    client.execute(SUCCESS, &[&id]).unwrap();
-    assert_eq!(event(&test, id).0, "SUCCEEDED");
+    let recovery =
+        "UPDATE dlq_events SET status = 'PENDING', retry_after = NOW() + INTERVAL '30 seconds'
+                    WHERE status = 'PROCESSING' AND updated_at < NOW() - INTERVAL '10 minutes'";
+    assert_eq!(client.execute(recovery, &[]).unwrap(), 0, "a new claim");
+    let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '11 minutes'";
+    test.client().execute(age, &[]).unwrap();
+    assert_eq!(client.execute(recovery, &[]).unwrap(), 1);
+    assert_eq!(event(&test, id), is("PENDING", 0));
+    assert_eq!(claimed(&mut client), [0_i64; 0], "before its time");
+    age_retries(&test);
+    assert_eq!(claimed(&mut client), [id]);
+    no_drift(&test.open());
+}
+
+#[test]
+fn a_long_event_type_is_stored_as_given() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let kind = "é".repeat(255);
+    let insert =
+        "INSERT INTO dlq_events (event_type, payload, error_reason) VALUES ($1, '{}', 'down')";
+    client.execute(insert, &[&kind]).unwrap();
+    let found = "SELECT id FROM dlq_events WHERE event_type = $1 AND payload = '{}'";
+    assert_eq!(client.query(found, &[&kind]).unwrap().len(), 1);
+}
+
+#[test]
+fn the_payload_of_an_event_is_jsonb_and_can_be_edited() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    let edit = "UPDATE dlq_events SET payload = payload || '{\"currency\": \"EUR\"}' WHERE payload @> '{\"order\": 7}'";
+    assert_eq!(client.execute(edit, &[]).unwrap(), 1);
+    assert_eq!(event(&test, id), is("PENDING", 0));
+    let fixed =
+        "SELECT count(*) FROM dlq_events WHERE payload ? 'currency' AND payload['order'] = '7'";
+    assert_eq!(scalar(&mut client, fixed), 1);
+    let db = test.open();
+    let versions = db.dlq().versions(JobId::new(id)).unwrap();
+    assert_eq!(versions.len(), 1, "the payload before the edit is kept");
+    let audited = "SELECT count(*) FROM audit WHERE verb = 'edit'";
+    assert_eq!(scalar(&mut client, audited), 1);
 }
 
 #[test]
@@ -327,30 +309,95 @@ fn other_changes_of_events_are_errors() {
     let test = TestDatabase::migrated();
     let id = one_death(&test, || Failure::reject("bad"));
     let mut client = with_search_path(&test);
-    let mut refused = |sql: &str, code: &SqlState| {
+    let waiting = inserted(&mut client);
+    let mut refused = |sql: &str, id: i64, why: &str| {
         let error = client.execute(sql, &[&id]).unwrap_err();
-        assert_eq!(error.code(), Some(code), "{sql}: {error:?}");
+        let message = error.as_db_error().unwrap().message().to_owned();
+        let named = message.contains(&format!("event {id}"));
+        assert!(named && message.contains(why), "{sql}: {message}");
+        error.code().unwrap().clone()
     };
-    refused(
-        "UPDATE dlq_events SET status = 'PROCESSING' WHERE id = $1",
-        &SqlState::INVALID_PARAMETER_VALUE,
+    let mut not_now = |sql: &str, id: i64, why: &str| {
+        let code = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+        assert_eq!(refused(sql, id, why), code, "{sql}");
+    };
+    let claim = "UPDATE dlq_events SET status = 'PROCESSING' WHERE id = $1";
+    not_now(claim, id, "PENDING first");
+    let unknown = "UPDATE dlq_events SET status = 'DONE' WHERE id = $1";
+    not_now(unknown, waiting, "no such status");
+    not_now("DELETE FROM dlq_events WHERE id = $1", id, "not closed");
+    not_now(
+        "INSERT INTO dlq_events_archive SELECT * FROM dlq_events WHERE id = $1",
+        waiting,
+        "not closed",
     );
-    refused(
-        "UPDATE dlq_events SET status = 'DONE' WHERE id = $1",
-        &SqlState::INVALID_PARAMETER_VALUE,
+    let change = |sql: &str| test.client().execute(sql, &[]).unwrap();
+    change("UPDATE redrive.dead_letters SET state = 'quarantined' WHERE retry_after IS NULL");
+    not_now(SUCCESS, id, "quarantined");
+    change("UPDATE redrive.dead_letters SET redacted = '{/order}' WHERE retry_after IS NOT NULL");
+    assert_eq!(event(&test, waiting).0, "FAILED_PERMANENTLY");
+    let again = "UPDATE dlq_events SET status = 'PENDING' WHERE id = $1";
+    not_now(again, waiting, "redacted");
+    let code = refused(
+        "UPDATE dlq_events SET event_type = 'other' WHERE id = $1",
+        id,
+        "event_type",
     );
-    refused(
-        "UPDATE dlq_events SET payload = '{}' WHERE id = $1",
-        &SqlState::FEATURE_NOT_SUPPORTED,
-    );
-    refused(
-        "DELETE FROM dlq_events WHERE id = $1",
-        &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-    );
-    test.client()
-        .execute("UPDATE redrive.dead_letters SET state = 'quarantined'", &[])
-        .unwrap();
-    refused(SUCCESS, &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+    assert_eq!(code, SqlState::FEATURE_NOT_SUPPORTED);
+}
+
+#[test]
+fn an_operator_does_not_take_what_a_consumer_holds() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    assert_eq!(claimed(&mut client), [id]);
+    let mut acts = |sent: i64, discarded: i64| {
+        let redrive = format!("SELECT redrive('{{\"ids\": [{id}]}}')");
+        assert_eq!(scalar(&mut client, &redrive), sent);
+        let discard = format!("SELECT discard('{{\"ids\": [{id}]}}', 'gone')");
+        assert_eq!(scalar(&mut client, &discard), discarded);
+    };
+    acts(0, 0);
+    expire_claims(&test);
+    acts(1, 0);
+    let job = "SELECT count(*) FROM redrive.live_jobs";
+    assert_eq!(scalar(&mut test.client(), job), 1);
+    no_drift(&test.open());
+}
+
+#[test]
+fn a_discarded_event_that_is_reopened_is_pending_again() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    let acts = ["discard('{}', 'test')", "reopen_discarded('{}')"];
+    for (act, status) in acts.into_iter().zip(["FAILED_PERMANENTLY", "PENDING"]) {
+        assert_eq!(scalar(&mut client, &format!("SELECT {act}")), 1);
+        assert_eq!(event(&test, id).0, status);
+    }
+    assert_eq!(claimed(&mut client), [id]);
+}
+
+#[test]
+fn a_recovered_event_that_is_captured_again_is_pending_again() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let failure = ForeignFailure::new("topic", "1", "orders", "order", b"{}".as_slice());
+    let db = test.open();
+    let id = db.dlq().capture(&failure).unwrap().id().get();
+    client.execute(SUCCESS, &[&id]).unwrap();
+    assert_eq!(claimed(&mut client), [0_i64; 0]);
+    db.dlq().capture(&failure).unwrap();
+    assert_eq!(claimed(&mut client), [id]);
+    client.execute(FAILURE, &[&id, &"down"]).unwrap();
+    let letter = db.dlq().get(JobId::new(id)).unwrap().unwrap();
+    let past: Vec<_> = letter
+        .history
+        .iter()
+        .map(|past| (past.generation, &*past.outcome))
+        .collect();
+    assert_eq!(past, [(0, "captured"), (1, "captured"), (1, "failed")]);
 }
 
 #[test]

@@ -26,10 +26,12 @@ fn letters_are_published_by_age_with_their_retention() {
     about(
         &reading,
         "redrive_dlq_oldest_age_seconds",
-        &["orders"],
+        &["orders", "operator"],
         200.0 * 3600.0,
     );
-    reads(&reading, "redrive_dlq_oldest_age_seconds", &["mail"], 0.0);
+    for idle in [["mail", "operator"], ["orders", "retry"]] {
+        reads(&reading, "redrive_dlq_oldest_age_seconds", &idle, 0.0);
+    }
     for (age, letters) in [("1h", 3.0), ("1d", 2.0), ("7d", 1.0)] {
         reads(
             &reading,
@@ -66,7 +68,7 @@ fn letters_of_ignored_groups_do_not_count_as_old() {
         let reading = reading(client);
         let value = |name: &str, labels: &[&str]| number(&reading.families, name, labels).unwrap();
         (
-            value("redrive_dlq_oldest_age_seconds", &["orders"]) / 3600.0,
+            value("redrive_dlq_oldest_age_seconds", &["orders", "operator"]) / 3600.0,
             value("redrive_dlq_letters_older_than", &["orders", "1h"]),
         )
     };
@@ -99,6 +101,44 @@ fn letters_of_ignored_groups_do_not_count_as_old() {
 }
 
 #[test]
+fn letters_that_a_policy_or_a_consumer_will_retry_do_not_wait_for_an_operator() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let hours = || {
+        let reading = reading(&mut test.client());
+        ["operator", "retry"].map(|waits| {
+            let age = number(
+                &reading.families,
+                "redrive_dlq_oldest_age_seconds",
+                &["orders", waits],
+            );
+            (age.unwrap() / 3600.0).round()
+        })
+    };
+    let mut set = |sql: &str| client.batch_execute(sql).unwrap();
+    set(
+        "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, generation) \
+         SELECT 'orders', k, 'rejected', 'E', 'e', '{}', now(), now() - h * interval '1 hour', g \
+         FROM (VALUES (50, 'order', 0), (40, 'order', 9), (30, 'bill', 0)) v (h, k, g)",
+    );
+    assert_eq!(hours(), [50.0, 0.0]);
+    set("SELECT redrive.set_policy('p', '{\"kind\": \"order\"}', '6 hours', generations => 9)");
+    assert_eq!(hours(), [40.0, 50.0], "it skips the second one");
+    set("SELECT redrive.set_policy('q', '{\"queue\": \"orders\"}', '1 day', generations => 99)");
+    assert_eq!(hours(), [0.0, 50.0]);
+    set("SELECT redrive.set_policy_mode('p', 'paused'), redrive.set_policy_mode('q', 'dry_run')");
+    assert_eq!(hours(), [50.0, 0.0]);
+    set(
+        "UPDATE redrive.dlq_events SET status = 'PENDING', retry_after = now() + interval '1 hour' WHERE event_type = 'order'",
+    );
+    assert_eq!(hours(), [30.0, 50.0], "a consumer put them off");
+    set("UPDATE redrive.dlq_events SET retry_after = now() WHERE status = 'PENDING'");
+    assert_eq!(hours(), [50.0, 0.0], "they are due, and nobody takes them");
+    set("UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE status = 'PENDING'");
+    assert_eq!(hours(), [30.0, 50.0]);
+}
+
+#[test]
 fn operations_are_published() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
@@ -108,6 +148,7 @@ fn operations_are_published() {
             "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) VALUES \
                  ('queue:mail', 'open', 'operator', '{}', 1000, 'infinity'), \
                  ('gateway', 'half_open', 'outage', '{order}', 1000, now()), \
+                 ('unnamed', 'open', 'operator', '{}', 1000, 'infinity'), \
                  ('queue:orders', 'closed', 'outage', '{}', 1000, NULL); \
              INSERT INTO redrive.queue_pauses (queue, paused_at, ends_at) VALUES \
                  ('mail', now() - interval '1 hour', 'infinity'), ('orders', now() - interval '2 hours', now() + interval '1 hour'), \
@@ -166,12 +207,14 @@ fn operations_are_published() {
         &["over", "planned"],
     );
     assert_ne!(over, Some(1.0), "its pause has ended");
-    let without_worker = number(
-        &reading.families,
-        "redrive_breakers",
-        &["__other__", "half_open"],
-    );
-    assert_ne!(without_worker, Some(1.0), "a queue needs the gateway");
+    for state in ["half_open", "open"] {
+        let without_worker = number(&reading.families, "redrive_breakers", &["__other__", state]);
+        assert_ne!(
+            without_worker,
+            Some(1.0),
+            "a queue needs the gateway, and no handler has named the other"
+        );
+    }
 }
 
 #[test]

@@ -109,26 +109,6 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
 }
 
 #[test]
-fn a_consumer_of_letters_frees_the_key_with_its_claim() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
-    let dead = inserted(queue.enqueue_job(until_started(1)).unwrap());
-    counted(&worker, "a letter", |counts| counts.dead == 1);
-    stop(worker);
-    let of_queue = LetterFilter::new().queue("orders");
-    let dlq = queue.database().dlq();
-    dlq.redrive(&of_queue, &Operator::default()).unwrap();
-    assert_eq!(held(&test), [("a".to_owned(), dead)]);
-    let claim = "UPDATE redrive.dlq_events SET status = 'PROCESSING' WHERE id = $1";
-    let claimed = test.client().execute(claim, &[&dead.get()]).unwrap();
-    assert_eq!((claimed, held(&test)), (1, vec![]));
-}
-
-#[test]
 fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("bills"));

@@ -11,6 +11,7 @@ use crate::job::error_report::ErrorReport;
 use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
+use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::worker::state::State;

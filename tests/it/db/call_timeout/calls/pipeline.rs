@@ -227,6 +227,10 @@ pub(super) const CALLS: &[Call] = &[
     bulk("Admin::audit_counters", |scene| {
         scene.db.admin().audit_counters().map(drop)
     }),
+    bulk("Admin::faults", |scene| scene.db.admin().faults().map(drop)),
+    bulk("Admin::repair", |scene| {
+        scene.db.admin().repair(&redrive::Operator::default()).map(drop)
+    }),
     // It returns no error: it reports that the database is down.
     Call {
         name: "MetricsCollector::collect",

@@ -1,0 +1,107 @@
+//! `redrive repair`: finds and mends what points at a job that is gone, and totals that differ.
+
+use clap::Args;
+use redrive::admin::Fault;
+use serde_json::json;
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+use crate::operator;
+use crate::terminal::{Column, Table, grouped, json_line, one_line};
+
+/// Find and mend letters, keys, turns and runs whose jobs are gone, and totals that differ
+///
+/// Without --yes this is a dry run. No operation of redrive leaves such faults, but a row deleted by
+/// hand, a restore that missed some, or a restore of data into a migrated schema do. It reads every
+/// job and letter, so run it when the server is not busy.
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive repair
+  redrive repair --reason 'restored the dump of Monday' --yes
+",
+    after_help = "\
+The exit code of a dry run is 1 if it found a fault. Each kind of fault that is
+mended is a record of `redrive audit`."
+)]
+pub(crate) struct Repair {
+    /// Change nothing; show the faults.
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Mend the faults.
+    #[arg(long)]
+    yes: bool,
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Repair {
+    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        let faults = match self.yes {
+            true => db
+                .admin()
+                .repair(&operator::current(self.reason.as_deref()))?,
+            false => db.admin().faults()?,
+        };
+        if cx.global.json {
+            for fault in &faults {
+                json_line(cx.out, &fault_json(fault, !self.yes))?;
+            }
+        } else if !faults.is_empty() {
+            let mut table = Table::new([
+                Column::Word("FAULT"),
+                Column::Number("PLACES"),
+                Column::Text("WHAT"),
+                Column::Text("FIRST ONES"),
+            ]);
+            for fault in &faults {
+                table.row([
+                    fault.kind.clone(),
+                    grouped(fault.places),
+                    what(&fault.kind).to_owned(),
+                    one_line(&fault.examples.join(", ")),
+                ]);
+            }
+            table.write(cx.out)?;
+        }
+        cx.out.flush()?;
+        if faults.is_empty() {
+            cx.say("there is nothing to repair");
+            return Ok(Ending::Done);
+        }
+        if self.yes {
+            return Ok(Ending::Done);
+        }
+        cx.say("nothing was changed; to act: redrive repair --yes");
+        Ok(Ending::NothingMatched)
+    }
+}
+
+/// Describes a kind of fault.
+fn what(kind: &str) -> &'static str {
+    match kind {
+        "sequence" => "ids would be given twice",
+        "letter" => "redriving, but the job is gone",
+        "unique_key" => "held by a job that is gone",
+        "group_slot" => "the turn of a job that is gone",
+        "run" => "waits for a job that is gone",
+        "group" => "letters without a failure group",
+        "schedule" => "no next tick",
+        "group_count" => "differs from the letters",
+        "counter" => "differs from the rows",
+        _ => "",
+    }
+}
+
+fn fault_json(fault: &Fault, dry_run: bool) -> serde_json::Value {
+    json!({
+        "dry_run": dry_run,
+        "action": "repair",
+        "fault": fault.kind,
+        "places": fault.places,
+        "examples": fault.examples,
+    })
+}

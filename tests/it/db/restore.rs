@@ -1,0 +1,111 @@
+//! A dump that is restored: the schema is the same, and data in a migrated schema can be repaired.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use redrive::dlq::LetterFilter;
+use redrive::{NewJob, Operator};
+use redrive_tests::{Order, TestDatabase, letters, letters_in, no_drift, ran};
+
+/// Runs a program of the server's version. Returns whether it succeeded, and its messages.
+fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String) {
+    let place = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
+    let place: String = test.client().query_one(place, &[]).unwrap().get(0);
+    let done = Command::new(Path::new(&place).join(program))
+        .args(arguments)
+        .output()
+        .expect(program);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    (done.status.success(), said)
+}
+
+/// A dump, removed at the end of the test.
+struct Dump(PathBuf);
+
+impl Dump {
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path")
+    }
+}
+
+impl Drop for Dump {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Dumps a database with letters, a redriven one and a unique job.
+fn dumped(source: &TestDatabase) -> Dump {
+    let queue = source.queue("orders");
+    let ids = letters(&queue, 5);
+    let one = LetterFilter::new().ids([ids[0]]);
+    queue
+        .database()
+        .dlq()
+        .redrive(&one, &Operator::default())
+        .unwrap();
+    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
+    queue.enqueue_job(unique).unwrap();
+    no_drift(queue.database());
+    let dump = Dump(std::env::temp_dir().join(format!("{}.dump", source.name())));
+    let to = ["--format=custom", "--file", dump.path()];
+    let (done, said) = run(
+        source,
+        "pg_dump",
+        &[&to[..], &["--dbname", source.url()]].concat(),
+    );
+    assert!(done, "{said}");
+    dump
+}
+
+#[test]
+fn a_restored_dump_is_no_drift_and_needs_no_repair() {
+    let (source, copy) = (TestDatabase::migrated(), TestDatabase::empty());
+    let file = dumped(&source);
+    let (done, said) = run(&copy, "pg_restore", &["--dbname", copy.url(), file.path()]);
+    assert!(done, "{said}");
+    let db = copy.open();
+    assert_eq!(db.admin().schema_drift().unwrap(), []);
+    ran(&copy, &["migrate", "--check"]).exits_with(0);
+    assert_eq!(db.admin().faults().unwrap(), []);
+    no_drift(&db);
+
+    // What differs is still named.
+    copy.client()
+        .batch_execute(
+            "ALTER TABLE redrive.breakers DROP CONSTRAINT breakers_have_a_name,
+                 ADD CONSTRAINT breakers_have_a_name CHECK (length(name) >= 1 AND length(name) <= 1060)",
+        )
+        .unwrap();
+    let drift = db.admin().schema_drift().unwrap();
+    let named: Vec<String> = drift.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        named,
+        ["constraint breakers_have_a_name on breakers differs from the migrations"]
+    );
+}
+
+#[test]
+fn data_that_is_restored_into_a_migrated_schema_is_repaired() {
+    let (source, copy) = (TestDatabase::migrated(), TestDatabase::migrated());
+    let file = dumped(&source);
+    // Tables that the migrations fill already have these rows.
+    run(
+        &copy,
+        "pg_restore",
+        &["--data-only", "--dbname", copy.url(), file.path()],
+    );
+    let db = copy.open();
+    let found = db.admin().repair(&Operator::default()).unwrap();
+    let counter = found.iter().find(|fault| fault.kind == "counter");
+    assert!(
+        counter.is_some(),
+        "the triggers counted them again: {found:?}"
+    );
+    assert_eq!(db.admin().faults().unwrap(), []);
+    no_drift(&db);
+    assert_eq!(
+        letters_in(&db, "orders", redrive::dlq::LetterState::Open),
+        4
+    );
+}

@@ -1,0 +1,62 @@
+//! Consumers of `dlq_events` in several sessions at once.
+
+use std::collections::BTreeSet;
+
+use postgres::GenericClient;
+use redrive_tests::{SOON, TestDatabase, scalar, wait_until};
+
+use super::changes::{CLAIM, claimed, inserted};
+use super::{event, with_search_path};
+
+// With the names of the table adapted.
+const SELECT: &str = "\
+SELECT * FROM dlq_events
+WHERE event_type = 'order.created' AND retry_count < 240 AND status NOT IN ('SUCCEEDED')
+ORDER BY created_at ASC
+LIMIT 50
+FOR UPDATE SKIP LOCKED";
+
+fn ids(client: &mut impl GenericClient, statement: &str) -> BTreeSet<i64> {
+    let rows = client.query(statement, &[]).unwrap();
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+#[test]
+fn consumers_with_open_transactions_get_different_events() {
+    let test = TestDatabase::migrated();
+    let mut sessions = [(); 3].map(|()| with_search_path(&test));
+    let mut left: BTreeSet<i64> = (0..160).map(|_| inserted(&mut sessions[0])).collect();
+    let mut open: Vec<_> = sessions
+        .iter_mut()
+        .map(|session| session.transaction().unwrap())
+        .collect();
+    for (session, statement) in open.iter_mut().zip([CLAIM, SELECT, CLAIM]) {
+        let taken = ids(session, statement);
+        assert_eq!(taken.len(), 50, "{statement}");
+        assert!(taken.is_subset(&left), "{statement}");
+        left.retain(|id| !taken.contains(id));
+    }
+    let mut last = with_search_path(&test);
+    assert_eq!(ids(&mut last, CLAIM), left);
+    open.remove(1).rollback().unwrap();
+    assert_eq!(ids(&mut last, CLAIM).len(), 50, "those only locked return");
+}
+
+#[test]
+fn of_two_claims_of_one_event_one_gets_it() {
+    let test = TestDatabase::migrated();
+    let [mut one, mut other, mut watch] = [(); 3].map(|()| with_search_path(&test));
+    let id = inserted(&mut one);
+    let claim = "UPDATE dlq_events SET status = 'PROCESSING' WHERE id = $1";
+    let mut transaction = one.transaction().unwrap();
+    assert_eq!(transaction.execute(claim, &[&id]).unwrap(), 1);
+    let waiting = std::thread::spawn(move || other.execute(claim, &[&id]).unwrap());
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    wait_until("the other claim to wait", SOON, || {
+        scalar(&mut watch, blocked) == 1
+    });
+    transaction.commit().unwrap();
+    assert_eq!(waiting.join().unwrap(), 0);
+    assert_eq!(event(&test, id).0, "PROCESSING");
+    assert_eq!(claimed(&mut watch), [0_i64; 0]);
+}

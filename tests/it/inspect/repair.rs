@@ -1,0 +1,159 @@
+//! Finding and mending what points at a job that is gone, and totals that differ from the rows.
+
+use redrive::admin::Fault;
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::{NewJob, Operator};
+use redrive_tests::{Order, TestDatabase, letters, letters_in, no_drift, ran, scalar};
+
+/// The kinds of faults and their places.
+fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {
+    faults
+        .iter()
+        .map(|fault| (&*fault.kind, fault.places))
+        .collect()
+}
+
+#[test]
+fn what_points_at_jobs_that_are_gone_is_found_and_mended() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let (db, maria) = (
+        queue.database(),
+        Operator::new("maria").reason("a row was lost"),
+    );
+    let ids = letters(&queue, 4);
+    let some = LetterFilter::new().ids([ids[0], ids[1]]);
+    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
+    queue.enqueue_job(unique).unwrap();
+    db.dlq().redrive(&some, &maria).unwrap();
+    assert_eq!(db.admin().faults().unwrap(), [], "all jobs are live");
+    ran(&test, &["repair"]).exits_with(0);
+
+    let mut client = test.client();
+    client
+        .batch_execute(&format!(
+            "DELETE FROM redrive.jobs;
+             INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) VALUES ('orders', 'g', 1, 10000);
+             INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent) VALUES ('finished', '{{}}', 1, 1, 1);
+             INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)
+             SELECT r.id, 1, {} FROM redrive.redrive_runs r",
+            ids[3]
+        ))
+        .unwrap();
+    let expected = [
+        ("letter", 2),
+        ("unique_key", 1),
+        ("group_slot", 1),
+        ("run", 1),
+        ("counter", 1),
+    ];
+    let found = db.admin().faults().unwrap();
+    assert_eq!(kinds(&found), expected);
+    assert_eq!(found[0].examples, [ids[0].to_string(), ids[1].to_string()]);
+    assert_eq!(found[4].examples, ["orders live -3"]);
+    let output = ran(&test, &["repair"]).exits_with(1);
+    assert!(
+        output.out.contains("the job is gone") && output.err.contains("repair --yes"),
+        "{output:?}"
+    );
+    assert_eq!(
+        db.admin().faults().unwrap(),
+        found,
+        "a dry run changes nothing"
+    );
+
+    assert_eq!(db.admin().repair(&maria).unwrap(), found);
+    assert_eq!(db.admin().faults().unwrap(), []);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 4);
+    no_drift(db);
+    let acts = "SELECT count(*) FROM redrive.audit WHERE verb = 'repair' AND person = 'maria' AND reason = 'a row was lost'";
+    assert_eq!(scalar(&mut client, acts), 5);
+    let waiting = "SELECT still_running FROM redrive.runs";
+    assert_eq!(scalar(&mut client, waiting), 0);
+    let deaths = "SELECT deaths FROM redrive.failure_groups";
+    assert_eq!(scalar(&mut client, deaths), 4, "no letter died again");
+    let again = db.dlq().redrive(&some, &maria).unwrap();
+    assert_eq!(again.redriven.len(), 2);
+    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
+    queue.enqueue_job(unique).unwrap();
+    assert_eq!(
+        scalar(&mut client, "SELECT count(*) FROM redrive.live_jobs"),
+        3
+    );
+    no_drift(db);
+}
+
+#[test]
+fn a_job_in_any_place_is_not_gone() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 3);
+    db.dlq()
+        .redrive(&LetterFilter::new(), &Operator::default())
+        .unwrap();
+    let mut client = test.client();
+    // One is ready, one delayed, and one leased.
+    client
+        .batch_execute(
+            "INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, generation)
+             SELECT j.id, now() + interval '1 hour', j.queue, j.kind, j.payload, j.generation
+             FROM redrive.jobs j ORDER BY j.id LIMIT 1;
+             INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, generations)
+             SELECT gen_random_uuid(), gen_random_uuid(), j.queue, ARRAY[j.id], ARRAY[j.kind::text],
+                    ARRAY[j.payload], ARRAY[j.enqueued_at], ARRAY[j.generation::integer]
+             FROM redrive.jobs j ORDER BY j.id DESC LIMIT 1;
+             DELETE FROM redrive.jobs j WHERE j.id IN (
+                 SELECT d.id FROM redrive.jobs_delayed d UNION ALL SELECT l.ids[1] FROM redrive.leases l)",
+        )
+        .unwrap();
+    assert_eq!(db.admin().faults().unwrap(), []);
+    client.batch_execute("DELETE FROM redrive.leases").unwrap();
+    let found = db.admin().repair(&Operator::default()).unwrap();
+    assert_eq!(kinds(&found), [("letter", 1), ("counter", 1)]);
+}
+
+#[test]
+fn totals_groups_ids_and_schedules_are_mended() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    letters(&queue, 3);
+    let mut client = test.client();
+    client
+        .batch_execute(
+            "SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour');
+             UPDATE redrive.schedules SET next_at = NULL, changed_at = now() - interval '2 minutes'",
+        )
+        .unwrap();
+    for (harm, expected) in [
+        (
+            "UPDATE redrive.groups SET open = 7; DELETE FROM redrive.letter_deltas",
+            &[("schedule", 1), ("group_count", 1)][..],
+        ),
+        (
+            "DELETE FROM redrive.groups; DELETE FROM redrive.letter_deltas",
+            &[("group", 3)],
+        ),
+        (
+            "DELETE FROM redrive.metric_values; DELETE FROM redrive.metric_deltas",
+            &[("counter", 1)],
+        ),
+        (
+            "SELECT setval('redrive.job_id', 1, false)",
+            &[("sequence", 1)],
+        ),
+    ] {
+        client.batch_execute(harm).unwrap();
+        let found = db.admin().repair(&Operator::default()).unwrap();
+        assert_eq!(kinds(&found), expected, "{harm}");
+        assert_eq!(db.admin().faults().unwrap(), [], "{harm}");
+        no_drift(db);
+        let open = "SELECT sum(open)::bigint FROM redrive.failure_groups";
+        assert_eq!(scalar(&mut client, open), 3, "{harm}");
+    }
+    let next =
+        "SELECT count(*) FROM redrive.schedules WHERE next_at > now() + interval '50 minutes'";
+    assert_eq!(scalar(&mut client, next), 1);
+    assert_eq!(scalar(&mut client, "SELECT nextval('redrive.job_id')"), 4);
+}
