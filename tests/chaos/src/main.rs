@@ -147,7 +147,7 @@ struct RunOptions {
     #[arg(long, conflicts_with = "faults")]
     calm: bool,
     /// Pooler in front of the server; `transaction` starts `PgBouncer`
-    #[arg(long, value_name = "MODE", default_value_t)]
+    #[arg(long, value_name = "MODE", default_value_t = Pooler::Session)]
     pooler: Pooler,
 }
 

@@ -110,7 +110,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) url: String,
     /// The pooler behind the URL.
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t = Pooler::Session)]
     pub(crate) pooler: Pooler,
     /// The name of the process, with the number of its life.
     #[arg(long)]

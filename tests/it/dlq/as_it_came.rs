@@ -30,7 +30,7 @@ fn odd() -> Vec<String> {
     odd.extend(
         [
             r#"{ "b" : 1,"a":2,  "b":3 }"#,
-            r#"[1.0, 1.00, 1e2, 1E+2, -0, 0.1e-7, 100000000000000000000000000000001]"#,
+            r"[1.0, 1.00, 1e2, 1E+2, -0, 0.1e-7, 100000000000000000000000000000001]",
             r#""\u0000""#,
             r#"{"\u0000":1}"#,
             r#""\ud800 \udc00""#,
@@ -164,10 +164,11 @@ fn a_capture_of_json_is_redriven_as_its_bytes() {
         .enumerate()
         .map(|(at, raw)| {
             let event = ForeignFailure::new("s", at.to_string(), "orders", "odd", raw.as_bytes());
-            match db.dlq().capture(&event).unwrap() {
-                CaptureOutcome::New(id) => id.get(),
-                other => panic!("{other:?}"),
-            }
+            let captured = db.dlq().capture(&event).unwrap();
+            let CaptureOutcome::New(id) = captured else {
+                panic!("{captured:?}")
+            };
+            id.get()
         })
         .collect();
     db.dlq()
@@ -177,6 +178,10 @@ fn a_capture_of_json_is_redriven_as_its_bytes() {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "each step needs the letters of those before"
+)]
 fn letters_that_cannot_be_read_harm_no_others() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");

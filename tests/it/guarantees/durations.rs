@@ -137,7 +137,7 @@ fn backoffs_and_failures_take_any_duration() {
     queue.enqueue_many(&Order::up_to(8)).unwrap();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
-            let time = ANY[job.payload().number as usize % ANY.len()];
+            let time = ANY[usize::try_from(job.payload().number).expect("small") % ANY.len()];
             Err(match job.payload().number < 4 {
                 true => Failure::snooze(time),
                 false => Failure::retry("later").after(time),

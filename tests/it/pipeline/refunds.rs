@@ -37,7 +37,7 @@ fn job(client: &mut Client) -> (String, i32, Option<i32>) {
 }
 
 /// Releases all leases of the worker, of which it knows these started jobs.
-fn release(client: &mut Client, started: Option<Vec<i64>>) {
+fn release(client: &mut Client, started: Option<&[i64]>) {
     let (none, no_leases) = (None::<Vec<Uuid>>, Vec::<Uuid>::new());
     let released = client.query(
         statement("release"),
@@ -55,7 +55,7 @@ fn release(client: &mut Client, started: Option<Vec<i64>>) {
 }
 
 /// Writes the verdict on an attempt that an outage of the database interrupted.
-fn interrupt(client: &mut Client, _: Option<Vec<i64>>) {
+fn interrupt(client: &mut Client, _: Option<&[i64]>) {
     let settlement = Settlement {
         queue: "orders",
         lease: LEASE,
@@ -66,15 +66,23 @@ fn interrupt(client: &mut Client, _: Option<Vec<i64>>) {
     assert_eq!(settlement.write(client).len(), 1);
 }
 
-type Path = fn(&mut Client, Option<Vec<i64>>);
+type Path = fn(&mut Client, Option<&[i64]>);
+/// Its name, the jobs that it knows to have started, and where a job is afterwards: returned, or dead.
+type Case = (
+    &'static str,
+    Path,
+    Option<&'static [i64]>,
+    &'static str,
+    &'static str,
+);
 
 #[test]
 fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
-    let paths: [(&str, Path, Option<Vec<i64>>, &str, &str); 3] = [
+    let paths: [Case; 3] = [
         (
             "a stop",
             release,
-            Some(vec![JOB]),
+            Some(&[JOB]),
             "ready",
             "exhausted released",
         ),
@@ -97,7 +105,7 @@ fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
             let test = TestDatabase::migrated();
             let mut client = test.client();
             lease(&mut client, refunds, max_attempts);
-            path(&mut client, started.clone());
+            path(&mut client, started);
             let (place, attempts, refunds) = job(&mut client);
             assert_eq!((&*place, attempts, refunds), expected, "{name}");
         }
@@ -109,7 +117,7 @@ fn a_job_that_never_started_costs_no_refund() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
     lease(&mut client, 10, 1);
-    release(&mut client, Some(vec![]));
+    release(&mut client, Some(&[]));
     assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(10)));
 }
 

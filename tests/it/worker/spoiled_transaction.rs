@@ -86,8 +86,16 @@ const SPOILED: [(Spoil, &str, &str); 11] = [
         "SQLSTATE 2D000",
         "its own COMMIT or ROLLBACK",
     ),
-    (terminate, "SQLSTATE 57P01 or SessionLost", "could not settle job"),
-    (idle, "SQLSTATE 25P03 or SessionLost", "could not settle job"),
+    (
+        terminate,
+        "SQLSTATE 57P01 or SessionLost",
+        "could not settle job",
+    ),
+    (
+        idle,
+        "SQLSTATE 25P03 or SessionLost",
+        "could not settle job",
+    ),
     (
         |tx, _| {
             _ = tx.execute("SELECT pg_terminate_backend(pg_backend_pid())", &[]);

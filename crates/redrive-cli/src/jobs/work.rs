@@ -250,7 +250,7 @@ impl Work {
                         None
                     }
                 };
-                if let Some(left) = left.and_then(|left| runs.ended(left)) {
+                if let Some(left) = left.and_then(|left| runs.ended(&left)) {
                     return StopCause::Drained(left);
                 }
                 checked = Instant::now();

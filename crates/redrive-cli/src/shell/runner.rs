@@ -105,7 +105,7 @@ impl Shell {
 
     /// Runs the command for a job. A cancelled attempt does not count.
     pub(crate) fn run_job(&self, job: &Job<Box<RawValue>>) -> Result<(), Failure> {
-        self.run(Task {
+        self.run(&Task {
             subject: format!("queue={} job={}", job.queue(), job.id()),
             environment: vec![
                 ("REDRIVE_JOB_ID", job.id().to_string()),
@@ -136,7 +136,7 @@ impl Shell {
         deadline: Duration,
     ) -> Result<(), Failure> {
         let begin = Instant::now();
-        self.run(Task {
+        self.run(&Task {
             subject: format!("queue={} letter={}", letter.queue, letter.id),
             environment: letter_environment(letter),
             // Captured bytes are passed on unchanged, without a line break.
@@ -155,7 +155,7 @@ impl Shell {
     /// Runs the command with a payload on stdin and returns its stdout.
     pub(crate) fn transform(&self, payload: &str, deadline: Duration) -> Result<String, Failure> {
         let begin = Instant::now();
-        let output = self.run(Task {
+        let output = self.run(&Task {
             subject: "edit".to_owned(),
             environment: Vec::new(),
             input: format!("{payload}\n").into_bytes(),
@@ -190,8 +190,8 @@ impl Shell {
         self.running.reap_orphans();
     }
 
-    fn run(&self, task: Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
-        let (process, mut output) = self.start(&task)?;
+    fn run(&self, task: &Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        let (process, mut output) = self.start(task)?;
         let ended = process.wait(
             &mut output,
             task.is_cancelled,
@@ -202,7 +202,7 @@ impl Shell {
         let stderr = output.stderr();
         match ended {
             Ok(Ended::Exited(status)) if is_refused_fork(status, &stderr) => {
-                Err(self.refused(&task, stderr.trim()))
+                Err(self.refused(task, stderr.trim()))
             }
             Ok(Ended::Exited(status)) => {
                 outcome(status, stderr, &task.subject).map(|()| output.stdout())

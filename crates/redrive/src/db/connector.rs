@@ -229,9 +229,8 @@ fn open_private(address: &ConnectOptions) -> Result<Option<OwnConnection>> {
         .client()
         .simple_query(ASKED)
         .map_err(|error| Error::from_postgres("check that a session is private", error))?;
-    let is_private = answer.iter().any(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0) == Some(nonce.as_str()),
-        _ => false,
+    let is_private = answer.iter().any(|message| {
+        matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some(nonce.as_str()))
     });
     Ok(is_private.then_some(connection))
 }

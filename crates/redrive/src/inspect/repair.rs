@@ -59,7 +59,7 @@ impl Admin<'_> {
         self.repaired("repair", Mode::Act, operator)
     }
 
-    fn repaired(&self, doing: &'static str, mode: Mode, operator: &Operator) -> Result<Vec<Fault>> {
+    fn repaired(self, doing: &'static str, mode: Mode, operator: &Operator) -> Result<Vec<Fault>> {
         let operator = operator.clone();
         self.db.call_bulk(doing, move |session| {
             let dry_run = matches!(mode, Mode::DryRun);

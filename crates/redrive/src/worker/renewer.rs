@@ -104,7 +104,7 @@ impl Renewer<'_> {
                     .reap_later(from_now(self.state.config.lease));
             }
             let cancelled = renewed.cancelled.iter().copied().map(JobId::new);
-            self.state.set_cancelled(cancelled.collect());
+            self.state.set_cancelled(&cancelled.collect());
             self.store_checkpoints();
             self.release_unknown(&renewed.leases)?;
         }

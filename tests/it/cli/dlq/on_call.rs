@@ -1,6 +1,7 @@
 //! The way of the person on call from the screen to closed groups: 3,000 letters of 5 causes in 30
 //! kinds, in a window of 80 columns.
 
+use std::fs;
 use std::process::Command;
 
 use redrive::dlq::LetterState;

@@ -16,10 +16,11 @@ fn failure(class: &str, message: &str) -> ForeignFailure {
 
 /// Captures a failure whose position is new.
 fn new_letter(db: &Database, failure: &ForeignFailure) -> JobId {
-    match db.dlq().capture(failure).unwrap() {
-        CaptureOutcome::New(id) => id,
-        known => panic!("{known:?}"),
-    }
+    let captured = db.dlq().capture(failure).unwrap();
+    let CaptureOutcome::New(id) = captured else {
+        panic!("{captured:?}")
+    };
+    id
 }
 
 fn letter(db: &Database, id: JobId) -> Letter {

@@ -24,7 +24,7 @@ fn counters_are_exact_and_never_fall_with_any_backlog_and_no_worker() {
             )
             .unwrap();
         written += rows;
-        let reading = reader.read(&mut client, Duration::from_secs(60));
+        let reading = reader.read(&mut client, Duration::from_mins(1));
         assert!(reading.failures.is_empty(), "{:?}", reading.failures);
         for (name, labels, count) in [
             ("redrive_dlq_letters", &["orders", "open"][..], written),

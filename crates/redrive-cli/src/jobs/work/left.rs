@@ -107,7 +107,7 @@ impl Runs<'_> {
     }
 
     /// Returns what is left once no run sends letters to the queue.
-    pub(super) fn ended(&mut self, left: Left) -> Option<Left> {
+    pub(super) fn ended(&mut self, left: &Left) -> Option<Left> {
         let runs = self.queue.database().dlq().runs().list(RUNS);
         let unsent = match runs {
             Ok(runs) => runs
@@ -126,7 +126,7 @@ impl Runs<'_> {
         let is_over = self.unsent.is_empty() || self.since.elapsed() >= RUN_PATIENCE;
         is_over.then(|| Left {
             runs: self.unsent.clone(),
-            ..left
+            ..*left
         })
     }
 }

@@ -87,7 +87,13 @@ pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
     };
     let limits = [
         // First, because the allocator keeps what the threads below reserve.
-        memory(wanted, "address space (ulimit -v)", Resource::As, "VmSize:", &space),
+        memory(
+            wanted,
+            "address space (ulimit -v)",
+            Resource::As,
+            "VmSize:",
+            &space,
+        ),
         memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:", &data),
         descriptors(wanted, runs_commands),
         tasks(wanted, runs_commands),
@@ -216,8 +222,7 @@ fn memory(
     let limit = getrlimit(resource).current? / (1024 * 1024);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let used = status.lines().find_map(|line| line.strip_prefix(field));
-    let used: Option<u64> =
-        used.and_then(|used| used.trim().strip_suffix(" kB")?.parse().ok());
+    let used: Option<u64> = used.and_then(|used| used.trim().strip_suffix(" kB")?.parse().ok());
     let left = limit.saturating_sub(used.unwrap_or(0) / 1024);
     let MemoryNeed { fixed, per_slot } = *need;
     (left < fixed + wanted * per_slot).then(|| Limit {

@@ -51,9 +51,8 @@ impl Dlq<'_> {
     }
 
     fn capture_batch(self, columns: CaptureColumns) -> Result<Vec<CaptureOutcome>> {
-        self.db.call_bulk("capture failures", move |session| {
-            columns.send(session)
-        })
+        self.db
+            .call_bulk("capture failures", move |session| columns.send(session))
     }
 }
 

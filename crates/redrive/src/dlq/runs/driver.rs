@@ -107,7 +107,7 @@ impl RunDriver {
         let (mine, helped) = thread::scope(|scope| {
             let help = thread::Builder::new().spawn_scoped(scope, || send(&self.db, steps.clone()));
             let mine = send(&self.db, steps.clone());
-            (mine, help.map(|help| help.join()))
+            (mine, help.map(thread::ScopedJoinHandle::join))
         });
         // The run does not need the helper, so its error only disables it.
         if !matches!(helped, Ok(Ok(Ok(_)))) {

@@ -55,14 +55,14 @@ impl State {
     pub(crate) fn cancel(&self, job: JobId) {
         let mut cancelled = lock(&self.cancelled).clone();
         cancelled.insert(job);
-        self.set_cancelled(cancelled);
+        self.set_cancelled(&cancelled);
     }
 
     /// Notes the leased jobs that operators cancelled, and tells the running handlers.
-    pub(crate) fn set_cancelled(&self, cancelled: HashSet<JobId>) {
+    pub(crate) fn set_cancelled(&self, cancelled: &HashSet<JobId>) {
         let is_any = !cancelled.is_empty();
         // Before it looks at the slots. A slot looks at this after it shows its job.
-        lock(&self.cancelled).clone_from(&cancelled);
+        lock(&self.cancelled).clone_from(cancelled);
         self.has_cancelled.store(is_any, Ordering::SeqCst);
         if !is_any {
             return;

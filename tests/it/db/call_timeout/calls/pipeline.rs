@@ -229,7 +229,11 @@ pub(super) const CALLS: &[Call] = &[
     }),
     bulk("Admin::faults", |scene| scene.db.admin().faults().map(drop)),
     bulk("Admin::repair", |scene| {
-        scene.db.admin().repair(&redrive::Operator::default()).map(drop)
+        scene
+            .db
+            .admin()
+            .repair(&redrive::Operator::default())
+            .map(drop)
     }),
     // It returns no error: it reports that the database is down.
     Call {
