@@ -148,4 +148,24 @@ BEGIN
 END
 $$;
 
+-- Returns those of the oldest open letters of each queue that active policies will redrive.
+CREATE FUNCTION redrive.letters_with_policy(queues text[], each_queue bigint) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    policy redrive.policies;
+BEGIN
+    FOR policy IN SELECT p.* FROM redrive.policies p WHERE p.mode = 'active' LOOP
+        RETURN QUERY EXECUTE
+            'SELECT l.id FROM unnest($2) AS q (queue) CROSS JOIN LATERAL ('
+            ' SELECT k.* FROM redrive.dead_letters k WHERE k.state = ''open'' AND k.queue = q.queue'
+            ' ORDER BY k.died_at LIMIT $3) l'
+            ' WHERE l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $4 AND '
+            || redrive.filter_letters(policy.filter)
+            USING policy.filter, queues, each_queue, policy.generations;
+    END LOOP;
+END
+$$;
+
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;

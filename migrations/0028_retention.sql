@@ -162,21 +162,17 @@ DECLARE
     taken   bigint;
 BEGIN
     WITH gone AS (
-        DELETE FROM redrive.dead_letters l
-        WHERE l.id = ANY (remove_locked.ids)
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids)
         RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter
     ),
     kept AS (
         INSERT INTO redrive.archived_letters (id, queue, letter)
         SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, (
-            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at,
-                       'role', v.role, 'person', v.person, 'reason', v.reason, 'redacted', v.redacted,
-                       'payload', v.payload::text,
+            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at, 'role', v.role,
+                       'person', v.person, 'reason', v.reason, 'redacted', v.redacted, 'payload', v.payload::text,
                        'raw_base64', translate(encode(v.raw, 'base64'), E'\n', ''))) ORDER BY v.version)
             FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
-        FROM gone g
-        LEFT JOIN redrive.details d ON d.id = g.detail_id
-        WHERE remove_locked.action = 'archive'
+        FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id WHERE remove_locked.action = 'archive'
     )
     SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),
            array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL)
@@ -192,8 +188,8 @@ BEGIN
 END
 $$;
 
--- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first. Letters locked by
--- another session are skipped. Returns the number removed.
+-- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first, but none that
+-- another session has locked. Returns the number removed.
 CREATE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -211,8 +207,7 @@ BEGIN
         '  AND l.changed_at < statement_timestamp() - $2'
         ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
         state, since)
-        INTO old
-        USING queue, keep, max_letters;
+        INTO old USING queue, keep, max_letters;
     RETURN redrive.remove_locked(coalesce(old, '{}'), action);
 END
 $$;

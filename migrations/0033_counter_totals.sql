@@ -133,7 +133,7 @@ AS $$
 $$;
 
 -- Compares the counters with the rows, exactly and in one snapshot: how many live jobs and letters each
--- queue has, and how many the totals say. Stores the drift, which is published; `repair` mends it. It reads every job
+-- queue has, and how many the totals say. Stores the drift, which is published; `repair` fixes it. It reads every job
 -- and letter, so run it when the server is idle. It needs READ COMMITTED.
 CREATE FUNCTION redrive.audit_counters()
     RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)

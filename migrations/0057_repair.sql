@@ -1,10 +1,10 @@
--- Purpose: Finding and mending what points at a job that is gone, and counters that disagree with the rows.
+-- Purpose: Finding and fixing what points at a job that is gone, and counters that disagree with the rows.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
 
 -- Finds what no statement of redrive leaves behind, but a deleted row, a partial restore or a restore into a migrated
--- schema does, and mends it unless `dry_run`. Each row is a kind of fault with the number of its places and the first
+-- schema does, and fixes it unless `dry_run`. Each row is a kind of fault with the number of its places and the first
 -- ten of them; there is none if all is well:
 --   `sequence`   ids are in use that the sequence would give again: it moves past them;
 --   `letter`     a letter is redriving and its job is gone: it opens again;
@@ -14,7 +14,7 @@
 --   `group`      a letter is in no failure group: it gets one;
 --   `schedule`   a schedule has had no next tick for a minute: an interval starts again, and a worker reads a cron line;
 --   `group_count`, `counter` totals differ from the rows: they are corrected.
--- Every kind that it mends is one audit record. It reads every job and letter, and needs READ COMMITTED.
+-- Every kind that it fixes is one audit record. It reads every job and letter, and needs READ COMMITTED.
 CREATE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS TABLE (finding text, places bigint, examples text[])
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -162,7 +162,7 @@ BEGIN
                     FROM redrive.dead_letters l GROUP BY l.group_id
                 ) n ON n.group_id = g.id
             ),
-            mended AS (
+            fixed AS (
                 INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
                 SELECT d.id, 0, d.open, d.redriving, d.recovered, d.discarded, d.quarantined
                 FROM differences d
@@ -177,7 +177,7 @@ BEGIN
                 FROM redrive.count_rows() c
                 WHERE c.rows <> c.total
             ),
-            mended AS (
+            fixed AS (
                 INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
                 SELECT r.segment, d.queue, ARRAY[d.key], ARRAY[nullif(d.state, '')],
                        ARRAY[CASE d.key WHEN 'ended' THEN -d.more ELSE d.more END]

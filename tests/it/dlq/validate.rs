@@ -234,7 +234,7 @@ fn a_command_validates_letters() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     letters(&queue, 4);
-    let check = r#"grep -q '"number": [12]}' || { echo "no good: $REDRIVE_KIND $REDRIVE_CAUSE" >&2; exit 9; }"#;
+    let check = r#"grep -q '"number":[12]}' || { echo "no good: $REDRIVE_KIND $REDRIVE_CAUSE" >&2; exit 9; }"#;
     let output = ran(&test, &["dlq", "validate", "orders", "--exec", check]).exits_with(1);
     assert!(
         output.out.starts_with("2 would pass, 2 fail\n")

@@ -1,7 +1,9 @@
 //! The view `dlq_events`: the usual analysis queries, and the status of each failure.
 
+mod archive;
 mod changes;
 mod indexes;
+mod operators;
 mod sessions;
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Finding and mending what points at a job that is gone, and totals that differ from the rows.
+//! Finding and fixing what points at a job that is gone, and totals that differ from the rows.
 
 use redrive::admin::Fault;
 use redrive::dlq::{LetterFilter, LetterState};
@@ -14,7 +14,7 @@ fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn what_points_at_jobs_that_are_gone_is_found_and_mended() {
+fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let (db, maria) = (
@@ -114,7 +114,7 @@ fn a_job_in_any_place_is_not_gone() {
 }
 
 #[test]
-fn totals_groups_ids_and_schedules_are_mended() {
+fn totals_groups_ids_and_schedules_are_fixed() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let db = queue.database();

@@ -174,6 +174,7 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     assert_eq!(
         granted,
         [
+            "fold_metrics",
             "metric_totals",
             "metrics_bloat",
             "metrics_letters",

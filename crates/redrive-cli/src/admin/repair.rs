@@ -1,4 +1,4 @@
-//! `redrive repair`: finds and mends what points at a job that is gone, and totals that differ.
+//! `redrive repair`: finds and fixes what points at a job that is gone, and totals that differ.
 
 use clap::Args;
 use redrive::admin::Fault;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::operator;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 
-/// Find and mend letters, keys, turns and runs whose jobs are gone, and totals that differ
+/// Find and fix letters, keys, turns and runs whose jobs are gone, and totals that differ
 ///
 /// Without --yes this is a dry run. No operation of redrive leaves such faults, but a row deleted by
 /// hand, a restore that missed some, or a restore of data into a migrated schema do. It reads every
@@ -23,13 +23,13 @@ Examples:
 ",
     after_help = "\
 The exit code of a dry run is 1 if it found a fault. Each kind of fault that is
-mended is a record of `redrive audit`."
+fixed is a record of `redrive audit`."
 )]
 pub(crate) struct Repair {
     /// Change nothing; show the faults.
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Mend the faults.
+    /// Fix the faults.
     #[arg(long)]
     yes: bool,
     /// The reason, for the audit log.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use redrive::dlq::Letter;
 use redrive::{Failure, Job};
+use rustix::fs::{Access, access};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -81,11 +82,19 @@ impl Shell {
     /// Checks that the host can run the command, and that its first word is a program or a word of the
     /// shell.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let word = self.command.split_whitespace().next().unwrap_or_default();
+        let Some(word) = self.command.split_whitespace().next() else {
+            return Err("the command is empty".to_owned());
+        };
+        let missing =
+            || format!("the command cannot run: `{word}` does not exist or is not executable");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
-        let check = match word.chars().all(is_plain) {
+        // Only the shell can tell what a quoted or computed word is, and `||` allows for a missing one.
+        let is_known = word.chars().all(is_plain) && !self.command.contains("||");
+        if is_known && word.contains('/') && access(word, Access::EXEC_OK).is_err() {
+            return Err(missing());
+        }
+        let check = match is_known {
             true => format!("command -v -- {word} >/dev/null"),
-            // Only the shell can tell what a quoted or computed word is.
             false => ":".to_owned(),
         };
         let (process, mut output) = Process::start(&check, &[], b"", Stdout::Null, &self.running)
@@ -94,9 +103,7 @@ impl Shell {
         self.running.remove(&process);
         match ended {
             Ok(Ended::Exited(status)) if status.success() => Ok(()),
-            Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(format!(
-                "the command cannot run: `{word}` does not exist or is not executable"
-            )),
+            Ok(Ended::Exited(_)) if output.stderr().trim().is_empty() => Err(missing()),
             Ok(Ended::Exited(_)) => Err(format!("`sh` cannot run: {}", output.stderr().trim())),
             Ok(Ended::Killed) => Err("`sh` was killed".to_owned()),
             Err(error) => Err(format!("could not wait for `sh`: {error}")),
@@ -205,6 +212,9 @@ impl Shell {
                 Err(self.refused(task, stderr.trim()))
             }
             Ok(Ended::Exited(status)) => {
+                if self.is_refused.swap(false, Ordering::Relaxed) {
+                    log::info!("commands run again");
+                }
                 outcome(status, stderr, &task.subject).map(|()| output.stdout())
             }
             Ok(Ended::Killed) => {
@@ -232,12 +242,7 @@ impl Shell {
                 task.stdout,
                 &self.running,
             ) {
-                Ok(started) => {
-                    if self.is_refused.swap(false, Ordering::Relaxed) {
-                        log::info!("commands start again");
-                    }
-                    return Ok(started);
-                }
+                Ok(started) => return Ok(started),
                 Err(error) => error,
             };
             // The job has too many headers for an environment.

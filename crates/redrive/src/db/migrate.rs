@@ -108,6 +108,7 @@ SET LOCAL statement_timeout = 0;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL transform_null_equals = off;
+SET LOCAL quote_all_identifiers = off;
 SET LOCAL default_table_access_method = heap;
 SET LOCAL search_path = pg_catalog, pg_temp";
 

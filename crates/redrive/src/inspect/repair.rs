@@ -1,4 +1,4 @@
-//! Finds and mends what points at a job that is gone, and totals that differ from the rows.
+//! Finds and repairs what points at a job that is gone, and totals that differ from the rows.
 
 use crate::db::admin::Admin;
 use crate::db::sql;
@@ -20,13 +20,13 @@ pub struct Fault {
 
 /// Whether a repair changes anything.
 #[derive(Clone, Copy, Debug)]
-enum Mode {
+enum RepairMode {
     DryRun,
     Act,
 }
 
 impl Admin<'_> {
-    /// Returns the faults that [`repair`](Admin::repair) would mend. Changes nothing.
+    /// Returns the faults that [`repair`](Admin::repair) would fix. Changes nothing.
     ///
     /// No statement of redrive leaves any, but a row that was deleted by hand, a restore that missed
     /// some, and a restore of data into a migrated schema do. This reads every job and letter, so
@@ -43,10 +43,10 @@ impl Admin<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn faults(&self) -> Result<Vec<Fault>> {
-        self.repaired("look for faults", Mode::DryRun, &Operator::default())
+        self.repaired("look for faults", RepairMode::DryRun, &Operator::default())
     }
 
-    /// Mends every fault and returns what it mended, with one audit record for each kind.
+    /// Fixes every fault and returns what it fixed, with one audit record for each kind.
     ///
     /// A letter that is redriving without a job opens again, and a run no longer waits for it. Unique
     /// keys and turns of groups whose jobs are gone are freed. A letter without a failure group gets
@@ -56,13 +56,18 @@ impl Admin<'_> {
     /// If the database rejects the statement or does not answer. Nothing was changed then, unless
     /// the answer was lost.
     pub fn repair(&self, operator: &Operator) -> Result<Vec<Fault>> {
-        self.repaired("repair", Mode::Act, operator)
+        self.repaired("repair", RepairMode::Act, operator)
     }
 
-    fn repaired(self, doing: &'static str, mode: Mode, operator: &Operator) -> Result<Vec<Fault>> {
+    fn repaired(
+        self,
+        doing: &'static str,
+        mode: RepairMode,
+        operator: &Operator,
+    ) -> Result<Vec<Fault>> {
         let operator = operator.clone();
         self.db.call_bulk(doing, move |session| {
-            let dry_run = matches!(mode, Mode::DryRun);
+            let dry_run = matches!(mode, RepairMode::DryRun);
             let rows = session.read_committed(doing, |session| {
                 session.query(
                     doing,

@@ -201,7 +201,7 @@ pub(super) const CALLERS: [Hot; 9] = [
     },
     Hot {
         name: "redrive",
-        arguments: "'{\"queue\": \"orders\"}', NULL, 500, '{}', 'a test', 'me', NULL, NULL, NULL, false, NULL",
+        arguments: "'{\"queue\": \"orders\"}', NULL, 500, NULL, NULL, 'a test', 'me', NULL, NULL, NULL, false, NULL",
         pages: 30_000,
     },
     Hot {

@@ -350,3 +350,27 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
         assert!(message.contains(why), "{wrong}: {message}");
     }
 }
+
+/// Each batch begins after the letters that the batch before tried.
+#[test]
+fn more_letters_than_a_batch_that_cannot_go_back_are_passed_once() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    test.client()
+        .batch_execute(
+            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, unique_key,
+                                               enqueued_at, died_at)
+             SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', CASE WHEN n <= 1200 THEN 'taken' END, now(),
+                    now() - interval '1 hour' + (n / 7) * interval '1 second'
+             FROM generate_series(1, 1203) n;
+             INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'taken', -1)",
+        )
+        .unwrap();
+    let done = db
+        .dlq()
+        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
+        .unwrap();
+    assert_eq!(done.redriven.len(), 3);
+    assert_eq!(done.skipped.len(), 1200);
+    assert!(done.skipped.iter().all(|(_, why)| *why == Skip::Conflict));
+}

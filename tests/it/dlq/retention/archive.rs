@@ -78,7 +78,7 @@ fn an_archived_letter_is_complete() {
     assert_eq!(dead.error_detail.as_deref(), Some(&*detail));
     assert_eq!(
         dead.payload.as_ref().map(|json| json.get()),
-        Some(r#"{"number": 7}"#)
+        Some(r#"{"number":7}"#)
     );
     assert_eq!(dead.history[0].error_message.as_deref(), Some("broken"));
     assert!(dead.raw.is_none());

@@ -2,7 +2,7 @@
 
 use postgres::Client;
 use postgres::error::SqlState;
-use redrive::dlq::{ForeignFailure, LetterFilter};
+use redrive::dlq::LetterFilter;
 use redrive::{Failure, JobId};
 use redrive_tests::{TestDatabase, no_drift, scalar};
 
@@ -43,18 +43,6 @@ error_reason = $2,
 updated_at = NOW()
 WHERE id = $1;";
 
-const ARCHIVE: &str = "\
--- Archive old succeeded events
-INSERT INTO dlq_events_archive
-SELECT * FROM dlq_events
-WHERE status = 'SUCCEEDED'
-AND updated_at < NOW() - INTERVAL '30 days';";
-
-const DELETE_OLD: &str = "\
-DELETE FROM dlq_events
-WHERE status = 'SUCCEEDED'
-AND updated_at < NOW() - INTERVAL '30 days';";
-
 /// The columns that an application fills; the others have the defaults of the published table.
 const INSERT: &str = "\
 INSERT INTO dlq_events (event_type, payload, error_reason, error_stacktrace)
@@ -86,7 +74,7 @@ fn age_retries(test: &TestDatabase) {
 }
 
 /// Ends every claim, and returns their number.
-fn expire_claims(test: &TestDatabase) -> u64 {
+pub(super) fn expire_claims(test: &TestDatabase) -> u64 {
     let expire =
         "UPDATE redrive.dead_letters SET claimed_until = now() WHERE claimed_until > now()";
     test.client().execute(expire, &[]).unwrap()
@@ -344,96 +332,4 @@ fn other_changes_of_events_are_errors() {
         "event_type",
     );
     assert_eq!(code, SqlState::FEATURE_NOT_SUPPORTED);
-}
-
-#[test]
-fn an_operator_does_not_take_what_a_consumer_holds() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
-    assert_eq!(claimed(&mut client), [id]);
-    let mut acts = |sent: i64, discarded: i64| {
-        let redrive = format!("SELECT redrive('{{\"ids\": [{id}]}}')");
-        assert_eq!(scalar(&mut client, &redrive), sent);
-        let discard = format!("SELECT discard('{{\"ids\": [{id}]}}', 'gone')");
-        assert_eq!(scalar(&mut client, &discard), discarded);
-    };
-    acts(0, 0);
-    expire_claims(&test);
-    acts(1, 0);
-    let job = "SELECT count(*) FROM redrive.live_jobs";
-    assert_eq!(scalar(&mut test.client(), job), 1);
-    no_drift(&test.open());
-}
-
-#[test]
-fn a_discarded_event_that_is_reopened_is_pending_again() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
-    let acts = ["discard('{}', 'test')", "reopen_discarded('{}')"];
-    for (act, status) in acts.into_iter().zip(["FAILED_PERMANENTLY", "PENDING"]) {
-        assert_eq!(scalar(&mut client, &format!("SELECT {act}")), 1);
-        assert_eq!(event(&test, id).0, status);
-    }
-    assert_eq!(claimed(&mut client), [id]);
-}
-
-#[test]
-fn a_recovered_event_that_is_captured_again_is_pending_again() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let failure = ForeignFailure::new("topic", "1", "orders", "order", b"{}".as_slice());
-    let db = test.open();
-    let id = db.dlq().capture(&failure).unwrap().id().get();
-    client.execute(SUCCESS, &[&id]).unwrap();
-    assert_eq!(claimed(&mut client), [0_i64; 0]);
-    db.dlq().capture(&failure).unwrap();
-    assert_eq!(claimed(&mut client), [id]);
-    client.execute(FAILURE, &[&id, &"down"]).unwrap();
-    let letter = db.dlq().get(JobId::new(id)).unwrap().unwrap();
-    let past: Vec<_> = letter
-        .history
-        .iter()
-        .map(|past| (past.generation, &*past.outcome))
-        .collect();
-    assert_eq!(past, [(0, "captured"), (1, "captured"), (1, "failed")]);
-}
-
-#[test]
-fn old_events_are_archived_and_deleted() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let [old, older, new] = [(); 3].map(|()| inserted(&mut client));
-    for id in [old, older, new] {
-        client.execute(SUCCESS, &[&id]).unwrap();
-    }
-    let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '31 days' WHERE id = ANY ($1)";
-    test.client().execute(age, &[&vec![old, older]]).unwrap();
-    assert_eq!(client.execute(ARCHIVE, &[]).unwrap(), 2);
-    let rows = client
-        .query("SELECT * FROM dlq_events_archive ORDER BY id", &[])
-        .unwrap();
-    assert_eq!(rows.len(), 2);
-    assert_eq!(rows[0].get::<_, i64>("id"), old);
-    assert_eq!(rows[0].get::<_, &str>("status"), "SUCCEEDED");
-    assert_eq!(rows[0].get::<_, &str>("error_reason"), "gateway timeout");
-    assert_eq!(rows[0].get::<_, serde_json::Value>("payload")["order"], 7);
-    assert_eq!(
-        client.execute(DELETE_OLD, &[]).unwrap(),
-        0,
-        "they are archived"
-    );
-    test.client().execute(age, &[&vec![new]]).unwrap();
-    assert_eq!(client.execute(DELETE_OLD, &[]).unwrap(), 1);
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM dlq_events"), 0);
-    let acts = client
-        .query(
-            "SELECT letters, about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id",
-            &[],
-        )
-        .unwrap();
-    let acts: Vec<(i64, String)> = acts.iter().map(|row| (row.get(0), row.get(1))).collect();
-    assert_eq!(acts, [(2, "archive".to_owned()), (1, "delete".to_owned())]);
-    no_drift(&test.open());
 }

@@ -1,0 +1,57 @@
+//! The statements that archive and delete old events.
+
+use redrive_tests::{TestDatabase, no_drift, scalar};
+
+use super::changes::{SUCCESS, inserted};
+use super::with_search_path;
+
+// The statements are the specification and run unchanged.
+const ARCHIVE: &str = "\
+-- Archive old succeeded events
+INSERT INTO dlq_events_archive
+SELECT * FROM dlq_events
+WHERE status = 'SUCCEEDED'
+AND updated_at < NOW() - INTERVAL '30 days';";
+
+const DELETE_OLD: &str = "\
+DELETE FROM dlq_events
+WHERE status = 'SUCCEEDED'
+AND updated_at < NOW() - INTERVAL '30 days';";
+
+#[test]
+fn old_events_are_archived_and_deleted() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let [old, older, new] = [(); 3].map(|()| inserted(&mut client));
+    for id in [old, older, new] {
+        client.execute(SUCCESS, &[&id]).unwrap();
+    }
+    let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '31 days' WHERE id = ANY ($1)";
+    test.client().execute(age, &[&vec![old, older]]).unwrap();
+    assert_eq!(client.execute(ARCHIVE, &[]).unwrap(), 2);
+    let rows = client
+        .query("SELECT * FROM dlq_events_archive ORDER BY id", &[])
+        .unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0].get::<_, i64>("id"), old);
+    assert_eq!(rows[0].get::<_, &str>("status"), "SUCCEEDED");
+    assert_eq!(rows[0].get::<_, &str>("error_reason"), "gateway timeout");
+    assert_eq!(rows[0].get::<_, serde_json::Value>("payload")["order"], 7);
+    assert_eq!(
+        client.execute(DELETE_OLD, &[]).unwrap(),
+        0,
+        "they are archived"
+    );
+    test.client().execute(age, &[&vec![new]]).unwrap();
+    assert_eq!(client.execute(DELETE_OLD, &[]).unwrap(), 1);
+    assert_eq!(scalar(&mut client, "SELECT count(*) FROM dlq_events"), 0);
+    let acts = client
+        .query(
+            "SELECT letters, about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id",
+            &[],
+        )
+        .unwrap();
+    let acts: Vec<(i64, String)> = acts.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(acts, [(2, "archive".to_owned()), (1, "delete".to_owned())]);
+    no_drift(&test.open());
+}

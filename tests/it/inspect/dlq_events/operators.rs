@@ -1,0 +1,62 @@
+//! Events that operators and sources change beside their consumers.
+
+use redrive::JobId;
+use redrive::dlq::ForeignFailure;
+use redrive_tests::{TestDatabase, no_drift, scalar};
+
+use super::changes::{FAILURE, SUCCESS, claimed, expire_claims, inserted};
+use super::{event, with_search_path};
+
+#[test]
+fn an_operator_does_not_take_what_a_consumer_holds() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    assert_eq!(claimed(&mut client), [id]);
+    let mut acts = |sent: i64, discarded: i64| {
+        let redrive = format!("SELECT redrive('{{\"ids\": [{id}]}}')");
+        assert_eq!(scalar(&mut client, &redrive), sent);
+        let discard = format!("SELECT discard('{{\"ids\": [{id}]}}', 'gone')");
+        assert_eq!(scalar(&mut client, &discard), discarded);
+    };
+    acts(0, 0);
+    expire_claims(&test);
+    acts(1, 0);
+    let job = "SELECT count(*) FROM redrive.live_jobs";
+    assert_eq!(scalar(&mut test.client(), job), 1);
+    no_drift(&test.open());
+}
+
+#[test]
+fn a_discarded_event_that_is_reopened_is_pending_again() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    let acts = ["discard('{}', 'test')", "reopen_discarded('{}')"];
+    for (act, status) in acts.into_iter().zip(["FAILED_PERMANENTLY", "PENDING"]) {
+        assert_eq!(scalar(&mut client, &format!("SELECT {act}")), 1);
+        assert_eq!(event(&test, id).0, status);
+    }
+    assert_eq!(claimed(&mut client), [id]);
+}
+
+#[test]
+fn a_recovered_event_that_is_captured_again_is_pending_again() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let failure = ForeignFailure::new("topic", "1", "orders", "order", b"{}".as_slice());
+    let db = test.open();
+    let id = db.dlq().capture(&failure).unwrap().id().get();
+    client.execute(SUCCESS, &[&id]).unwrap();
+    assert_eq!(claimed(&mut client), [0_i64; 0]);
+    db.dlq().capture(&failure).unwrap();
+    assert_eq!(claimed(&mut client), [id]);
+    client.execute(FAILURE, &[&id, &"down"]).unwrap();
+    let letter = db.dlq().get(JobId::new(id)).unwrap().unwrap();
+    let past: Vec<_> = letter
+        .history
+        .iter()
+        .map(|past| (past.generation, &*past.outcome))
+        .collect();
+    assert_eq!(past, [(0, "captured"), (1, "captured"), (1, "failed")]);
+}
