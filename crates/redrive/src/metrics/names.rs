@@ -94,8 +94,8 @@ mod tests {
         (key, Value::Number(value))
     }
 
-    fn number(series: &Series, name: &str, queue: &str) -> Option<f64> {
-        let (key, _) = series_of(name, queue, &[], 0.0);
+    fn number(series: &Series, name: &str, queue: &str, rest: &[&str]) -> Option<f64> {
+        let (key, _) = series_of(name, queue, rest, 0.0);
         match series.get(&key) {
             Some(Value::Number(number)) => Some(*number),
             Some(Value::Buckets { .. }) | None => None,
@@ -118,8 +118,8 @@ mod tests {
             series_of(counter, "late", &[], 2.0),
             series_of(counter, "later", &[], 3.0),
             series_of(counter, "q7", &[], 5.0),
-            series_of(age, "late", &[], 30.0),
-            series_of(age, "later", &[], 20.0),
+            series_of(age, "late", &["retry"], 30.0),
+            series_of(age, "later", &["retry"], 20.0),
             series_of(by_kind, "late", &["resize"], 6.0),
             series_of(by_kind, "later", &["convert"], 7.0),
         ]);
@@ -131,17 +131,17 @@ mod tests {
             "kinds are summed, too"
         );
         assert_eq!(
-            number(&series, counter, OTHER),
+            number(&series, counter, OTHER, &[]),
             Some(5.0),
             "counts are summed"
         );
         assert_eq!(
-            number(&series, age, OTHER),
+            number(&series, age, OTHER, &["retry"]),
             Some(30.0),
             "ages keep the maximum"
         );
         assert_eq!(
-            number(&series, counter, "q7"),
+            number(&series, counter, "q7", &[]),
             Some(5.0),
             "named queues keep their name"
         );

@@ -9,8 +9,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "cancel-loses-the-job",
         mutation: Mutation::Statements(&[patch(
             "cancel",
-            "(TABLE from_jobs UNION ALL TABLE from_delayed) c\n    ON CONFLICT",
-            "(TABLE from_jobs UNION ALL TABLE from_delayed) c\n    WHERE false\n    ON CONFLICT",
+            "WHERE (SELECT count(*) FROM letters) >= 0\n    ON CONFLICT",
+            "WHERE (SELECT count(*) FROM letters) < 0\n    ON CONFLICT",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::Kept],

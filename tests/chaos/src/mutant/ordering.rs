@@ -138,11 +138,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "transaction-keeps-the-turn",
-        mutation: Mutation::Statements(&[patch(
-            "free_slot",
-            "ARRAY[$1::bigint]",
-            "ARRAY[-$1::bigint]",
-        )]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.settle_own",
+            changes: &[("ARRAY[settle_own.job]", "ARRAY[-settle_own.job]")],
+        }]),
         scenario: Scenario::Groups,
         rules: &[Rule::TurnOwned],
     },

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_wrong_condition_is_refused_with_its_reason() {
         for (text, why) in [
-            ("age>2h", "expected one of queue=, kind=, state="),
+            ("died>2h", "expected one of queue=, kind=, state="),
             ("queue", "has no operator"),
             ("queue!=a", "does not support `!=`"),
             ("state=open", "unknown job state `open`"),

@@ -77,7 +77,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("age>2026-11-20", "not an age"),
         ("died>yesterday", "not a time"),
         ("message=x", "message~"),
-        ("message~\"\"", "is empty"),
+        ("message~\"\"", "has no value"),
         ("payload=1", "payload.PATH"),
         ("payload.a!1", "not followed by"),
         ("payload.=1", "is empty"),
