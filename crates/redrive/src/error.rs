@@ -157,12 +157,13 @@ impl Error {
         Error::new(*kind, message.clone(), source.clone())
     }
 
-    /// Converts an error of the driver while migrating, which does not say to migrate.
-    pub(crate) fn from_migration(doing: &str, source: postgres::Error) -> Error {
+    /// Converts an error of the driver while connecting or migrating, which does not say to migrate.
+    pub(crate) fn from_setup(doing: &str, source: postgres::Error) -> Error {
         let kind = kind_of_source(&source);
         let kind = match kind == Kind::MigrationRequired {
             true => Kind::Database,
             false => kind,
+        };
         };
         Error::of_kind(kind, doing, source)
     }

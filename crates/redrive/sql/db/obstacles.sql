@@ -10,15 +10,13 @@ SELECT format('row level security is enabled for %s and may hide its rows from %
        format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY; or: ALTER ROLE %I BYPASSRLS',
               c.oid::pg_catalog.regclass, current_user) AS remedy
 FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'redrive' AND c.relrowsecurity AND row_security_active(c.oid)
+WHERE c.relnamespace = to_regnamespace('redrive') AND c.relrowsecurity AND row_security_active(c.oid)
 UNION ALL
 SELECT format('the trigger %I of %s is disabled', g.tgname, g.tgrelid::pg_catalog.regclass),
        format('ALTER TABLE %s ENABLE TRIGGER %I', g.tgrelid::pg_catalog.regclass, g.tgname)
 FROM pg_catalog.pg_trigger g
 JOIN pg_catalog.pg_class c ON c.oid = g.tgrelid
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'redrive' AND g.tgenabled IN ('D', 'R')
+WHERE c.relnamespace = to_regnamespace('redrive') AND g.tgenabled IN ('D', 'R')
 UNION ALL
 SELECT '`session_replication_role` is `replica` for this session, so no trigger fires',
        CASE s.source

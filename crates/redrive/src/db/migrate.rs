@@ -356,7 +356,7 @@ fn left_out(ledger: &[Entry]) -> Option<&'static str> {
 
 /// Applies the missing migrations; the lock makes check and change atomic.
 fn apply_missing(session: &mut Session) -> Result<Vec<Applied>> {
-    let failed = |error| Error::from_migration("migrate the schema `redrive`", error);
+    let failed = |error| Error::from_setup("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
     let mut transaction = session
@@ -387,7 +387,7 @@ fn apply_missing(session: &mut Session) -> Result<Vec<Applied>> {
     let mut applied = Vec::new();
     for migration in missing(&ledger) {
         let failed =
-            |error| Error::from_migration(&format!("apply migration `{}`", migration.name), error);
+            |error| Error::from_setup(&format!("apply migration `{}`", migration.name), error);
         transaction.batch_execute(migration.text).map_err(failed)?;
         transaction
             .execute_typed(

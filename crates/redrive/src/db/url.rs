@@ -126,7 +126,7 @@ impl fmt::Debug for ConnectOptions {
 
 /// Says what to do about a server that cannot be trusted.
 fn not_connected(error: postgres::Error) -> Error {
-    let error = Error::from_postgres("connect to the database", error);
+    let error = Error::from_setup("connect to the database", error);
     match tls::advice(&error.cause()) {
         Some(advice) => error.with_advice(advice),
         None => error,

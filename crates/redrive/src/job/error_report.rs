@@ -73,6 +73,14 @@ impl ErrorReport {
     pub(super) fn of<E: StdError + 'static>(error: &E) -> ErrorReport {
         let mut detail = String::new();
         let mut refusal = Refusal::of(error);
+        let mut message = shown(error);
+        if refusal.is_some()
+            && let Some(server) = error.source()
+        {
+            // The driver itself says `db error` to everything. Further lines may have row data.
+            let server = shown(server);
+            message = format!("{message}: {}", server.lines().next().unwrap_or_default());
+        }
         let mut cause = error.source();
         while let Some(error) = cause {
             // Writing to a String cannot fail, but the error's Display may.
@@ -88,7 +96,7 @@ impl ErrorReport {
             _ = write!(detail, "{backtrace}");
         }
         let detail = (!detail.is_empty()).then_some(detail);
-        ErrorReport::new(std::any::type_name::<E>(), shown(error), detail)
+        ErrorReport::new(std::any::type_name::<E>(), message, detail)
     }
 }
 

@@ -54,6 +54,7 @@ pub(super) const CALLS: &[Call] = &[
         how: How::Plain(|scene| scene.db.migrate().map(drop)),
     },
     usual("Database::check_schema", |scene| scene.db.check_schema()),
+    usual("Database::check_session", |scene| scene.db.check_session()),
     usual("Admin::durability_warnings", |scene| {
         scene.db.admin().durability_warnings().map(drop)
     }),
