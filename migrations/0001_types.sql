@@ -24,7 +24,7 @@ CREATE DOMAIN redrive.priority AS smallint CHECK (VALUE BETWEEN -1000 AND 1000);
 CREATE DOMAIN redrive.attempt_limit AS integer CHECK (VALUE BETWEEN 1 AND 1000);
 CREATE DOMAIN redrive.counter AS integer CHECK (VALUE >= 0);
 CREATE DOMAIN redrive.small_counter AS smallint CHECK (VALUE >= 0);
-CREATE DOMAIN redrive.run_time AS timestamptz CHECK (VALUE > '2000-01-01' AND VALUE < '3000-01-01');
+CREATE DOMAIN redrive.run_time AS timestamptz CHECK (VALUE > '2000-01-01Z' AND VALUE < '3000-01-01Z');
 CREATE DOMAIN redrive.group_key AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 200);
 CREATE DOMAIN redrive.headers AS jsonb
     CHECK (jsonb_typeof(VALUE) = 'object' AND octet_length(VALUE::text) <= 65536);
@@ -102,6 +102,7 @@ $$;
 CREATE FUNCTION redrive.checked_payload(payload json) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
 AS $$
 BEGIN
     IF payload::text ~ '\d[eE][+-]?\d\d\d' AND 1048576 < (

@@ -68,6 +68,11 @@ impl Context<'_> {
 
     /// Opens the database, and waits up to a minute for it unless `--no-wait` is given.
     pub(crate) fn database(&mut self) -> Result<Database> {
+        checked(self.unchecked_database()?)
+    }
+
+    /// As [`database`](Context::database), also if something in it makes statements fail or miss rows.
+    pub(crate) fn unchecked_database(&mut self) -> Result<Database> {
         self.open(Some(MAX_WAIT))
     }
 
@@ -78,7 +83,7 @@ impl Context<'_> {
 
     /// Opens a queue. Waits for the database as long as it takes, unless `--no-wait` is given.
     pub(crate) fn queue_without_time_limit(&mut self, name: &str) -> Result<Queue> {
-        Ok(Queue::new(&self.open(None)?, name)?)
+        Ok(Queue::new(&checked(self.open(None)?)?, name)?)
     }
 
     /// How long one chunk of a bulk load may take.
@@ -125,9 +130,7 @@ impl Context<'_> {
         if let Some(timeout) = self.global.timeout {
             builder = builder.call_timeout(timeout).bulk_timeout(timeout * 4);
         }
-        let db = builder.open()?;
-        db.check_session()?;
-        Ok(db)
+        builder.open()
     }
 
     fn url(&self) -> Result<&str> {
@@ -137,4 +140,9 @@ impl Context<'_> {
             .filter(|url| !url.trim().is_empty())
             .ok_or_else(|| Error::new("no database given: set DATABASE_URL or use --database-url"))
     }
+}
+
+fn checked(db: Database) -> Result<Database> {
+    db.check_session()?;
+    Ok(db)
 }

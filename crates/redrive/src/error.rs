@@ -164,7 +164,6 @@ impl Error {
             true => Kind::Database,
             false => kind,
         };
-        };
         Error::of_kind(kind, doing, source)
     }
 

@@ -8,7 +8,7 @@ use redrive::{Job, Operator, Queue};
 use redrive_tests::{Order, TestDatabase, drained, stop, worker};
 
 /// The version of the newest migration.
-const LAST: i32 = 56;
+const LAST: i32 = 57;
 
 /// The versions that a database has had.
 fn versions(test: &TestDatabase) -> Vec<i32> {

@@ -243,6 +243,7 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "erase_batch",
             "fold_metrics",
             "hold_diverted",
+            "holds_other_bytes",
             "metric_totals",
             "metrics_bloat",
             "metrics_letters",

@@ -87,13 +87,13 @@ pub(super) struct Deliver {
 
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (sink, shell) = self.sink(cx)?;
+        let db = cx.database()?;
+        self.selection.resolve(&db)?;
         let is_dry_run = self.dry_run || (self.selection.ids().is_empty() && !self.yes);
         if self.force && self.reason.is_none() && !is_dry_run {
             return Err(needs_reason("--force"));
         }
-        let (sink, shell) = self.sink(cx)?;
-        let db = cx.database()?;
-        self.selection.resolve(&db)?;
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);

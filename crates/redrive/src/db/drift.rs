@@ -19,6 +19,7 @@ const DOING: &str = "compare the schema";
 
 /// The settings that change how the server writes a definition.
 const SETTINGS: &str = "SET LOCAL quote_all_identifiers = off; SET LOCAL IntervalStyle = postgres; \
+                        SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; \
                         SET LOCAL search_path = pg_catalog, pg_temp";
 
 /// A difference between the schema and the migrations.

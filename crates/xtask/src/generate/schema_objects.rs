@@ -24,7 +24,9 @@ pub(super) fn generated(root: &Path, interrupt: &Interrupt) -> Result<Generated>
     let url = cluster.create_database("objects")?;
     redrive::connect(&url)?.migrate()?;
     let mut client = Client::connect(&url, NoTls)?;
-    client.batch_execute("SET search_path = pg_catalog, pg_temp")?;
+    client.batch_execute(
+        "SET search_path = pg_catalog, pg_temp; SET TimeZone = 'UTC'; SET DateStyle = 'ISO'",
+    )?;
     let mut text = String::new();
     for row in client.query(&list, &[])? {
         let (object, definition): (&str, &str) = (row.get(0), row.get(1));

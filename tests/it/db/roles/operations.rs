@@ -182,7 +182,7 @@ const VERBS: &[Verb] = &[
     verb("turn the ring", &[Worker], |on| on.sql("SELECT redrive.turn_ring(1000000000, 10)")),
     verb("bury unhandled jobs", &[Worker], |on| on.sql("SELECT redrive.bury_unhandled('orders', 'retired', 'a test', 1)")),
     verb("age priorities", &[Worker], |on| on.sql("SELECT redrive.age_jobs('orders', 60000, 0, NULL, 1)")),
-    verb("fold the counters", BOTH, |on| on.sql("SELECT redrive.fold_metrics()")),
+    verb("fold the counters", &[Worker, Profession::Operator, Exporter], |on| on.sql("SELECT redrive.fold_metrics()")),
     verb("run the policies", &[Worker], |on| on.sql(
         "SELECT * FROM redrive.run_policies(gen_random_uuid(), interval '1 s')")),
     verb("run a tick", &[Worker], |on| on.sql(

@@ -26,7 +26,7 @@ audit_counters           definer volatile  pinned committed -
 audit_removed_events     definer volatile  pinned any       -
 blocked_letters          invoker stable    pinned any       -
 bury_unhandled           invoker volatile  pinned any       -
-bury_waiting             invoker volatile  pinned any       -
+bury_waiting             invoker volatile  pinned rows      -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
 capture_many             definer volatile  pinned any       -

@@ -203,7 +203,10 @@ fn a_call_whose_job_another_one_sends_says_at_its_deadline_that_it_may_be_stored
         .coalescer
         .wait(1, &waits, Instant::now(), Duration::from_secs(1));
     let error = ended.map(drop).expect_err("late");
-    assert!(error.is_lost(), "the caller says that the job may be stored: {error}");
+    assert!(
+        error.is_lost(),
+        "the caller says that the job may be stored: {error}"
+    );
 }
 
 #[test]
