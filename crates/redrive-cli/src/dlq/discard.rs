@@ -37,8 +37,6 @@ pub(super) struct Discard {
 
 impl Discard {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        self.selection
-            .check_reason("discarding", self.reason.as_deref())?;
         let reason = self.reason.as_deref().unwrap_or("TEXT");
         let discard = StateChange {
             action: BulkAction {
@@ -56,6 +54,7 @@ impl Discard {
                 let reason = quoted(reason);
                 format!("redrive dlq discard {conditions} state=quarantined --reason {reason}")
             },
+            check: &|selection| selection.check_reason("discarding", self.reason.as_deref()),
         };
         discard.run(&self.selection, cx)
     }

@@ -125,12 +125,12 @@ struct PaceArgs {
 
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        self.selection.resolve(&db)?;
         if self.job.force {
             self.selection
                 .check_reason("--force", self.job.reason.as_deref())?;
         }
-        let db = cx.database()?;
-        self.selection.resolve(&db)?;
         let validated = match self.redrivable()? {
             Some(letters) => self.validation.validated(&letters, cx.registry, &db)?,
             None => None,

@@ -55,6 +55,7 @@ impl Reopen {
             },
             by_id: "reopen --id",
             quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+            check: &|_| Ok(()),
         };
         reopen.run(&self.selection, cx)
     }

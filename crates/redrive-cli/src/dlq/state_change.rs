@@ -32,6 +32,8 @@ pub(super) struct StateChange<'a> {
     pub(super) by_id: &'a str,
     /// The command that takes quarantined letters with these conditions.
     pub(super) quarantined: &'a dyn Fn(&str) -> String,
+    /// Refuses the selection if the action lacks something for it.
+    pub(super) check: &'a dyn Fn(&BulkSelection) -> Result<()>,
 }
 
 impl StateChange<'_> {
@@ -39,6 +41,7 @@ impl StateChange<'_> {
     pub(super) fn run(&self, selection: &BulkSelection, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         selection.resolve(&db)?;
+        (self.check)(selection)?;
         match selection.plan() {
             BulkPlan::DryRun => match selection.dry_run(&self.action, self.takes, &db, cx)? {
                 Some(ending) => Ok(ending),

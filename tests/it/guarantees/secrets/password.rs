@@ -144,6 +144,7 @@ const COMMANDS: &[&[&str]] = &[
     &["redact", "remove", "1"],
     &["audit"],
     &["audit", "counters"],
+    &["repair"],
 ];
 
 /// Returns the commands without subcommands, according to their help.
