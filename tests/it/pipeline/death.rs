@@ -54,7 +54,7 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
         (letter.cause, letter.state.as_str()),
         (DeathCause::Exhausted, "open")
     );
-    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number": 12}"#);
+    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number":12}"#);
     assert_eq!(
         (letter.attempts, letter.max_attempts, letter.generation),
         (3, 3, 0)
@@ -307,7 +307,7 @@ fn one_lease_settles_every_kind_of_verdict() {
         assert_eq!(letter.error_message, format!("order {place}"));
         assert_eq!(
             letter.payload.expect("JSON").get(),
-            format!(r#"{{"number": {place}}}"#)
+            format!(r#"{{"number":{place}}}"#)
         );
     }
 }

@@ -65,7 +65,14 @@ fn sql_files_are_ascii() {
 
 #[test]
 fn the_library_keeps_its_sql_in_files() {
-    let allowed = ["migrate.rs", "session.rs", "renewer.rs"];
+    // What sets up a session cannot be a prepared statement.
+    let allowed = [
+        "connection.rs",
+        "connector.rs",
+        "migrate.rs",
+        "session.rs",
+        "renewer.rs",
+    ];
     let files: Vec<PathBuf> = files("crates/redrive/src", &["rs"])
         .into_iter()
         .filter(|path| {

@@ -103,7 +103,7 @@ const SPOILED: [(Spoil, &str, &str); 11] = [
             Ok(())
         },
         "SessionLost",
-        "connection closed",
+        "could not settle job",
     ),
 ];
 

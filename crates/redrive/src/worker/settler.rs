@@ -1,7 +1,7 @@
 //! Collects verdicts from the slots and writes them in batches.
 
-mod counts;
 mod failure_log;
+mod counts;
 mod rejected;
 mod releases;
 mod statements;

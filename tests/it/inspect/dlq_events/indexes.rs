@@ -16,7 +16,7 @@ const MANY_LETTERS: &str = "
          discard_reason, retry_after, claimed_until)
     SELECT n, 'orders', CASE WHEN n % 1000 = 0 THEN 'rare' ELSE 'order' END,
            CASE WHEN n % 500 < 2 THEN 'captured' ELSE 'rejected' END, 'E', 'e', '{}', 1, now(),
-           now() - n * interval '1 minute', s.state, CASE WHEN n % 500 < 2 THEN 's' END,
+           timestamptz '2100-01-02 00:00:00+00' - n * interval '1 minute', s.state, CASE WHEN n % 500 < 2 THEN 's' END,
            CASE WHEN n % 500 < 2 THEN n::text END, CASE WHEN s.state = 'discarded' THEN 'old' END,
            CASE WHEN n % 500 < 2 THEN now() - n * interval '1 minute' END,
            CASE WHEN n % 500 = 1 THEN now() + interval '1 hour' END
@@ -43,7 +43,7 @@ fn the_usual_queries_use_indexes_among_many_letters() {
     for (condition, count) in [
         ("status = 'PENDING' AND retry_after <= NOW()", 400),
         ("event_type = 'rare'", 200),
-        ("created_at > NOW() - INTERVAL '24 hours'", 1439),
+        ("created_at > '2100-01-01 00:00:00+00'", 1439),
     ] {
         let found = planned(&format!("SELECT * FROM dlq_events WHERE {condition}"));
         assert_eq!(found.len(), count, "{condition}");
