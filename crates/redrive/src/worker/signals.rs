@@ -50,7 +50,8 @@ impl StopSignals {
             if let Err(error) = unblocked.thread_unblock() {
                 log::warn!("could not unblock the signals that stop a worker: {error}");
             }
-            if signals.forever().next().is_some() {
+            // It goes on after the first one, because it may be the only thread that takes the second.
+            for _ in signals.forever() {
                 stop.stop();
             }
         })?;

@@ -276,7 +276,7 @@ mod tests {
             ),
             ("postgres://me:s3@cret@host/db", "%40"),
             ("postgres://me:a@s3cret:1@host/db?sslmode=disable", "%40"),
-            ("postgres://me@host/db?a=1&S3cret=2", "percent-encoded"),
+            ("postgres://me@host/db?S3cret=2", "percent-encoded"),
         ] {
             let error = take(bad).expect_err(bad);
             assert!(
