@@ -41,7 +41,7 @@ check_name               invoker immutable pinned any       -
 check_redaction          invoker volatile  pinned any       -
 check_redrive            invoker immutable pinned any       -
 check_size               invoker stable    pinned any       -
-checked_payload          invoker immutable pinned any       -
+checked_payload          invoker immutable pinned any       standard_conforming_strings=on
 clear_segment            invoker volatile  pinned any       -
 clip                     invoker immutable parsed any       -
 close_breaker            invoker volatile  pinned any       -
