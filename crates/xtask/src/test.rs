@@ -38,7 +38,7 @@ const MAX_FLAKY: usize = 2;
 /// How often each test that the change adds or touches runs, and how often all of them together:
 /// a change of many tests runs each of them less often.
 const REPEATS: usize = 20;
-const ALL_REPEATS: usize = 400;
+const ALL_REPEATS: usize = 200;
 /// The test that fails if this variable is set, and so proves that a failure reaches the report.
 const CANARY: (&str, &str) = (
     "REDRIVE_CANARY",

@@ -163,7 +163,7 @@ fn a_value_that_its_key_does_not_take_is_an_error_that_names_the_key() {
             "newer_than_ms takes whole numbers",
         ),
         (
-            r#"{"died_from": "tomorow"}"#,
+            r#"{"died_from": "some day"}"#,
             "died_from is refused: invalid input syntax",
         ),
         (r#"{"died_to": ""}"#, "died_to is refused"),
