@@ -238,9 +238,14 @@ fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
             "the working directory is gone",
         ),
     ] {
-        let output = under(&db, &folder, line, &["--exec", command, "--slots", "1"])
-            .output()
-            .unwrap();
+        let output = under(
+            &db,
+            &folder,
+            line,
+            &["--exec", command, "--slots", "1", "--drain"],
+        )
+        .output()
+        .unwrap();
         let error = error_of(&output);
         assert_eq!(output.status.code(), Some(2), "{line} {command}: {error}");
         assert!(error.contains(why), "{line} {command}: {error}");
