@@ -45,7 +45,7 @@ pub(super) fn check(
         let attempt = attempt.map(|at| &attempts[at]);
         findings.paths.take_all(paths_of(span, attempt));
         check_verdict(job, span, attempt, &records.terms, findings);
-        check_entry(job, span, attempt, findings);
+        check_entry(job, span, attempt, &records.terms, findings);
         runs::collect(job, span, attempt, findings);
         delays::check(job, span, result_of(span, attempt), findings);
     }
@@ -125,6 +125,9 @@ fn check_verdict(
 ) {
     let result = result_of(span, attempt);
     let mut add = |rule: Rule, text: String| findings.add(rule, Some(job.job), span.to, text);
+    // Its transaction could not commit, whatever the handler returned.
+    let is_spoiled =
+        !terms.is_calm && attempt.is_some_and(|attempt| attempt.begin.is_transactional);
     let handler = || match (attempt, result) {
         (_, Some(phase)) => format!("its handler returned {phase:?}"),
         (Some(_), None) => "its handler had not ended".to_owned(),
@@ -135,6 +138,7 @@ fn check_verdict(
         (LeaseEnd::Done, Some(Phase::Done)) => {}
         (LeaseEnd::Done, _) => add(Rule::Verdict, format!("it succeeded, but {}", handler())),
         (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {}
+        (LeaseEnd::Charged { .. }, _) if is_spoiled => {}
         (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
             if !is_cancelled(&span.end) =>
         {
@@ -191,6 +195,7 @@ fn check_verdict(
             let is_right = match (&**cause, result) {
                 ("rejected", Some(Phase::Reject)) => true,
                 ("exhausted", Some(Phase::Retry)) => true,
+                ("exhausted", _) if is_spoiled => true,
                 // Neither refunds nor attempts are left.
                 ("exhausted", None) => span.refunds >= terms.max_refunds,
                 ("manual", Some(phase)) => phase != Phase::Done || !terms.is_calm,
@@ -228,11 +233,18 @@ fn is_error_of(entry: &Entry, end: &HandlerEvent, span: &LeaseSpan) -> bool {
     entry.class == end.class && (is_same(end.error.as_deref()) || is_same(redacted.as_deref()))
 }
 
+/// Whether an entry says that the session of a transaction ended, could not begin or could not commit.
+fn is_about_a_session(entry: &Entry) -> bool {
+    let class = entry.class.as_deref().unwrap_or_default();
+    class == "SessionLost" || class.starts_with("SQLSTATE ") || class.starts_with("redrive::")
+}
+
 /// Checks that the history has the failure of the attempt, and no other one.
 fn check_entry(
     job: &JobHistory,
     span: &LeaseSpan,
     attempt: Option<&Attempt<'_>>,
+    terms: &Terms,
     findings: &mut Findings,
 ) {
     let end = attempt.and_then(|attempt| attempt.end);
@@ -261,6 +273,17 @@ fn check_entry(
                     == (Some(CANCELLED_CLASS), Some(CANCELLED))
                 && (end.is_some_and(|end| end.phase == Phase::Snooze)
                     || attempt.is_none_or(|attempt| attempt.begin.is_transactional)) =>
+        {
+            return;
+        }
+        // A fault ended the session of its handler's transaction.
+        (
+            LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. },
+            Some(entry),
+            _,
+        ) if !terms.is_calm
+            && attempt.is_none_or(|attempt| attempt.begin.is_transactional)
+            && is_about_a_session(entry) =>
         {
             return;
         }

@@ -165,6 +165,8 @@ impl Act {
             must.contains(&column)
                 || may.contains(&column)
                 || self == Act::CapturedAgain && BY_CAPTURE.contains(&column)
+                // When a consumer may claim it follows from its state.
+                || must.contains(&"state") && column == "retry_after"
         };
         let missing = must
             .iter()
