@@ -90,7 +90,7 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
         .batch_execute(
             "SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
              SELECT redrive.capture_letters('{kafka}', '{0/2}', '{orders}', '{order}', \
-                 ARRAY['{\"number\":2}'::bytea], '{NULL}', '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')",
+                 ARRAY['{\"number\":2}'::bytea], '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')",
         )
         .unwrap();
     gate.open();

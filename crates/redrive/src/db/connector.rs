@@ -238,7 +238,7 @@ fn open_private(address: &ConnectOptions) -> Result<Option<OwnConnection>> {
 /// Whether a connection may be possible without startup options: the server or the pooler refused it,
 /// and not because of the role, the database, its load or its state.
 fn may_refuse_options(error: &Error) -> bool {
-    let others = ["28", "3D", "53", "57"];
+    let others = ["28", "3D", "53", "55", "57"];
     error
         .sql_state()
         .is_some_and(|state| !others.contains(&&state.code()[..2]))
