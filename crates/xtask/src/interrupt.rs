@@ -3,11 +3,11 @@
 //! Children run in their own process groups. A Ctrl-C therefore reaches only this process, which
 //! stops its children, their children included, and then its clusters.
 
-use std::io::Read;
+use std::io::{self, IsTerminal as _, Read};
 use std::process::{Command, ExitStatus, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -15,9 +15,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cargo::typed;
 use crate::child::ChildGuard;
+use crate::echo::{Telling, pass_on};
 
 /// How often a wait checks its condition and the flag.
 const TICK: Duration = Duration::from_millis(20);
+/// How long after its end the output of a program may take to arrive.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// The error of every wait once the user asked to stop.
 #[derive(Debug)]
@@ -79,6 +82,11 @@ impl Interrupt {
     /// Runs a program to its end. It inherits the output streams.
     pub(crate) fn run(&self, command: &mut Command) -> Result<ExitStatus> {
         let mut child = ChildGuard::start(command)?;
+        self.status(&mut child)
+    }
+
+    /// Waits for the end of a program.
+    fn status(&self, child: &mut ChildGuard) -> Result<ExitStatus> {
         loop {
             self.check()?;
             if let Some(status) = child.status()? {
@@ -88,11 +96,36 @@ impl Interrupt {
         }
     }
 
-    /// Prints a command and runs it. It must succeed.
+    /// Prints a command and runs it. It must succeed. Outside a terminal, the error repeats what the
+    /// program said.
     pub(crate) fn succeed(&self, command: &mut Command) -> Result<()> {
         println!("    $ {}", typed(command));
-        let status = self.run(command)?;
-        ensure!(status.success(), "`{}` ended with {status}", typed(command));
+        let telling: Arc<Mutex<Telling>> = Arc::default();
+        let status = if io::stdout().is_terminal() {
+            self.run(command)?
+        } else {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = ChildGuard::start(command)?;
+            let (stdout, stderr) = child.take_output();
+            let echoes = [
+                stdout.map(|from| pass_on(from, io::stdout(), &telling)),
+                stderr.map(|from| pass_on(from, io::stderr(), &telling)),
+            ];
+            let status = self.status(&mut child)?;
+            // What the program left running may hold its streams open.
+            self.wait_for(LINGER, || {
+                let mut echoes = echoes.iter().flatten();
+                Ok(echoes.all(JoinHandle::is_finished).then_some(()))
+            })?;
+            status
+        };
+        let telling = telling.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(
+            status.success(),
+            "`{}` ended with {status}{}",
+            typed(command),
+            telling.text()
+        );
         Ok(())
     }
 
@@ -110,7 +143,7 @@ impl Interrupt {
         let Some(status) = self.wait_for(limit, || child.status())? else {
             return Ok(None);
         };
-        let collect = |reader: thread::JoinHandle<Vec<u8>>| reader.join().unwrap_or_default();
+        let collect = |reader: JoinHandle<Vec<u8>>| reader.join().unwrap_or_default();
         Ok(Some(Output {
             status,
             stdout: collect(stdout),
@@ -142,7 +175,7 @@ impl Interrupt {
 }
 
 /// Reads a pipe to its end on a thread, so that the child never blocks on a full pipe.
-fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -193,6 +226,16 @@ mod tests {
             .expect_err("exit 3");
         let error = error.to_string();
         assert!(error.contains("exit status: 3\nwhy"), "{error}");
+    }
+
+    #[test]
+    fn what_must_succeed_says_why_it_did_not() {
+        let script = "echo 'test a ... FAILED'; echo why >&2; seq 20; exit 3";
+        let error = quiet().succeed(&mut shell(script)).expect_err("exit 3");
+        let error = error.to_string();
+        if !io::stdout().is_terminal() {
+            assert!(error.contains("test a ... FAILED"), "{error}");
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod child;
 mod cluster;
 mod dashboards;
 mod demo;
+mod echo;
 mod fuzz;
 mod generate;
 mod interrupt;

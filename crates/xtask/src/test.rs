@@ -332,6 +332,8 @@ impl Runner<'_> {
                 let mut tests = cargo(["test", "--locked", "--workspace", "--all-features"]);
                 // The models compile files of the library, whose examples run there.
                 tests.args(["--doc", "--no-fail-fast", "--exclude=redrive-models"]);
+                // Examples share a database, and some act on all letters of a queue.
+                tests.args(["--", "--test-threads=1"]);
                 self.succeed(self.served(&mut tests)?)?;
             }
             Step::Docs => self.succeed(
