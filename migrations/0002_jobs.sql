@@ -1,4 +1,4 @@
--- Purpose: Jobs that are ready or delayed, the ring of segments that holds the ready ones, and where claims start.
+-- Purpose: Jobs that are ready, delayed or leased, the ring of segments that holds the ready ones, unique keys, and workers.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -120,27 +120,6 @@ BEGIN
 END
 $$;
 
--- Deletes jobs of one segment, which the caller has locked, and returns them. A claim calls this for each segment
--- that it found jobs in. Starting a DELETE for each of eight segments would cost a small claim half its time.
-CREATE FUNCTION redrive.take_jobs(segment smallint, tids tid[]) RETURNS SETOF redrive.jobs
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    CASE segment
-        WHEN 0 THEN RETURN QUERY DELETE FROM redrive.jobs_0 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 1 THEN RETURN QUERY DELETE FROM redrive.jobs_1 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 2 THEN RETURN QUERY DELETE FROM redrive.jobs_2 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 3 THEN RETURN QUERY DELETE FROM redrive.jobs_3 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 4 THEN RETURN QUERY DELETE FROM redrive.jobs_4 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 5 THEN RETURN QUERY DELETE FROM redrive.jobs_5 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 6 THEN RETURN QUERY DELETE FROM redrive.jobs_6 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 7 THEN RETURN QUERY DELETE FROM redrive.jobs_7 j WHERE j.ctid = ANY (tids) RETURNING j.*;
-        WHEN 8 THEN RETURN QUERY DELETE FROM redrive.jobs_waiting j WHERE j.ctid = ANY (tids) RETURNING j.*;
-    END CASE;
-END
-$$;
-
 -- Jobs that are scheduled, backing off or snoozed.
 CREATE TABLE redrive.jobs_delayed (
     id           bigint                NOT NULL DEFAULT nextval('redrive.job_id') PRIMARY KEY,
@@ -171,35 +150,6 @@ COMMENT ON TABLE redrive.jobs_delayed IS 'Delayed jobs: inserted by enqueue and 
 
 CREATE INDEX jobs_delayed_for_promote ON redrive.jobs_delayed (queue, run_at, id);
 
--- Moves delayed jobs, which the caller has locked, into the current segment, or into that of waiting jobs if their
--- group has a policy. A suspect waits only for a turn. Returns how many. They are deleted by ctid, because a join planned on an empty table would run nested loops over the whole table.
-CREATE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    moved bigint;
-BEGIN
-    WITH gone AS (
-        DELETE FROM redrive.jobs_delayed d
-        WHERE d.ctid = ANY (tids)
-        RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
-                  d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
-                  d.outage_since, d.headers, d.group_key
-    )
-    INSERT INTO redrive.jobs
-        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN g.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_waiting(g.queue, g.group_key, g.id, g.crashes) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
-           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
-           g.outage_since, g.headers, g.group_key
-    FROM gone g;
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    RETURN moved;
-END
-$$;
-
 -- After which job the promotions of a queue start, because vacuum cannot remove millions of rows before it. A mark
 -- is a hint: jobs can appear below it, and every process reads those rows too, at a limited rate; see
 -- crates/redrive/src/pipeline/promote/due.rs.
@@ -212,3 +162,144 @@ CREATE TABLE redrive.delayed_marks (
 
 COMMENT ON TABLE redrive.delayed_marks IS 'Up to which job the promotions of a process have left none; a hint for other processes.';
 COMMENT ON COLUMN redrive.delayed_marks.run_at IS 'When that job was due.';
+-- One row per worker process. Renewing it renews all leases of the process, so the cost of a
+-- heartbeat does not depend on the number of jobs in flight.
+CREATE TABLE redrive.workers (
+    worker_id  uuid         NOT NULL PRIMARY KEY,
+    queue      redrive.name NOT NULL,
+    host       text         NOT NULL,
+    pid        integer      NOT NULL,
+    version    text         NOT NULL,
+    slots      integer      NOT NULL CHECK (slots > 0),
+    kinds      text[]       COLLATE "C",
+    waiting    boolean      NOT NULL DEFAULT false,
+    started_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    expires_at timestamptz  NOT NULL
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
+);
+
+COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
+COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';
+
+-- One row per claim, not per job. The row is the fence: a worker that lost its lease finds no row,
+-- so its writes about these jobs have no effect. Element n of each array belongs to job n. The nullable
+-- arrays are NULL if all jobs have the default, which is the rule for new jobs. A column can be added while
+-- workers run: it is one more nullable array, which workers of the older version leave NULL.
+CREATE TABLE redrive.leases (
+    lease_id      uuid          NOT NULL PRIMARY KEY,
+    worker_id     uuid          NOT NULL,
+    queue         redrive.name  NOT NULL,
+    claimed_at    timestamptz   NOT NULL DEFAULT clock_timestamp(),
+    ids           bigint[]      NOT NULL,
+    kinds         text[]        COLLATE "C" NOT NULL,
+    payloads      json[]        NOT NULL,
+    enqueued_at   timestamptz[] NOT NULL,
+    done          bigint[]      NOT NULL DEFAULT '{}',
+    cancelled     bigint[]      NOT NULL DEFAULT '{}',
+    job_count     integer       NOT NULL GENERATED ALWAYS AS (cardinality(ids)) STORED,
+    ready_at      timestamptz[],
+    priorities    smallint[],
+    attempts      integer[],
+    max_attempts  integer[],
+    generations   integer[],
+    crashes       smallint[],
+    refunds       smallint[],
+    histories     jsonb[],
+    unique_keys   text[]        COLLATE "C",
+    outages_since timestamptz[],
+    headers       jsonb[],
+    group_keys    text[]        COLLATE "C",
+    CONSTRAINT leases_have_a_job_left CHECK (cardinality(done) < job_count)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+
+COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
+COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
+COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `ids`.';
+COMMENT ON COLUMN redrive.leases.ready_at IS 'When each job became ready; NULL: when it was enqueued.';
+COMMENT ON COLUMN redrive.leases.attempts IS 'The attempt of each job, which the claim charged; NULL: 1.';
+COMMENT ON COLUMN redrive.leases.max_attempts IS 'The maximum attempts of each job; NULL: 5.';
+
+CREATE INDEX leases_for_reap ON redrive.leases (worker_id);
+
+-- lz4 for every array, or no compression if the server lacks it. A lease is written once and usually not read;
+-- compressing its arrays with pglz, the default, would cost more than the rest of a claim.
+DO $$
+DECLARE
+    each_array name;
+BEGIN
+    FOR each_array IN
+        SELECT a.attname FROM pg_attribute a
+        WHERE a.attrelid = 'redrive.leases'::regclass AND a.attnum > 0 AND a.attstorage = 'x' AND a.attndims > 0
+    LOOP
+        BEGIN
+            EXECUTE format('ALTER TABLE redrive.leases ALTER COLUMN %I SET COMPRESSION lz4', each_array);
+        EXCEPTION WHEN feature_not_supported THEN
+            EXECUTE format('ALTER TABLE redrive.leases ALTER COLUMN %I SET STORAGE EXTERNAL', each_array);
+        END;
+    END LOOP;
+END
+$$;
+
+-- A job of a lease. Attributes can be added at the end.
+CREATE TYPE redrive.leased_job AS (
+    id           bigint,
+    kind         text,
+    priority     smallint,
+    payload      json,
+    attempt      integer,
+    max_attempts integer,
+    generation   integer,
+    crashes      smallint,
+    refunds      smallint,
+    enqueued_at  timestamptz,
+    history      jsonb,
+    unique_key   text,
+    outage_since timestamptz,
+    headers      jsonb,
+    group_key    text
+);
+-- A job holds its key from enqueue until it is done, dead, discarded or cancelled, or only until it starts. The row is written
+-- and deleted in the statement that creates or ends the job, so no key is left behind.
+CREATE TABLE redrive.unique_keys (
+    queue  redrive.name NOT NULL,
+    key    text         COLLATE "C" NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 200),
+    job_id bigint       NOT NULL,
+    PRIMARY KEY (queue, key)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+
+COMMENT ON TABLE redrive.unique_keys IS 'The keys of unique jobs, each with the live job that holds it.';
+
+CREATE UNIQUE INDEX unique_keys_by_job ON redrive.unique_keys (job_id);
+
+-- The windows of keys. An enqueue with a window stores no job while a window of its key is open, even if the job that
+-- opened it is done. Workers read and write no row of this table.
+CREATE TABLE redrive.unique_windows (
+    queue   redrive.name NOT NULL,
+    key     text         COLLATE "C" NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 200),
+    job_id  bigint       NOT NULL,
+    ends_at timestamptz  NOT NULL,
+    PRIMARY KEY (queue, key)
+) WITH (
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000
+);
+
+COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
+COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
+-- A waiting job that an operator changes, and its place; see `waiting_query`.
+CREATE TYPE redrive.waiting_job AS (
+    place jsonb, id bigint, run_at timestamptz, enqueued_at timestamptz, attempt integer, max_attempts integer,
+    generation integer, priority smallint, crashes smallint, refunds smallint, queue text, kind text, payload json,
+    history jsonb, unique_key text, outage_since timestamptz, headers jsonb, group_key text
+);

@@ -2,7 +2,6 @@
 
 mod alert_files;
 mod metrics_page;
-mod schema_objects;
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +32,7 @@ pub(crate) fn run(options: &GenerateOptions, interrupt: &Interrupt) -> Result<()
     if options.check {
         return check(&root, interrupt);
     }
-    for Generated { file, text } in generated(&root, interrupt)? {
+    for Generated { file, text } in generated(&root)? {
         let path = root.join(file);
         if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
             println!("    {file}");
@@ -46,7 +45,7 @@ pub(crate) fn run(options: &GenerateOptions, interrupt: &Interrupt) -> Result<()
 
 /// The step of `cargo xtask test`: every generated file is up to date.
 pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
-    let stale: Vec<&str> = generated(root, interrupt)?
+    let stale: Vec<&str> = generated(root)?
         .iter()
         .filter(|one| fs::read_to_string(root.join(one.file)).ok().as_ref() != Some(&one.text))
         .map(|one| one.file)
@@ -59,11 +58,8 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
     dashboards::check_written(root, interrupt)
 }
 
-fn generated(root: &Path, interrupt: &Interrupt) -> Result<Vec<Generated>> {
-    let mut all = vec![
-        metrics_page::generated(),
-        schema_objects::generated(root, interrupt)?,
-    ];
+fn generated(root: &Path) -> Result<Vec<Generated>> {
+    let mut all = vec![metrics_page::generated()];
     all.extend(alert_files::generated(root)?);
     Ok(all)
 }

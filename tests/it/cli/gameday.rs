@@ -33,7 +33,7 @@ fn tables(client: &mut Client) -> Vec<(String, i64, Option<String>)> {
         .unwrap();
     let names = "SELECT c.relname::text FROM pg_class c \
                  WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r' \
-                     AND c.relname NOT IN ('audit', 'migrations', 'ring_segments', 'compactions', 'metric_drift') \
+                     AND c.relname NOT IN ('audit', 'migrations', 'definitions', 'ring_segments', 'compactions', 'metric_drift') \
                  ORDER BY c.relname";
     let names = client.query(names, &[]).unwrap();
     let digest = |row: postgres::Row| {

@@ -8,7 +8,7 @@ use redrive::{Job, Operator, Queue};
 use redrive_tests::{Order, TestDatabase, drained, stop, worker};
 
 /// The version of the newest migration.
-const LAST: i32 = 57;
+const LAST: i32 = 10;
 
 /// The versions that a database has had.
 fn versions(test: &TestDatabase) -> Vec<i32> {
@@ -17,6 +17,14 @@ fn versions(test: &TestDatabase) -> Vec<i32> {
         &[],
     );
     rows.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+/// The migrations and the files of definitions that a database has, sorted.
+fn names(test: &TestDatabase) -> Vec<String> {
+    let names = "SELECT name COLLATE \"C\" FROM redrive.migrations UNION ALL SELECT file FROM redrive.definitions \
+                 ORDER BY 1";
+    let rows = test.client().query(names, &[]).unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
 }
 
 #[test]
@@ -46,15 +54,14 @@ fn migrate_at_once(test: &TestDatabase) {
             })
         })
         .collect();
-    let mut applied: Vec<i32> = migrators
+    let mut applied: Vec<String> = migrators
         .into_iter()
         .flat_map(|migrator| migrator.join().expect("a migrator"))
-        .map(|applied| applied.version)
+        .map(|applied| applied.name)
         .collect();
     applied.sort_unstable();
-    let versions = versions(test);
-    assert_eq!(applied, versions, "each by one of them");
-    assert_eq!(versions, (1..=LAST).collect::<Vec<i32>>());
+    assert_eq!(applied, names(test), "each by one of them");
+    assert_eq!(versions(test), (1..=LAST).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();
     assert_eq!(
         test.open().migrate().unwrap(),
@@ -67,9 +74,15 @@ fn migrate_at_once(test: &TestDatabase) {
 fn applied_migrations_are_reported_in_order() {
     let test = TestDatabase::empty();
     let applied = test.open().migrate().unwrap();
-    assert!(applied.is_sorted_by_key(|applied| applied.version));
-    assert_eq!(applied[0].name, "0001_types");
-    assert_eq!(applied.len(), versions(&test).len());
+    let mut applied: Vec<String> = applied.into_iter().map(|applied| applied.name).collect();
+    let (migrations, definitions) = applied.split_at(versions(&test).len());
+    assert!(
+        migrations.is_sorted() && migrations[0] == "0001_types",
+        "{migrations:?}"
+    );
+    assert_eq!(definitions.last().unwrap(), "triggers/others");
+    applied.sort_unstable();
+    assert_eq!(applied, names(&test));
 }
 
 #[test]
@@ -97,9 +110,9 @@ fn as_of(version: i32) -> TestDatabase {
 #[test]
 fn an_older_schema_is_reported_and_upgraded() {
     let all = TestDatabase::migrated();
-    let last = versions(&all).len();
+    let (last, definitions) = (versions(&all).len(), definitions(&all));
     let new = catalog(&all);
-    for version in [1, 2, 8, 20, 30, LAST - 1] {
+    for version in [1, 2, 5, LAST - 1] {
         let test = as_of(version);
         let db = test.open();
         let queue = Queue::new(&db, "orders").unwrap();
@@ -125,9 +138,9 @@ fn an_older_schema_is_reported_and_upgraded() {
         assert!(older.len() < new.len(), "{version}: nothing was changed");
 
         let applied = db.migrate().unwrap();
-        let applied: Vec<i32> = applied.iter().map(|applied| applied.version).collect();
-        assert_eq!(applied.len() + usize::try_from(version).unwrap(), last);
-        assert!(applied.is_sorted() && applied[0] == version + 1);
+        let had = usize::try_from(version).unwrap();
+        assert_eq!(applied.len() + had, last + definitions.len());
+        assert!(applied[0].name.starts_with(&format!("{:04}_", version + 1)));
         db.check_schema().unwrap();
         let completed = catalog(&test);
         let differing: Vec<&String> = completed.symmetric_difference(&new).collect();
@@ -149,8 +162,7 @@ fn a_skipped_migration_is_an_error_and_changes_nothing() {
     let db = test.open();
     test.client()
         .batch_execute(
-            "DELETE FROM redrive.migrations WHERE version = 9; \
-             DROP TABLE redrive.audit; DROP FUNCTION redrive.protect_audit, redrive.record_act",
+            "DELETE FROM redrive.migrations WHERE version = 9; DROP TABLE redrive.schedules CASCADE",
         )
         .unwrap();
     let before = catalog(&test);
@@ -162,7 +174,7 @@ fn a_skipped_migration_is_an_error_and_changes_nothing() {
     for refused in [db.check_schema(), db.migrate().map(drop), start] {
         let error = refused.expect_err("a migration was left out");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(error.to_string().contains("0009_audit"), "{error}");
+        assert!(error.to_string().contains("0009_schedules"), "{error}");
     }
     assert_eq!(before, catalog(&test));
 }
@@ -232,6 +244,166 @@ fn a_migration_that_was_changed_is_rejected() {
     }
 }
 
+/// The files of functions, views and triggers that a database has.
+fn definitions(test: &TestDatabase) -> Vec<String> {
+    let names = names(test);
+    names
+        .into_iter()
+        .filter(|name| name.contains('/'))
+        .collect()
+}
+
+/// Makes a database whose functions are those of another library, with another text.
+fn with_functions_of(library: &str) -> TestDatabase {
+    let test = TestDatabase::migrated();
+    let other = "CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+                 UPDATE redrive.definitions SET checksum = 'other' WHERE file = 'functions/leases'";
+    let mut client = test.client();
+    client.batch_execute(other).unwrap();
+    let by = "UPDATE redrive.definitions SET library = $1 WHERE file = 'functions/leases'";
+    client.execute(by, &[&library]).unwrap();
+    test
+}
+
+#[test]
+fn changed_functions_of_an_older_version_are_required_and_replaced() {
+    let new = catalog(&TestDatabase::migrated());
+    for library in ["0.0.9", "0.1.0-rc.2", env!("CARGO_PKG_VERSION")] {
+        let test = with_functions_of(library);
+        let db = test.open();
+        let error = db.check_schema().expect_err("another function");
+        assert!(error.is_migration_required(), "{error:?}");
+        assert!(error.to_string().contains("functions/leases"), "{error}");
+        let applied = db.migrate().unwrap();
+        let applied: Vec<&str> = applied.iter().map(|applied| &*applied.name).collect();
+        assert_eq!(applied, ["functions/leases"], "{library}");
+        db.check_schema().unwrap();
+        let replaced = catalog(&test);
+        let differing: Vec<&String> = replaced.symmetric_difference(&new).collect();
+        assert!(differing.is_empty(), "{library}: {differing:#?}");
+    }
+}
+
+/// While a new version is rolled out, programs of the old one start and migrate too.
+#[test]
+fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
+    for library in ["0.1.1", "0.2.0-rc.1", "1.0.0", "10.0.0"] {
+        let test = with_functions_of(library);
+        let before = catalog(&test);
+        let db = test.open();
+        db.check_schema().unwrap();
+        assert_eq!(db.migrate().unwrap(), [], "{library}");
+        assert_eq!(db.admin().schema_drift().unwrap(), [], "{library}");
+        assert_eq!(before, catalog(&test), "{library}");
+    }
+    // A newer one may have migrated and kept this version's functions.
+    let test = with_functions_of("0.0.9");
+    let later = "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)";
+    test.client().batch_execute(later).unwrap();
+    let before = catalog(&test);
+    test.open().check_schema().unwrap();
+    assert_eq!(test.open().migrate().unwrap(), []);
+    assert_eq!(before, catalog(&test));
+}
+
+/// A grant survives the replacement, and PUBLIC gets none.
+#[test]
+fn a_replaced_function_keeps_its_grants() {
+    let test = with_functions_of("0.0.9");
+    let role = test.name().replace("redrive_test_", "waker_");
+    let mut client = test.client();
+    client
+        .batch_execute(&format!(
+            "CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION redrive.wake TO {role}; DROP FUNCTION redrive.is_drained"
+        ))
+        .unwrap();
+    test.open().migrate().unwrap();
+    let may = "SELECT has_function_privilege($1, 'redrive.wake(text)', 'EXECUTE'),
+                      has_function_privilege($1, 'redrive.is_drained(text)', 'EXECUTE')";
+    let row = client.query_one(may, &[&role]).unwrap();
+    let may: (bool, bool) = (row.get(0), row.get(1));
+    client
+        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
+        .unwrap();
+    assert_eq!(may, (true, false));
+}
+
+#[test]
+fn what_cannot_be_replaced_is_named_and_changes_nothing() {
+    for (other, file) in [
+        (
+            "DROP FUNCTION redrive.wake; CREATE FUNCTION redrive.wake(other text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+            "functions/leases",
+        ),
+        (
+            "DROP VIEW redrive.runs; CREATE VIEW redrive.runs AS SELECT 1 AS other",
+            "views/runs",
+        ),
+    ] {
+        let test = TestDatabase::migrated();
+        let mut client = test.client();
+        client.batch_execute(other).unwrap();
+        let changed = "UPDATE redrive.definitions SET checksum = 'other' WHERE file = $1 OR file = 'functions/archive'";
+        client.execute(changed, &[&file]).unwrap();
+        let before = catalog(&test);
+        let error = test.open().migrate().expect_err("it cannot be replaced");
+        for said in [file, "differ; drop it"] {
+            assert!(error.to_string().contains(said), "{said}: {error}");
+        }
+        assert_eq!(before, catalog(&test));
+    }
+}
+
+/// The server writes the definition of each, so that no text of the migrations has to be read.
+#[test]
+fn drift_names_every_kind_of_object_and_leaves_nothing() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    assert_eq!(db.admin().schema_drift().unwrap(), []);
+    let changes = "
+        CREATE OR REPLACE VIEW redrive.paused_queues AS
+            SELECT p.queue::text AS queue, p.paused_at, p.ends_at, p.person, p.reason FROM redrive.queue_pauses p;
+        CREATE OR REPLACE FUNCTION redrive.shortened(value text, longest integer) RETURNS text
+            LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC SELECT value; END;
+        ALTER TABLE redrive.audit ALTER COLUMN at SET DEFAULT now();
+        ALTER TABLE redrive.schedules DROP COLUMN cron CASCADE;
+        ALTER TYPE redrive.leased_job ADD ATTRIBUTE more text;
+        ALTER TYPE redrive.leased_job DROP ATTRIBUTE kind CASCADE;
+        ALTER DOMAIN redrive.priority DROP CONSTRAINT priority_check;
+        UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.leases_for_reap'::regclass;
+        DROP SEQUENCE redrive.ring_position CASCADE;
+        DROP TRIGGER append_only ON redrive.audit";
+    test.client().batch_execute(changes).unwrap();
+    let before = catalog(&test);
+    let drifts = db.admin().schema_drift().unwrap();
+    let drifts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
+    for drift in [
+        "view paused_queues differs from the migrations",
+        "function shortened(value text, longest integer) differs from the migrations",
+        "column audit.at differs from the migrations",
+        "column schedules.cron is missing",
+        "column leased_job.kind is missing",
+        "constraint priority_check on priority is missing",
+        "index leases_for_reap is invalid",
+        "sequence ring_position is missing",
+        "view ring is missing",
+        "trigger append_only on audit is missing",
+    ] {
+        assert!(
+            drifts.iter().any(|one| one == drift),
+            "{drift}: {drifts:#?}"
+        );
+    }
+    assert!(
+        !drifts.iter().any(|one| one.contains("more")),
+        "{drifts:#?}"
+    );
+    assert_eq!(before, catalog(&test));
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'redrive%'";
+    let schemas: i64 = test.client().query_one(schemas, &[]).unwrap().get(0);
+    assert_eq!(schemas, 1);
+}
+
 /// Returns everything in the schema, one line per object.
 fn catalog(test: &TestDatabase) -> BTreeSet<String> {
     let lines = "
@@ -258,6 +430,12 @@ fn catalog(test: &TestDatabase) -> BTreeSet<String> {
         WHERE c.relnamespace = 'redrive'::regnamespace AND a.attnum > 0
         UNION ALL
         SELECT 'migration ' || concat_ws(' ', version, name, checksum, breaking) FROM redrive.migrations
+        UNION ALL
+        SELECT 'definition ' || concat_ws(' ', file, checksum, library) FROM redrive.definitions
+        UNION ALL
+        SELECT 'trigger ' || pg_get_triggerdef(t.oid)
+        FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+        WHERE c.relnamespace = 'redrive'::regnamespace AND NOT t.tgisinternal
         UNION ALL
         SELECT 'comment ' || concat_ws(' ', objoid::regclass, objsubid, description)
         FROM pg_description d JOIN pg_class c ON c.oid = d.objoid

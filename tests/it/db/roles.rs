@@ -184,6 +184,7 @@ fn each_role_is_denied_every_table_and_function_it_does_not_need() {
         }
         for (table, rights) in [
             ("migrations", "INSERT, UPDATE, DELETE"),
+            ("definitions", "INSERT, UPDATE, DELETE"),
             ("ring", "INSERT, UPDATE, DELETE"),
             ("metric_ring", "INSERT, UPDATE, DELETE"),
             ("counter_keys", "INSERT, UPDATE, DELETE"),

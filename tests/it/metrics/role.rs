@@ -158,7 +158,7 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     let mut role = Role::granted();
     let mut client = role.client();
     let relations = "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace \
-                     AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname <> 'migrations'";
+                     AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname NOT IN ('migrations', 'definitions')";
     let relations = role.owner.query(relations, &[]).unwrap();
     assert!(relations.len() > 20, "{}", relations.len());
     for relation in relations {
@@ -256,7 +256,7 @@ fn grant_lists_the_grants_it_may_not_make() {
     role.owner
         .batch_execute(&format!(
             "CREATE ROLE {keeper}; GRANT USAGE ON SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
-             GRANT SELECT ON redrive.migrations TO {keeper} WITH GRANT OPTION; \
+             GRANT SELECT ON redrive.migrations, redrive.definitions TO {keeper} WITH GRANT OPTION; \
              GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              SET ROLE {keeper}"
         ))

@@ -29,8 +29,11 @@ fn missing<'a>(path: &'a Path, headings: &'a [&str]) -> impl Iterator<Item = Str
 fn every_sql_file_has_its_header() {
     let statements = files("crates/redrive/sql", &["sql"]);
     assert!(statements.len() > 20, "{} statements", statements.len());
-    let migrations = files("migrations", &["sql"]);
+    let (definitions, migrations): (Vec<_>, Vec<_>) = files("migrations", &["sql"])
+        .into_iter()
+        .partition(|path| shown(path).matches('/').count() > 1);
     assert!(migrations.len() >= 6, "{} migrations", migrations.len());
+    assert!(definitions.len() > 20, "{} definitions", definitions.len());
     let of_statements = [
         "-- Purpose:",
         "-- Called by:",
@@ -48,6 +51,22 @@ fn every_sql_file_has_its_header() {
             .iter()
             .flat_map(|path| missing(path, &of_migrations)),
     );
+    offences.extend(
+        definitions
+            .iter()
+            .flat_map(|path| missing(path, &["-- Purpose:"])),
+    );
+    assert_none(&offences);
+}
+
+#[test]
+fn every_file_of_the_migrations_is_applied() {
+    let script = redrive::migrate::print();
+    let offences: Vec<String> = files("migrations", &["sql"])
+        .iter()
+        .filter(|path| !script.contains(&read(path)))
+        .map(|path| format!("{}: the library does not apply it", shown(path)))
+        .collect();
     assert_none(&offences);
 }
 

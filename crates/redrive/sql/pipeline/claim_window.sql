@@ -20,7 +20,7 @@
 -- Index relied on: jobs_for_claim, as range scans merged over the segments. Sequential scans must
 --                  be off: a plan cached on an empty table is far too slow on a full one.
 -- Rows: one per lease: its arrays, of which a NULL array means that all jobs have the default; see
---       migrations/0003_leases.sql. The jobs are unordered. Zero rows: no job is ready for this worker.
+--       migrations/functions/leases.sql. The jobs are unordered. Zero rows: no job is ready for this worker.
 WITH picked AS MATERIALIZED (
     SELECT array_agg(f.segment) AS segments, array_agg(f.tid) AS tids, array_agg(f.bytes) AS bytes,
            array_agg(f.crashes) AS crashes, array_agg(f.is_alone) AS are_alone, bool_and(f.is_plain) AS are_plain,

@@ -1,26 +1,26 @@
 //! Drift: compares the schema with the one that the migrations create.
 //!
-//! The ledger of migrations shows what was applied, not what someone changed afterwards: an index
-//! dropped by hand, or triggers that a restore left disabled.
+//! The ledgers show what was applied, not what someone changed afterwards: an index dropped by hand, or triggers that
+//! a restore left disabled. So a transaction creates a second schema from the same files, and ends without it. The
+//! same server writes both definitions, so they are equal on every version of PostgreSQL.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::db::admin::Admin;
-use crate::db::migrate::is_newer;
-use crate::db::sql;
-use crate::error::Result;
+use postgres::error::SqlState;
+use uuid::Uuid;
 
-/// The objects that the migrations create, one per line with its definition after a tab.
-/// `cargo xtask generate` writes it.
-const EXPECTED: &str = include_str!("../../migrations/objects.tsv");
+use crate::db::admin::Admin;
+use crate::db::migrate::{self, is_newer};
+use crate::db::session::Session;
+use crate::db::sql;
+use crate::error::{Error, Result};
 
 const DOING: &str = "compare the schema";
 
-/// The settings that change how the server writes a definition.
-const SETTINGS: &str = "SET LOCAL quote_all_identifiers = off; SET LOCAL IntervalStyle = postgres; \
-                        SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; \
-                        SET LOCAL search_path = pg_catalog, pg_temp";
+/// The settings that change how the server writes a definition. The transaction leaves nothing, so it may write.
+const SETTINGS: &str = "SET LOCAL transaction_read_only = off; SET LOCAL IntervalStyle = postgres; \
+                        SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'";
 
 /// A difference between the schema and the migrations.
 ///
@@ -89,41 +89,84 @@ impl fmt::Display for SchemaDrift {
 impl Admin<'_> {
     /// Returns the objects of the schema that are missing or differ from the migrations, by name.
     ///
-    /// It compares columns, constraints, indexes, triggers and functions. Additional objects, storage
-    /// parameters and the texts of views do not count. A schema with migrations of a newer version
-    /// is not compared.
+    /// It compares columns, constraints, indexes, views, triggers and functions. Additional objects, storage
+    /// parameters and privileges do not count. A schema of a newer version is not compared.
+    ///
+    /// It creates the whole schema under another name in a transaction that it rolls back, so the role needs the
+    /// privilege CREATE on the database.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// If the database does not answer, or the role may not create a schema.
     pub fn schema_drift(&self) -> Result<Vec<SchemaDrift>> {
         self.db.call(DOING, |session| {
             if is_newer(session)? {
                 return Ok(Vec::new());
             }
-            session.begin(DOING, SETTINGS)?;
-            let rows = session.query(DOING, &sql::SCHEMA_OBJECTS, &[]);
-            let rows = session.end(DOING, rows)?;
-            let found = rows
-                .iter()
-                .map(|row| (row.get("object"), row.get("definition")))
-                .collect();
-            Ok(compare(&lines(EXPECTED), &found))
+            session.begin(DOING, &format!("{}; {SETTINGS}", migrate::SETTINGS))?;
+            let drifts = drifts(session);
+            session.roll_back(DOING, drifts)
         })
     }
 }
 
-/// Objects and their definitions.
-type Objects<'a> = BTreeMap<&'a str, &'a str>;
+/// Compares the schema with a new one.
+fn drifts(session: &mut Session) -> Result<Vec<SchemaDrift>> {
+    let other = format!("{SCHEMA}_{}", Uuid::new_v4().simple());
+    session
+        .client()
+        .batch_execute(&named(&migrate::script(), &other))
+        .map_err(|error| match error.code() {
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                let doing = format!("{DOING}, which needs the privilege CREATE on the database");
+                Error::from_postgres(doing, error)
+            }
+            _ => Error::from_postgres(DOING, error),
+        })?;
+    let expected = objects(session, &other)?;
+    // Reading the definition of a view locks its tables until the end of the transaction, so this is last.
+    let found = objects(session, SCHEMA)?;
+    Ok(compare(&expected, &found))
+}
 
-fn lines(text: &str) -> Objects<'_> {
-    text.lines()
-        .filter_map(|line| line.split_once('\t'))
-        .collect()
+/// The name of the schema.
+const SCHEMA: &str = "redrive";
+
+/// Replaces the name of the schema in a script, wherever it is a word. In other words it is part of names, such as
+/// those of metrics.
+fn named(script: &str, other: &str) -> String {
+    let is_of_word =
+        |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let mut text = String::with_capacity(2 * script.len());
+    let mut rest = 0;
+    for (at, _) in script.match_indices(SCHEMA) {
+        let end = at + SCHEMA.len();
+        let before = at
+            .checked_sub(1)
+            .and_then(|before| script.as_bytes().get(before));
+        if !is_of_word(before) && !is_of_word(script.as_bytes().get(end)) {
+            text.push_str(&script[rest..at]);
+            text.push_str(other);
+            rest = end;
+        }
+    }
+    text.push_str(&script[rest..]);
+    text
+}
+
+/// Objects and their definitions.
+type Objects = BTreeMap<String, String>;
+
+fn objects(session: &mut Session, schema: &str) -> Result<Objects> {
+    let rows = session.query(DOING, &sql::SCHEMA_OBJECTS, &[&schema])?;
+    Ok(rows
+        .iter()
+        .map(|row| (row.get("object"), row.get("definition")))
+        .collect())
 }
 
 /// Compares the objects. Pure.
-fn compare(expected: &Objects<'_>, found: &Objects<'_>) -> Vec<SchemaDrift> {
-    let differ = |(object, definition): (&&str, &&str)| {
+fn compare(expected: &Objects, found: &Objects) -> Vec<SchemaDrift> {
+    let differ = |(object, definition): (&String, &String)| {
         let kind = match found.get(object) {
             None => DriftKind::Missing,
             Some(same) if same == definition => return None,
@@ -132,7 +175,7 @@ fn compare(expected: &Objects<'_>, found: &Objects<'_>) -> Vec<SchemaDrift> {
             Some(_) => DriftKind::Changed,
         };
         Some(SchemaDrift {
-            object: (*object).to_owned(),
+            object: object.clone(),
             kind,
         })
     };
@@ -142,6 +185,14 @@ fn compare(expected: &Objects<'_>, found: &Objects<'_>) -> Vec<SchemaDrift> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lines(text: &str) -> Objects {
+        let pair = |line: &str| {
+            let (object, definition) = line.split_once('\t').expect("a tab");
+            (object.to_owned(), definition.to_owned())
+        };
+        text.lines().map(pair).collect()
+    }
 
     #[test]
     fn objects_are_missing_disabled_invalid_or_changed() {
@@ -173,9 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn every_expected_object_has_a_definition() {
-        let expected = lines(EXPECTED);
-        assert_eq!(expected.len(), EXPECTED.lines().count());
-        assert!(expected.contains_key("table dead_letters"));
+    fn the_schema_is_renamed_where_its_name_is_a_word() {
+        for (script, renamed) in [
+            ("CREATE SCHEMA redrive;", "CREATE SCHEMA new;"),
+            (
+                "redrive.jobs, 'redrive'::regnamespace",
+                "new.jobs, 'new'::regnamespace",
+            ),
+            (
+                "redrive_jobs redrives a_redrive redrive1",
+                "redrive_jobs redrives a_redrive redrive1",
+            ),
+            ("none", "none"),
+        ] {
+            assert_eq!(named(script, "new"), renamed);
+        }
     }
 }

@@ -1,14 +1,15 @@
-//! Migrations: forward only, checksummed, safe for any number of migrators at once.
+//! Migrations: forward only, checksummed, safe for any number of migrators at once; and the definitions that they
+//! leave to be replaced: functions, views and triggers.
 //!
-//! The only place that runs DDL. All missing migrations are one transaction under one advisory lock,
-//! so a database that refuses one of them is left as it was. A migrator that waited for the lock
-//! re-checks which migrations were applied.
+//! The only place that runs DDL. All missing migrations and all changed definitions are one transaction under one
+//! advisory lock, so a database that refuses one of them is left as it was. A migrator that waited for the lock
+//! re-checks what was applied.
 
 use std::fmt::Write as _;
 
 use postgres::error::SqlState;
 use postgres::types::Type;
-use postgres::{IsolationLevel, Row, SimpleQueryRow};
+use postgres::{IsolationLevel, Row, SimpleQueryRow, Transaction};
 
 use crate::db::database::Database;
 use crate::db::obstacles::refuse_obstacles;
@@ -31,6 +32,14 @@ impl Migration {
     }
 }
 
+/// A file of functions, views or triggers, all of which replace themselves.
+#[derive(Debug)]
+struct Definition {
+    /// Its path below the migrations, without the ending.
+    file: &'static str,
+    text: &'static str,
+}
+
 macro_rules! migrations {
     ($($version:literal $name:literal;)*) => {
         /// Every migration, in order.
@@ -42,69 +51,102 @@ macro_rules! migrations {
     };
 }
 
+macro_rules! definitions {
+    ($($file:literal;)*) => {
+        /// Every definition, after those it uses: functions, views, functions that return rows of views, triggers.
+        static DEFINITIONS: &[Definition] = &[$(Definition {
+            file: $file,
+            text: include_str!(concat!("../../migrations/", $file, ".sql")),
+        }),*];
+    };
+}
+
 migrations! {
     1 "0001_types";
     2 "0002_jobs";
-    3 "0003_leases";
-    4 "0004_ring";
-    5 "0005_unique_keys";
-    6 "0006_enqueue";
-    7 "0007_dead_letters";
-    8 "0008_history";
-    9 "0009_audit";
-    10 "0010_failure_groups";
-    11 "0011_group_actions";
-    12 "0012_redaction";
-    13 "0013_death";
-    14 "0014_group_totals";
-    15 "0015_views";
-    16 "0016_filter";
-    17 "0017_capture";
-    18 "0018_breakers";
-    19 "0019_send_back";
-    20 "0020_redrive";
-    21 "0021_runs";
-    22 "0022_run_control";
-    23 "0023_run_steps";
-    24 "0024_drive_run";
-    25 "0025_letter_versions";
-    26 "0026_policies";
-    27 "0027_policy_ticks";
-    28 "0028_retention";
-    29 "0029_archive";
-    30 "0030_counters";
-    31 "0031_counter_folding";
-    32 "0032_letter_counters";
-    33 "0033_counter_totals";
-    34 "0034_metrics_queues";
-    35 "0035_metrics_operations";
-    36 "0036_metrics_tables";
-    37 "0037_metrics_server";
-    38 "0038_roles";
-    39 "0039_compaction";
-    40 "0040_redact_letters";
-    41 "0041_fingerprint";
-    42 "0042_dlq_events";
-    43 "0043_event_changes";
-    44 "0044_live_jobs";
-    45 "0045_capture_many";
-    46 "0046_erase";
-    47 "0047_gameday";
-    48 "0048_queue_pauses";
-    49 "0049_schedules";
-    50 "0050_job_groups";
-    51 "0051_rate_limits";
-    52 "0052_held_groups";
-    53 "0053_group_buckets";
-    54 "0054_group_policies";
-    55 "0055_followers";
-    56 "0056_claimed_slots";
-    57 "0057_repair";
+    3 "0003_letters";
+    4 "0004_failure_groups";
+    5 "0005_runs";
+    6 "0006_counters";
+    7 "0007_gates";
+    8 "0008_job_groups";
+    9 "0009_schedules";
+    10 "0010_operations";
 }
 
-/// The settings of the session that change how the migrations are read or what they create.
-const SETTINGS: &str = "\
+definitions! {
+    "functions/archive";
+    "functions/audit";
+    "functions/breakers";
+    "functions/capture";
+    "functions/capture_many";
+    "functions/checks";
+    "functions/claimed_slots";
+    "functions/compaction";
+    "functions/counter_folding";
+    "functions/counter_totals";
+    "functions/counters";
+    "functions/dead_letters";
+    "functions/death";
+    "functions/drive_run";
+    "functions/enqueue";
+    "functions/erase";
+    "functions/event_changes";
+    "functions/failure_groups";
+    "functions/fingerprint";
+    "functions/followers";
+    "functions/gameday";
+    "functions/group_actions";
+    "functions/group_buckets";
+    "functions/group_policies";
+    "functions/group_totals";
+    "functions/held_groups";
+    "functions/history";
+    "functions/job_groups";
+    "functions/jobs";
+    "functions/leases";
+    "functions/letter_counters";
+    "functions/letter_versions";
+    "functions/live_jobs";
+    "functions/metrics_operations";
+    "functions/metrics_queues";
+    "functions/metrics_server";
+    "functions/metrics_tables";
+    "functions/policies";
+    "functions/policy_ticks";
+    "functions/queue_pauses";
+    "functions/rate_limits";
+    "functions/redact_letters";
+    "functions/redaction";
+    "functions/redrive";
+    "functions/repair";
+    "functions/retention";
+    "functions/ring";
+    "functions/roles";
+    "functions/run_control";
+    "functions/run_steps";
+    "functions/runs";
+    "functions/schedules";
+    "functions/send_back";
+    "functions/unique_keys";
+    "views/dlq_events";
+    "views/failure_groups";
+    "views/held_groups";
+    "views/letters";
+    "views/live_jobs";
+    "views/queues";
+    "views/runs";
+    "functions/job_filter";
+    "functions/letter_filter";
+    "triggers/dead_letters";
+    "triggers/others";
+}
+
+/// The settings of the session that change how the files are read or what they create. A body may name a function
+/// or a view of a later file.
+pub(crate) const SETTINGS: &str = "\
 SET LOCAL statement_timeout = 0;
+SET LOCAL check_function_bodies = off;
 SET LOCAL idle_in_transaction_session_timeout = 0;
 SET LOCAL standard_conforming_strings = on;
 SET LOCAL transform_null_equals = off;
@@ -112,7 +154,8 @@ SET LOCAL quote_all_identifiers = off;
 SET LOCAL default_table_access_method = heap;
 SET LOCAL search_path = pg_catalog, pg_temp";
 
-/// Refuses a database that cannot have the schema, and creates the ledger of applied migrations.
+/// Refuses a database that cannot have the schema, and creates the ledgers of what was applied. `library` is the
+/// version of the program that applied a definition.
 ///
 /// Payloads and error texts are UTF-8. Another encoding would reject some of them when a job ends.
 /// A role that may not create schemas may own this one.
@@ -152,7 +195,20 @@ CREATE TABLE redrive.migrations (
     breaking   boolean     NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     applied_by text        NOT NULL DEFAULT session_user
+);
+CREATE TABLE redrive.definitions (
+    file       text        NOT NULL PRIMARY KEY,
+    checksum   text        NOT NULL,
+    library    text        NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    applied_by text        NOT NULL DEFAULT session_user
 )";
+
+/// Every role may call a new function until this takes the right away.
+const REVOKE: &str = "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC";
+
+/// The version of this library.
+const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 
 /// Whether the ledger is there, and not another table of this name.
 const LEDGER_IS_THERE: &str = "\
@@ -165,21 +221,19 @@ WHERE n.nspname = 'redrive' AND c.relname = 'migrations' AND a.attname IN ('vers
 /// Takes the advisory lock of migrators, an arbitrary number that only redrive uses.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(8241006119173)";
 
-/// A migration that a call applied.
+/// A migration, or a file of functions, views or triggers, that a call applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
-    /// Its number.
-    pub version: i32,
-    /// Its name.
+    /// Its name, such as `0002_jobs` or `functions/enqueue`.
     pub name: String,
 }
 
 impl Database {
-    /// Applies the missing migrations and returns them in order.
+    /// Applies the missing migrations and the changed functions, views and triggers, and returns them in order.
     ///
-    /// Several processes can migrate concurrently. All missing migrations are one transaction. It
-    /// fails if it cannot get a lock within 5 seconds, so that it does not block other sessions, and
+    /// Several processes can migrate concurrently. Everything is one transaction. A program never replaces the
+    /// functions of a newer version. It fails if it cannot get a lock within 5 seconds, so that it does not block other sessions, and
     /// can be repeated. There is no other time limit while the server responds.
     ///
     /// # Errors
@@ -188,11 +242,11 @@ impl Database {
     /// *unavailable* when the server does not respond, on a second connection either, within the
     /// call timeout. An error changes nothing, unless the answer to the commit was lost.
     pub fn migrate(&self) -> Result<Vec<Applied>> {
-        self.call_while_alive("migrate the schema", apply_missing)
+        self.call_while_alive("migrate the schema", apply)
     }
 
-    /// Checks that the schema has every migration of this library, without changing it, and that
-    /// this role can use it; see [`check_session`](Database::check_session).
+    /// Checks that the schema has every migration and function of this library or of a newer one, without changing
+    /// it, and that this role can use it; see [`check_session`](Database::check_session).
     ///
     /// # Errors
     /// *Migration required* when it is missing or older; *schema newer* when a newer version of
@@ -200,29 +254,45 @@ impl Database {
     /// this library, or an earlier one is missing.
     pub fn check_schema(&self) -> Result<()> {
         self.call("check the schema", |session| {
-            let ledger = ledger(session)?;
-            examine(&ledger)?;
-            let missing: Vec<&str> = missing(&ledger).iter().map(|one| one.name).collect();
-            if missing.is_empty() {
-                return refuse_obstacles(session);
+            let Ledger {
+                migrations,
+                definitions,
+            } = ledger(session)?;
+            examine(&migrations)?;
+            let missing: Vec<&str> = missing(&migrations).iter().map(|one| one.name).collect();
+            if !missing.is_empty() {
+                return Err(Error::migration_required(format!(
+                    "the schema `redrive` lacks {}; run `redrive migrate`",
+                    missing.join(", ")
+                )));
             }
-            Err(Error::migration_required(format!(
-                "the schema `redrive` lacks {}; run `redrive migrate`",
-                missing.join(", ")
-            )))
+            let changed = changed(&migrations, &definitions);
+            let changed: Vec<&str> = changed.iter().map(|one| one.file).collect();
+            if !changed.is_empty() {
+                return Err(Error::migration_required(format!(
+                    "the schema `redrive` has another version of {}; run `redrive migrate`",
+                    changed.join(", ")
+                )));
+            }
+            refuse_obstacles(session)
         })
     }
 }
 
 /// Returns the SQL of the whole schema as one script, for your own migration tool.
 ///
-/// The script writes the same ledger as [`Database::migrate`], so you can use both. It is for a
-/// database without redrive; release notes list the migrations to add for an upgrade.
+/// The script writes the same ledgers as [`Database::migrate`], so you can use both. It is for a
+/// database without redrive; release notes list what to apply for an upgrade.
 pub fn print() -> String {
-    let mut script =
-        format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{SETTINGS};\n{LOCK};\n{CREATE_LEDGER};\n");
+    let script = script();
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{SETTINGS};\n{LOCK};\n{script}\nCOMMIT;\n")
+}
+
+/// Returns the SQL of the whole schema, for a transaction with the [settings](SETTINGS).
+pub(crate) fn script() -> String {
+    let mut script = format!("{CREATE_LEDGER};\n");
+    // Writing to a String cannot fail.
     for migration in MIGRATIONS {
-        // Writing to a String cannot fail.
         _ = write!(
             script,
             "\n-- {name}\n{text}\nINSERT INTO redrive.migrations (version, name, checksum, breaking)\n\
@@ -234,7 +304,17 @@ pub fn print() -> String {
             breaking = migration.is_breaking(),
         );
     }
-    script.push_str("\nCOMMIT;\n");
+    for definition in DEFINITIONS {
+        _ = write!(
+            script,
+            "\n-- {file}\n{text}\nINSERT INTO redrive.definitions (file, checksum, library)\n\
+             VALUES ('{file}', '{checksum}', '{LIBRARY}');\n",
+            file = definition.file,
+            text = definition.text,
+            checksum = checksum(definition.text),
+        );
+    }
+    _ = writeln!(script, "\n{REVOKE};");
     script
 }
 
@@ -246,21 +326,76 @@ struct Entry {
     breaking: bool,
 }
 
-fn ledger(session: &mut Session) -> Result<Vec<Entry>> {
-    let rows = match session.query("read the schema's version", &sql::SCHEMA_VERSION, &[]) {
-        Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => {
-            return Ok(Vec::new());
-        }
-        answer => answer?,
-    };
-    Ok(entries(&rows))
+/// A row of the other ledger: an applied definition.
+struct Defined {
+    file: String,
+    checksum: String,
+    library: String,
 }
 
-/// Returns whether the schema has migrations that this library does not know.
+/// What was applied to a database.
+struct Ledger {
+    migrations: Vec<Entry>,
+    definitions: Vec<Defined>,
+}
+
+fn ledger(session: &mut Session) -> Result<Ledger> {
+    let mut rows = |sql| match session.query("read the schema's version", sql, &[]) {
+        Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
+        answer => answer,
+    };
+    Ok(Ledger {
+        migrations: entries(&rows(&sql::SCHEMA_VERSION)?),
+        definitions: defined(&rows(&sql::DEFINITIONS)?),
+    })
+}
+
+/// Returns whether a newer library changed the schema.
 pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
-    let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
     let ledger = ledger(session)?;
-    Ok(ledger.iter().any(|entry| entry.version > last))
+    Ok(is_of_newer(&ledger.migrations, &ledger.definitions))
+}
+
+/// Returns whether a newer library applied one of these. Its functions must stay, even if this one has others.
+fn is_of_newer(migrations: &[Entry], definitions: &[Defined]) -> bool {
+    let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    migrations.iter().any(|entry| entry.version > last)
+        || definitions
+            .iter()
+            .any(|defined| release(&defined.library) > release(LIBRARY))
+}
+
+/// Returns the parts of a version in the order of semantic versioning: a release is newer than its candidates.
+fn release(version: &str) -> (Vec<u64>, bool, Vec<Part<'_>>) {
+    let version = version.split('+').next().unwrap_or_default();
+    let (numbers, candidate) = version.split_once('-').unwrap_or((version, ""));
+    // What is no number is of a version that this library does not know.
+    let number = |part: &str| part.parse().unwrap_or(u64::MAX);
+    let part = |part| match str::parse(part) {
+        Ok(number) => Part::Number(number),
+        Err(_) => Part::Word(part),
+    };
+    (
+        numbers.split('.').map(number).collect(),
+        candidate.is_empty(),
+        candidate.split('.').map(part).collect(),
+    )
+}
+
+/// A part of the name of a candidate.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part<'a> {
+    Number(u64),
+    Word(&'a str),
+}
+
+fn defined(rows: &[Row]) -> Vec<Defined> {
+    let defined = |row: &Row| Defined {
+        file: row.get("file"),
+        checksum: row.get("checksum"),
+        library: row.get("library"),
+    };
+    rows.iter().map(defined).collect()
 }
 
 fn entries(rows: &[Row]) -> Vec<Entry> {
@@ -309,6 +444,23 @@ fn missing(ledger: &[Entry]) -> Vec<&'static Migration> {
         .collect()
 }
 
+/// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
+/// are not compared.
+fn changed(migrations: &[Entry], definitions: &[Defined]) -> Vec<&'static Definition> {
+    let is_applied = |ours: &&Definition| {
+        definitions
+            .iter()
+            .any(|one| one.file == ours.file && one.checksum == checksum(ours.text))
+    };
+    match is_of_newer(migrations, definitions) {
+        true => Vec::new(),
+        false => DEFINITIONS
+            .iter()
+            .filter(|ours| !is_applied(ours))
+            .collect(),
+    }
+}
+
 /// Compares the ledger with the migrations of this library.
 fn examine(ledger: &[Entry]) -> Result<()> {
     for entry in ledger {
@@ -354,8 +506,8 @@ fn left_out(ledger: &[Entry]) -> Option<&'static str> {
         .map(|migration| migration.name)
 }
 
-/// Applies the missing migrations; the lock makes check and change atomic.
-fn apply_missing(session: &mut Session) -> Result<Vec<Applied>> {
+/// Applies what is missing or changed; the lock makes check and change atomic.
+fn apply(session: &mut Session) -> Result<Vec<Applied>> {
     let failed = |error| Error::from_setup("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
@@ -377,36 +529,81 @@ fn apply_missing(session: &mut Session) -> Result<Vec<Applied>> {
     if !ledger_is_there {
         transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
     }
-    let rows = transaction
-        .query_typed(sql::SCHEMA_VERSION.text, &[])
-        .map_err(failed)?;
+    let mut rows = |sql: &sql::Sql| transaction.query_typed(sql.text, &[]).map_err(failed);
     // Checked under the lock, because a migrator of another version may run too. Newer migrations
     // must not be breaking.
-    let ledger = entries(&rows);
-    examine(&ledger)?;
-    let mut applied = Vec::new();
-    for migration in missing(&ledger) {
-        let failed =
-            |error| Error::from_setup(&format!("apply migration `{}`", migration.name), error);
-        transaction.batch_execute(migration.text).map_err(failed)?;
-        transaction
-            .execute_typed(
-                "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
-                &[
-                    (&migration.version, Type::INT4),
-                    (&migration.name, Type::TEXT),
-                    (&checksum(migration.text), Type::TEXT),
-                    (&migration.is_breaking(), Type::BOOL),
-                ],
-            )
-            .map_err(failed)?;
-        applied.push(Applied {
-            version: migration.version,
-            name: migration.name.to_owned(),
-        });
+    let migrations = entries(&rows(&sql::SCHEMA_VERSION)?);
+    let definitions = defined(&rows(&sql::DEFINITIONS)?);
+    examine(&migrations)?;
+    let missing = missing(&migrations);
+    // A migration may drop what is defined again.
+    let changed = match missing.is_empty() {
+        true => changed(&migrations, &definitions),
+        false => DEFINITIONS.iter().collect(),
+    };
+    for migration in &missing {
+        add(&mut transaction, migration)?;
+    }
+    for definition in &changed {
+        replace(&mut transaction, definition)?;
+    }
+    if !changed.is_empty() {
+        transaction.batch_execute(REVOKE).map_err(failed)?;
     }
     transaction.commit().map_err(failed)?;
-    Ok(applied)
+    let names = missing.iter().map(|one| one.name);
+    let names = names.chain(changed.iter().map(|one| one.file));
+    Ok(names
+        .map(|name| Applied {
+            name: name.to_owned(),
+        })
+        .collect())
+}
+
+/// Applies a migration.
+fn add(transaction: &mut Transaction<'_>, migration: &Migration) -> Result<()> {
+    let failed = |error| Error::from_setup(&format!("apply migration `{}`", migration.name), error);
+    transaction.batch_execute(migration.text).map_err(failed)?;
+    transaction
+        .execute_typed(
+            "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
+            &[
+                (&migration.version, Type::INT4),
+                (&migration.name, Type::TEXT),
+                (&checksum(migration.text), Type::TEXT),
+                (&migration.is_breaking(), Type::BOOL),
+            ],
+        )
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Replaces what a file defines.
+fn replace(transaction: &mut Transaction<'_>, definition: &Definition) -> Result<()> {
+    let failed = |error: postgres::Error| {
+        let advice = match error.code() {
+            Some(&SqlState::INVALID_FUNCTION_DEFINITION | &SqlState::INVALID_TABLE_DEFINITION) => {
+                ", because the parameters, the result or the columns differ; drop it and migrate again"
+            }
+            _ => "",
+        };
+        let doing = format!("replace what `{}` defines{advice}", definition.file);
+        Error::from_setup(&doing, error)
+    };
+    transaction.batch_execute(definition.text).map_err(failed)?;
+    transaction
+        .execute_typed(
+            "INSERT INTO redrive.definitions (file, checksum, library) VALUES ($1, $2, $3) \
+             ON CONFLICT (file) DO UPDATE SET checksum = EXCLUDED.checksum, library = EXCLUDED.library, \
+                 applied_at = EXCLUDED.applied_at, applied_by = EXCLUDED.applied_by",
+            &[
+                (&definition.file, Type::TEXT),
+                (&checksum(definition.text), Type::TEXT),
+                (&LIBRARY, Type::TEXT),
+            ],
+        )
+        .map_err(failed)?;
+    Ok(())
 }
 
 /// Returns the 64-bit FNV-1a hash (<http://www.isthe.com/chongo/tech/comp/fnv/>) in hexadecimal.

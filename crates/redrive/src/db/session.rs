@@ -228,11 +228,20 @@ impl Session {
 
     /// Ends the transaction: commits after a success, rolls back after an error.
     pub(crate) fn end<T>(&mut self, doing: &str, done: Result<T>) -> Result<T> {
+        match done {
+            Ok(_) => self.end_by("COMMIT", doing, done),
+            Err(_) => self.roll_back(doing, done),
+        }
+    }
+
+    /// Ends the transaction without its changes.
+    pub(crate) fn roll_back<T>(&mut self, doing: &str, done: Result<T>) -> Result<T> {
+        self.end_by("ROLLBACK", doing, done)
+    }
+
+    fn end_by<T>(&mut self, how: &str, doing: &str, done: Result<T>) -> Result<T> {
         self.scope = Scope::Statement;
-        let ended = match done {
-            Ok(_) => self.execute(doing, "COMMIT"),
-            Err(_) => self.execute(doing, "ROLLBACK"),
-        };
+        let ended = self.execute(doing, how);
         // The first error is the one to report.
         done.and_then(|done| ended.map(|()| done))
     }

@@ -50,6 +50,7 @@ macro_rules! statements {
 
 statements! {
     SCHEMA_VERSION = "db" / "schema_version";
+    DEFINITIONS = "db" / "definitions";
     SCHEMA_OBJECTS = "db" / "schema_objects";
     DURABILITY = "db" / "durability";
     OBSTACLES = "db" / "obstacles";

@@ -14,8 +14,6 @@ use super::lexer::Kind;
 const STATEMENTS: &str = "crates/redrive/sql";
 /// The folder of the migrations, which create the functions.
 const MIGRATIONS: &str = "migrations";
-/// The first character of a migration's name.
-const NUMBER: char = '0';
 
 /// The place where a text is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +54,7 @@ pub(super) fn sources(root: &Path) -> Result<Vec<Source>> {
         });
     }
     for path in files(&root.join(MIGRATIONS))? {
-        let is_migration = path
-            .file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(NUMBER));
-        if is_migration {
-            sources.extend(functions(&below(root, &path), &read(&path)?));
-        }
+        sources.extend(functions(&below(root, &path), &read(&path)?));
     }
     Ok(sources)
 }

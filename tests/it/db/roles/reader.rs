@@ -59,7 +59,6 @@ const READS: &[&str] = &[
 
 /// Dry runs of commands that write.
 const DRY_RUNS: &[&str] = &[
-    "migrate --check",
     "prune --dry-run",
     "prune --older-than 1d",
     "prune --audit --older-than 30d",

@@ -14,6 +14,7 @@ claim_marks          key   -
 compactions          key   -
 counter_keys         key   -
 dead_letters         key   vacuum_scale_factor=0.02 vacuum_threshold=1000
+definitions          key   -
 delayed_marks        key   -
 details              key   -
 diverted_groups      key   -

@@ -9,13 +9,17 @@ use redrive_tests::{Lost, Order, TestDatabase, counted, drained, reap, scalar, s
 /// Adds the column `tag` as a migration of a newer version would: a nullable array, and its place in the
 /// functions that read leases.
 fn add_a_column(client: &mut Client) {
-    let baseline = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations/0003_leases.sql");
+    let baseline = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../migrations/functions/leases.sql"
+    );
     let baseline = fs::read_to_string(baseline).unwrap();
-    let from = baseline.find("CREATE FUNCTION redrive.jobs_of").unwrap();
+    let from = baseline
+        .find("CREATE OR REPLACE FUNCTION redrive.jobs_of")
+        .unwrap();
     let to = baseline.find("-- Notifies the idle workers").unwrap();
     let mut functions = baseline[from..to].to_owned();
     for (old, new) in [
-        ("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"),
         ("j.group_key\n", "j.group_key, j.tag\n"),
         ("headers, group_key);", "headers, group_key, tag);"),
         ("lease.group_keys)", "lease.group_keys, lease.tags)"),

@@ -28,6 +28,31 @@ fn the_checksum_is_the_published_one() {
     assert_eq!(checksum("foobar"), "85944171f73967e8");
 }
 
+#[test]
+fn versions_are_in_the_order_of_semantic_versioning() {
+    let ordered = [
+        "0.1.0",
+        "0.1.1",
+        "0.2.0",
+        "0.10.0",
+        "1.0.0-alpha",
+        "1.0.0-alpha.1",
+        "1.0.0-beta.2",
+        "1.0.0-beta.11",
+        "1.0.0-rc.1",
+        "1.0.0",
+        "1.0.1",
+        "something else",
+    ];
+    for (index, newer) in ordered.iter().enumerate() {
+        for older in &ordered[..index] {
+            assert!(release(older) < release(newer), "{older} < {newer}");
+        }
+        assert_eq!(release(newer), release(newer));
+    }
+    assert_eq!(release("1.2.3+a"), release("1.2.3+b"));
+}
+
 /// Returns a ledger of these versions, each with its `breaking` flag.
 fn ledger(versions: &[(i32, bool)]) -> Vec<Entry> {
     let entry = |&(version, breaking): &(i32, bool)| {

@@ -1,0 +1,108 @@
+-- Purpose: Failure groups: letters that died of the same error.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- One row per failure group. The numbers are totals of folded `letter_deltas`. Read them through the
+-- view `failure_groups`, which adds the deltas that are not folded yet.
+CREATE TABLE redrive.groups (
+    id            bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fingerprint   uuid         NOT NULL UNIQUE,
+    queue         redrive.name NOT NULL,
+    kind          redrive.kind NOT NULL,
+    error_class   text         COLLATE "C" NOT NULL,
+    title         text         NOT NULL,
+    sample        text         NOT NULL,
+    state         text         COLLATE "C" NOT NULL DEFAULT 'open'
+        CHECK (state IN ('open', 'acknowledged', 'resolved', 'ignored')),
+    note          text,
+    owner         text,
+    first_seen    timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    first_version text,
+    last_seen     timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    resolved_at   timestamptz,
+    regressed_at  timestamptz,
+    regressions   integer      NOT NULL DEFAULT 0 CHECK (regressions >= 0),
+    deaths        bigint       NOT NULL DEFAULT 0,
+    open          bigint       NOT NULL DEFAULT 0,
+    redriving     bigint       NOT NULL DEFAULT 0,
+    recovered     bigint       NOT NULL DEFAULT 0,
+    discarded     bigint       NOT NULL DEFAULT 0,
+    quarantined   bigint       NOT NULL DEFAULT 0
+) WITH (fillfactor = 70);
+
+COMMENT ON COLUMN redrive.groups.title IS 'The masked message with the top frame of its stack trace, or the key of the handler.';
+COMMENT ON COLUMN redrive.groups.sample IS 'The first message, unmasked.';
+COMMENT ON COLUMN redrive.groups.deaths IS 'All deaths, including those of pruned letters.';
+
+CREATE INDEX groups_by_class ON redrive.groups (error_class, queue, kind);
+-- These two contain nothing that changes when deaths are folded into a group.
+CREATE INDEX groups_by_queue ON redrive.groups (queue, state);
+CREATE INDEX groups_regressed ON redrive.groups (queue) INCLUDE (regressions) WHERE regressions > 0;
+
+-- Deaths of the last days by group and hour (UTC), for sparklines.
+CREATE TABLE redrive.failure_hours (
+    group_id bigint      NOT NULL,
+    hour     timestamptz NOT NULL,
+    deaths   bigint      NOT NULL,
+    PRIMARY KEY (group_id, hour)
+);
+
+-- Changes of group totals. A trigger inserts them in the statement that changes the letters, so no
+-- statement can skip them and no crash can separate them. They are folded into `groups` and
+-- `failure_hours` every few seconds. Inserts never wait for each other, as updates of a group's row would.
+CREATE TABLE redrive.letter_deltas (
+    group_id    bigint NOT NULL,
+    hour        timestamptz,
+    died_at     timestamptz,
+    deaths      bigint NOT NULL,
+    open        bigint NOT NULL,
+    redriving   bigint NOT NULL,
+    recovered   bigint NOT NULL,
+    discarded   bigint NOT NULL,
+    quarantined bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Without a key, a publication of all tables would reject the DELETE of a fold.
+ALTER TABLE redrive.letter_deltas REPLICA IDENTITY FULL;
+
+COMMENT ON COLUMN redrive.letter_deltas.hour IS 'Hour of the deaths; NULL: no death, only changes of state.';
+COMMENT ON COLUMN redrive.letter_deltas.died_at IS 'Time of the last death.';
+
+-- Long error details (cause chain, backtrace), stored once per group and not once per letter.
+CREATE TABLE redrive.details (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id bigint NOT NULL,
+    digest   uuid   NOT NULL,
+    detail   text   NOT NULL,
+    UNIQUE (group_id, digest)
+);
+
+COMMENT ON COLUMN redrive.details.digest IS 'Digest of the masked detail, so that ids and addresses make no difference.';
+
+-- Rules by which operators merge and split groups. The fingerprint decides first; then the rules of the group that it
+-- chose apply, in the order of their ids, then those of the group that they lead to. An empty table costs a
+-- statement that writes letters one lookup; see `complete_letter`.
+CREATE TABLE redrive.group_rules (
+    id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    group_id  bigint      NOT NULL,
+    action    text        COLLATE "C" NOT NULL CHECK (action IN ('merge', 'error', 'class', 'kind', 'payload')),
+    into_id   bigint,
+    pattern   text        CHECK (octet_length(pattern) BETWEEN 1 AND 1024),
+    at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    person    text,
+    reason    text,
+    CONSTRAINT group_rules_merge_into_a_group CHECK ((action = 'merge') = (into_id IS NOT NULL)),
+    CONSTRAINT group_rules_split_by_a_pattern CHECK ((action IN ('error', 'payload')) = (pattern IS NOT NULL))
+);
+
+COMMENT ON COLUMN redrive.group_rules.action IS 'merge: into another group. Otherwise a split: by a pattern of the error message, by error class, by kind, or by a payload value.';
+COMMENT ON COLUMN redrive.group_rules.pattern IS 'error: a regular expression. payload: the path of a value, such as tenant.id.';
+
+CREATE UNIQUE INDEX group_rules_by_group ON redrive.group_rules (group_id, action, coalesce(pattern, ''));
+
+-- Regressions of deleted groups, so that the sum over all groups never decreases.
+CREATE TABLE redrive.pruned_regressions (
+    queue       redrive.name NOT NULL PRIMARY KEY,
+    regressions bigint       NOT NULL
+);

@@ -1,0 +1,156 @@
+-- Purpose: Redrive runs and the policies that start them.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+-- A redrive run. Creating it freezes its members in `run_letters`; its driver moves the cursor over
+-- them. `term` is the fence: only a step of the current driver and term counts. `recovered`,
+-- `died_alike` and `died_differently` are totals of folded `run_deltas`, as are `cursor`, `sent` and
+-- `skipped` of a run in chunks. Read them through the view `runs`.
+CREATE TABLE redrive.redrive_runs (
+    id                bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    state             text        COLLATE "C" NOT NULL DEFAULT 'running'
+        CHECK (state IN ('unapproved', 'running', 'paused', 'halted', 'cancelled', 'finished')),
+    filter            jsonb       NOT NULL,
+    role              text        NOT NULL DEFAULT session_user,
+    person            text,
+    reason               text,
+    forced            boolean     NOT NULL DEFAULT false,
+    to_queue          redrive.name,
+    priority          smallint    CHECK (priority BETWEEN -1000 AND 1000),
+    max_attempts      integer     CHECK (max_attempts BETWEEN 1 AND 1000),
+    delay_ms          bigint      CHECK (delay_ms > 0),
+    rate              integer     CHECK (rate BETWEEN 1 AND 1000000),
+    canary            bigint      NOT NULL DEFAULT 0 CHECK (canary >= 0),
+    tolerated         smallint    NOT NULL DEFAULT 10 CHECK (tolerated BETWEEN 0 AND 100),
+    sample            integer     DEFAULT 20 CHECK (sample BETWEEN 1 AND 1000000),
+    stage             integer     NOT NULL DEFAULT 0 CHECK (stage >= 0),
+    stage_to          bigint,
+    stage_sent        bigint      NOT NULL DEFAULT 0,
+    stage_recovered   bigint      NOT NULL DEFAULT 0,
+    stage_died        bigint      NOT NULL DEFAULT 0,
+    driver            uuid,
+    driver_expires_at timestamptz,
+    term              bigint      NOT NULL DEFAULT 0,
+    next_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
+    total             bigint      NOT NULL DEFAULT 0,
+    cursor            bigint      NOT NULL DEFAULT 0 CHECK (cursor BETWEEN 0 AND total),
+    sweeps            smallint    NOT NULL DEFAULT 0,
+    sent              bigint      NOT NULL DEFAULT 0,
+    skipped           bigint      NOT NULL DEFAULT 0,
+    recovered         bigint      NOT NULL DEFAULT 0,
+    died_alike        bigint      NOT NULL DEFAULT 0,
+    died_differently  bigint      NOT NULL DEFAULT 0,
+    halted_because    text,
+    approved_by       text,
+    approved_role     text,
+    approved_at       timestamptz,
+    created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    started_at        timestamptz,
+    ended_at          timestamptz,
+    CONSTRAINT runs_halted_have_a_cause CHECK ((state = 'halted') <= (halted_because IS NOT NULL)),
+    CONSTRAINT runs_with_a_canary_may_halt CHECK (canary = 0 OR sample IS NOT NULL)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON COLUMN redrive.redrive_runs.role IS 'The database role of the session that created it.';
+COMMENT ON COLUMN redrive.redrive_runs.approved_by IS 'The second operator, if its size needed an approval.';
+COMMENT ON COLUMN redrive.redrive_runs.delay_ms IS 'How long a job waits until it is ready, in milliseconds; NULL: not at all.';
+COMMENT ON COLUMN redrive.redrive_runs.rate IS 'Letters per second; NULL: unlimited.';
+COMMENT ON COLUMN redrive.redrive_runs.canary IS 'How many letters are sent first, alone; 0: no canary and no ramp.';
+COMMENT ON COLUMN redrive.redrive_runs.tolerated IS 'The percentage of letters that may die again; if more die, the run halts.';
+COMMENT ON COLUMN redrive.redrive_runs.sample IS 'How many outcomes are needed before the run may halt, except during a canary; NULL: it never halts.';
+COMMENT ON COLUMN redrive.redrive_runs.stage_to IS 'The last member of the stage; NULL: the last one of the run.';
+COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when the stage began; likewise the next two.';
+COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
+COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
+COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in chunks, how many were tried.';
+COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members were retried.';
+
+CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';
+CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs (state)
+    WHERE state IN ('unapproved', 'running', 'paused', 'halted');
+
+-- The members of a run, oldest death first. A member without an outcome is behind the cursor and
+-- waiting, or before it and live.
+CREATE TABLE redrive.run_letters (
+    run_id    bigint NOT NULL,
+    ordinal   bigint NOT NULL,
+    letter_id bigint NOT NULL,
+    outcome   text   COLLATE "C" CHECK (outcome IN (
+        'recovered', 'died_alike', 'died_differently', 'skipped_gone', 'skipped_not_open',
+        'skipped_quarantined', 'skipped_too_large', 'skipped_no_json', 'skipped_redacted', 'skipped_conflict', 'skipped_locked')),
+    PRIMARY KEY (run_id, ordinal)
+) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.1);
+
+-- The runs of a letter.
+CREATE INDEX run_letters_by_letter ON redrive.run_letters (letter_id, run_id);
+
+-- An unlimited run is split into chunks, which its driver sends over several connections. The sender
+-- locks the row of its chunk and moves the cursor or deletes the row in the transaction of the letters,
+-- so a driver that dies leaves the chunk unchanged.
+CREATE TABLE redrive.run_chunks (
+    run_id bigint NOT NULL,
+    upto   bigint NOT NULL,
+    cursor bigint NOT NULL,
+    PRIMARY KEY (run_id, upto),
+    CONSTRAINT run_chunks_have_a_member_left CHECK (cursor < upto)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON COLUMN redrive.run_chunks.upto IS 'The last member of the chunk.';
+COMMENT ON COLUMN redrive.run_chunks.cursor IS 'The last member that was tried.';
+
+-- Changes of the totals of a run, inserted by each settle and each step of a chunk, so that they never
+-- wait for each other. The driver folds them into `redrive_runs`.
+CREATE TABLE redrive.run_deltas (
+    run_id           bigint NOT NULL,
+    tried            bigint NOT NULL DEFAULT 0,
+    sent             bigint NOT NULL DEFAULT 0,
+    skipped          bigint NOT NULL DEFAULT 0,
+    recovered        bigint NOT NULL DEFAULT 0,
+    died_alike       bigint NOT NULL DEFAULT 0,
+    died_differently bigint NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Without a key, a publication of all tables would reject the DELETE of a fold.
+ALTER TABLE redrive.run_deltas REPLICA IDENTITY FULL;
+
+CREATE INDEX run_deltas_by_run ON redrive.run_deltas (run_id);
+CREATE TABLE redrive.policies (
+    id           bigint           GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name         redrive.name     NOT NULL UNIQUE,
+    filter       jsonb            NOT NULL CHECK (jsonb_typeof(filter) = 'object'),
+    every        interval         NOT NULL CHECK (every BETWEEN '1 second' AND '366 days'),
+    growth       double precision NOT NULL CHECK (growth BETWEEN 1 AND 100),
+    max_delay      interval         NOT NULL CHECK (max_delay >= every AND max_delay <= '3660 days'),
+    batch        integer          NOT NULL CHECK (batch BETWEEN 1 AND 10000),
+    generations  integer          NOT NULL CHECK (generations BETWEEN 1 AND 100000),
+    from_hour    smallint         CHECK (from_hour BETWEEN 0 AND 23),
+    to_hour      smallint         CHECK (to_hour BETWEEN 0 AND 23),
+    while_closed boolean          NOT NULL,
+    mode         text             COLLATE "C" NOT NULL CHECK (mode IN ('active', 'dry_run', 'paused')),
+    created_at   timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    next_at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    last_at      timestamptz,
+    last_letters bigint           NOT NULL DEFAULT 0 CHECK (last_letters >= 0),
+    last_error text,
+    sent         bigint           NOT NULL DEFAULT 0 CHECK (sent >= 0),
+    term         bigint           NOT NULL DEFAULT 0,
+    holder       uuid,
+    lease_until  timestamptz,
+    CONSTRAINT policies_hours_have_two_ends
+        CHECK ((from_hour IS NULL) = (to_hour IS NULL) AND from_hour IS DISTINCT FROM to_hour OR from_hour IS NULL),
+    CONSTRAINT policies_leases_end CHECK ((holder IS NULL) = (lease_until IS NULL))
+);
+
+COMMENT ON TABLE redrive.policies IS 'Automatic redrives: each tick redrives the oldest open letters that are due.';
+COMMENT ON COLUMN redrive.policies.every IS 'Time between ticks.';
+COMMENT ON COLUMN redrive.policies.growth IS 'Factor by which the delay of a letter grows with each generation.';
+COMMENT ON COLUMN redrive.policies.max_delay IS 'Upper bound of that delay.';
+COMMENT ON COLUMN redrive.policies.batch IS 'How many letters a tick redrives at most.';
+COMMENT ON COLUMN redrive.policies.generations IS 'A letter that was redriven this many times is skipped.';
+COMMENT ON COLUMN redrive.policies.from_hour IS 'First hour of the day (UTC) with ticks; they end before `to_hour`. The range may span midnight.';
+COMMENT ON COLUMN redrive.policies.while_closed IS 'Skip queues whose breaker is not closed.';
+COMMENT ON COLUMN redrive.policies.last_letters IS 'How many letters the last tick redrove, or would have redriven in a dry run.';
+COMMENT ON COLUMN redrive.policies.last_error IS 'The error of the last tick; NULL: it succeeded.';
+COMMENT ON COLUMN redrive.policies.term IS 'The fence: it grows when another process takes over, and a tick of an older term has no effect.';
+COMMENT ON COLUMN redrive.policies.holder IS 'The worker that runs it until `lease_until`.';

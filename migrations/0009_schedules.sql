@@ -1,0 +1,57 @@
+-- Purpose: Jobs at set times.
+-- Locks: none; everything here is new.
+-- Safe while workers of the previous version run: there is no previous version.
+-- breaking: yes
+
+CREATE TABLE redrive.schedules (
+    name         redrive.name          NOT NULL PRIMARY KEY,
+    cron         text                  COLLATE "C" CHECK (octet_length(cron) BETWEEN 1 AND 256),
+    zone         text                  COLLATE "C" CHECK (octet_length(zone) BETWEEN 1 AND 100),
+    every        interval              CHECK (every BETWEEN '1 second' AND '366 days'),
+    queue        redrive.name          NOT NULL,
+    kind         redrive.kind          NOT NULL,
+    payload      json                  NOT NULL CHECK (octet_length(payload::text) <= 1048576),
+    priority     redrive.priority      NOT NULL,
+    max_attempts redrive.attempt_limit NOT NULL,
+    -- A tick adds two headers.
+    headers      redrive.headers       CHECK (octet_length(headers::text) <= 64000),
+    missed       text                  COLLATE "C" NOT NULL CHECK (missed IN ('skip', 'once', 'all')),
+    missed_ticks integer               NOT NULL CHECK (missed_ticks BETWEEN 1 AND 1000),
+    missed_age   interval              NOT NULL CHECK (missed_age BETWEEN '1 minute' AND '366 days'),
+    overlap      text                  COLLATE "C" NOT NULL CHECK (overlap IN ('allow', 'skip')),
+    version      bigint                NOT NULL DEFAULT 1,
+    next_at      redrive.run_time,
+    retry_at     timestamptz,
+    last_at      timestamptz,
+    last_error   text,
+    paused_at    timestamptz,
+    created_at   timestamptz           NOT NULL DEFAULT clock_timestamp(),
+    changed_at   timestamptz           NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT schedules_have_one_rhythm CHECK ((cron IS NULL) <> (every IS NULL) AND (cron IS NULL) = (zone IS NULL))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+
+COMMENT ON TABLE redrive.schedules IS 'Jobs that are enqueued by a cron line in a time zone, or at an interval.';
+COMMENT ON COLUMN redrive.schedules.version IS 'It grows with each change, and a tick that was planned for an older version has no effect.';
+COMMENT ON COLUMN redrive.schedules.next_at IS 'The next tick. NULL: a worker computes it, because PostgreSQL cannot read a cron line.';
+COMMENT ON COLUMN redrive.schedules.retry_at IS 'When to try again after an error; NULL: there was none.';
+COMMENT ON COLUMN redrive.schedules.last_at IS 'The latest tick that was due when a tick ran. No tick up to it runs again.';
+
+-- The history of each schedule: its latest 100 entries.
+CREATE TABLE redrive.schedule_ticks (
+    id       bigint       GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    schedule redrive.name NOT NULL REFERENCES redrive.schedules ON DELETE CASCADE,
+    tick_at  timestamptz  NOT NULL,
+    at       timestamptz  NOT NULL DEFAULT clock_timestamp(),
+    outcome  text         COLLATE "C" NOT NULL CHECK (outcome IN ('fired', 'triggered', 'overlapped', 'missed')),
+    ticks    bigint       NOT NULL DEFAULT 1 CHECK (ticks > 0),
+    job_id   bigint,
+    CONSTRAINT schedule_ticks_have_a_job CHECK ((outcome = 'missed') = (job_id IS NULL))
+);
+
+COMMENT ON COLUMN redrive.schedule_ticks.tick_at IS 'The time of the tick; of several missed ones, the latest.';
+COMMENT ON COLUMN redrive.schedule_ticks.ticks IS 'How many missed ticks the row stands for.';
+COMMENT ON COLUMN redrive.schedule_ticks.job_id IS 'The new job, or the live job because of which the tick was skipped.';
+
+CREATE INDEX schedule_ticks_by_schedule ON redrive.schedule_ticks (schedule, id);
+-- Each tick runs once.
+CREATE UNIQUE INDEX schedule_ticks_run_once ON redrive.schedule_ticks (schedule, tick_at) WHERE outcome = 'fired';

@@ -1,0 +1,255 @@
+-- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
+
+-- Returns a letter as it is archived: every column that is not NULL.
+CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text, versions jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    whole redrive.dead_letters := letter;
+    told  jsonb;
+BEGIN
+    -- Nulls inside of these are kept, and bytes are not written in the format of to_jsonb.
+    letter.payload := NULL;
+    letter.raw := NULL;
+    letter.headers := NULL;
+    letter.history := NULL;
+    letter.run_ms := NULL;
+    letter.events := NULL;
+    letter.detail_id := NULL;
+    letter.error_detail := coalesce(letter.error_detail, detail);
+    told := jsonb_strip_nulls(to_jsonb(letter))
+        || jsonb_build_object('history', redrive.full_history(whole), 'events', whole.events);
+    IF whole.payload IS NOT NULL THEN
+        told := told || jsonb_build_object('payload', whole.payload::text);
+    END IF;
+    IF whole.headers IS NOT NULL THEN
+        told := told || jsonb_build_object('headers', whole.headers);
+    END IF;
+    IF whole.raw IS NOT NULL THEN
+        told := told || jsonb_build_object('raw_base64', translate(encode(whole.raw, 'base64'), E'\n', ''));
+    END IF;
+    IF versions IS NOT NULL THEN
+        told := told || jsonb_build_object('versions', versions);
+    END IF;
+    RETURN told;
+END
+$$;
+
+-- Returns the letter of an archived row, without its versions.
+CREATE OR REPLACE FUNCTION redrive.unarchived(stored jsonb) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    letter redrive.dead_letters := jsonb_populate_record(NULL::redrive.dead_letters, stored - 'payload');
+BEGIN
+    letter.payload := (stored ->> 'payload')::json;
+    letter.raw := decode(stored ->> 'raw_base64', 'base64');
+    RETURN letter;
+END
+$$;
+
+-- Returns the SQL condition for a filter of letters on the archive: on its row `a` and the letter `l` of that row.
+-- See `filter_letters`.
+CREATE OR REPLACE FUNCTION redrive.filter_archive(filter jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    conditions text := redrive.filter_letters(filter);
+    ids        bigint[] := redrive.filter_values(filter -> 'ids')::bigint[];
+BEGIN
+    -- For the indexes.
+    IF ids IS NOT NULL THEN
+        conditions := conditions || ' AND a.id = ANY (' || quote_literal(ids) || '::bigint[])';
+    END IF;
+    IF filter ? 'queue' THEN
+        conditions := conditions || ' AND a.queue = $1 ->> ''queue''';
+    END IF;
+    RETURN conditions;
+END
+$$;
+
+-- Lists archived letters in the order of their ids, after the id `after`.
+CREATE OR REPLACE FUNCTION redrive.list_archived(filter jsonb, after bigint DEFAULT NULL, max_letters bigint DEFAULT 50)
+    RETURNS TABLE (archived_at timestamptz, letter redrive.dead_letters)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT a.archived_at, l FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ($2 IS NULL OR a.id > $2) AND ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$$;
+
+-- Counts the archived letters that match a filter.
+CREATE OR REPLACE FUNCTION redrive.count_archived(filter jsonb) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    letters bigint;
+BEGIN
+    EXECUTE
+        'SELECT count(*) FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ' || redrive.filter_archive(filter)
+        INTO letters USING filter;
+    RETURN letters;
+END
+$$;
+
+-- Returns a restored or imported letter: open, or quarantined as before, with its history and counts.
+CREATE OR REPLACE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF letter.state = 'recovered' THEN
+        letter.events := redrive.add_event(letter.events, jsonb_build_object(
+            'at', letter.changed_at, 'event', 'recovered'));
+    END IF;
+    letter.state := CASE
+        WHEN letter.state = 'quarantined' OR letter.state = 'discarded' AND letter.events -> -1 ->> 'was' = 'quarantined'
+        THEN 'quarantined' ELSE 'open' END;
+    letter.events := redrive.add_event(letter.events, event);
+    letter.discard_reason := NULL;
+    letter.run_ordinal := NULL;
+    letter.claimed_until := NULL;
+    letter.audit_id := audit;
+    letter.changed_at := clock_timestamp();
+    RETURN letter;
+END
+$$;
+
+-- Restores one page of archived letters, in the order of ids, after the letter `after`, and writes the audit.
+-- Returns the result for each: `restored`, or why it stays in the archive: `id_taken` (a letter has its id),
+-- `position_taken` (a letter has its source and position) or `key_taken` (a live job holds its unique key). A dry
+-- run returns the same and changes nothing. `audit` is the record of the first batch of the same operation; NULL:
+-- this is the first. No row: no letter is left.
+--
+-- It runs with the owner's privileges, so that no role can take letters out of the archive without a record.
+CREATE OR REPLACE FUNCTION redrive.restore_archived(
+    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, result text, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    page    bigint[];
+    results text[];
+    free    bigint[];
+    act     bigint;
+    event   jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'restored',
+        'by', coalesce(restore_archived.person, session_user), 'reason', nullif(restore_archived.reason, '')));
+BEGIN
+    EXECUTE
+        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
+        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
+        || CASE WHEN dry_run THEN '' ELSE ' FOR UPDATE OF a' END || ') p'
+        INTO page USING restore_archived.filter, after, max_letters;
+    IF page IS NULL THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(c.result ORDER BY c.id), array_agg(c.id ORDER BY c.id) FILTER (WHERE c.result = 'restored')
+    INTO results, free
+    FROM (
+        SELECT a.id, CASE
+            WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = a.id) THEN 'id_taken'
+            WHEN a.letter ? 'source' AND (
+                row_number() OVER (PARTITION BY a.letter -> 'source', a.letter -> 'position' ORDER BY a.id) > 1
+                OR EXISTS (SELECT FROM redrive.dead_letters k
+                    WHERE k.source = a.letter ->> 'source' AND k."position" = a.letter ->> 'position'))
+                THEN 'position_taken'
+            WHEN EXISTS (SELECT FROM redrive.unique_keys k
+                WHERE k.queue = a.queue AND k.key = a.letter ->> 'unique_key') THEN 'key_taken'
+            ELSE 'restored' END AS result
+        FROM redrive.archived_letters a
+        WHERE a.id = ANY (page)
+    ) c;
+    IF free IS NOT NULL AND NOT dry_run THEN
+        act := redrive.record_act('restore', restore_archived.person, restore_archived.reason,
+            restore_archived.filter, cardinality(free),
+            CASE WHEN restore_archived.audit IS NOT NULL THEN jsonb_build_object('batch_of', restore_archived.audit) END);
+        INSERT INTO redrive.dead_letters
+        SELECT u.*
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL redrive.readmitted(
+            redrive.unarchived(a.letter), event, coalesce(restore_archived.audit, act)) u
+        WHERE a.id = ANY (free)
+        ORDER BY a.id;
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, at, role, person, reason)
+        SELECT a.id, (v.version ->> 'version')::integer, (v.version ->> 'payload')::json,
+               decode(v.version ->> 'raw_base64', 'base64'), redrive.filter_values(v.version -> 'redacted'),
+               (v.version ->> 'at')::timestamptz, v.version ->> 'role', v.version ->> 'person', v.version ->> 'reason'
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL jsonb_array_elements(a.letter -> 'versions') AS v (version)
+        WHERE a.id = ANY (free);
+        PERFORM redrive.drop_redacted_pieces(free);
+        PERFORM redrive.count_restored(free);
+        DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);
+    END IF;
+    RETURN QUERY
+    SELECT u.id, u.result, coalesce(restore_archived.audit, act) FROM unnest(page, results) AS u (id, result);
+END
+$$;
+
+-- Counts the deaths of restored letters whose group was deleted; they are in a new group. A group that still exists
+-- has counted them. The letters are still in the archive.
+CREATE OR REPLACE FUNCTION redrive.count_restored(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    added record;
+BEGIN
+    FOR added IN
+        SELECT l.group_id, sum(l.deaths) AS deaths, min(l.died_at) AS first_at, max(l.died_at) AS last_at
+        FROM redrive.dead_letters l
+        JOIN redrive.archived_letters a ON a.id = l.id
+        WHERE l.id = ANY (ids)
+            AND NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = (a.letter ->> 'group_id')::bigint)
+        GROUP BY l.group_id
+    LOOP
+        INSERT INTO redrive.letter_deltas
+            (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+        VALUES (added.group_id, added.deaths, 0, 0, 0, 0, 0);
+        UPDATE redrive.groups g
+        SET first_seen = least(g.first_seen, added.first_at),
+            -- This statement may have created the group.
+            last_seen = CASE WHEN g.first_seen >= statement_timestamp() THEN added.last_at
+                ELSE greatest(g.last_seen, added.last_at) END
+        WHERE g.id = added.group_id;
+    END LOOP;
+END
+$$;
+
+-- Deletes up to `max_letters` archived letters that match a filter, and writes the audit. `audit` is the record of
+-- the first batch of the same operation; NULL: this is the first. Returns how many were deleted, and the record of
+-- the first batch; no row: none is left. It runs with the owner's privileges; see `restore_archived`.
+CREATE OR REPLACE FUNCTION redrive.delete_archived(
+    filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
+    OUT letters bigint, OUT audit_id bigint
+) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    EXECUTE
+        'DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
+        ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
+        ' WHERE ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $2 FOR UPDATE OF a))'
+        USING filter, max_letters;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters > 0 THEN
+        audit_id := redrive.record_act('delete_archived', person, reason, filter, letters,
+            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+        audit_id := coalesce(audit, audit_id);
+        RETURN NEXT;
+    END IF;
+END
+$$;

@@ -1,0 +1,97 @@
+-- Purpose: The audit: every operator action, written in the transaction of the action.
+
+CREATE OR REPLACE FUNCTION redrive.protect_audit() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Set only by `prune_audit` and `erase_from_audit`, around one statement.
+    IF TG_OP IN ('UPDATE', 'DELETE') AND current_setting('redrive.audit_change', true) = TG_OP THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'redrive: the audit is append-only' USING ERRCODE = 'insufficient_privilege';
+END
+$$;
+
+-- Writes an action into the audit and returns its id.
+CREATE OR REPLACE FUNCTION redrive.record_act(
+    verb text, person text, reason text, filter jsonb, letters bigint, about jsonb DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    INSERT INTO redrive.audit (verb, person, reason, filter, letters, about)
+    VALUES (record_act.verb, left(record_act.person, 200), left(record_act.reason, 1024), record_act.filter,
+            record_act.letters, record_act.about)
+    RETURNING id
+$$;
+
+-- Deletes up to `max_records` records that are older than `older_than`, at least 30 days, oldest first, and records
+-- that. Returns the number deleted.
+--
+-- It runs with the owner's privileges: no other role may delete a record, so that a recent action cannot be hidden.
+CREATE OR REPLACE FUNCTION redrive.prune_audit(
+    older_than interval, max_records bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    deleted bigint;
+    newest  timestamptz;
+BEGIN
+    IF older_than IS NULL OR older_than < '30 days' THEN
+        RAISE EXCEPTION 'redrive: audit records can be pruned after 30 days, not after %', coalesce(older_than::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM set_config('redrive.audit_change', 'DELETE', true);
+    WITH gone AS (
+        DELETE FROM redrive.audit a
+        WHERE a.id = ANY (ARRAY(
+            SELECT o.id FROM redrive.audit o
+            WHERE o.at < statement_timestamp() - older_than
+            ORDER BY o.id
+            LIMIT max_records))
+        RETURNING a.at
+    )
+    SELECT count(*), max(g.at) INTO deleted, newest FROM gone g;
+    PERFORM set_config('redrive.audit_change', '', true);
+    IF deleted > 0 THEN
+        PERFORM redrive.record_act('prune_audit', person, reason, NULL, 0, jsonb_build_object(
+            'older_than', older_than, 'records', deleted, 'newest', newest));
+    END IF;
+    RETURN deleted;
+END
+$$;
+
+-- Returns whether a payload condition of a stored filter contains all conditions of `predicate`, each in its
+-- parentheses.
+CREATE OR REPLACE FUNCTION redrive.names_payload(stored text, predicate text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT stored = predicate OR (
+        SELECT bool_and(strpos(stored, '(' || c.condition || ')') > 0)
+        FROM unnest(string_to_array(
+            CASE WHEN predicate LIKE '(%)' THEN substr(predicate, 2, length(predicate) - 2) ELSE predicate END,
+            ') && (')) AS c (condition))
+$$;
+
+-- Replaces the payload conditions of records whose filter names the values of `predicate` by `[erased]`. Returns
+-- the number of changed records. Only `erase_batch` calls it, which records the erasure.
+CREATE OR REPLACE FUNCTION redrive.erase_from_audit(predicate text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    changed bigint;
+BEGIN
+    PERFORM set_config('redrive.audit_change', 'UPDATE', true);
+    UPDATE redrive.audit a
+    SET filter = jsonb_set(a.filter, '{payload}', '"[erased]"')
+    WHERE redrive.names_payload(a.filter ->> 'payload', predicate);
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    PERFORM set_config('redrive.audit_change', '', true);
+    RETURN changed;
+END
+$$;

@@ -1,0 +1,65 @@
+-- Purpose: Breakers: jobs are not claimed while something that they need is down.
+
+-- Raises a clear error for an invalid breaker name.
+CREATE OR REPLACE FUNCTION redrive.check_breaker_name(name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF name LIKE 'queue:%' THEN
+        PERFORM redrive.check_name('queue', substr(name, 7));
+    ELSE
+        PERFORM redrive.check_name('dependency', name);
+    END IF;
+END
+$$;
+
+-- Opens a breaker by hand, which holds back its jobs: for `duration`, after which a probe decides; or, if NULL,
+-- until it is closed. Returns the id of the audit record.
+CREATE OR REPLACE FUNCTION redrive.open_breaker(
+    name text, duration interval DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_breaker_name(open_breaker.name);
+    IF open_breaker.duration <= '0' OR open_breaker.duration > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', open_breaker.duration
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.breakers AS b (name, state, cause, message, delay_ms, probe_at)
+    VALUES (open_breaker.name, 'open', 'operator', left(open_breaker.reason, 1024), 1000,
+            coalesce(clock_timestamp() + open_breaker.duration, 'infinity'))
+    ON CONFLICT ON CONSTRAINT breakers_pkey DO UPDATE
+    SET state = 'open', cause = 'operator', message = excluded.message, delay_ms = excluded.delay_ms,
+        openings = b.openings + CASE b.state WHEN 'closed' THEN 1 ELSE 0 END,
+        outages = CASE b.state WHEN 'closed' THEN 0 ELSE b.outages END, prober = NULL,
+        opened_at = CASE b.state WHEN 'closed' THEN excluded.opened_at ELSE b.opened_at END,
+        probe_at = excluded.probe_at, changed_at = clock_timestamp();
+    PERFORM pg_notify('redrive_breaker', open_breaker.name);
+    RETURN redrive.record_act('open_breaker', open_breaker.person, open_breaker.reason, NULL, 0,
+        jsonb_build_object('breaker', open_breaker.name, 'duration', open_breaker.duration));
+END
+$$;
+
+-- Closes a breaker by hand, even if workers opened it. Returns whether it was open.
+CREATE OR REPLACE FUNCTION redrive.close_breaker(name text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_breaker_name(close_breaker.name);
+    UPDATE redrive.breakers b
+    SET state = 'closed', probe_at = NULL, prober = NULL, changed_at = clock_timestamp()
+    WHERE b.name = close_breaker.name AND b.state <> 'closed';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('close_breaker', close_breaker.person, close_breaker.reason, NULL, 0,
+        jsonb_build_object('breaker', close_breaker.name));
+    PERFORM pg_notify('redrive_breaker', close_breaker.name);
+    RETURN true;
+END
+$$;

@@ -1,0 +1,291 @@
+-- Purpose: Capturing foreign failures as letters.
+
+-- Returns a text of at most `longest` characters; a longer one is cut and ends with a hash of the whole.
+CREATE OR REPLACE FUNCTION redrive.shortened(value text, longest integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN length(value) <= longest THEN value ELSE left(value, longest - 33) || '~' || md5(value) END;
+END;
+
+-- Returns the headers of a capture with the start of every value that is shortened, and the number of captured bytes if
+-- the letter has only their start, if there is room.
+CREATE OR REPLACE FUNCTION redrive.headers_with_long(headers jsonb, source text, "position" text, kind text, bytes integer)
+    RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE headers_with_long.headers END
+    FROM (SELECT coalesce(headers_with_long.headers, '{}') || jsonb_strip_nulls(json_build_object(
+        'redrive-source', CASE WHEN length(source) > 100 THEN left(source, 4096) END,
+        'redrive-position', CASE WHEN length("position") > 500 THEN left("position", 4096) END,
+        'redrive-kind', CASE WHEN length(kind) > 255 THEN left(kind, 4096) END,
+        'redrive-body-bytes', CASE WHEN bytes > 16777216 THEN bytes::text END)::jsonb)) AS w (headers);
+END;
+
+-- Stores a foreign failure (a Kafka event, a webhook, an outbox row) as a letter with the cause
+-- `captured`, once per position of its source. Any bytes are accepted; those of JSON are also its
+-- payload.
+--
+-- Capturing a position again reopens a recovered or discarded letter with the new failure; see
+-- `reopen_captured`. While the letter is open or quarantined, it only counts in `seen`. While the letter is
+-- redriving, it changes nothing, because the worker must not wait for the caller's transaction.
+--
+-- A source of more than 100 characters, a kind of more than 255 and a position of more than 500 are shortened; the headers
+-- `redrive-source`, `redrive-kind` and `redrive-position` have the original. Of bytes that exceed 16 MiB, the letter has
+-- the first 64 KiB, which are not parsed; `captured_pieces` has all, and the header `redrive-body-bytes` their number.
+--
+-- `failure_key` decides the failure group instead of the message.
+--
+-- It runs with the owner's privileges, so that a source can capture without the privilege to read letters.
+CREATE OR REPLACE FUNCTION redrive.capture(
+    source        text,
+    "position"    text,
+    queue         text,
+    kind          text,
+    raw           bytea,
+    content_type  text  DEFAULT 'application/json',
+    headers       jsonb DEFAULT NULL,
+    error_class   text  DEFAULT 'captured',
+    error_message text  DEFAULT '',
+    error_detail  text  DEFAULT NULL,
+    group_key     text  DEFAULT NULL,
+    failure_key   text  DEFAULT NULL,
+    OUT id        bigint,
+    OUT is_new    boolean,
+    OUT is_reopened boolean
+)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    parsed json;
+    known_state text;
+BEGIN
+    IF length(capture.source) > 100 OR length(capture."position") > 500 OR length(capture.kind) > 255 THEN
+        capture.headers := redrive.headers_with_long(
+            capture.headers, capture.source, capture."position", capture.kind, NULL);
+        capture.source := redrive.shortened(capture.source, 100);
+        capture."position" := redrive.shortened(capture."position", 500);
+        capture.kind := redrive.shortened(capture.kind, 255);
+    END IF;
+    PERFORM redrive.check_name('queue', capture.queue), redrive.check_name('kind', capture.kind);
+    IF capture.source IS NULL OR capture."position" IS NULL OR capture.raw IS NULL THEN
+        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF octet_length(capture.raw) <= 16777216 THEN
+        parsed := redrive.json_of(capture.raw);
+    END IF;
+    capture.is_new := false;
+    capture.is_reopened := false;
+    LOOP
+        SELECT l.id, l.state INTO capture.id, known_state
+        FROM redrive.dead_letters l
+        WHERE l.source = capture.source AND l."position" = capture."position";
+        IF octet_length(capture.raw) > 16777216 OR known_state IN ('recovered', 'discarded') THEN
+            SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
+            FROM redrive.capture_letters(
+                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
+                ARRAY[capture.raw], ARRAY[capture.content_type], ARRAY[capture.headers],
+                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
+                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
+            EXIT;
+        ELSIF known_state IS NULL THEN
+            INSERT INTO redrive.dead_letters AS l
+                (source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                 error_class, error_message, error_detail, group_key, failure_key, enqueued_at)
+            VALUES
+                (capture.source, capture."position", capture.queue, capture.kind, 'captured', capture.raw,
+                 parsed, capture.content_type, capture.headers,
+                 redrive.clip(coalesce(capture.error_class, 'captured'), 1024),
+                 redrive.clip(coalesce(capture.error_message, ''), 8192),
+                 redrive.clip(capture.error_detail, 65536), capture.group_key,
+                 nullif(left(capture.failure_key, 256), ''), clock_timestamp())
+            ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+            RETURNING l.id INTO capture.id;
+            capture.is_new := FOUND;
+            -- Not found: another session stored the letter in between.
+            EXIT WHEN FOUND;
+        ELSE
+            EXIT WHEN known_state = 'redriving';
+            UPDATE redrive.dead_letters l
+            SET seen = l.seen + 1
+            WHERE l.id = capture.id AND l.state IN ('open', 'quarantined');
+            -- Not found: another session redrove, closed or deleted the letter in between.
+            EXIT WHEN FOUND;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Returns whether a letter holds other bytes than these: another event was captured at the same position, for example
+-- because a topic was recreated. Not known, and false, once the letter was edited or bytes may have been redacted. It
+-- runs with the owner's privileges, as `capture` does, and changes nothing; it is VOLATILE to see the letters that its
+-- statement captured.
+CREATE OR REPLACE FUNCTION redrive.holds_other_bytes(letter_id bigint, raw bytea) RETURNS boolean
+    LANGUAGE sql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (
+        SELECT FROM redrive.dead_letters l
+        WHERE l.id = letter_id AND l.edits = 0
+            AND CASE WHEN octet_length(holds_other_bytes.raw) > 16777216
+                THEN l.raw <> substring(holds_other_bytes.raw FROM 1 FOR 65536)
+                ELSE l.raw <> holds_other_bytes.raw END
+            AND NOT EXISTS (SELECT FROM redrive.redactions))
+$$;
+
+-- Captures many foreign failures, as `capture` does for one. Returns one row for each, numbered from 1.
+-- A position that occurs twice becomes one letter, with the first of its failures.
+CREATE OR REPLACE FUNCTION redrive.capture_letters(
+    sources text[], positions text[], queues text[], kinds text[], raws bytea[],
+    content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[],
+    group_keys text[], failure_keys text[] DEFAULT NULL
+) RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    new_ids bigint[];
+    found_ids bigint[];
+    waiting_ids bigint[];
+    closed_ids bigint[];
+    whole_raws bytea[];
+    large bigint[] := '{}';
+BEGIN
+    IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    IF pg_column_size(raws) > 16777216 OR EXISTS (
+        SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
+        WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 255)
+    THEN
+        whole_raws := raws;
+        SELECT array_agg(redrive.headers_with_long(
+                   g.headers, g.source, g."position", g.kind, octet_length(g.raw)) ORDER BY g.place),
+               array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
+               array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
+               array_agg(redrive.shortened(g.kind, 255) ORDER BY g.place),
+               array_agg(CASE WHEN octet_length(g.raw) > 16777216 THEN substring(g.raw FROM 1 FOR 65536)
+                   ELSE g.raw END ORDER BY g.place),
+               coalesce(array_agg(g.place) FILTER (WHERE octet_length(g.raw) > 16777216), '{}')
+        INTO headers, sources, positions, kinds, raws, large
+        FROM unnest(headers, sources, positions, kinds, raws) WITH ORDINALITY
+            AS g (headers, source, "position", kind, raw, place);
+    END IF;
+    LOOP
+        BEGIN
+            WITH given AS MATERIALIZED (
+                -- Assign ids in the given order, so that paging by id keeps it.
+                SELECT g.*, nextval('redrive.job_id') AS id
+                FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
+                            error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
+                    AS g (source, "position", queue, kind, raw, content_type, headers,
+                          error_class, error_message, error_detail, group_key, failure_key, place)
+            ),
+            firsts AS (
+                SELECT DISTINCT ON (g.source, g."position")
+                       g.*, count(*) OVER (PARTITION BY g.source, g."position") AS times
+                FROM given g
+                -- An insert would wait for a session that updates the letter, and would find its group first.
+                WHERE NOT EXISTS (
+                    SELECT FROM redrive.dead_letters k WHERE k.source = g.source AND k."position" = g."position")
+                ORDER BY g.source, g."position", g.place
+            ),
+            captured AS (
+                INSERT INTO redrive.dead_letters AS l
+                    (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+                     error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen)
+                SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+                       CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
+                       f.content_type, f.headers,
+                       redrive.clip(coalesce(f.error_class, 'captured'), 1024),
+                       redrive.clip(coalesce(f.error_message, ''), 8192),
+                       redrive.clip(f.error_detail, 65536), f.group_key,
+                       nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times
+                FROM firsts f
+                -- In one order, so that two captures cannot deadlock.
+                ORDER BY f.source, f."position"
+                ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+                RETURNING l.id
+            )
+            SELECT coalesce(array_agg(c.id), '{}') INTO new_ids FROM captured c;
+            SELECT coalesce(array_agg(l.id ORDER BY g.place), '{}') INTO found_ids
+            FROM unnest(sources, positions) WITH ORDINALITY AS g (source, "position", place)
+            JOIN redrive.dead_letters l ON l.source = g.source AND l."position" = g."position";
+            -- By id, the lock order of every statement that locks several letters.
+            SELECT coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('open', 'quarantined')), '{}'),
+                   coalesce(array_agg(k.id) FILTER (WHERE k.state IN ('recovered', 'discarded')), '{}')
+            INTO waiting_ids, closed_ids
+            FROM (
+                SELECT o.id, o.state
+                FROM redrive.dead_letters o
+                WHERE o.id = ANY (found_ids) AND o.id <> ALL (new_ids) AND o.state <> 'redriving'
+                ORDER BY o.id
+                FOR NO KEY UPDATE
+            ) k;
+            EXIT WHEN cardinality(found_ids) = cardinality(sources)
+                AND (SELECT count(*) FROM redrive.dead_letters l WHERE l.id = ANY (found_ids))
+                    = (SELECT count(DISTINCT f.id) FROM unnest(found_ids) AS f (id));
+            -- A closed letter was deleted before it was locked. Its failure needs a new letter. Start again
+            -- without locks: an insert waits for other captures, and they may wait for these letters.
+            RAISE SQLSTATE 'RD001';
+        EXCEPTION WHEN SQLSTATE 'RD001' THEN NULL;
+        END;
+    END LOOP;
+    UPDATE redrive.dead_letters l
+    SET seen = l.seen + t.times
+    FROM (SELECT f.id, count(*) AS times FROM unnest(found_ids) AS f (id) GROUP BY f.id) t
+    WHERE l.id = ANY (waiting_ids) AND l.id = t.id;
+    IF cardinality(closed_ids) > 0 THEN
+        -- The proposed row passes the triggers of a new letter: redaction, group and detail. It always
+        -- conflicts, because the letters are locked. The trigger `reopen_captured` keeps their history.
+        INSERT INTO redrive.dead_letters AS l
+            (id, source, "position", queue, kind, cause, raw, payload, content_type, headers,
+             error_class, error_message, error_detail, group_key, failure_key, enqueued_at, seen, edits)
+        SELECT f.id, f.source, f."position", f.queue, f.kind, 'captured', f.raw,
+               CASE WHEN f.place <> ALL (large) THEN redrive.json_of(f.raw) END,
+               f.content_type, f.headers,
+               redrive.clip(coalesce(f.error_class, 'captured'), 1024),
+               redrive.clip(coalesce(f.error_message, ''), 8192),
+               redrive.clip(f.error_detail, 65536), f.group_key,
+               nullif(left(f.failure_key, 256), ''), clock_timestamp(), f.times,
+               -- A redaction must not look into the earlier bytes.
+               (SELECT o.edits + 1 FROM redrive.dead_letters o WHERE o.id = f.id)
+        FROM (
+            SELECT DISTINCT ON (k.id) k.id, g.*, count(*) OVER (PARTITION BY k.id) AS times
+            FROM unnest(sources, positions, queues, kinds, raws, content_types, headers,
+                        error_classes, error_messages, error_details, group_keys, failure_keys) WITH ORDINALITY
+                AS g (source, "position", queue, kind, raw, content_type, headers,
+                      error_class, error_message, error_detail, group_key, failure_key, place)
+            JOIN unnest(found_ids) WITH ORDINALITY AS k (id, found_place) ON k.found_place = g.place
+            WHERE k.id = ANY (closed_ids)
+            ORDER BY k.id, g.place
+        ) f
+        ORDER BY f.id
+        ON CONFLICT (id) DO UPDATE
+        SET state = 'open', discard_reason = NULL, queue = excluded.queue, kind = excluded.kind,
+            cause = excluded.cause, error_class = excluded.error_class,
+            error_message = excluded.error_message, error_detail = excluded.error_detail,
+            detail_id = excluded.detail_id, group_id = excluded.group_id,
+            payload = excluded.payload, raw = excluded.raw, redacted = excluded.redacted,
+            content_type = excluded.content_type, headers = excluded.headers, group_key = excluded.group_key,
+            failure_key = excluded.failure_key,
+            generation = l.generation + 1, attempts = 0, crashes = 0, worker_id = NULL, host = NULL,
+            version = NULL, pid = NULL, run_ms = NULL, seen = l.seen + excluded.seen,
+            died_at = excluded.died_at, changed_at = excluded.changed_at, retry_after = excluded.retry_after;
+        PERFORM redrive.drop_redacted_pieces(closed_ids);
+    END IF;
+    PERFORM redrive.keep_pieces(found_ids[g.place], whole_raws[g.place])
+    FROM unnest(large) AS g (place)
+    WHERE found_ids[g.place] = ANY (new_ids || closed_ids) AND array_position(found_ids, found_ids[g.place]) = g.place;
+    RETURN QUERY
+    SELECT f.place, f.id,
+           f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id),
+           f.id = ANY (closed_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
+    FROM unnest(found_ids) WITH ORDINALITY AS f (id, place)
+    ORDER BY f.place;
+END
+$$;

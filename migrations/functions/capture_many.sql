@@ -1,0 +1,166 @@
+-- Purpose: Capturing many failures from SQL, and importing exported letters.
+
+-- Captures many foreign failures, as `capture` does for one, given as a JSON array. Each is an object with the
+-- members source, position, queue and kind; the bytes as payload (JSON), raw (text) or raw_base64; and optionally
+-- content_type, headers, error_class, error_message, error_detail, group_key and failure_key. Returns one row for
+-- each, numbered from 1. All are captured or none.
+CREATE OR REPLACE FUNCTION redrive.capture_many(failures jsonb)
+    RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    members CONSTANT text[] := '{source,position,queue,kind,payload,raw,raw_base64,content_type,headers,error_class,'
+        'error_message,error_detail,group_key,failure_key}';
+    wrong record;
+BEGIN
+    IF capture_many.failures IS NULL OR jsonb_typeof(capture_many.failures) <> 'array' THEN
+        RAISE EXCEPTION 'redrive: capture_many needs a JSON array of failures' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.place, CASE
+        WHEN jsonb_typeof(e.failure) <> 'object' THEN 'is not an object'
+        WHEN u.member IS NOT NULL THEN 'has the unknown member ' || u.member
+        WHEN e.failure ->> 'source' IS NULL OR e.failure ->> 'position' IS NULL OR e.failure ->> 'queue' IS NULL
+            OR e.failure ->> 'kind' IS NULL THEN 'needs a source, a position, a queue and a kind'
+        ELSE 'needs exactly one of payload, raw and raw_base64' END AS complaint
+    INTO wrong
+    FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+    CROSS JOIN LATERAL (
+        SELECT min(k.member) AS member
+        FROM jsonb_object_keys(CASE jsonb_typeof(e.failure) WHEN 'object' THEN e.failure ELSE '{}' END) AS k (member)
+        WHERE k.member <> ALL (members)) u
+    WHERE jsonb_typeof(e.failure) <> 'object' OR u.member IS NOT NULL
+        OR NOT (e.failure ->> 'source' IS NOT NULL AND e.failure ->> 'position' IS NOT NULL
+            AND e.failure ->> 'queue' IS NOT NULL AND e.failure ->> 'kind' IS NOT NULL)
+        OR (e.failure ? 'payload')::integer + (e.failure ? 'raw')::integer + (e.failure ? 'raw_base64')::integer <> 1
+    ORDER BY e.place
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: failure % %; nothing was captured', wrong.place, wrong.complaint
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN QUERY
+    SELECT c.place, c.id, c.is_new, c.is_reopened
+    FROM (
+        SELECT array_agg(f.source ORDER BY e.place) AS sources, array_agg(f."position" ORDER BY e.place) AS positions,
+               array_agg(f.queue ORDER BY e.place) AS queues, array_agg(f.kind ORDER BY e.place) AS kinds,
+               array_agg(coalesce(convert_to(f.raw, 'UTF8'), decode(f.raw_base64, 'base64'),
+                   convert_to((e.failure -> 'payload')::text, 'UTF8')) ORDER BY e.place) AS raws,
+               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
+               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
+               array_agg(f.error_message ORDER BY e.place) AS messages,
+               array_agg(f.error_detail ORDER BY e.place) AS details,
+               array_agg(f.group_key ORDER BY e.place) AS group_keys,
+               array_agg(f.failure_key ORDER BY e.place) AS failure_keys
+        FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
+            source text, "position" text, queue text, kind text, raw text, raw_base64 text, content_type text,
+            headers jsonb, error_class text, error_message text, error_detail text, group_key text, failure_key text)
+    ) g
+    CROSS JOIN LATERAL redrive.capture_letters(
+        g.sources, g.positions, g.queues, g.kinds, g.raws, g.content_types, g.headers, g.classes,
+        g.messages, g.details, g.group_keys, g.failure_keys) c
+    WHERE g.sources IS NOT NULL
+    ORDER BY c.place;
+END
+$$;
+
+-- Returns the row of an exported letter. `letter` holds the columns that are no members of a captured failure.
+CREATE OR REPLACE FUNCTION redrive.imported(failure jsonb, bytes bytea) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    letter redrive.dead_letters := redrive.unarchived(
+        '{"state": "open", "cause": "captured", "seen": 1, "priority": 0, "attempts": 0, "earlier_attempts": 0,'
+        ' "max_attempts": 5, "generation": 0, "crashes": 0, "history": [], "deaths": 1, "alike": 0, "edits": 0,'
+        ' "events": [], "failed_redrives": 0, "error_class": "captured", "error_message": ""}'::jsonb
+        || jsonb_build_object('enqueued_at', clock_timestamp(), 'died_at', clock_timestamp())
+        || coalesce(failure -> 'letter', '{}') || (failure - 'letter'));
+BEGIN
+    letter.id := nextval('redrive.job_id');
+    letter.source := redrive.shortened(letter.source, 100);
+    letter."position" := redrive.shortened(letter."position", 500);
+    IF octet_length(bytes) > 16777216 THEN
+        letter.raw := substring(bytes FROM 1 FOR 65536);
+        letter.headers := redrive.headers_with_long(letter.headers, NULL, NULL, NULL, octet_length(bytes));
+        RETURN letter;
+    END IF;
+    letter.payload := redrive.json_of(bytes);
+    IF letter.payload IS NULL OR (failure -> 'letter' ->> 'has_raw')::boolean THEN
+        letter.raw := bytes;
+    END IF;
+    RETURN letter;
+END
+$$;
+
+-- Captures exported letters: objects as in `capture_many`, without their bytes, which `raws` holds in the same
+-- order, and with the member `letter`, whose values a new letter keeps: its history, events, generation, counts, times, cause
+-- and redacted pointers. A position that is known is captured as `capture_many` does it. Returns the same rows.
+CREATE OR REPLACE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[])
+    RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    event  jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'imported');
+    places bigint[];
+    ids    bigint[];
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT e.place, u AS letter
+        FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
+        CROSS JOIN LATERAL redrive.imported(e.failure, e.raw) u
+    ),
+    firsts AS MATERIALIZED (
+        SELECT DISTINCT ON ((g.letter).source, (g.letter)."position") g.place, g.letter
+        FROM given g
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.dead_letters k
+            WHERE k.source = (g.letter).source AND k."position" = (g.letter)."position")
+        ORDER BY (g.letter).source, (g.letter)."position", g.place
+    ),
+    added AS (
+        INSERT INTO redrive.dead_letters AS l
+        SELECT u.*
+        FROM firsts f
+        CROSS JOIN LATERAL redrive.readmitted(f.letter, event, NULL) u
+        -- In one order, so that two imports cannot deadlock.
+        ORDER BY u.source, u."position"
+        ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
+        RETURNING l.id
+    )
+    SELECT coalesce(array_agg(f.place), '{}'), coalesce(array_agg(a.id), '{}') INTO places, ids
+    FROM added a
+    JOIN firsts f ON (f.letter).id = a.id;
+    PERFORM redrive.keep_pieces(p.id, raws[p.place])
+    FROM unnest(places, ids) AS p (place, id)
+    WHERE octet_length(raws[p.place]) > 16777216;
+    RETURN QUERY
+    SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
+    UNION ALL
+    SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
+    FROM (
+        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(f.source ORDER BY e.place) AS sources,
+               array_agg(f."position" ORDER BY e.place) AS positions, array_agg(f.queue ORDER BY e.place) AS queues,
+               array_agg(f.kind ORDER BY e.place) AS kinds, array_agg(e.raw ORDER BY e.place) AS raws,
+               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
+               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
+               array_agg(f.error_message ORDER BY e.place) AS messages,
+               array_agg(f.error_detail ORDER BY e.place) AS details,
+               array_agg(f.group_key ORDER BY e.place) AS group_keys
+        FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
+        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
+            source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
+            error_message text, error_detail text, group_key text)
+        WHERE e.place <> ALL (places)
+    ) r
+    CROSS JOIN LATERAL redrive.capture_letters(
+        r.sources, r.positions, r.queues, r.kinds, r.raws, r.content_types, r.headers, r.classes, r.messages,
+        r.details, r.group_keys) c
+    WHERE r.places IS NOT NULL
+    ORDER BY 1;
+END
+$$;

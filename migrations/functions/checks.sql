@@ -1,0 +1,92 @@
+-- Purpose: Checks of names, texts and payloads.
+
+-- Raises a clear error for a name that the schema would reject.
+CREATE OR REPLACE FUNCTION redrive.check_name(subject text, name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    longest CONSTANT integer := CASE subject WHEN 'kind' THEN 255 ELSE 100 END;
+BEGIN
+    IF name IS NULL OR length(name) NOT BETWEEN 1 AND longest OR name <> btrim(name)
+        OR name ~ '[[:cntrl:]]'
+    THEN
+        RAISE EXCEPTION 'redrive: invalid % name; it must have 1 to % characters, no control characters and no blank at either end', subject, longest
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Raises an error at an isolation level whose snapshot is older than a lock that the transaction takes later.
+-- Functions that lock a table and then read it call this first.
+CREATE OR REPLACE FUNCTION redrive.require_read_committed(operation text) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'redrive: % cannot run at isolation level %; it would not see what it locked',
+            operation, upper(current_setting('transaction_isolation'))
+            USING ERRCODE = 'invalid_transaction_state',
+                  HINT = 'Call it in a transaction with isolation level READ COMMITTED.';
+    END IF;
+END
+$$;
+
+-- Shortens a text that exceeds `limit_bytes` to its start and its end. A stack trace may have the
+-- failing frame at either end.
+CREATE OR REPLACE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN octet_length(full_text) <= limit_bytes THEN full_text
+        ELSE left(full_text, limit_bytes / 8) || E'\n[... cut ...]\n' || right(full_text, limit_bytes / 8)
+    END;
+END;
+
+-- Returns bytes as JSON text; NULL: they are not JSON. Each capture calls it.
+CREATE OR REPLACE FUNCTION redrive.json_of(raw bytea) RETURNS json
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN convert_from(raw, 'UTF8')::json;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+
+-- Returns any payload as `jsonb`, as `readable_payload` does.
+CREATE OR REPLACE FUNCTION redrive.checked_payload(payload json) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+    SET standard_conforming_strings = on
+AS $$
+BEGIN
+    IF payload::text ~ '\d[eE][+-]?\d\d\d' AND 1048576 < (
+        SELECT sum(CASE WHEN length(e.digits) > 6 THEN 1048576 ELSE concat('0', e.digits)::bigint END)
+        FROM regexp_matches(regexp_replace(payload::text, '"(?:[^"\\]|\\.)*"', '', 'g'), '[eE][+-]?0*(\d*)', 'g') AS m (parts)
+        CROSS JOIN LATERAL (SELECT m.parts[1] AS digits) e)
+    THEN
+        RETURN NULL;
+    END IF;
+    RETURN payload::jsonb;
+EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded THEN
+    RETURN NULL;
+END
+$$;
+
+-- Returns a payload as `jsonb`, for a condition on its values; NULL: it has values that `jsonb` cannot hold (NUL, half
+-- of a surrogate pair, a number out of range), it is nested too deep, or `jsonb` would write its numbers with more than
+-- a million digits. (1e9999 has ten thousand.)
+--
+-- The first case answers for almost every payload, is inlined, and needs no subtransaction.
+CREATE OR REPLACE FUNCTION redrive.readable_payload(payload json) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN octet_length(payload::text) < 4096 AND strpos(payload::text, '\u') = 0
+            AND payload::text !~ '\d[eE][+-]?\d\d\d' THEN payload::jsonb
+        ELSE redrive.checked_payload(payload)
+    END;
+END;

@@ -1,0 +1,229 @@
+-- Purpose: Folding counters into totals.
+
+-- Returns the names that get a slot when these tallies are folded: first come, first served.
+CREATE OR REPLACE FUNCTION redrive.new_metric_slots(tallies redrive.metric_tally[])
+    RETURNS TABLE (label text, queue text, name text)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH new_queues AS MATERIALIZED (
+        SELECT n.queue
+        FROM (
+            SELECT c.queue, row_number() OVER (ORDER BY min(c.first_at), c.queue)
+                   + (SELECT count(*) FROM redrive.metric_slots s WHERE s.label = 'queue') AS place
+            FROM unnest(tallies) c
+            WHERE NOT EXISTS (
+                SELECT FROM redrive.metric_slots s
+                WHERE s.label = 'queue' AND s.queue = '' AND s.name = c.queue)
+            GROUP BY c.queue
+        ) n
+        WHERE n.place <= 100
+    ),
+    named AS (
+        SELECT w.labels[1] AS label,
+               CASE WHEN EXISTS (SELECT FROM new_queues n WHERE n.queue = c.queue)
+                        OR EXISTS (SELECT FROM redrive.metric_slots s
+                                   WHERE s.label = 'queue' AND s.queue = '' AND s.name = c.queue)
+                    THEN c.queue ELSE '__other__' END AS queue,
+               c.label AS name, min(c.first_at) AS first_at
+        FROM (
+            SELECT u.queue, u.key, u.label, min(u.first_at) AS first_at
+            FROM unnest(tallies) u
+            GROUP BY 1, 2, 3
+        ) c
+        JOIN redrive.counter_keys w ON w.key = c.key
+        WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
+        GROUP BY 1, 2, 3
+    )
+    SELECT 'queue', '', n.queue FROM new_queues n
+    UNION ALL
+    SELECT p.label, p.queue, p.name
+    FROM (
+        SELECT n.label, n.queue, n.name,
+               row_number() OVER (PARTITION BY n.label, n.queue ORDER BY n.first_at, n.name)
+               + (SELECT count(*) FROM redrive.metric_slots s
+                  WHERE s.label = n.label AND s.queue = n.queue) AS place
+        FROM named n
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.metric_slots s
+            WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
+    ) p
+    WHERE p.place <= 20
+$$;
+
+-- Turns tallies into rows of `metric_values`. Names without a slot become `__other__`.
+CREATE OR REPLACE FUNCTION redrive.place_metric_tallies(tallies redrive.metric_tally[])
+    RETURNS TABLE (key text, queue text, label text, cause text, value bigint, counts bigint[],
+                   sum double precision, last_at timestamptz)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH slots AS MATERIALIZED (
+        SELECT s.label, s.queue, s.name FROM redrive.metric_slots s
+        UNION
+        SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n
+    ),
+    queued AS (
+        SELECT c.key, coalesce(s.name, '__other__') AS queue, c.label, c.cause, c.bucket, c.count, c.sum,
+               c.last_at, w.bounds,
+               CASE WHEN w.labels[1] IN ('kind', 'error_class', 'source') THEN w.labels[1] END AS slotted
+        FROM unnest(tallies) c
+        JOIN redrive.counter_keys w ON w.key = c.key
+        LEFT JOIN slots s ON s.label = 'queue' AND s.queue = '' AND s.name = c.queue
+    ),
+    named AS MATERIALIZED (
+        SELECT q.key, q.queue,
+               CASE WHEN q.slotted IS NULL THEN coalesce(q.label, '') ELSE coalesce(s.name, '__other__') END AS label,
+               coalesce(q.cause, '') AS cause, q.bucket, q.bounds, sum(q.count)::bigint AS count,
+               sum(q.sum) AS sum, max(q.last_at) AS last_at
+        FROM queued q
+        LEFT JOIN slots s ON s.label = q.slotted AND s.queue = q.queue AND s.name = q.label
+        GROUP BY 1, 2, 3, 4, 5, 6
+    )
+    SELECT n.key, n.queue, n.label, n.cause, n.count, NULL::bigint[], 0::double precision, n.last_at
+    FROM named n
+    WHERE n.bounds IS NULL
+    UNION ALL
+    SELECT k.key, k.queue, k.label, k.cause, sum(n.count)::bigint,
+           array_agg(coalesce(n.count, 0) ORDER BY b.bucket), coalesce(sum(n.sum), 0), max(n.last_at)
+    FROM (
+        SELECT DISTINCT n.key, n.queue, n.label, n.cause, cardinality(n.bounds) AS last_bucket
+        FROM named n
+        WHERE n.bounds IS NOT NULL
+    ) k
+    CROSS JOIN LATERAL generate_series(0, k.last_bucket) AS b (bucket)
+    LEFT JOIN named n ON n.key = k.key AND n.queue = k.queue AND n.label = k.label
+        AND n.cause = k.cause AND n.bucket = b.bucket
+    GROUP BY 1, 2, 3, 4
+$$;
+
+-- Gives slots to new names, and records the names that get none.
+CREATE OR REPLACE FUNCTION redrive.grant_metric_slots(tallies redrive.metric_tally[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    over  record;
+    known bit(65536);
+    place integer;
+BEGIN
+    INSERT INTO redrive.metric_slots (label, queue, name)
+    SELECT n.label, n.queue, n.name FROM redrive.new_metric_slots(tallies) n;
+    FOR over IN
+        SELECT n.label, array_agg(hashtext(n.queue || E'\x1f' || n.name) & 65535) AS places
+        FROM (
+            SELECT DISTINCT 'queue' AS label, '' AS queue, c.queue AS name FROM unnest(tallies) c
+            UNION
+            SELECT w.labels[1], c.queue, c.label
+            FROM unnest(tallies) c
+            JOIN redrive.counter_keys w ON w.key = c.key
+            WHERE w.labels[1] IN ('kind', 'error_class', 'source') AND c.label IS NOT NULL
+        ) n
+        WHERE NOT EXISTS (
+                SELECT FROM redrive.metric_slots s
+                WHERE s.label = n.label AND s.queue = n.queue AND s.name = n.name)
+            -- A kind of a queue without a slot may have a slot under `__other__`.
+            AND NOT EXISTS (
+                SELECT FROM redrive.metric_slots s
+                WHERE s.label = n.label AND s.queue = '__other__' AND s.name = n.name
+                    AND NOT EXISTS (
+                        SELECT FROM redrive.metric_slots q
+                        WHERE q.label = 'queue' AND q.queue = '' AND q.name = n.queue))
+        GROUP BY n.label
+    LOOP
+        SELECT f.names INTO known FROM redrive.metric_folded f WHERE f.label = over.label;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM unnest(over.places) p WHERE get_bit(known, p) = 0);
+        FOREACH place IN ARRAY over.places LOOP
+            known := set_bit(known, place, 1);
+        END LOOP;
+        UPDATE redrive.metric_folded f SET names = known WHERE f.label = over.label;
+    END LOOP;
+END
+$$;
+
+-- Folds up to `max_rows` delta rows into the totals. A row lock lets one caller through. It turns the ring
+-- when a child has grown to `segment_bytes`, and truncates drained children. Returns the number of folded
+-- rows. SECURITY DEFINER, because only the owner may TRUNCATE.
+CREATE OR REPLACE FUNCTION redrive.fold_metrics(max_rows integer DEFAULT 50000, segment_bytes bigint DEFAULT 1048576)
+    RETURNS bigint
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '50ms'
+    SET enable_seqscan = on
+    SET jit = off
+AS $$
+DECLARE
+    here     smallint;
+    child    smallint;
+    tallies    redrive.metric_tally[];
+    taken    bigint;
+    folded   bigint := 0;
+    occupied boolean;
+BEGIN
+    PERFORM redrive.require_read_committed('fold_metrics');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_metrics' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    SELECT r.segment INTO here FROM redrive.metric_ring r;
+    -- The current child comes last, because it holds the newest rows.
+    FOR step IN 1..3 LOOP
+        child := (here + step) % 3;
+        EXECUTE format(
+            'WITH gone AS ('
+            ' DELETE FROM redrive.metric_deltas_%1$s d'
+            ' WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.metric_deltas_%1$s n LIMIT $1))'
+            ' RETURNING d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums),'
+            'tallies AS ('
+            ' SELECT g.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count,'
+            '  sum(u.sum) AS sum, min(g.at) AS first_at, max(g.at) AS last_at'
+            ' FROM gone g CROSS JOIN LATERAL'
+            '  unnest(g.keys, g.labels, g.causes, g.buckets, g.counts, g.sums)'
+            '  AS u (key, label, cause, bucket, count, sum)'
+            ' GROUP BY 1, 2, 3, 4, 5)'
+            ' SELECT (SELECT count(*) FROM gone), array_agg(ROW(c.queue, c.key, c.label, c.cause,'
+            '  c.bucket, c.count, c.sum, c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c',
+            child)
+            INTO taken, tallies USING max_rows - folded;
+        folded := folded + taken;
+        IF taken > 0 THEN
+            PERFORM redrive.grant_metric_slots(tallies);
+            INSERT INTO redrive.metric_values AS v (key, queue, label, cause, value, counts, sum, last_at)
+            SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
+            FROM redrive.place_metric_tallies(tallies) p
+            ON CONFLICT (key, queue, label, cause) DO UPDATE
+            SET value = v.value + excluded.value, counts = redrive.add_counts(v.counts, excluded.counts),
+                sum = v.sum + excluded.sum, last_at = greatest(v.last_at, excluded.last_at);
+        END IF;
+        EXIT WHEN folded >= max_rows;
+    END LOOP;
+
+    -- Truncate drained children. Under the lock no session can write and every committed row is visible;
+    -- a session with an uncommitted write prevents the lock.
+    FOR step IN 1..2 LOOP
+        child := (here + step) % 3;
+        CONTINUE WHEN pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0;
+        BEGIN
+            EXECUTE format('LOCK TABLE redrive.metric_deltas_%s IN ACCESS EXCLUSIVE MODE', child);
+            EXECUTE format('SELECT EXISTS (SELECT FROM redrive.metric_deltas_%s)', child) INTO occupied;
+            IF occupied THEN
+                RAISE lock_not_available;
+            END IF;
+            EXECUTE format('TRUNCATE redrive.metric_deltas_%s', child);
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
+    END LOOP;
+
+    IF pg_relation_size(format('redrive.metric_deltas_%s', here)::regclass) >= segment_bytes THEN
+        FOR step IN 1..2 LOOP
+            child := (here + step) % 3;
+            IF pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0 THEN
+                PERFORM setval('redrive.metric_ring_position', child);
+                EXIT;
+            END IF;
+        END LOOP;
+    END IF;
+    RETURN folded;
+END
+$$;

@@ -1,0 +1,159 @@
+-- Purpose: Reading the counters, and auditing them against the rows.
+
+-- Returns every counter with its value: the folded totals and the rows that are not folded. While a worker lives,
+-- there are few; redrive_fold_age_seconds shows a backlog. It never reads jobs or letters.
+--
+-- TRUNCATE also empties a table for transactions that started before it. The tables are therefore locked
+-- against it first, and read by a later statement, which needs READ COMMITTED. SECURITY DEFINER, so that the caller needs no other privilege.
+CREATE OR REPLACE FUNCTION redrive.metric_totals()
+    RETURNS TABLE (metric text, labels text[], value double precision, counts bigint[], sum double precision)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+    SET synchronize_seqscans = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    tallies redrive.metric_tally[];
+    age   double precision;
+BEGIN
+    PERFORM redrive.require_read_committed('metric_totals');
+    LOCK TABLE redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    RETURN QUERY
+    WITH deltas AS MATERIALIZED (
+        SELECT d.at, d.queue, d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums
+        FROM redrive.metric_deltas d
+    ),
+    tallies AS (
+        SELECT d.queue, u.key, u.label, u.cause, u.bucket, sum(u.count)::bigint AS count, sum(u.sum) AS sum,
+               min(d.at) AS first_at, max(d.at) AS last_at
+        FROM deltas d
+        CROSS JOIN LATERAL unnest(d.keys, d.labels, d.causes, d.buckets, d.counts, d.sums)
+            AS u (key, label, cause, bucket, count, sum)
+        GROUP BY 1, 2, 3, 4, 5
+    ),
+    placed AS (
+        SELECT p.key, p.queue, p.label, p.cause, p.value, p.counts, p.sum, p.last_at
+        FROM redrive.place_metric_tallies((
+            SELECT array_agg(ROW(c.queue, c.key, c.label, c.cause, c.bucket, c.count, c.sum,
+                                 c.first_at, c.last_at)::redrive.metric_tally) FROM tallies c)) p
+    ),
+    series AS MATERIALIZED (
+        SELECT coalesce(v.key, p.key) AS key, coalesce(v.queue, p.queue) AS queue,
+               coalesce(v.label, p.label) AS label, coalesce(v.cause, p.cause) AS cause,
+               coalesce(v.value, 0) + coalesce(p.value, 0) AS value,
+               CASE WHEN p.counts IS NULL THEN v.counts ELSE redrive.add_counts(v.counts, p.counts) END AS counts,
+               coalesce(v.sum, 0) + coalesce(p.sum, 0) AS sum,
+               greatest(v.last_at, p.last_at) AS last_at
+        FROM redrive.metric_values v
+        FULL JOIN placed p ON p.key = v.key AND p.queue = v.queue AND p.label = v.label AND p.cause = v.cause
+    )
+    SELECT w.metric,
+           ARRAY[s.queue] || (ARRAY[s.label, s.cause])[1:cardinality(w.labels)],
+           CASE WHEN w.bounds IS NULL THEN s.value::double precision END,
+           s.counts,
+           CASE WHEN w.bounds IS NOT NULL THEN s.sum END
+    FROM series s
+    JOIN redrive.counter_keys w ON w.key = s.key
+    WHERE w.metric IS NOT NULL
+    UNION ALL
+    SELECT 'redrive_queue_live_jobs', ARRAY[s.queue],
+           sum(CASE WHEN s.key IN ('enqueued', 'returned') THEN s.value ELSE -s.value END)::double precision,
+           NULL, NULL
+    FROM series s
+    WHERE s.key IN ('enqueued', 'returned', 'succeeded', 'ended')
+    GROUP BY s.queue
+    UNION ALL
+    SELECT 'redrive_queue_last_success_timestamp_seconds', ARRAY[s.queue],
+           date_part('epoch', max(s.last_at)), NULL, NULL
+    FROM series s
+    WHERE s.key = 'succeeded'
+    GROUP BY s.queue
+    UNION ALL
+    SELECT 'redrive_fold_age_seconds', '{}'::text[],
+           coalesce(date_part('epoch', clock_timestamp() - min(d.at)), 0), NULL, NULL
+    FROM deltas d
+    UNION ALL
+    SELECT 'redrive_audit_drift_jobs', ARRAY[f.queue, f.set], f.drift, NULL, NULL
+    FROM redrive.metric_drift f
+    UNION ALL
+    -- Estimate the number of names from the number of set bits.
+    SELECT 'redrive_series_folded', ARRAY[f.label],
+           round((-65536 * ln(1 - least(bit_count(f.names), 65535) / 65536.0))::numeric), NULL, NULL
+    FROM redrive.metric_folded f;
+END
+$$;
+
+-- Counts the live jobs, and the letters by state, of each queue: the rows, and how many the counters say. Queues without
+-- a slot are summed as `__other__`. The caller has locked `jobs`, `leases` and the counters against TRUNCATE.
+CREATE OR REPLACE FUNCTION redrive.count_rows()
+    RETURNS TABLE (queue text, set text, state text, rows bigint, total bigint)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+    SET jit = off
+AS $$
+    WITH counted AS (
+        SELECT v.queue, v.key, v.label, v.value FROM redrive.metric_values v
+        UNION ALL
+        SELECT d.queue, u.key, coalesce(u.label, ''), u.count
+        FROM redrive.metric_deltas d
+        CROSS JOIN LATERAL unnest(d.keys, d.labels, d.counts) AS u (key, label, count)
+    ),
+    sides AS (
+        SELECT j.queue::text AS queue, 'live' AS set, '' AS state, count(*) AS rows, 0::bigint AS total
+        FROM redrive.jobs j GROUP BY 1
+        UNION ALL
+        SELECT d.queue, 'live', '', count(*), 0 FROM redrive.jobs_delayed d GROUP BY 1
+        UNION ALL
+        SELECT l.queue::text, 'live', '', sum(l.job_count - cardinality(l.done))::bigint, 0
+        FROM redrive.leases l GROUP BY 1
+        UNION ALL
+        SELECT l.queue::text, 'dlq', l.state, count(*), 0 FROM redrive.dead_letters l GROUP BY 1, 3
+        UNION ALL
+        SELECT c.queue, 'live', '', 0,
+               sum(CASE WHEN c.key IN ('enqueued', 'returned') THEN c.value ELSE -c.value END)::bigint
+        FROM counted c
+        WHERE c.key IN ('enqueued', 'returned', 'succeeded', 'ended')
+        GROUP BY 1
+        UNION ALL
+        SELECT c.queue, 'dlq', c.label, 0, sum(c.value)::bigint
+        FROM counted c
+        WHERE c.key = 'letters'
+        GROUP BY 1, 3
+    )
+    SELECT coalesce(n.name, '__other__'), s.set, s.state, sum(s.rows)::bigint, sum(s.total)::bigint
+    FROM sides s
+    LEFT JOIN redrive.metric_slots n ON n.label = 'queue' AND n.queue = '' AND n.name = s.queue
+    GROUP BY 1, 2, 3
+$$;
+
+-- Compares the counters with the rows, exactly and in one snapshot: how many live jobs and letters each
+-- queue has, and how many the totals say. Stores the drift, which is published; `repair` fixes it. It reads every job
+-- and letter, so run it when the server is idle. It needs READ COMMITTED.
+CREATE OR REPLACE FUNCTION redrive.audit_counters()
+    RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM redrive.require_read_committed('audit_counters');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'audit_counters' FOR UPDATE;
+    -- As in metric_totals; `jobs` and `leases` are truncated too.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    DELETE FROM redrive.metric_drift;
+    RETURN QUERY
+    WITH found AS (
+        INSERT INTO redrive.metric_drift (queue, set, rows, total, drift)
+        SELECT b.queue, b.set, sum(b.rows), sum(b.total),
+               CASE WHEN sum(b.rows) = sum(b.total) THEN sum(abs(b.rows - b.total))
+                    ELSE sum(b.rows) - sum(b.total) END
+        FROM redrive.count_rows() b
+        GROUP BY 1, 2
+        RETURNING metric_drift.queue, metric_drift.set, metric_drift.rows, metric_drift.total, metric_drift.drift
+    )
+    SELECT f.queue, f.set, f.rows, f.total, f.drift FROM found f ORDER BY 1, 2 DESC;
+END
+$$;

@@ -1,0 +1,136 @@
+-- Purpose: Failure groups: letters that died of the same error.
+
+-- Identifies a failure by queue, kind, error class and title; see `complete_letter`.
+CREATE OR REPLACE FUNCTION redrive.fingerprint(queue text, kind text, error_class text, title text) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT encode(substring(
+        sha256(convert_to(concat_ws(E'\x1f', queue, kind, error_class, title), 'UTF8')) FOR 16), 'hex')::uuid;
+END;
+
+-- Finds or creates the group of a failure. An error class with 1,000 groups has messages that masking
+-- cannot unify; its further failures share one last group. A group whose texts were erased gets those of its next
+-- failure.
+CREATE OR REPLACE FUNCTION redrive.group_of(
+    queue text, kind text, error_class text, title text, error_message text, version text
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    shown text := title;
+    print uuid := redrive.fingerprint(queue, kind, error_class, title);
+    found_id bigint;
+    found_sample text;
+BEGIN
+    SELECT g.id, g.sample INTO found_id, found_sample FROM redrive.groups g WHERE g.fingerprint = print;
+    IF found_sample = '[erased]' THEN
+        UPDATE redrive.groups g SET title = shown, sample = left(group_of.error_message, 2048) WHERE g.id = found_id;
+    END IF;
+    IF found_id IS NULL AND 1000 <= (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.groups g
+            WHERE g.error_class = group_of.error_class AND g.queue = group_of.queue AND g.kind = group_of.kind
+            LIMIT 1000) same_class)
+    THEN
+        shown := '(any other message)';
+        print := redrive.fingerprint(queue, kind, error_class, shown);
+        SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+    END IF;
+    IF found_id IS NULL THEN
+        INSERT INTO redrive.groups AS g (fingerprint, queue, kind, error_class, title, sample, first_version)
+        VALUES (print, group_of.queue, group_of.kind, group_of.error_class, shown,
+                left(group_of.error_message, 2048), group_of.version)
+        ON CONFLICT (fingerprint) DO NOTHING
+        RETURNING g.id INTO found_id;
+        IF found_id IS NULL THEN
+            SELECT g.id INTO found_id FROM redrive.groups g WHERE g.fingerprint = print;
+        END IF;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Finds or stores a long detail of a group. Returns NULL when the group has 50 already.
+CREATE OR REPLACE FUNCTION redrive.detail_of(group_id bigint, masked text, detail text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    print uuid := redrive.fingerprint('', '', '', masked);
+    found_id bigint;
+BEGIN
+    SELECT d.id INTO found_id FROM redrive.details d
+    WHERE d.group_id = detail_of.group_id AND d.digest = print;
+    -- Fifty different details describe a failure well enough.
+    IF found_id IS NULL AND 50 > (
+        SELECT count(*) FROM (
+            SELECT FROM redrive.details d WHERE d.group_id = detail_of.group_id LIMIT 50) kept)
+    THEN
+        INSERT INTO redrive.details AS d (group_id, digest, detail)
+        VALUES (detail_of.group_id, print, detail_of.detail)
+        ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO UPDATE SET digest = excluded.digest
+        RETURNING d.id INTO found_id;
+    END IF;
+    RETURN found_id;
+END
+$$;
+
+-- Returns whether two groups are the same failure, apart from the queue. A redrive may change the queue.
+CREATE OR REPLACE FUNCTION redrive.is_same_failure(one bigint, other bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT EXISTS (
+        SELECT FROM redrive.groups a
+        JOIN redrive.groups b ON b.kind = a.kind AND b.error_class = a.error_class AND b.title = a.title
+        WHERE a.id = one AND b.id = other);
+END;
+
+-- Returns the part of its group that a rule moves a letter to; NULL: the rule leaves it where it is.
+CREATE OR REPLACE FUNCTION redrive.rule_part(letter redrive.dead_letters, action text, pattern text) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE action
+        WHEN 'error' THEN CASE WHEN letter.error_message ~ pattern THEN pattern END
+        WHEN 'class' THEN letter.error_class
+        WHEN 'kind' THEN letter.kind::text
+        WHEN 'payload' THEN left(nullif(redrive.readable_payload(letter.payload) #>> string_to_array(pattern, '.'), ''), 100)
+    END
+$$;
+
+-- Returns the group of a letter according to the rules, starting at its group. Follows at most ten rules.
+CREATE OR REPLACE FUNCTION redrive.ruled_group(letter redrive.dead_letters) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    place  bigint := letter.group_id;
+    rule   redrive.group_rules;
+    part   text;
+    parted bigint;
+BEGIN
+    <<steps>>
+    FOR step IN 1..10 LOOP
+        FOR rule IN SELECT r.* FROM redrive.group_rules r WHERE r.group_id = place ORDER BY r.id LOOP
+            IF rule.action = 'merge' THEN
+                place := rule.into_id;
+                CONTINUE steps;
+            END IF;
+            part := redrive.rule_part(letter, rule.action, rule.pattern);
+            CONTINUE WHEN part IS NULL;
+            SELECT redrive.group_of(
+                    g.queue, CASE rule.action WHEN 'kind' THEN part ELSE g.kind::text END,
+                    CASE rule.action WHEN 'class' THEN part ELSE g.error_class END,
+                    format('%s [%s]', g.title, concat_ws(' ', rule.action, CASE rule.action WHEN 'payload' THEN rule.pattern END, part)),
+                    letter.error_message, letter.version)
+            INTO parted FROM redrive.groups g WHERE g.id = place;
+            CONTINUE WHEN parted IS NULL;
+            place := parted;
+            CONTINUE steps;
+        END LOOP;
+        EXIT;
+    END LOOP;
+    RETURN place;
+END
+$$;

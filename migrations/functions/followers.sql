@@ -1,0 +1,87 @@
+-- Purpose: Followers: jobs of a group that are claimed with the job that has its turn, and run after it, one by one.
+
+-- Passes the slots of settled jobs of a lease on to their followers in it, or frees them. In an ordered group, the slot
+-- goes to the first job that is not done, even if it backs off or if its letter holds the group. In others, it goes to
+-- any job that has none. Of the settled jobs with a group, `done` ended without a letter, `delayed` back off, `dead`
+-- become letters, and `ready` run again at once. Returns how many slots it passed on or freed.
+CREATE OR REPLACE FUNCTION redrive.pass_slots(
+    lease redrive.leases, done bigint[], delayed bigint[], dead bigint[], ready bigint[]
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    settled bigint[] := pass_slots.done || pass_slots.delayed || pass_slots.dead || pass_slots.ready;
+    leaving bigint[] := coalesce(pass_slots.done, '{}');
+    policy  redrive.group_policies;
+    passed  bigint[];
+BEGIN
+    SELECT p.* INTO policy FROM redrive.group_policies p WHERE p.queue = lease.queue;
+    IF policy.mode IS DISTINCT FROM 'ordered' THEN
+        leaving := leaving || pass_slots.delayed || pass_slots.dead;
+    ELSIF policy.on_death = 'continue' THEN
+        leaving := leaving || pass_slots.dead;
+    END IF;
+    IF leaving = '{}' THEN
+        RETURN 0;
+    END IF;
+    WITH given AS (
+        SELECT s.job_id, s.group_key, row_number() OVER (PARTITION BY s.group_key ORDER BY s.slot) AS place
+        FROM redrive.group_slots s
+        WHERE s.job_id = ANY (leaving) AND s.queue = lease.queue
+    ),
+    heirs AS (
+        SELECT j.id, j.group_key, row_number() OVER (PARTITION BY j.group_key ORDER BY j.id) AS place
+        FROM unnest(lease.ids, lease.group_keys) AS j (id, group_key)
+        WHERE j.group_key IS NOT NULL AND j.id <> ALL (leaving) AND (j.id <> ALL (lease.done) OR j.id = ANY (settled))
+            AND NOT EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)
+    ),
+    moved AS (
+        UPDATE redrive.group_slots s
+        SET job_id = h.id
+        FROM given g
+        JOIN heirs h ON h.group_key = g.group_key AND h.place = g.place
+        WHERE s.job_id = g.job_id
+        RETURNING g.job_id
+    )
+    SELECT coalesce(array_agg(m.job_id), '{}') INTO passed FROM moved m;
+    -- The trigger of its letter frees the slot of a dead job.
+    RETURN cardinality(passed) + redrive.free_slots(
+        ARRAY(SELECT d.id FROM unnest(pass_slots.done) AS d (id) WHERE d.id <> ALL (passed)),
+        ARRAY(SELECT d.id FROM unnest(pass_slots.delayed) AS d (id) WHERE d.id <> ALL (passed)));
+END
+$$;
+
+-- Returns the segment for a job of a group that returns from its lease: that of waiting jobs if it has followed another
+-- one, and so has no slot.
+--
+-- It sees what was committed before the caller locked the lease, and what the caller has changed.
+CREATE OR REPLACE FUNCTION redrive.segment_of_returned(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (
+        SELECT FROM redrive.group_policies p
+        WHERE p.queue = segment_of_returned.queue AND p.mode IN ('ordered', 'limit'))
+    THEN
+        RETURN redrive.entry_segment(segment_of_returned.queue, segment_of_returned.group_key, segment_of_returned.id);
+    END IF;
+    RETURN (SELECT r.segment FROM redrive.ring r);
+END
+$$;
+
+-- Returns the segment for a job of a group that becomes due or is changed while it waits. A suspect waits only for a
+-- turn, as one that returns from its lease does.
+CREATE OR REPLACE FUNCTION redrive.segment_of_waiting(queue text, group_key text, id bigint, crashes smallint) RETURNS smallint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF segment_of_waiting.crashes > 0 THEN
+        RETURN redrive.segment_of_returned(segment_of_waiting.queue, segment_of_waiting.group_key, segment_of_waiting.id);
+    END IF;
+    RETURN redrive.entry_segment(segment_of_waiting.queue, segment_of_waiting.group_key, segment_of_waiting.id);
+END
+$$;

@@ -1,0 +1,254 @@
+-- Purpose: What operators do with failure groups.
+
+-- Sets the state of a failure group: open, acknowledged, resolved or ignored. Letters do not change.
+-- Returns whether the group exists.
+CREATE OR REPLACE FUNCTION redrive.set_group_state(group_id bigint, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF set_group_state.state IS NULL OR set_group_state.state NOT IN ('open', 'acknowledged', 'resolved', 'ignored') THEN
+        RAISE EXCEPTION 'redrive: unknown state % of a failure group; expected open, acknowledged, resolved or ignored',
+            coalesce(quote_literal(set_group_state.state), 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- Store a regression that is not folded yet, or it would be lost.
+    UPDATE redrive.groups g
+    SET state = set_group_state.state, regressed_at = f.regressed_at, regressions = f.regressions,
+        resolved_at = CASE set_group_state.state WHEN 'resolved' THEN clock_timestamp() ELSE g.resolved_at END
+    FROM redrive.failure_groups f
+    WHERE g.id = set_group_state.group_id AND f.id = g.id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(
+        CASE set_group_state.state WHEN 'open' THEN 'reopen' WHEN 'acknowledged' THEN 'acknowledge'
+                              WHEN 'resolved' THEN 'resolve' ELSE 'ignore' END || '_group',
+        person, reason, NULL, 0, jsonb_build_object('group', set_group_state.group_id));
+    RETURN true;
+END
+$$;
+
+-- Replaces the note on a failure group; NULL deletes it. Returns whether the group exists.
+CREATE OR REPLACE FUNCTION redrive.note_group(group_id bigint, note text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE redrive.groups g
+    SET note = left(nullif(btrim(note_group.note), ''), 4096)
+    WHERE g.id = note_group.group_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('note_group', person, reason, NULL, 0,
+        jsonb_build_object('group', note_group.group_id, 'note', left(note_group.note, 4096)));
+    RETURN true;
+END
+$$;
+
+-- Sets the owner of a failure group; NULL: none. Returns whether the group exists.
+CREATE OR REPLACE FUNCTION redrive.assign_group(group_id bigint, owner text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE redrive.groups g
+    SET owner = left(nullif(btrim(assign_group.owner), ''), 200)
+    WHERE g.id = assign_group.group_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('assign_group', person, reason, NULL, 0,
+        jsonb_build_object('group', assign_group.group_id, 'owner', left(assign_group.owner, 200)));
+    RETURN true;
+END
+$$;
+
+-- Adds a rule, writes the audit, and returns the id of the rule. `regroup_letters` then moves the letters.
+CREATE OR REPLACE FUNCTION redrive.add_group_rule(
+    group_id bigint, action text, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    missing bigint := (
+        SELECT min(n.id) FROM unnest(ARRAY[group_id, into_id]) AS n (id)
+        WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = n.id));
+    added bigint;
+BEGIN
+    IF group_id IS NULL OR missing IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: failure group % does not exist', coalesce(missing::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups lists the groups.';
+    END IF;
+    IF into_id = group_id OR EXISTS (
+        WITH RECURSIVE way (id) AS (
+            SELECT add_group_rule.into_id
+            UNION
+            SELECT r.into_id FROM way w JOIN redrive.group_rules r ON r.group_id = w.id AND r.action = 'merge'
+        )
+        SELECT FROM way w WHERE w.id = add_group_rule.group_id)
+    THEN
+        RAISE EXCEPTION 'redrive: group % cannot be merged into group %, which is the same group or is merged into it', group_id, into_id
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF action = 'error' THEN
+        BEGIN
+            PERFORM '' ~ pattern;
+        EXCEPTION WHEN invalid_regular_expression THEN
+            RAISE EXCEPTION 'redrive: % is not a regular expression: %', quote_literal(pattern), SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END IF;
+    IF EXISTS (
+        SELECT FROM redrive.group_rules r
+        WHERE r.group_id = add_group_rule.group_id AND r.action = add_group_rule.action
+            AND r.pattern IS NOT DISTINCT FROM add_group_rule.pattern)
+    THEN
+        RAISE EXCEPTION 'redrive: group % has this rule already', group_id
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'redrive dlq groups rules list';
+    END IF;
+    INSERT INTO redrive.group_rules AS r (group_id, action, into_id, pattern, person, reason)
+    VALUES (add_group_rule.group_id, add_group_rule.action, add_group_rule.into_id, add_group_rule.pattern,
+            left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
+    RETURNING r.id INTO added;
+    PERFORM redrive.record_act(
+        CASE add_group_rule.action WHEN 'merge' THEN 'merge_group' ELSE 'split_group' END,
+        add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'rule', added, 'group', add_group_rule.group_id, 'into', add_group_rule.into_id,
+            'by', nullif(add_group_rule.action, 'merge'), 'pattern', add_group_rule.pattern)));
+    RETURN added;
+END
+$$;
+
+-- Removes a rule and writes the audit. Letters that it moved stay in their groups. Returns whether the rule existed.
+CREATE OR REPLACE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone redrive.group_rules;
+BEGIN
+    DELETE FROM redrive.group_rules r WHERE r.id = rule RETURNING r.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_group_rule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'rule', rule, 'group', gone.group_id, 'into', gone.into_id, 'by', nullif(gone.action, 'merge'), 'pattern', gone.pattern)));
+    RETURN true;
+END
+$$;
+
+-- Moves up to `max_letters` letters of a rule's group to the groups where the rules put them. Batches go through the
+-- letters in the order of state, death and id; `after` is the position, and the result has the one for the next batch.
+-- Letters locked by another session are left out. Deaths, hours and details follow their letters; a merge that leaves
+-- no letter also moves the deaths of letters that are gone.
+CREATE OR REPLACE FUNCTION redrive.regroup_letters(
+    rule bigint, max_letters bigint, INOUT after jsonb, OUT moved bigint, OUT locked bigint, OUT is_last boolean
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    source  redrive.group_rules;
+    from_state text := coalesce(after ->> 'state', '');
+    from_time  timestamptz := coalesce((after ->> 'died_at')::timestamptz, '-infinity');
+    from_id    bigint := coalesce((after ->> 'id')::bigint, 0);
+    page    bigint[];
+    held    bigint[];
+    targets bigint[];
+    total   bigint;
+BEGIN
+    moved := 0;
+    locked := 0;
+    SELECT r.* INTO source FROM redrive.group_rules r WHERE r.id = rule;
+    SELECT coalesce(array_agg(p.id), '{}'), (array_agg(to_jsonb(p) ORDER BY p.state DESC, p.died_at DESC, p.id DESC))[1]
+    INTO page, after
+    FROM (
+        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
+         WHERE l.group_id = source.group_id AND l.state <> 'redriving'
+            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
+         ORDER BY l.state, l.died_at, l.id LIMIT max_letters)
+        UNION ALL
+        (SELECT l.id, l.state, l.died_at FROM redrive.dead_letters l
+         WHERE l.group_id = source.group_id AND l.state = 'redriving'
+            AND (l.state, l.died_at, l.id) > (from_state, from_time, from_id)
+         ORDER BY l.died_at, l.id LIMIT max_letters)
+        ORDER BY 2, 3, 1 LIMIT max_letters
+    ) p;
+    is_last := cardinality(page) < max_letters;
+    held := ARRAY(
+        SELECT l.id FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND l.group_id = source.group_id
+        ORDER BY l.id FOR NO KEY UPDATE SKIP LOCKED);
+    locked := cardinality(page) - cardinality(held);
+    -- Folding updates several groups, too.
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE;
+    SELECT coalesce(array_agg(m.id), '{}'), array_agg(m.target) INTO held, targets
+    FROM (SELECT l.id, redrive.ruled_group(l) AS target FROM redrive.dead_letters l WHERE l.id = ANY (held)) m
+    WHERE m.target <> source.group_id;
+    moved := cardinality(held);
+    INSERT INTO redrive.details (group_id, digest, detail)
+    SELECT DISTINCT m.target, d.digest, d.detail
+    FROM unnest(held, targets) AS m (id, target)
+    JOIN redrive.dead_letters l ON l.id = m.id
+    JOIN redrive.details d ON d.id = l.detail_id
+    ON CONFLICT ON CONSTRAINT details_group_id_digest_key DO NOTHING;
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, c.hour, NULL, sum(c.deaths), 0, 0, 0, 0, 0
+    FROM unnest(held, targets) AS m (id, target)
+    JOIN redrive.dead_letters l ON l.id = m.id
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS earlier FROM jsonb_array_elements(l.events) e
+        WHERE e ->> 'event' = 'died' AND (e ->> 'group')::bigint = source.group_id) n
+    CROSS JOIN LATERAL (VALUES
+        (source.group_id, date_trunc('hour', l.died_at, 'UTC'), -1), (m.target, date_trunc('hour', l.died_at, 'UTC'), 1),
+        (source.group_id, NULL::timestamptz, -n.earlier), (m.target, NULL, n.earlier)) AS c (group_id, hour, deaths)
+    GROUP BY 1, 2
+    HAVING sum(c.deaths) <> 0;
+    -- The rules may just have created the group.
+    UPDATE redrive.groups g
+    SET first_seen = least(g.first_seen, t.first_death),
+        last_seen = CASE WHEN g.first_seen >= source.at THEN t.last_death ELSE greatest(g.last_seen, t.last_death) END
+    FROM (
+        SELECT m.target, min(l.died_at) AS first_death, max(l.died_at) AS last_death
+        FROM unnest(held, targets) AS m (id, target) JOIN redrive.dead_letters l ON l.id = m.id GROUP BY 1
+    ) t
+    WHERE g.id = t.target;
+    UPDATE redrive.dead_letters l
+    SET group_id = m.target,
+        detail_id = coalesce((
+            SELECT n.id FROM redrive.details d JOIN redrive.details n ON n.group_id = m.target AND n.digest = d.digest
+            WHERE d.id = l.detail_id), l.detail_id)
+    FROM unnest(held, targets) AS m (id, target)
+    WHERE l.id = m.id AND l.state <> 'redriving';
+    -- The triggers assume that the groups of redriving letters do not change.
+    WITH went AS (
+        UPDATE redrive.dead_letters l SET group_id = m.target
+        FROM unnest(held, targets) AS m (id, target)
+        WHERE l.id = m.id AND l.state = 'redriving'
+        RETURNING l.group_id
+    )
+    INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, 0, 0, sum(c.redriving), 0, 0, 0
+    FROM went w
+    CROSS JOIN LATERAL (VALUES (source.group_id, -1), (w.group_id, 1)) AS c (group_id, redriving)
+    GROUP BY 1;
+    IF is_last AND source.action = 'merge'
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state <> 'redriving')
+        AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = source.group_id AND l.state = 'redriving')
+    THEN
+        total := (SELECT f.deaths FROM redrive.failure_groups f WHERE f.id = source.group_id);
+        INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT v.group_id, v.deaths, 0, 0, 0, 0, 0
+        FROM (VALUES (source.group_id, -total), (source.into_id, total)) AS v (group_id, deaths)
+        WHERE v.deaths <> 0;
+    END IF;
+END
+$$;

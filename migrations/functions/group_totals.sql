@@ -1,0 +1,225 @@
+-- Purpose: Group totals: triggers that record changes, and the functions that fold and prune them.
+
+CREATE OR REPLACE FUNCTION redrive.count_added_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT a.group_id, date_trunc('hour', a.died_at, 'UTC'), max(a.died_at),
+           coalesce(sum(a.deaths) FILTER (WHERE a.died_at IS NOT NULL), 0),
+           count(*) FILTER (WHERE a.state = 'open'), count(*) FILTER (WHERE a.state = 'redriving'),
+           count(*) FILTER (WHERE a.state = 'recovered'), count(*) FILTER (WHERE a.state = 'discarded'),
+           count(*) FILTER (WHERE a.state = 'quarantined')
+    FROM (
+        SELECT n.group_id, n.state, n.deaths,
+               -- The deaths of a letter from the archive were counted when it died.
+               CASE WHEN n.events -> -1 ->> 'event' IS DISTINCT FROM 'restored' THEN n.died_at END AS died_at
+        FROM added n
+    ) a
+    GROUP BY 1, 2;
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.count_changed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    lowest  text;
+    highest text;
+BEGIN
+    SELECT min(b.state), max(b.state) INTO lowest, highest FROM became b;
+    -- A redrive: all are `redriving` now, and their groups did not change.
+    IF lowest = 'redriving' AND highest = 'redriving' THEN
+        INSERT INTO redrive.letter_deltas
+            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT w.group_id, NULL, NULL, 0, -count(*) FILTER (WHERE w.state = 'open'), count(*), 0, 0,
+               -count(*) FILTER (WHERE w.state = 'quarantined')
+        FROM was w
+        WHERE w.state IN ('open', 'quarantined')
+        GROUP BY 1;
+        RETURN NULL;
+    END IF;
+    -- A letter that died is open or quarantined. Redrives, recoveries and discards need no join.
+    IF NOT EXISTS (SELECT FROM became b WHERE b.state IN ('open', 'quarantined')) THEN
+        INSERT INTO redrive.letter_deltas
+            (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+        SELECT c.group_id, NULL, NULL, 0,
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
+               coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
+        FROM (SELECT w.group_id, w.state, -1 AS sign FROM was w
+              UNION ALL
+              SELECT b.group_id, b.state, 1 FROM became b) c
+        GROUP BY 1
+        HAVING sum(c.sign) <> 0 OR min(c.state) <> max(c.state);
+        RETURN NULL;
+    END IF;
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT c.group_id, date_trunc('hour', c.died_at, 'UTC'), max(c.died_at), sum(c.deaths),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'open'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'redriving'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'recovered'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'discarded'), 0),
+           coalesce(sum(c.sign) FILTER (WHERE c.state = 'quarantined'), 0)
+    FROM was
+    -- A full join, because it can only be hashed or merged; see settle.sql. The condition below must not
+    -- be strict: the planner would turn it into an inner join with nested loops.
+    FULL JOIN became ON became.id = was.id
+    CROSS JOIN LATERAL (VALUES
+        (was.group_id, NULL::timestamptz, 0, was.state, -1),
+        (became.group_id,
+         CASE WHEN became.deaths > was.deaths THEN became.died_at END,
+         became.deaths - was.deaths, became.state, 1)
+    ) AS c (group_id, died_at, deaths, state, sign)
+    WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+        OR was.group_id IS DISTINCT FROM became.group_id
+    GROUP BY 1, 2;
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.count_removed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO redrive.letter_deltas
+        (group_id, hour, died_at, deaths, open, redriving, recovered, discarded, quarantined)
+    SELECT r.group_id, NULL, NULL, 0,
+           -count(*) FILTER (WHERE r.state = 'open'), -count(*) FILTER (WHERE r.state = 'redriving'),
+           -count(*) FILTER (WHERE r.state = 'recovered'), -count(*) FILTER (WHERE r.state = 'discarded'),
+           -count(*) FILTER (WHERE r.state = 'quarantined')
+    FROM removed r
+    GROUP BY 1;
+    RETURN NULL;
+END
+$$;
+
+-- Folds up to `max_rows` deltas into the totals and returns their number. A row lock lets one caller through;
+-- others return 0.
+CREATE OR REPLACE FUNCTION redrive.fold_letters(max_rows integer DEFAULT 20000) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+AS $$
+DECLARE
+    folded bigint;
+BEGIN
+    PERFORM redrive.require_read_committed('fold_letters');
+    PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'fold_letters' FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    WITH gone AS (
+        DELETE FROM redrive.letter_deltas d
+        WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.letter_deltas n LIMIT max_rows))
+        RETURNING d.*
+    ),
+    hours AS (
+        INSERT INTO redrive.failure_hours AS h (group_id, hour, deaths)
+        SELECT g.group_id, g.hour, sum(g.deaths)
+        FROM gone g
+        WHERE g.hour IS NOT NULL
+        GROUP BY 1, 2
+        ON CONFLICT (group_id, hour) DO UPDATE SET deaths = h.deaths + excluded.deaths
+    ),
+    totals AS (
+        UPDATE redrive.groups g
+        SET deaths = g.deaths + n.deaths, open = g.open + n.open,
+            redriving = g.redriving + n.redriving, recovered = g.recovered + n.recovered,
+            discarded = g.discarded + n.discarded, quarantined = g.quarantined + n.quarantined,
+            last_seen = greatest(g.last_seen, n.died_at),
+            -- A death after the group was resolved reopens it.
+            state = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END,
+            regressed_at = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN n.died_at ELSE g.regressed_at END,
+            regressions = CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN g.regressions + 1 ELSE g.regressions END
+        FROM (
+            SELECT o.group_id, sum(o.deaths) AS deaths, sum(o.open) AS open,
+                   sum(o.redriving) AS redriving, sum(o.recovered) AS recovered,
+                   sum(o.discarded) AS discarded, sum(o.quarantined) AS quarantined,
+                   max(o.died_at) AS died_at
+            FROM gone o
+            GROUP BY o.group_id
+        ) n
+        WHERE g.id = n.group_id
+    )
+    SELECT count(*) INTO folded FROM gone;
+    IF folded > 0 THEN
+        DELETE FROM redrive.failure_hours h WHERE h.hour < statement_timestamp() - interval '8 days';
+    END IF;
+    RETURN folded;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.save_regressions() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO redrive.pruned_regressions AS f (queue, regressions)
+    SELECT g.queue, sum(g.regressions) FROM gone g WHERE g.regressions > 0 GROUP BY g.queue
+    ON CONFLICT ON CONSTRAINT pruned_regressions_pkey
+        DO UPDATE SET regressions = f.regressions + excluded.regressions;
+    RETURN NULL;
+END
+$$;
+
+-- Deletes groups that have no letters and no death within `age`, with their details. Ignored groups stay,
+-- so that they remain ignored, and so do groups with rules. Returns the number of deleted groups.
+-- A death finds its group without a lock. The function therefore locks the letters against writes for a
+-- moment; if it cannot get the lock, it deletes nothing.
+CREATE OR REPLACE FUNCTION redrive.prune_groups(age interval) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    unused bigint[];
+    forgotten bigint;
+BEGIN
+    PERFORM redrive.require_read_committed('prune_groups');
+    IF age IS NULL OR age < '0' THEN
+        RAISE EXCEPTION 'redrive: invalid age % of failure groups; it must not be negative', coalesce(age::text, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM redrive.fold_letters();
+    unused := ARRAY(
+        SELECT g.id FROM redrive.failure_groups g
+        WHERE g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
+            AND g.state <> 'ignored' AND g.last_seen < statement_timestamp() - age
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
+        LIMIT 10000);
+    IF cardinality(unused) = 0 THEN
+        RETURN 0;
+    END IF;
+    BEGIN
+        LOCK TABLE redrive.dead_letters IN SHARE ROW EXCLUSIVE MODE;
+    EXCEPTION WHEN lock_not_available THEN
+        RETURN 0;
+    END;
+    -- Check again: under the lock no letter can join these groups.
+    WITH gone AS (
+        DELETE FROM redrive.groups g
+        WHERE g.id = ANY (unused)
+            AND g.open + g.redriving + g.recovered + g.discarded + g.quarantined = 0
+            AND NOT EXISTS (SELECT FROM redrive.letter_deltas d WHERE d.group_id = g.id)
+            AND NOT EXISTS (SELECT FROM redrive.group_rules r WHERE g.id IN (r.group_id, r.into_id))
+        RETURNING g.id
+    ),
+    hours AS (
+        DELETE FROM redrive.failure_hours h USING gone WHERE h.group_id = gone.id
+    ),
+    details AS (
+        DELETE FROM redrive.details d USING gone WHERE d.group_id = gone.id
+    )
+    SELECT count(*) INTO forgotten FROM gone;
+    RETURN forgotten;
+END
+$$;

@@ -1,0 +1,217 @@
+-- Purpose: Groups of jobs: how many jobs of a group run at the same time, in which order, and what a death stops.
+
+-- Returns the segment for a ready job of a group: that of waiting jobs, unless the queue has no policy and no rate limit
+-- of each group, or the job has the turn of its group. It reads and locks nothing that another transaction waits for.
+CREATE OR REPLACE FUNCTION redrive.entry_segment(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN EXISTS (
+                SELECT FROM redrive.group_policies p
+                WHERE p.queue = entry_segment.queue AND (p.mode <> 'none' OR p.is_rate_limited))
+            AND NOT EXISTS (
+                SELECT FROM redrive.group_slots s WHERE s.job_id = entry_segment.id AND s.queue = entry_segment.queue)
+        THEN 8::smallint
+        ELSE (SELECT r.segment FROM redrive.ring r)
+    END;
+END;
+
+-- Returns the segment for the job of a letter that is sent back, as entry_segment does. It locks the turn that the
+-- letter has: a release waits for the redrive, or has ended before and left the job without a turn. It runs with the
+-- owner's privileges, because roles that redrive letters need not reach slots.
+CREATE OR REPLACE FUNCTION redrive.redriven_segment(queue text, group_key text, id bigint) RETURNS smallint
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM FROM redrive.group_slots s
+    WHERE s.job_id = redriven_segment.id AND s.queue = redriven_segment.queue
+    FOR UPDATE;
+    -- The next statement sees what was committed meanwhile.
+    RETURN redrive.entry_segment(redriven_segment.queue, redriven_segment.group_key, redriven_segment.id);
+END
+$$;
+
+-- Lets the next letter of a diverted group hold the group, after the job or letter that had the turn has ended. A
+-- redriven job that waits runs first if it comes before that letter. Without such a letter, the group is no longer
+-- diverted.
+CREATE OR REPLACE FUNCTION redrive.hold_diverted(queue text, group_key text) RETURNS void
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    diverted_since timestamptz;
+    letter_id      bigint;
+    is_locked      boolean := false;
+BEGIN
+    SELECT d.since INTO diverted_since
+    FROM redrive.diverted_groups d
+    WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    LOOP
+        SELECT l.id INTO letter_id
+        FROM redrive.dead_letters l
+        WHERE l.queue = hold_diverted.queue AND l.group_key = hold_diverted.group_key
+            AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined') AND l.died_at >= diverted_since
+        ORDER BY l.id
+        LIMIT 1
+        -- A redrive or a discard of this letter skips it, or has ended before and left the turn to the next one.
+        FOR NO KEY UPDATE;
+        EXIT WHEN letter_id IS NOT NULL OR is_locked;
+        PERFORM FROM redrive.diverted_groups d
+        WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            -- Another session is diverting jobs of the group, or is ending the diversion itself.
+            RETURN;
+        END IF;
+        -- The other session may have committed letters after the search.
+        is_locked := true;
+    END LOOP;
+    IF letter_id IS NULL THEN
+        DELETE FROM redrive.diverted_groups d
+        WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
+    ELSIF NOT EXISTS (
+        SELECT FROM redrive.jobs_waiting j
+        WHERE j.queue = hold_diverted.queue AND j.group_key = hold_diverted.group_key AND j.id < letter_id)
+    THEN
+        INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+        VALUES (hold_diverted.queue, hold_diverted.group_key, 1, letter_id, clock_timestamp())
+        ON CONFLICT DO NOTHING;
+    END IF;
+END
+$$;
+
+-- Makes letters of up to `max_jobs` jobs that wait behind letters of these groups, if the policy is `divert`. They did
+-- not fail, so no attempt is charged. Returns their number.
+CREATE OR REPLACE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+DECLARE
+    held   text[];
+    locked text[];
+    jobs   redrive.waiting_job[];
+BEGIN
+    -- A redrive of the letter waits, or has already let its job run.
+    held := ARRAY(
+        SELECT s.group_key::text
+        FROM redrive.group_slots s
+        WHERE s.queue = divert.queue AND s.group_key = ANY (divert.group_keys) AND s.held_at IS NOT NULL
+            AND EXISTS (
+                SELECT FROM redrive.group_policies p WHERE p.queue = divert.queue AND p.on_death = 'divert')
+        FOR UPDATE OF s SKIP LOCKED);
+    -- No other session ends the diversion of a group whose row is locked here. A group whose diversion another session is
+    -- ending is left out.
+    locked := ARRAY(
+        SELECT d.group_key::text
+        FROM redrive.diverted_groups d
+        WHERE d.queue = divert.queue AND d.group_key = ANY (held)
+        FOR UPDATE SKIP LOCKED);
+    held := locked || ARRAY(
+        SELECT h.group_key
+        FROM unnest(held) AS h (group_key)
+        WHERE NOT EXISTS (
+            SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
+    SELECT array_agg(ROW(NULL, j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority,
+               j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers,
+               j.group_key)::redrive.waiting_job ORDER BY j.id)
+    INTO jobs
+    FROM (
+        SELECT array_agg(w.tid) AS tids
+        FROM (
+            SELECT k.ctid AS tid
+            FROM redrive.jobs_waiting k
+            WHERE k.queue = divert.queue AND k.group_key = ANY (held)
+            ORDER BY k.group_key, k.id
+            LIMIT divert.max_jobs
+            FOR UPDATE SKIP LOCKED
+        ) w
+    ) t
+    CROSS JOIN LATERAL redrive.take_jobs(8::smallint, t.tids) j;
+    IF jobs IS NULL THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO redrive.diverted_groups (queue, group_key)
+    SELECT DISTINCT j.queue, j.group_key FROM unnest(jobs) j
+    ORDER BY 1, 2
+    ON CONFLICT DO NOTHING;
+    PERFORM redrive.bury_waiting(jobs, 'diverted', 'diverted', 'an earlier job of the group is dead');
+    RETURN cardinality(jobs);
+END
+$$;
+
+-- Frees the slots of jobs that ended without a letter, and of jobs in backoff whose group has a limit: a job in
+-- backoff keeps only an ordered group waiting. In a diverted group, the next letter takes the turn. Returns how many
+-- slots it freed.
+CREATE OR REPLACE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    freed    bigint;
+    paused   bigint := 0;
+    diverted redrive.diverted_groups[];
+BEGIN
+    IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
+        diverted := ARRAY(
+            SELECT d
+            FROM redrive.group_slots s
+            JOIN redrive.diverted_groups d ON d.queue = s.queue AND d.group_key = s.group_key
+            WHERE s.job_id = ANY (free_slots.ended)
+            ORDER BY s.queue, s.group_key);
+    END IF;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (free_slots.ended);
+    GET DIAGNOSTICS freed = ROW_COUNT;
+    IF free_slots.delayed <> '{}' THEN
+        DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (free_slots.delayed)
+            AND (SELECT p.mode FROM redrive.group_policies p WHERE p.queue = s.queue) IS DISTINCT FROM 'ordered';
+        GET DIAGNOSTICS paused = ROW_COUNT;
+    END IF;
+    PERFORM redrive.hold_diverted(d.queue, d.group_key) FROM unnest(diverted) d;
+    RETURN freed + paused;
+END
+$$;
+
+-- Ends or holds the turn of a group when a letter of one of its jobs changes. A death holds the group if the policy is
+-- `hold` or `divert`; a redrive lets the job run first; a closed or deleted letter frees the group, or lets the next
+-- letter of a diverted group hold it. A letter whose job had no turn, such as a waiting job that was cancelled, changes
+-- nothing else.
+--
+-- It runs with the owner's privileges, because roles that may write letters need not reach slots.
+CREATE OR REPLACE FUNCTION redrive.pass_turn() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+DECLARE
+    letter redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    freed  record;
+BEGIN
+    IF TG_OP <> 'DELETE' AND letter.state = 'redriving' AND letter.queue = OLD.queue THEN
+        UPDATE redrive.group_slots s SET held_at = NULL WHERE s.job_id = letter.id AND s.held_at IS NOT NULL;
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'DELETE' AND letter.state IN ('open', 'quarantined') AND EXISTS (
+        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death IN ('hold', 'divert'))
+    THEN
+        UPDATE redrive.group_slots s SET held_at = clock_timestamp() WHERE s.job_id = letter.id AND s.held_at IS NULL;
+        IF NOT FOUND AND letter.cause <> 'diverted' THEN
+            PERFORM redrive.hold_diverted(letter.queue, letter.group_key);
+        END IF;
+        RETURN NULL;
+    END IF;
+    DELETE FROM redrive.group_slots s WHERE s.job_id = letter.id RETURNING s.queue, s.group_key INTO freed;
+    IF FOUND THEN
+        PERFORM redrive.hold_diverted(freed.queue, freed.group_key);
+        PERFORM redrive.wake(freed.queue);
+    END IF;
+    RETURN NULL;
+END
+$$;

@@ -1,0 +1,233 @@
+-- Purpose: Triggers that count deaths, redrives, recoveries and discards, and the end of a job in its
+--          handler's transaction.
+
+-- Triggers count letters once per statement, so that no caller can skip it.
+CREATE OR REPLACE FUNCTION redrive.tally_added_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- The bounds negated and reversed, because width_bucket counts a value on a bound above it, and it
+    -- belongs below.
+    mirrored double precision[] := ARRAY(
+        SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
+        WHERE w.key = 'attempts_dead' ORDER BY 1);
+BEGIN
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+           array_agg(c.count), array_agg(c.sum)
+    FROM (
+        SELECT g.queue, x.key, x.label, x.bucket, sum(g.count)::bigint AS count, sum(x.sum) AS sum
+        FROM (
+            SELECT a.queue::text AS queue, a.kind::text AS kind, a.state, a.cause,
+                   left(a.error_class, 200) AS class, count(*) AS count, sum(a.attempts) AS attempts,
+                   CASE WHEN a.cause <> 'captured'
+                       THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
+                   END AS bucket,
+                   -- The deaths of a letter from the archive were counted when it died.
+                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored,
+                   CASE WHEN a.cause = 'captured' THEN a.source END AS source
+            FROM added a
+            GROUP BY 1, 2, 3, 4, 5, 8, 9, 10
+        ) g
+        CROSS JOIN LATERAL (VALUES
+            ('letters', g.state, NULL::smallint, NULL::double precision),
+            ('dead', g.cause, NULL, NULL),
+            ('dead_kind', g.kind, NULL, NULL),
+            ('dead_class', g.class, NULL, NULL),
+            ('captured', g.source, NULL, NULL),
+            ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
+        ) AS x (key, label, bucket, sum)
+        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_restored)
+        GROUP BY 1, 2, 3, 4
+    ) c
+    CROSS JOIN redrive.metric_ring r
+    GROUP BY r.segment, c.queue;
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.tally_changed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    lowest   text;
+    highest  text;
+    died     bigint;
+    mirrored double precision[];
+    moment   timestamptz := clock_timestamp();
+    -- A letter that died after the first of these stayed for less than the first bound, and so on.
+    borders  timestamptz[];
+BEGIN
+    SELECT min(b.state), max(b.state), sum(b.deaths) INTO lowest, highest, died FROM became b;
+    -- A claim of a consumer or an edit: all were open, and none died.
+    IF highest IS NULL OR lowest = 'open' AND highest = 'open'
+        AND died = (SELECT sum(w.deaths) FROM was w WHERE w.state = 'open')
+    THEN
+        RETURN NULL;
+    END IF;
+    borders := ARRAY(
+        SELECT moment - b * interval '1 second'
+        FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
+        WHERE w.key = 'residence' ORDER BY 1);
+    -- Redrive, recovery and discard move all their letters into one state without a death, so old and
+    -- new rows can be counted separately, without a join.
+    IF lowest = highest AND highest IN ('redriving', 'recovered', 'discarded') THEN
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+        SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+               array_agg(c.count), array_agg(c.sum)
+        FROM (
+            SELECT x.queue, x.key, x.label, x.bucket, sum(x.count)::bigint AS count, sum(x.sum) AS sum
+            FROM (
+                SELECT 'letters' AS key, w.queue, w.state AS label, NULL::smallint AS bucket,
+                       -w.count AS count, NULL::double precision AS sum
+                FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM was o GROUP BY 1, 2) w
+                UNION ALL
+                SELECT y.key, b.queue, y.label, NULL, y.sign * b.count, NULL
+                FROM (SELECT n.queue::text AS queue, count(*) AS count FROM became n GROUP BY 1) b
+                -- A letter that was sent back is a live job again.
+                CROSS JOIN (VALUES ('letters', highest, 1), ('returned', NULL, 1)) AS y (key, label, sign)
+                WHERE y.key <> 'returned' OR highest = 'redriving'
+                UNION ALL
+                -- Letters that were `redriving` before do not count as returned.
+                SELECT 'returned', o.queue::text, NULL, NULL, -count(*), NULL
+                FROM was o
+                WHERE highest = 'redriving' AND o.state = 'redriving'
+                GROUP BY 2
+                UNION ALL
+                SELECT z.key, l.queue, z.label, z.bucket, l.count, z.sum
+                FROM (
+                    SELECT o.queue::text AS queue,
+                           (cardinality(borders) - width_bucket(o.died_at, borders))::smallint AS bucket,
+                           count(*) AS count, sum(moment - o.died_at) AS age
+                    FROM was o
+                    WHERE o.state <> highest
+                    GROUP BY 1, 2
+                ) l
+                CROSS JOIN LATERAL (VALUES
+                    (CASE highest WHEN 'redriving' THEN 'redriven' ELSE highest END,
+                     NULL::text, NULL::smallint, NULL::double precision),
+                    ('residence', CASE highest WHEN 'redriving' THEN 'redriven' ELSE 'discarded' END,
+                     l.bucket, date_part('epoch', l.age))
+                ) AS z (key, label, bucket, sum)
+                WHERE z.key <> 'residence' OR highest <> 'recovered'
+            ) x
+            GROUP BY 1, 2, 3, 4
+            HAVING sum(x.count) <> 0
+        ) c
+        CROSS JOIN redrive.metric_ring r
+        GROUP BY r.segment, c.queue;
+        RETURN NULL;
+    END IF;
+
+    mirrored := ARRAY(
+        SELECT -b FROM redrive.counter_keys w CROSS JOIN unnest(w.bounds) b
+        WHERE w.key = 'attempts_dead' ORDER BY 1);
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT r.segment, c.queue, array_agg(c.key), array_agg(c.label), array_agg(c.bucket),
+           array_agg(c.count), array_agg(c.sum)
+    FROM (
+        SELECT x.queue, x.key, x.label, x.bucket, sum(x.sign * g.count)::bigint AS count, sum(x.sum) AS sum
+        FROM (
+            SELECT was.queue::text AS old_queue, was.state AS old_state, became.queue::text AS queue,
+                   became.state, became.kind::text AS kind, became.cause,
+                   left(became.error_class, 200) AS class, became.deaths > was.deaths AS has_died,
+                   cardinality(mirrored) - width_bucket(-became.attempts::double precision, mirrored) AS attempted,
+                   cardinality(borders) - width_bucket(was.died_at, borders) AS stayed,
+                   CASE WHEN became.cause = 'captured' THEN became.source END AS source,
+                   count(*) AS count, sum(became.attempts) AS attempts, sum(moment - was.died_at) AS age
+            FROM was
+            -- A full join, because it can only be hashed or merged; see count_changed_letters.
+            FULL JOIN became ON became.id = was.id
+            WHERE was.state IS DISTINCT FROM became.state OR was.deaths IS DISTINCT FROM became.deaths
+                OR was.queue IS DISTINCT FROM became.queue
+            GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        ) g
+        CROSS JOIN LATERAL (VALUES
+            (true, g.old_queue, 'letters', g.old_state, NULL::integer, -1, NULL::double precision),
+            (true, g.queue, 'letters', g.state, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead', g.cause, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
+            (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
+            (g.has_died AND g.cause = 'captured', g.queue, 'captured', g.source, NULL, 1, NULL),
+            -- A captured failure is no death of a redriven job, and made no attempts.
+            (g.has_died AND g.cause <> 'captured', g.queue, 'dead_again', NULL, NULL, 1, NULL),
+            (g.has_died AND g.cause <> 'captured', g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
+            (g.state = 'recovered', g.queue, 'recovered', NULL, NULL, 1, NULL),
+            (g.state = 'discarded', g.old_queue, 'discarded', NULL, NULL, 1, NULL),
+            (g.state = 'redriving', g.old_queue, 'redriven', NULL, NULL, 1, NULL),
+            (g.state = 'redriving', g.queue, 'returned', NULL, NULL, 1, NULL),
+            (g.state IN ('redriving', 'discarded'), g.old_queue, 'residence',
+             CASE g.state WHEN 'discarded' THEN 'discarded' ELSE 'redriven' END, g.stayed, 1,
+             date_part('epoch', g.age))
+        ) AS x (happened, queue, key, label, bucket, sign, sum)
+        WHERE x.happened
+            AND (g.old_state <> g.state OR x.key IN ('letters', 'attempts_dead') OR x.key LIKE 'dead%')
+        GROUP BY 1, 2, 3, 4
+        HAVING sum(x.sign * g.count) <> 0
+    ) c
+    CROSS JOIN redrive.metric_ring r
+    GROUP BY r.segment, c.queue;
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.tally_removed_letters() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+    SELECT r.segment, g.queue, array_agg('letters'::text) || ARRAY['pruned'], array_agg(g.state) || ARRAY[NULL::text],
+           array_agg(-g.count) || ARRAY[sum(g.count)::bigint]
+    FROM (SELECT o.queue::text AS queue, o.state, count(*) AS count FROM removed o GROUP BY 1, 2) g
+    CROSS JOIN redrive.metric_ring r
+    GROUP BY r.segment, g.queue;
+    RETURN NULL;
+END
+$$;
+
+-- Settles a job as done in its handler's transaction, which began at `began`. Returns false if the lease is lost. A
+-- function keeps its plans on any connection; planning these statements costs more than running them.
+CREATE OR REPLACE FUNCTION redrive.settle_own(
+    lease uuid, job bigint, generation integer, is_unique boolean, has_group boolean, began timestamptz,
+    keys text[], labels text[], buckets smallint[], counts bigint[], sums double precision[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+    -- Pinned as on a worker's connection, because this may be a user's; see db/session.rs.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    ended text;
+BEGIN
+    IF settle_own.began <> transaction_timestamp() THEN
+        RAISE EXCEPTION 'redrive: the handler of job % ended its transaction with its own COMMIT or ROLLBACK', settle_own.job
+            USING ERRCODE = 'invalid_transaction_termination';
+    END IF;
+    DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, buckets, counts, sums)
+    SELECT m.segment, ended, settle_own.keys, settle_own.labels, settle_own.buckets, settle_own.counts, settle_own.sums
+    FROM redrive.metric_ring m;
+    -- An update of no row runs the triggers too.
+    IF settle_own.generation > 0 THEN
+        -- The expression on the state rules out an index on it; see settle.sql.
+        UPDATE redrive.dead_letters l
+        SET state = 'recovered', changed_at = clock_timestamp()
+        WHERE l.id = settle_own.job AND l.state || '' = 'redriving';
+    END IF;
+    IF settle_own.is_unique THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = settle_own.job;
+    END IF;
+    IF settle_own.has_group THEN
+        PERFORM redrive.free_slots(ARRAY[settle_own.job], '{}');
+    END IF;
+    RETURN true;
+END
+$$;

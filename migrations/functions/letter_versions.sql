@@ -1,0 +1,246 @@
+-- Purpose: Editing letters, with every version kept.
+
+-- Deletes the versions of deleted letters. A foreign key would look for versions once per letter, and a
+-- prune deletes a thousand letters of which few were edited.
+CREATE OR REPLACE FUNCTION redrive.delete_versions() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM redrive.letter_versions v
+    WHERE v.letter_id = ANY (ARRAY(SELECT r.id FROM removed r WHERE r.edits > 0));
+    RETURN NULL;
+END
+$$;
+
+-- Deletes the pieces of deleted versions, except those of an archived letter.
+CREATE OR REPLACE FUNCTION redrive.delete_version_pieces() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        DELETE FROM redrive.captured_pieces p
+        USING removed r
+        WHERE p.letter_id = r.letter_id AND p.version = r.version
+            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Locks a letter for editing and returns its number of edits. Raises an error if it cannot be edited.
+CREATE OR REPLACE FUNCTION redrive.lock_for_edit(id bigint) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_state text;
+    found_edits integer;
+BEGIN
+    SELECT l.state, l.edits INTO found_state, found_edits
+    FROM redrive.dead_letters l WHERE l.id = lock_for_edit.id FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: letter % does not exist', lock_for_edit.id USING ERRCODE = 'invalid_parameter_value';
+    ELSIF found_state NOT IN ('open', 'quarantined') THEN
+        RAISE EXCEPTION 'redrive: letter % is %; only open and quarantined letters can be edited',
+            lock_for_edit.id, found_state
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN found_edits;
+END
+$$;
+
+-- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
+-- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the edited
+-- letters with their versions, and the record of the first batch.
+--
+-- `how` is the kind of edit, for the audit. The content itself is stored in the versions and not in the
+-- audit, which is never deleted. An edit that replaces a redacted value removes its pointer from `redacted`.
+CREATE OR REPLACE FUNCTION redrive.edit_letters(
+    ids bigint[], payloads json[], raws bytea[], expected integer[], reason text, person text,
+    filter jsonb, how text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, version integer, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    editable  bigint[];
+    operation bigint := edit_letters.audit;
+    act       bigint;
+    wrong     record;
+BEGIN
+    -- A restored payload may have been captured, and those may be larger.
+    SELECT g.id, octet_length(g.payload::text) AS bytes INTO wrong
+    FROM unnest(edit_letters.ids, edit_letters.payloads) AS g (id, payload)
+    WHERE octet_length(g.payload::text) > 1048576 AND edit_letters.how <> 'restore'
+    ORDER BY g.id LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: the new payload of letter % is % bytes; the limit is 1048576', wrong.id, wrong.bytes
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
+    -- one sees the letters as they are under the lock.
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
+    editable := ARRAY(
+        SELECT l.id
+        FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)
+        JOIN redrive.dead_letters l ON l.id = g.id
+        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits);
+    IF cardinality(editable) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act(
+        'edit', edit_letters.person, edit_letters.reason, edit_letters.filter, cardinality(editable),
+        jsonb_strip_nulls(jsonb_build_object('how', edit_letters.how, 'batch_of', operation)));
+    operation := coalesce(operation, act);
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT g.id, g.payload, g.raw, l.edits AS version
+        FROM unnest(edit_letters.ids, edit_letters.payloads, edit_letters.raws) AS g (id, payload, raw)
+        JOIN redrive.dead_letters l ON l.id = g.id
+        WHERE l.id = ANY (editable)
+    ),
+    kept AS (
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, person, reason)
+        SELECT l.id, l.edits, l.payload, l.raw, l.redacted, left(edit_letters.person, 200),
+               left(edit_letters.reason, 1024)
+        FROM given g
+        JOIN redrive.dead_letters l ON l.id = g.id
+    )
+    UPDATE redrive.dead_letters l
+    SET payload = g.payload, raw = g.raw, edits = g.version + 1, audit_id = operation,
+        redacted = CASE WHEN l.redacted IS NOT NULL THEN redrive.still_redacted(l.redacted, l.payload, g.payload) END,
+        changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'edited', 'by', left(edit_letters.person, 200),
+            'reason', left(edit_letters.reason, 1024), 'version', g.version + 1)))
+    FROM given g
+    WHERE l.id = g.id
+    RETURNING l.id, l.edits, operation;
+END
+$$;
+
+-- Replaces the payload of one letter, keeps the old one and returns the version. With `expected_edits`, it
+-- fails if the letter was edited since.
+CREATE OR REPLACE FUNCTION redrive.edit_letter(
+    id             bigint,
+    payload        jsonb,
+    reason            text    DEFAULT NULL,
+    person         text    DEFAULT NULL,
+    expected_edits integer DEFAULT NULL
+) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_edits integer;
+    new_version integer;
+BEGIN
+    IF edit_letter.payload IS NULL THEN
+        RAISE EXCEPTION 'redrive: the payload is NULL; use ''null''::jsonb for a JSON null'
+            USING ERRCODE = 'null_value_not_allowed';
+    END IF;
+    found_edits := redrive.lock_for_edit(edit_letter.id);
+    IF found_edits <> edit_letter.expected_edits THEN
+        RAISE EXCEPTION 'redrive: letter % was edited in the meantime: it has % edits, expected %',
+            edit_letter.id, found_edits, edit_letter.expected_edits
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT e.version INTO new_version
+    FROM redrive.edit_letters(
+        ARRAY[edit_letter.id], ARRAY[edit_letter.payload::json], NULL, NULL, edit_letter.reason, edit_letter.person,
+        jsonb_build_object('ids', jsonb_build_array(edit_letter.id)), 'set') e;
+    RETURN new_version;
+END
+$$;
+
+-- Restores a version of each letter; NULL: the one before its last edit. This is an edit too. Letters without
+-- that version, and letters that cannot be edited, do not change. Returns what `edit_letters` returns.
+CREATE OR REPLACE FUNCTION redrive.restore_letters(
+    ids bigint[], to_version integer, reason text, person text, filter jsonb, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, version integer, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    restored bigint[];
+    versions integer[];
+    act      bigint;
+BEGIN
+    SELECT array_agg(e.id), array_agg(e.version), min(e.audit_id) INTO restored, versions, act
+    FROM (
+        SELECT array_agg(l.id) AS ids, array_agg(v.payload) AS payloads, array_agg(v.raw) AS raws,
+               array_agg(l.edits) AS edits
+        FROM redrive.dead_letters l
+        JOIN redrive.letter_versions v
+            ON v.letter_id = l.id AND v.version = coalesce(restore_letters.to_version, l.edits - 1)
+        WHERE l.id = ANY (restore_letters.ids)
+    ) k
+    CROSS JOIN LATERAL redrive.edit_letters(
+        k.ids, k.payloads, k.raws, k.edits, restore_letters.reason, restore_letters.person,
+        restore_letters.filter, 'restore', restore_letters.audit) e
+    WHERE k.ids IS NOT NULL;
+    INSERT INTO redrive.captured_pieces (letter_id, version, place, bytes)
+    SELECT p.letter_id, u.version, p.place, p.bytes
+    FROM unnest(restored, versions) AS u (id, version)
+    JOIN redrive.captured_pieces p
+        ON p.letter_id = u.id AND p.version = coalesce(restore_letters.to_version, u.version - 2);
+    -- A restored payload is as redacted as it was.
+    UPDATE redrive.dead_letters l
+    SET redacted = v.redacted
+    FROM redrive.letter_versions v
+    WHERE l.id = ANY (restored) AND v.letter_id = l.id
+        AND v.version = coalesce(restore_letters.to_version, l.edits - 2)
+        AND v.redacted IS DISTINCT FROM l.redacted;
+    RETURN QUERY SELECT u.id, u.version, act FROM unnest(restored, versions) AS u (id, version);
+END
+$$;
+
+-- Restores a version of one letter; NULL: the one before the last edit. Returns the version. Raises an error
+-- if the letter or the version cannot be restored.
+CREATE OR REPLACE FUNCTION redrive.restore_letter(
+    id bigint, version integer DEFAULT NULL, reason text DEFAULT NULL, person text DEFAULT NULL
+) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    found_edits integer := redrive.lock_for_edit(restore_letter.id);
+    wanted integer := coalesce(restore_letter.version, found_edits - 1);
+    new_version integer;
+BEGIN
+    SELECT r.version INTO new_version
+    FROM redrive.restore_letters(
+        ARRAY[restore_letter.id], wanted, restore_letter.reason, restore_letter.person,
+        jsonb_build_object('ids', jsonb_build_array(restore_letter.id))) r;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
+            restore_letter.id, found_edits, wanted
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN new_version;
+END
+$$;
+
+-- Returns one page of editable letters: the payload (NULL if it is not JSON) and the number of edits.
+CREATE OR REPLACE FUNCTION redrive.page_editable(
+    filter jsonb, after bigint, max_letters bigint, OUT id bigint, OUT payload json, OUT edits integer
+) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT l.id, l.payload, l.edits FROM redrive.dead_letters l'
+        ' WHERE l.id > $2 AND l.state IN (''open'', ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3'
+        USING filter, after, max_letters;
+END
+$$;

@@ -1,0 +1,190 @@
+-- Purpose: Gauges of workers, breakers, pauses, rate limits, failure groups, schedules and redrive runs.
+
+CREATE OR REPLACE FUNCTION redrive.metrics_operations()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    queues text[] := redrive.metrics_letter_queues();
+    cap    bigint := redrive.metrics_cap(cardinality(queues));
+BEGIN
+    RETURN QUERY
+    SELECT 'redrive_workers', ARRAY[w.queue, CASE
+               WHEN w.expires_at <= statement_timestamp() THEN 'expired'
+               WHEN w.waiting THEN 'waiting'
+               ELSE 'busy' END], count(*)::double precision
+    FROM redrive.workers w
+    GROUP BY 2;
+
+    -- A worker with at least as many jobs as slots has no free slot.
+    RETURN QUERY
+    SELECT v.metric, ARRAY[s.queue], v.value::double precision
+    FROM (
+        SELECT w.queue::text AS queue, sum(w.slots) AS slots, sum(least(w.slots, coalesce(l.jobs, 0))) AS busy
+        FROM redrive.workers w
+        LEFT JOIN (
+            SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
+            FROM redrive.leases h GROUP BY h.worker_id
+        ) l ON l.worker_id = w.worker_id
+        WHERE w.expires_at > statement_timestamp()
+        GROUP BY w.queue
+    ) s
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_worker_slots', s.slots), ('redrive_worker_slots_busy', s.busy)
+    ) v (metric, value);
+
+    -- The breaker of a dependency counts for each queue with a worker for a kind that needs it. One that no handler has
+    -- named holds nothing and counts nowhere.
+    RETURN QUERY
+    SELECT 'redrive_breakers', ARRAY[held.queue, b.state], count(*)::double precision
+    FROM redrive.breakers b
+    CROSS JOIN LATERAL (
+        SELECT substr(b.name, 7) AS queue WHERE b.name LIKE 'queue:%'
+        UNION ALL
+        (SELECT DISTINCT w.queue::text FROM redrive.workers w
+         WHERE b.name NOT LIKE 'queue:%' AND w.expires_at > statement_timestamp()
+             AND (w.kinds IS NULL OR w.kinds && b.kinds))
+        UNION ALL
+        SELECT '__other__' WHERE b.name NOT LIKE 'queue:%' AND NOT EXISTS (
+            SELECT FROM redrive.workers w
+            WHERE w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR w.kinds && b.kinds))
+    ) held
+    WHERE b.state <> 'closed' AND (b.name LIKE 'queue:%' OR b.kinds <> '{}')
+    GROUP BY 2;
+
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM redrive.paused_queues p
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_queue_paused', ARRAY[p.queue, CASE WHEN p.ends_at IS NULL THEN 'none' ELSE 'planned' END], 1),
+        ('redrive_queue_paused_seconds', ARRAY[p.queue],
+            greatest(0, extract(epoch FROM statement_timestamp() - p.paused_at)))
+    ) v (metric, labels, value);
+
+    -- The limits of the first hundred kinds keep their names.
+    RETURN QUERY
+    SELECT v.metric, ARRAY[n.queue, n.label], max(v.value)
+    FROM (
+        SELECT l.queue::text AS queue, l.rate,
+               CASE WHEN l.each_group THEN '__each_group__'
+                    WHEN l.kind = '' THEN '__queue__'
+                    WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
+                    ELSE '__other__' END AS label,
+               CASE WHEN l.each_group OR b.queue IS NOT NULL THEN
+                    least(1, greatest(0, 1 - CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
+                                                  ELSE redrive.tokens_now(b, l) END / redrive.token_capacity(l)))
+                    ELSE 1 END AS used
+        FROM redrive.rate_limits l
+        LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group
+    ) n
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_rate_limit_starts_per_second', n.rate),
+        ('redrive_rate_limit_use_ratio', n.used)
+    ) v (metric, value)
+    GROUP BY 1, 2;
+
+    RETURN QUERY
+    SELECT 'redrive_failure_groups', ARRAY[q.queue, s.state], few.groups::double precision
+    FROM unnest(queues) AS q (queue)
+    CROSS JOIN unnest('{open,acknowledged,resolved,ignored}'::text[]) AS s (state)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS groups
+        FROM (SELECT FROM redrive.groups g WHERE g.queue = q.queue AND g.state = s.state LIMIT cap) f
+    ) few;
+
+    RETURN QUERY
+    SELECT 'redrive_group_regressions_total', ARRAY[r.queue], sum(r.regressions)::double precision
+    FROM (
+        SELECT g.queue::text AS queue, g.regressions FROM redrive.groups g WHERE g.regressions > 0
+        UNION ALL
+        SELECT f.queue::text, f.regressions FROM redrive.pruned_regressions f
+    ) r
+    GROUP BY r.queue;
+
+    -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
+    RETURN QUERY
+    WITH named AS MATERIALIZED (
+        SELECT s.name, s.queue, s.priority, s.next_at, s.changed_at, s.paused_at,
+               CASE WHEN row_number() OVER (ORDER BY s.created_at, s.name) <= 100 THEN s.name::text ELSE '__other__' END
+                   AS label
+        FROM redrive.schedules s
+    ),
+    latest AS MATERIALIZED (
+        SELECT n.name, n.queue, n.priority, t.id, t.job_id
+        FROM named n
+        CROSS JOIN LATERAL (
+            SELECT k.id, k.job_id FROM redrive.schedule_ticks k
+            WHERE k.schedule = n.name AND k.outcome IN ('fired', 'triggered')
+            ORDER BY k.id DESC LIMIT 10
+        ) t
+    ),
+    leased AS MATERIALIZED (
+        SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)
+        WHERE l.queue = ANY (ARRAY(SELECT n.queue FROM named n)) AND i.id <> ALL (l.done)
+            AND i.id = ANY (ARRAY(SELECT t.job_id FROM latest t))
+    ),
+    ended AS (
+        SELECT t.name, t.id, coalesce(d.state <> 'recovered', false) AS is_dead
+        FROM latest t
+        LEFT JOIN redrive.dead_letters d ON d.id = t.job_id
+        WHERE d.state IS DISTINCT FROM 'redriving'
+            AND NOT EXISTS (SELECT FROM leased i WHERE i.id = t.job_id)
+            AND NOT EXISTS (SELECT FROM redrive.jobs_delayed j WHERE j.id = t.job_id)
+            AND NOT EXISTS (
+                SELECT FROM redrive.jobs j
+                WHERE j.queue = t.queue AND ((j.generation > 0)::integer - 2 * j.priority) = -2 * t.priority
+                    AND j.id = t.job_id)
+    ),
+    in_a_row AS (
+        SELECT r.name, count(*) FILTER (WHERE r.all_dead) AS deaths
+        FROM (SELECT e.name, bool_and(e.is_dead) OVER (PARTITION BY e.name ORDER BY e.id DESC) AS all_dead FROM ended e) r
+        GROUP BY r.name
+    )
+    SELECT v.metric, ARRAY[n.label], max(v.value)::double precision
+    FROM named n
+    LEFT JOIN in_a_row i ON i.name = n.name
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_schedule_lag_seconds', CASE WHEN n.paused_at IS NULL THEN
+            greatest(extract(epoch FROM statement_timestamp() - coalesce(n.next_at, n.changed_at)), 0) ELSE 0 END),
+        ('redrive_schedule_deaths', coalesce(i.deaths, 0))
+    ) v (metric, value)
+    GROUP BY 1, 2;
+
+    RETURN QUERY
+    SELECT 'redrive_runs', ARRAY[r.state], count(*)::double precision
+    FROM redrive.redrive_runs r
+    WHERE r.state IN ('unapproved', 'running', 'paused', 'halted')
+    GROUP BY r.state;
+
+    RETURN QUERY
+    SELECT 'redrive_run_letters_waiting', '{}'::text[], coalesce(sum(r.total - r.cursor), 0)::double precision
+    FROM redrive.redrive_runs r
+    WHERE r.state IN ('running', 'paused', 'halted');
+
+    -- One row per run, plus outcomes that are not folded yet.
+    RETURN QUERY
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM (
+        SELECT coalesce(sum(r.sent), 0) AS sent, coalesce(sum(r.recovered), 0) AS recovered,
+               coalesce(sum(r.died_alike), 0) AS alike, coalesce(sum(r.died_differently), 0) AS differently
+        FROM redrive.redrive_runs r
+    ) a
+    CROSS JOIN (
+        SELECT coalesce(sum(d.recovered), 0) AS recovered, coalesce(sum(d.died_alike), 0) AS alike,
+               coalesce(sum(d.died_differently), 0) AS differently
+        FROM redrive.run_deltas d
+    ) n
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_run_letters_unsettled', '{}'::text[],
+            a.sent - a.recovered - a.alike - a.differently - n.recovered - n.alike - n.differently),
+        ('redrive_run_outcomes_total', '{recovered}', a.recovered + n.recovered),
+        ('redrive_run_outcomes_total', '{died_alike}', a.alike + n.alike),
+        ('redrive_run_outcomes_total', '{died_differently}', a.differently + n.differently)
+    ) v (metric, labels, value);
+END
+$$;

@@ -1,0 +1,278 @@
+-- Purpose: Gauges that are looked up: live jobs, letters and their ages. Nothing scans jobs or letters.
+
+-- Returns up to 1,000 queues that have jobs, by index skip scan. A queue with a mark in claim_marks or delayed_marks
+-- may begin with millions of dead rows, so the scan stops before it, and its name is returned in any case.
+CREATE OR REPLACE FUNCTION redrive.metrics_job_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT j.queue FROM redrive.jobs j
+                 WHERE j.queue > k.queue
+                     AND j.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue), chr(1114111))
+                 ORDER BY j.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.claim_marks m WHERE m.queue > k.queue),
+                (SELECT d.queue FROM redrive.jobs_delayed d
+                 WHERE d.queue > k.queue
+                     AND d.queue < coalesce(
+                         (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue), chr(1114111))
+                 ORDER BY d.queue LIMIT 1),
+                (SELECT min(m.queue) FROM redrive.delayed_marks m WHERE m.queue > k.queue)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+    );
+END
+$$;
+
+-- Returns the queues that have letters, failures, workers or rules, by the same method. It does not read
+-- jobs, so dead rows of jobs that cannot be vacuumed do not slow it down.
+CREATE OR REPLACE FUNCTION redrive.metrics_letter_queues() RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE known (queue, steps) AS (
+            SELECT ''::text COLLATE "C", 0
+            UNION ALL
+            SELECT least(
+                (SELECT l.queue::text FROM redrive.dead_letters l
+                 WHERE l.state = 'open' AND l.queue > k.queue ORDER BY l.queue LIMIT 1),
+                (SELECT g.queue::text FROM redrive.groups g WHERE g.queue > k.queue ORDER BY g.queue LIMIT 1)
+            ), k.steps + 1
+            FROM known k
+            WHERE k.queue IS NOT NULL AND k.steps < 1000
+        )
+        SELECT k.queue FROM known k WHERE k.queue > ''
+        UNION
+        SELECT w.queue::text FROM redrive.workers w
+        UNION
+        SELECT r.queue::text FROM redrive.retention r WHERE r.queue IS NOT NULL
+    );
+END
+$$;
+
+-- Returns how many rows are counted per queue: 10,000 divided by the number of queues, at least 100.
+CREATE OR REPLACE FUNCTION redrive.metrics_cap(queues integer) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN greatest(100, 10000 / greatest(queues, 1))::bigint;
+
+-- Returns how many priorities are searched per queue: 320 divided by the number of queues, from 2 to 32.
+CREATE OR REPLACE FUNCTION redrive.metrics_priorities(queues integer) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN least(32, greatest(2, 320 / greatest(queues, 1)));
+
+-- Returns the live jobs of each queue and their ages.
+--
+-- The first ready jobs of a queue are read once, because any number of dead rows may lie before them. If there are
+-- more, jobs of a lower priority can wait behind them. The oldest job is then also searched from the lowest rank on,
+-- by index skip scan. Within a rank the order is that of ids. A job keeps its id when it returns from a delay, so
+-- the first 10 are compared; those behind them were enqueued later.
+CREATE OR REPLACE FUNCTION redrive.metrics_queues()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    queues text[]  := redrive.metrics_job_queues();
+    cap    bigint  := redrive.metrics_cap(cardinality(queues));
+    most   integer := redrive.metrics_priorities(cardinality(queues));
+BEGIN
+    RETURN QUERY
+    WITH by_kind AS MATERIALIZED (
+        SELECT k.queue, few.kind, count(*) AS jobs, min(few.ready_at) AS oldest_at,
+               min(few.ready_at) FILTER (WHERE few.place = 1) AS next_at
+        FROM unnest(queues) AS k (queue)
+        CROSS JOIN LATERAL (
+            -- In the order of claims: jobs that nobody takes are left behind, at its start.
+            SELECT j.kind, j.ready_at,
+                   row_number() OVER (ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id) AS place
+            FROM redrive.jobs j WHERE j.queue = k.queue
+            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
+        ) few
+        GROUP BY k.queue, few.kind
+    ),
+    -- Kinds with a slot keep their names. The most frequent others take the places that are left.
+    named AS (
+        SELECT r.queue, r.jobs,
+               CASE WHEN s.name IS NOT NULL
+                        OR row_number() OVER (PARTITION BY r.queue, s.name IS NULL ORDER BY r.jobs DESC, r.kind)
+                           + (SELECT count(*) FROM redrive.metric_slots o WHERE o.label = 'kind' AND o.queue = r.queue)
+                           <= 20
+                    THEN r.kind ELSE '__other__' END AS kind
+        FROM by_kind r
+        LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
+    ),
+    counted AS MATERIALIZED (
+        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, ready.next_at,
+               least(ready.oldest_at, oldest.ready_at) AS oldest_at
+        FROM unnest(queues) AS k (queue)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(bool_or(w.kinds IS NULL), false) AS takes_all,
+                   coalesce(array_agg(DISTINCT n.kind) FILTER (WHERE n.kind IS NOT NULL), '{}') AS kinds
+            FROM redrive.workers w
+            LEFT JOIN LATERAL unnest(w.kinds) AS n (kind) ON true
+            WHERE w.queue = k.queue AND w.expires_at > statement_timestamp()
+        ) handled
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(r.jobs), 0) AS jobs,
+                   coalesce(sum(r.jobs) FILTER (WHERE NOT handled.takes_all AND r.kind <> ALL (handled.kinds)), 0)
+                       AS unhandled,
+                   min(r.oldest_at) AS oldest_at, min(r.next_at) AS next_at
+            FROM by_kind r WHERE r.queue = k.queue
+        ) ready
+        LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
+        -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (
+                SELECT FROM redrive.jobs_delayed d
+                WHERE d.queue = k.queue
+                    AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
+                LIMIT cap + 1
+            ) few
+        ) late
+        LEFT JOIN LATERAL (
+            WITH RECURSIVE known (rank, steps) AS (
+                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority)
+                        FROM redrive.jobs j
+                        WHERE j.queue = k.queue
+                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), 1
+                WHERE ready.jobs > cap
+                UNION ALL
+                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority) FROM redrive.jobs j
+                        WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) < n.rank
+                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), n.steps + 1
+                FROM known n
+                WHERE n.rank IS NOT NULL AND n.steps < most
+            )
+            SELECT min(few.ready_at) AS ready_at
+            FROM known n
+            CROSS JOIN LATERAL (
+                SELECT j.ready_at FROM redrive.jobs j
+                WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) = n.rank
+                ORDER BY j.id LIMIT 10
+            ) few
+        ) oldest ON true
+    ),
+    -- Uses the columns beside `jobs`, which is not unpacked.
+    leased AS MATERIALIZED (
+        SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs,
+               min(l.claimed_at) AS claimed_at,
+               count(*) FILTER (WHERE coalesce(w.expires_at, l.claimed_at + interval '1 minute')
+                                      < statement_timestamp()) AS overdue
+        FROM redrive.leases l
+        LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
+        GROUP BY l.queue
+    )
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM counted c
+    FULL JOIN leased l ON l.queue = c.queue
+    CROSS JOIN LATERAL (SELECT coalesce(c.queue, l.queue) AS queue) q
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], least(coalesce(c.ready, 0), cap)::double precision),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'delayed'], least(coalesce(c.delayed, 0), cap)),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'leased'], coalesce(l.jobs, 0)),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], (coalesce(c.ready, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
+        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], least(coalesce(c.unhandled, 0), cap)),
+        ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
+        ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - c.next_at))),
+        ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
+        ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
+    ) v (metric, labels, value)
+    UNION ALL
+    SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
+    FROM named n
+    GROUP BY n.queue, n.kind
+    UNION ALL
+    SELECT v.metric, ARRAY[h.queue], v.value
+    FROM redrive.queues_with_held_groups(cap) h
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_held_groups', h.groups::double precision),
+        ('redrive_held_group_jobs', h.waiting),
+        ('redrive_held_group_oldest_age_seconds', coalesce(greatest(0, extract(epoch FROM clock_timestamp() - h.held_at)), 0))
+    ) v (metric, value);
+END
+$$;
+
+-- Returns the ages of the open letters of each queue, and their retention. Letters of ignored groups do not count.
+-- Letters that an active policy will redrive wait for a retry, and so do those that a consumer of `dlq_events` has
+-- claimed or put off; all others wait for an operator.
+CREATE OR REPLACE FUNCTION redrive.metrics_letters()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    queues text[] := redrive.metrics_letter_queues();
+    -- Letters are large, so a page holds few of them.
+    cap    bigint := redrive.metrics_cap(cardinality(queues)) / 4;
+    ignored bigint[] := ARRAY(SELECT g.id FROM redrive.groups g WHERE g.state = 'ignored');
+BEGIN
+    RETURN QUERY
+    WITH promised AS MATERIALIZED (
+        SELECT w.id FROM redrive.letters_with_policy(queues, cap) AS w (id)
+    )
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM unnest(queues) AS q (queue)
+    -- One pass over the oldest letters. The last one stands for those behind it, which are not searched.
+    CROSS JOIN LATERAL (
+        SELECT min(few.died_at) FILTER (WHERE few.counts AND NOT few.is_promised OR few.place = cap) AS for_operator,
+               min(few.died_at) FILTER (WHERE few.counts AND few.is_promised) AS for_retry,
+               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 hour') AS hour,
+               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 day') AS day,
+               count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '7 days') AS week
+        FROM (
+            SELECT l.died_at, row_number() OVER (ORDER BY l.died_at) AS place, l.group_id <> ALL (ignored) AS counts,
+                   l.id IN (SELECT w.id FROM promised w)
+                       OR coalesce(greatest(l.retry_after, l.claimed_until) > statement_timestamp(), false) AS is_promised
+            FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = q.queue
+            ORDER BY l.died_at LIMIT cap
+        ) few
+    ) older
+    LEFT JOIN LATERAL (
+        SELECT r.keep FROM redrive.retention r
+        WHERE r.state = 'open' AND (r.queue = q.queue OR r.queue IS NULL)
+        ORDER BY r.queue NULLS LAST LIMIT 1
+    ) kept ON true
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'operator'],
+            greatest(0, extract(epoch FROM clock_timestamp() - older.for_operator))::double precision),
+        ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'retry'],
+            greatest(0, extract(epoch FROM clock_timestamp() - older.for_retry))),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1h'], older.hour),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1d'], older.day),
+        ('redrive_dlq_letters_older_than', ARRAY[q.queue, '7d'], older.week),
+        ('redrive_dlq_retention_seconds', ARRAY[q.queue], coalesce(extract(epoch FROM kept.keep), 0))
+    ) v (metric, labels, value);
+END
+$$;

@@ -1,0 +1,133 @@
+-- Purpose: Gauges of the server, and the grant for the exporter.
+
+-- Returns who holds the xmin horizon, replication slots, locks and connections. It runs with the privileges
+-- of its caller: without pg_read_all_stats it only sees the transactions of the caller.
+CREATE OR REPLACE FUNCTION redrive.metrics_server()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET jit = off
+AS $$
+BEGIN
+    RETURN QUERY
+    WITH activity AS MATERIALIZED (
+        SELECT a.datname = current_database() AS is_here, a.state, a.backend_type, a.wait_event_type,
+               greatest(age(a.backend_xmin), age(a.backend_xid)) AS xids,
+               extract(epoch FROM clock_timestamp() - a.xact_start) AS seconds
+        FROM pg_stat_activity a
+        WHERE a.pid <> pg_backend_pid()
+    ),
+    -- The catalog_xmin of a logical slot only affects catalog tables.
+    held AS MATERIALIZED (
+        SELECT CASE WHEN a.state LIKE 'idle in transaction%' THEN 'idle_in_transaction' ELSE 'backend' END
+                   AS holder, a.xids, a.seconds
+        FROM activity a
+        WHERE a.is_here AND a.xids IS NOT NULL AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        UNION ALL
+        SELECT 'prepared', age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)
+        FROM pg_prepared_xacts p WHERE p.database = current_database()
+        UNION ALL
+        SELECT 'slot', age(s.xmin), NULL FROM pg_replication_slots s WHERE s.xmin IS NOT NULL
+        UNION ALL
+        SELECT 'standby_feedback', age(r.backend_xmin), NULL
+        FROM pg_stat_replication r WHERE r.backend_xmin IS NOT NULL
+    ),
+    slots AS MATERIALIZED (
+        SELECT s.slot_name::text AS name, s.active, s.safe_wal_size,
+               pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                    ELSE pg_current_wal_lsn() END, s.restart_lsn) AS retained
+        FROM pg_replication_slots s
+        ORDER BY 4 DESC NULLS LAST, 1
+        LIMIT 20
+    )
+    SELECT 'redrive_pg_oldest_horizon_age_transactions', ARRAY[k.holder], coalesce(max(h.xids), 0)::double precision
+    FROM unnest('{backend,idle_in_transaction,prepared,slot,standby_feedback}'::text[]) AS k (holder)
+    LEFT JOIN held h ON h.holder = k.holder
+    GROUP BY k.holder
+    UNION ALL
+    -- The library measures the age of slots and standbys, which have no timestamp.
+    SELECT 'redrive_pg_oldest_horizon_age_seconds', ARRAY[k.holder],
+           greatest(0, coalesce(max(h.seconds), 0))::double precision
+    FROM unnest('{backend,idle_in_transaction,prepared}'::text[]) AS k (holder)
+    LEFT JOIN held h ON h.holder = k.holder
+    GROUP BY k.holder
+    UNION ALL
+    SELECT 'redrive_pg_oldest_transaction_age_seconds', '{}', greatest(0, coalesce(max(a.seconds), 0))::double precision
+    FROM activity a
+    WHERE a.is_here AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+    UNION ALL
+    SELECT 'redrive_pg_replication_slot_active', ARRAY[s.name], s.active::integer FROM slots s
+    UNION ALL
+    SELECT 'redrive_pg_replication_slot_retained_wal_bytes', ARRAY[s.name], greatest(0, coalesce(s.retained, 0))
+    FROM slots s
+    UNION ALL
+    SELECT 'redrive_pg_replication_slot_safe_wal_bytes', ARRAY[s.name], s.safe_wal_size
+    FROM slots s WHERE s.safe_wal_size IS NOT NULL
+    UNION ALL
+    SELECT 'redrive_pg_frozen_xid_age', '{}', age(d.datfrozenxid)
+    FROM pg_database d WHERE d.datname = current_database()
+    UNION ALL
+    SELECT 'redrive_pg_lock_waiters', '{}', count(*) FROM activity a WHERE a.is_here AND a.wait_event_type = 'Lock'
+    UNION ALL
+    -- Include this connection, which counts as active.
+    SELECT 'redrive_pg_connections', ARRAY[s.state], sum(s.connections)
+    FROM (
+        SELECT a.state, 1 AS connections FROM activity a
+        WHERE a.backend_type = 'client backend' AND a.state IS NOT NULL
+        UNION ALL
+        VALUES ('active', 1), ('idle', 0), ('idle in transaction', 0)
+    ) s
+    GROUP BY s.state
+    UNION ALL
+    SELECT 'redrive_pg_autovacuum_workers', '{}', count(*) FROM activity a WHERE a.backend_type = 'autovacuum worker'
+    UNION ALL
+    SELECT v.metric, '{}', v.value
+    FROM (VALUES
+        ('redrive_pg_connections_limit', current_setting('max_connections')::double precision),
+        ('redrive_pg_autovacuum_workers_limit', current_setting('autovacuum_max_workers')::double precision),
+        ('redrive_pg_in_recovery', pg_is_in_recovery()::integer),
+        ('redrive_pg_start_timestamp_seconds', extract(epoch FROM pg_postmaster_start_time())),
+        ('redrive_pg_stats_reset_timestamp_seconds', coalesce(extract(epoch FROM greatest(
+            (SELECT d.stats_reset FROM pg_stat_database d WHERE d.datname = current_database()),
+            (SELECT b.stats_reset FROM pg_stat_bgwriter b))), 0))
+    ) v (metric, value);
+END
+$$;
+
+-- Lets a role read the metrics and nothing else. Create the role first:
+--   CREATE ROLE redrive_exporter LOGIN CONNECTION LIMIT 3 PASSWORD '...'
+-- Only a superuser can grant pg_monitor, which shows the transactions of other roles. Returns what remains
+-- to be done; empty: nothing.
+CREATE OR REPLACE FUNCTION redrive.grant_metrics(role text) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    each_function regprocedure;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = grant_metrics.role) THEN
+        RAISE EXCEPTION 'redrive: role % does not exist', coalesce(quote_ident(grant_metrics.role), 'NULL')
+            USING ERRCODE = 'undefined_object',
+                  HINT = 'CREATE ROLE redrive_exporter LOGIN CONNECTION LIMIT 3';
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA redrive TO %I', role);
+    EXECUTE format('GRANT SELECT ON redrive.migrations, redrive.definitions TO %I', role);
+    FOR each_function IN
+        SELECT p.oid FROM pg_proc p
+        WHERE p.pronamespace = 'redrive'::regnamespace AND p.proname IN (
+            'metric_totals', 'metrics_queues', 'metrics_letters', 'metrics_operations', 'metrics_tables',
+            'metrics_bloat', 'metrics_server', 'fold_metrics')
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', each_function, role);
+    END LOOP;
+    IF pg_has_role(role, 'pg_read_all_stats', 'USAGE') THEN
+        RETURN '';
+    END IF;
+    BEGIN
+        EXECUTE format('GRANT pg_monitor TO %I', role);
+        RETURN '';
+    EXCEPTION WHEN insufficient_privilege THEN
+        RETURN format('as a superuser: GRANT pg_monitor TO %I', role);
+    END;
+END
+$$;

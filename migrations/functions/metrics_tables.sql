@@ -1,0 +1,174 @@
+-- Purpose: Gauges of tables: size, rows, vacuum, bloat and the ring.
+
+-- Returns how many dead rows trigger autovacuum, from the settings of the table or of the server.
+CREATE OR REPLACE FUNCTION redrive.vacuum_threshold(options text[], rows double precision) RETURNS double precision
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN s.maximum >= 0 THEN least(s.maximum, s.base + s.scale * greatest(rows, 0))
+                ELSE s.base + s.scale * greatest(rows, 0) END
+    FROM (
+        SELECT coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold'),
+                        current_setting('autovacuum_vacuum_threshold'))::double precision AS base,
+               coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor'),
+                        current_setting('autovacuum_vacuum_scale_factor'))::double precision AS scale,
+               -- Available since PostgreSQL 18; negative values disable it.
+               coalesce(max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_max_threshold'),
+                        current_setting('autovacuum_vacuum_max_threshold', true), '-1')::double precision AS maximum
+        FROM pg_options_to_table(options) o
+    ) s
+$$;
+
+-- Returns the size, rows and vacuums of each table, and the state of the ring. Segments count as one table.
+CREATE OR REPLACE FUNCTION redrive.metrics_tables()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET jit = off
+AS $$
+BEGIN
+    RETURN QUERY
+    WITH heaps AS MATERIALIZED (
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.reltoastrelid AS toast,
+               redrive.vacuum_threshold(c.reloptions, c.reltuples) AS threshold
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+    ),
+    indexes AS MATERIALIZED (
+        SELECT h.name, coalesce(whole.relname, i.relname)::text AS index, sum(pg_relation_size(i.oid)) AS bytes
+        FROM heaps h
+        JOIN pg_index x ON x.indrelid = h.oid
+        JOIN pg_class i ON i.oid = x.indexrelid
+        LEFT JOIN pg_inherits p ON p.inhrelid = i.oid
+        LEFT JOIN pg_class whole ON whole.oid = p.inhparent
+        GROUP BY 1, 2
+    ),
+    tables AS MATERIALIZED (
+        SELECT h.name, sum(h.threshold) AS threshold,
+               sum(pg_relation_size(h.oid)) AS heap,
+               sum(CASE WHEN h.toast <> 0 THEN pg_total_relation_size(h.toast) ELSE 0 END) AS toast,
+               sum(pg_stat_get_live_tuples(h.oid)) AS live, sum(pg_stat_get_dead_tuples(h.oid)) AS dead,
+               sum(pg_stat_get_tuples_inserted(h.oid)) AS inserted,
+               sum(pg_stat_get_tuples_updated(h.oid)) AS updated,
+               sum(pg_stat_get_tuples_hot_updated(h.oid)) AS hot_updated,
+               sum(pg_stat_get_tuples_deleted(h.oid)) AS deleted,
+               sum(pg_stat_get_numscans(h.oid)) AS scans,
+               sum(pg_stat_get_autovacuum_count(h.oid)) AS auto_count,
+               sum(pg_stat_get_vacuum_count(h.oid)) AS manual_count,
+               max(pg_stat_get_last_autovacuum_time(h.oid)) AS auto_at,
+               max(pg_stat_get_last_vacuum_time(h.oid)) AS manual_at
+        FROM heaps h
+        GROUP BY h.name
+    )
+    SELECT v.metric, v.labels, v.value::double precision
+    FROM tables t
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_table_bytes', ARRAY[t.name, 'heap'], t.heap::double precision),
+        ('redrive_table_bytes', ARRAY[t.name, 'toast'], t.toast),
+        ('redrive_table_bytes', ARRAY[t.name, 'index'],
+            (SELECT coalesce(sum(i.bytes), 0) FROM indexes i WHERE i.name = t.name)),
+        ('redrive_table_live_rows_estimate', ARRAY[t.name], t.live),
+        ('redrive_table_dead_rows_estimate', ARRAY[t.name], t.dead),
+        ('redrive_table_autovacuum_threshold_rows', ARRAY[t.name], t.threshold),
+        ('redrive_table_rows_inserted_total', ARRAY[t.name], t.inserted),
+        ('redrive_table_rows_updated_total', ARRAY[t.name], t.updated),
+        ('redrive_table_rows_hot_updated_total', ARRAY[t.name], t.hot_updated),
+        ('redrive_table_rows_deleted_total', ARRAY[t.name], t.deleted),
+        ('redrive_table_sequential_scans_total', ARRAY[t.name], t.scans),
+        ('redrive_table_vacuums_total', ARRAY[t.name, 'auto'], t.auto_count),
+        ('redrive_table_vacuums_total', ARRAY[t.name, 'manual'], t.manual_count),
+        ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'auto'],
+            coalesce(extract(epoch FROM t.auto_at), 0)),
+        ('redrive_table_last_vacuum_timestamp_seconds', ARRAY[t.name, 'manual'],
+            coalesce(extract(epoch FROM t.manual_at), 0))
+    ) v (metric, labels, value)
+    UNION ALL
+    SELECT 'redrive_index_bytes', ARRAY[i.name, i.index], i.bytes::double precision FROM indexes i
+    UNION ALL
+    SELECT v.metric, '{}', coalesce(extract(epoch FROM v.moment), 0)::double precision
+    FROM (SELECT max(s.turned_at) AS turned_at, max(s.truncated_at) AS truncated_at FROM redrive.ring_segments s) r
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_ring_turned_timestamp_seconds', r.turned_at),
+        ('redrive_ring_truncated_timestamp_seconds', r.truncated_at)
+    ) v (metric, moment)
+    UNION ALL
+    SELECT 'redrive_ring_clean_segments', '{}',
+           (count(*) FILTER (WHERE redrive.segment_bytes(s.segment) = 0))::double precision
+    FROM redrive.ring_segments s;
+END
+$$;
+
+-- Returns the bytes of the heaps that are not live rows: estimated from statistics (size minus live rows at
+-- their analyzed width), and measured by pgstattuple_approx if it is installed, for tables of which it
+-- would read little.
+CREATE OR REPLACE FUNCTION redrive.metrics_bloat()
+    RETURNS TABLE (metric text, labels text[], value double precision)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET jit = off
+AS $$
+DECLARE
+    extension_schema text;
+    each_heap record;
+    free_bytes double precision;
+    measured jsonb := '{}';
+BEGIN
+    RETURN QUERY
+    WITH heaps AS MATERIALIZED (
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid, c.relname,
+               pg_relation_size(c.oid)::double precision AS bytes,
+               -- After a crash the statistics are empty; use the result of the last vacuum.
+               CASE WHEN pg_stat_get_live_tuples(c.oid) + pg_stat_get_dead_tuples(c.oid) = 0
+                   THEN greatest(c.reltuples, 0) ELSE pg_stat_get_live_tuples(c.oid)
+               END::double precision AS live,
+               pg_stat_get_dead_tuples(c.oid)::double precision AS dead,
+               coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
+                         WHERE o.option_name = 'fillfactor')::double precision, 100) / 100 AS filled
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+    ),
+    widths AS MATERIALIZED (
+        SELECT s.tablename, sum((1 - s.null_frac) * s.avg_width)::double precision AS width,
+               count(*) AS columns
+        FROM pg_stats s WHERE s.schemaname = 'redrive' AND NOT s.inherited
+        GROUP BY s.tablename
+    )
+    SELECT 'redrive_table_bloat_bytes_estimate', ARRAY[h.name, 'stats'], sum(greatest(0, h.bytes - CASE
+        -- A line pointer and a header with the NULL bitmap, both aligned to 8 bytes.
+        WHEN w.width IS NOT NULL
+            THEN h.live * (4 + 8 * ceil((23 + ceil(w.columns / 8.0)) / 8) + 8 * ceil(w.width / 8)) / h.filled
+        -- Never analyzed: assume that dead rows are as wide as live ones.
+        WHEN h.live > 0 THEN h.bytes * h.live / (h.live + h.dead)
+        ELSE 0 END))
+    FROM heaps h
+    LEFT JOIN widths w ON w.tablename = h.relname
+    GROUP BY h.name;
+
+    SELECT quote_ident(n.nspname) INTO extension_schema
+    FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'pgstattuple';
+    IF extension_schema IS NULL
+        OR NOT has_function_privilege(format('%s.pgstattuple_approx(regclass)', extension_schema), 'EXECUTE')
+    THEN
+        RETURN;
+    END IF;
+    FOR each_heap IN
+        SELECT regexp_replace(c.relname, '_[0-9]+$', '') AS name, c.oid
+        FROM pg_class c
+        WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
+            -- It reads the pages that are not all-visible: limit these to 128 MB.
+            AND pg_relation_size(c.oid) / 8192 - c.relallvisible < 16384
+        ORDER BY pg_relation_size(c.oid)
+    LOOP
+        EXIT WHEN clock_timestamp() - statement_timestamp() > interval '2 seconds';
+        EXECUTE format('SELECT a.dead_tuple_len + a.approx_free_space FROM %s.pgstattuple_approx($1) a',
+                       extension_schema)
+            INTO free_bytes USING each_heap.oid::regclass;
+        measured := measured || jsonb_build_object(
+            each_heap.name, coalesce((measured ->> each_heap.name)::double precision, 0) + free_bytes);
+    END LOOP;
+    RETURN QUERY
+    SELECT 'redrive_table_bloat_bytes_estimate', ARRAY[m.key, 'pgstattuple'], m.value::double precision
+    FROM jsonb_each_text(measured) m;
+END
+$$;

@@ -1,0 +1,83 @@
+-- Purpose: Pauses: an operator stops the jobs of a queue from starting, and the view `queues` with their state.
+
+-- Pauses a queue: until `ends_at`, for `duration`, or, if both are NULL, until it is resumed. The end and the reason
+-- of a pause in progress are replaced. Returns the id of the audit record.
+CREATE OR REPLACE FUNCTION redrive.pause_queue(
+    queue text, ends_at timestamptz DEFAULT NULL, duration interval DEFAULT NULL,
+    person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    until  timestamptz;
+BEGIN
+    PERFORM redrive.check_name('queue', pause_queue.queue);
+    IF pause_queue.ends_at IS NOT NULL AND pause_queue.duration IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a pause has an end or a duration, not both' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF pause_queue.duration <= '0' OR pause_queue.duration > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the duration is %; it must be positive and at most 3650 days', pause_queue.duration
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF pause_queue.ends_at <= moment THEN
+        RAISE EXCEPTION 'redrive: the pause would end at %, which is in the past', pause_queue.ends_at
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'The clock of the database decides.';
+    ELSIF pause_queue.ends_at > moment + interval '3650 days' THEN
+        RAISE EXCEPTION 'redrive: the pause would end at %; it may last at most 3650 days', pause_queue.ends_at
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Without an end, it lasts until the queue is resumed.';
+    END IF;
+    until := coalesce(pause_queue.ends_at, moment + pause_queue.duration, 'infinity');
+    INSERT INTO redrive.queue_pauses AS p (queue, paused_at, ends_at, person, reason)
+    VALUES (pause_queue.queue, moment, until, left(pause_queue.person, 200), left(pause_queue.reason, 1024))
+    ON CONFLICT ON CONSTRAINT queue_pauses_pkey DO UPDATE
+    SET paused_at = CASE WHEN p.ends_at > excluded.paused_at THEN p.paused_at ELSE excluded.paused_at END,
+        ends_at = excluded.ends_at, person = excluded.person, reason = excluded.reason;
+    PERFORM pg_notify('redrive_breaker', 'queue:' || pause_queue.queue);
+    RETURN redrive.record_act('pause_queue', pause_queue.person, pause_queue.reason, NULL, 0,
+        jsonb_build_object('queue', pause_queue.queue, 'ends_at', nullif(until, 'infinity')));
+END
+$$;
+
+-- Resumes a paused queue. Returns whether it was paused.
+CREATE OR REPLACE FUNCTION redrive.resume_queue(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    until timestamptz;
+BEGIN
+    PERFORM redrive.check_name('queue', resume_queue.queue);
+    DELETE FROM redrive.queue_pauses p WHERE p.queue = resume_queue.queue RETURNING p.ends_at INTO until;
+    IF until IS NULL OR until <= clock_timestamp() THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('resume_queue', resume_queue.person, resume_queue.reason, NULL, 0,
+        jsonb_build_object('queue', resume_queue.queue));
+    PERFORM pg_notify('redrive_breaker', 'queue:' || resume_queue.queue);
+    RETURN true;
+END
+$$;
+
+-- Returns the queues whose jobs do not start: they are paused, or their breaker is not closed.
+CREATE OR REPLACE FUNCTION redrive.held_queues() RETURNS text[]
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(h.queue), '{}')
+    FROM (
+        SELECT substr(b.name, 7) AS queue FROM redrive.breakers b WHERE b.name LIKE 'queue:%' AND b.state <> 'closed'
+        UNION
+        SELECT p.queue FROM redrive.paused_queues p
+    ) h
+$$;
+
+-- Returns whether a pause or a breaker stops claims of this queue and kind. A caller can check this before it
+-- sends letters into an outage.
+CREATE OR REPLACE FUNCTION redrive.is_gated(queue text, kind text) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT is_gated.queue = ANY (redrive.held_queues()) OR EXISTS (
+        SELECT FROM redrive.breakers b
+        WHERE b.state <> 'closed' AND b.name NOT LIKE 'queue:%' AND is_gated.kind = ANY (b.kinds))
+$$;

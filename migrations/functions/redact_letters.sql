@@ -1,0 +1,131 @@
+-- Purpose: Redacting letters that are stored already.
+
+-- Returns the pointers whose redacted values an edit from `before` to `after` has not replaced; NULL: none.
+-- The empty pointer stands for the whole content, which any JSON replaces.
+CREATE OR REPLACE FUNCTION redrive.still_redacted(redacted text[], before json, after json) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT nullif(ARRAY(
+        SELECT r.pointer
+        FROM unnest($1) AS r (pointer)
+        CROSS JOIN (SELECT redrive.readable_payload($2) AS before, redrive.readable_payload($3) AS after) d
+        WHERE CASE r.pointer
+            WHEN '' THEN $3 IS NULL
+            ELSE EXISTS (
+                SELECT FROM redrive.pointer_paths(d.before, redrive.pointer_parts(r.pointer)) AS p (path)
+                WHERE d.after #> p.path = d.before #> p.path)
+            END
+    ), '{}')
+$$;
+
+-- Applies the redaction rules to one page of letters and their versions, in the order of ids, after the letter
+-- `after`, and writes the audit. Redriving letters are left out: they are redacted when their job dies. A dry
+-- run only counts. `audit` is the record of the first batch of the same operation; NULL: this is the first.
+-- Returns the last letter of the page, the number of changed letters, and the record of the first batch; no row:
+-- no letter is left.
+CREATE OR REPLACE FUNCTION redrive.redact_letters(
+    filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text,
+    audit bigint DEFAULT NULL, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint
+) RETURNS SETOF record
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    page    bigint[];
+    letter  redrive.dead_letters;
+    version redrive.letter_versions;
+    act     bigint;
+BEGIN
+    EXECUTE
+        'SELECT array_agg(p.id ORDER BY p.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.id > $2 AND l.state <> ''redriving'' AND ' || redrive.filter_letters(filter)
+        || ' ORDER BY l.id LIMIT $3) p'
+        INTO page USING filter, after, max_letters;
+    IF page IS NULL THEN
+        RETURN;
+    END IF;
+    last_id := page[cardinality(page)];
+    IF dry_run THEN
+        SELECT count(*) INTO letters FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND redrive.redact(l) *<> l;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (page) ORDER BY l.id FOR UPDATE;
+    FOR letter IN
+        SELECT l.* FROM redrive.dead_letters l WHERE l.id = ANY (page) AND l.edits > 0 ORDER BY l.id
+    LOOP
+        FOR version IN SELECT v.* FROM redrive.letter_versions v WHERE v.letter_id = letter.id LOOP
+            letter.payload := version.payload;
+            letter.raw := version.raw;
+            letter.redacted := version.redacted;
+            letter.edits := version.version;
+            letter := redrive.redact(letter);
+            UPDATE redrive.letter_versions v
+            SET payload = letter.payload, raw = letter.raw, redacted = letter.redacted
+            WHERE v.letter_id = version.letter_id AND v.version = version.version
+                AND (letter.payload::text, letter.raw) IS DISTINCT FROM (version.payload::text, version.raw);
+        END LOOP;
+    END LOOP;
+    WITH redone AS MATERIALIZED (
+        SELECT l.id, redrive.redact(l) AS new, l AS old
+        FROM redrive.dead_letters l
+        WHERE l.id = ANY (page) AND l.state <> 'redriving'
+    )
+    UPDATE redrive.dead_letters l
+    SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
+        error_message = (r.new).error_message, error_detail = (r.new).error_detail,
+        history = (r.new).history, redacted = (r.new).redacted,
+        events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
+            'reason', nullif(redact_letters.reason, ''))))
+    FROM redone r
+    WHERE l.id = r.id AND r.new *<> r.old;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    PERFORM redrive.drop_redacted_pieces(page);
+    IF letters > 0 THEN
+        act := redrive.record_act('redact', person, reason, filter, letters,
+            CASE WHEN audit IS NOT NULL THEN jsonb_build_object('batch_of', audit) END);
+    END IF;
+    audit_id := coalesce(audit, act);
+    RETURN NEXT;
+END
+$$;
+
+-- Applies the patterns of the redaction rules to the texts of failure groups, which are those of some letter.
+-- Returns how many texts changed.
+CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rule    record;
+    texts   bigint;
+    changed bigint := 0;
+BEGIN
+    FOR rule IN
+        SELECT r.queue, r.kind, p.pattern
+        FROM redrive.redactions r CROSS JOIN LATERAL unnest(r.patterns) AS p (pattern)
+        ORDER BY r.id
+    LOOP
+        UPDATE redrive.groups g
+        SET sample = redrive.redact_text(g.sample, rule.pattern), title = redrive.redact_text(g.title, rule.pattern)
+        WHERE (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
+            AND (redrive.redact_text(g.sample, rule.pattern), redrive.redact_text(g.title, rule.pattern))
+                IS DISTINCT FROM (g.sample, g.title);
+        GET DIAGNOSTICS texts = ROW_COUNT;
+        changed := changed + texts;
+        UPDATE redrive.details d
+        SET detail = redrive.redact_text(d.detail, rule.pattern)
+        FROM redrive.groups g
+        WHERE g.id = d.group_id
+            AND (rule.queue IS NULL OR rule.queue = g.queue) AND (rule.kind IS NULL OR rule.kind = g.kind)
+            AND redrive.redact_text(d.detail, rule.pattern) <> d.detail;
+        GET DIAGNOSTICS texts = ROW_COUNT;
+        changed := changed + texts;
+    END LOOP;
+    RETURN changed;
+END
+$$;

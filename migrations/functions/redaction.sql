@@ -1,0 +1,268 @@
+-- Purpose: Redaction: removing secrets from letters at death.
+
+-- Rejects a rule that cannot be applied, before a death depends on it.
+CREATE OR REPLACE FUNCTION redrive.check_redaction() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    pointer text;
+    pattern text;
+BEGIN
+    IF cardinality(NEW.paths) + cardinality(NEW.patterns) = 0 THEN
+        RAISE EXCEPTION 'redrive: a redaction needs a path or a pattern' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOREACH pointer IN ARRAY NEW.paths LOOP
+        IF coalesce(pointer NOT LIKE '/%' OR pointer ~ '~($|[^01])', true) THEN
+            RAISE EXCEPTION 'redrive: % is not a JSON pointer; expected for example /card/number', coalesce(pointer, 'NULL')
+                USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+    END LOOP;
+    FOREACH pattern IN ARRAY NEW.patterns LOOP
+        IF coalesce(pattern, '') = '' THEN
+            RAISE EXCEPTION 'redrive: a redaction pattern is empty' USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        BEGIN
+            PERFORM regexp_replace('', pattern, '', 'g');
+        EXCEPTION WHEN OTHERS THEN
+            RAISE EXCEPTION 'redrive: invalid redaction pattern %: %', pattern, SQLERRM
+                USING ERRCODE = 'invalid_parameter_value';
+        END;
+    END LOOP;
+    RETURN NEW;
+END
+$$;
+
+-- Redacts the matches of a pattern in a text. If the regular expression engine fails, the whole text is
+-- redacted: the death must be stored, and a secret must not.
+CREATE OR REPLACE FUNCTION redrive.redact_text(plain text, pattern text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN regexp_replace(plain, pattern, '[redacted]', 'g');
+EXCEPTION WHEN OTHERS THEN
+    RETURN '[redacted]';
+END
+$$;
+
+-- Redacts the matches of a pattern in bytes. Bytes that are not text are dropped as a whole if their
+-- readable part matches.
+CREATE OR REPLACE FUNCTION redrive.redact_bytes(raw bytea, pattern text) RETURNS bytea
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN convert_to(redrive.redact_text(convert_from(raw, 'UTF8'), pattern), 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN CASE
+        WHEN redrive.redact_text(encode(raw, 'escape'), pattern) = encode(raw, 'escape') THEN raw
+        ELSE '[redacted]'
+    END;
+END
+$$;
+
+-- Returns the parts of a JSON pointer.
+CREATE OR REPLACE FUNCTION redrive.pointer_parts(pointer text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    -- Splitting an empty text returns no parts, but this pointer has one: the key `""`.
+    SELECT CASE pointer WHEN '/' THEN ARRAY[''] ELSE ARRAY(
+        SELECT replace(replace(p.part, '~1', '/'), '~0', '~')
+        FROM unnest(string_to_array(substr(pointer, 2), '/')) WITH ORDINALITY AS p (part, place)
+        ORDER BY p.place) END
+$$;
+
+-- Returns the paths in a document that a pointer with wildcards matches.
+CREATE OR REPLACE FUNCTION redrive.pointer_paths(document jsonb, parts text[]) RETURNS SETOF text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH RECURSIVE walk (path, value) AS (
+        SELECT '{}'::text[], $1
+        UNION ALL
+        SELECT w.path || c.key, c.value
+        FROM walk w
+        CROSS JOIN LATERAL (
+            SELECT $2[cardinality(w.path) + 1] AS part
+        ) n
+        CROSS JOIN LATERAL (
+            SELECT n.part AS key, w.value #> ARRAY[n.part] AS value
+            WHERE n.part <> '*'
+            UNION ALL
+            SELECT e.key, e.value
+            FROM jsonb_each(CASE jsonb_typeof(w.value) WHEN 'object' THEN w.value ELSE '{}' END) e
+            WHERE n.part = '*'
+            UNION ALL
+            SELECT (a.place - 1)::text, a.value
+            FROM jsonb_array_elements(CASE jsonb_typeof(w.value) WHEN 'array' THEN w.value ELSE '[]' END)
+                WITH ORDINALITY AS a (value, place)
+            WHERE n.part = '*'
+        ) c
+        WHERE cardinality(w.path) < cardinality($2) AND c.value IS NOT NULL
+    )
+    SELECT w.path FROM walk w WHERE cardinality(w.path) = cardinality($2)
+$$;
+
+-- Redacts the values of a document that a pointer matches. It builds each level once, because setting the
+-- members of a long array one by one would copy the document for each.
+CREATE OR REPLACE FUNCTION redrive.redact_values(document jsonb, parts text[], keep_types boolean) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    child jsonb;
+BEGIN
+    IF cardinality(parts) = 0 THEN
+        RETURN CASE WHEN keep_types THEN CASE jsonb_typeof(document)
+            WHEN 'number' THEN '0' WHEN 'boolean' THEN 'false' WHEN 'null' THEN 'null'
+            WHEN 'array' THEN '[]' WHEN 'object' THEN '{}' ELSE '"[redacted]"' END
+            ELSE '"[redacted]"' END::jsonb;
+    ELSIF parts[1] <> '*' THEN
+        child := document #> parts[1:1];
+        RETURN CASE WHEN child IS NULL THEN document
+            ELSE jsonb_set(document, parts[1:1], redrive.redact_values(child, parts[2:], keep_types)) END;
+    END IF;
+    RETURN CASE jsonb_typeof(document)
+        WHEN 'object' THEN (
+            SELECT coalesce(jsonb_object_agg(e.key, redrive.redact_values(e.value, parts[2:], keep_types)), '{}')
+            FROM jsonb_each(document) e)
+        WHEN 'array' THEN (
+            SELECT coalesce(jsonb_agg(redrive.redact_values(a.value, parts[2:], keep_types) ORDER BY a.place), '[]')
+            FROM jsonb_array_elements(document) WITH ORDINALITY AS a (value, place))
+        ELSE document
+    END;
+END
+$$;
+
+-- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values. Captured
+-- bytes that are stored in pieces are dropped as a whole if a pattern matches them, or if the rule has a path: they are
+-- not parsed, so it may be in them. So is a payload that cannot be read, if the rule has a path.
+CREATE OR REPLACE FUNCTION redrive.redact(letter redrive.dead_letters) RETURNS redrive.dead_letters
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    rule redrive.redactions;
+    pointer text;
+    parts text[];
+    pattern text;
+    bytes bytea;
+    whole bytea;
+    document jsonb;
+BEGIN
+    IF letter.payload IS NULL AND octet_length(letter.raw) = 65536 THEN
+        whole := (SELECT string_agg(p.bytes, '' ORDER BY p.place) FROM redrive.captured_pieces p
+            WHERE p.letter_id = letter.id AND p.version = letter.edits);
+    END IF;
+    FOR rule IN
+        SELECT r.* FROM redrive.redactions r
+        WHERE (r.queue IS NULL OR r.queue = letter.queue) AND (r.kind IS NULL OR r.kind = letter.kind)
+        ORDER BY r.id
+    LOOP
+        IF whole IS NOT NULL AND (rule.paths <> '{}' OR EXISTS (
+            SELECT FROM unnest(rule.patterns) AS p (pattern) WHERE redrive.redact_bytes(whole, p.pattern) <> whole))
+        THEN
+            letter.raw := '[redacted]';
+            letter.redacted := array_remove(letter.redacted, '') || ''::text;
+            whole := NULL;
+        END IF;
+        IF rule.paths <> '{}' AND letter.payload IS NOT NULL AND document IS NULL THEN
+            document := redrive.readable_payload(letter.payload);
+            IF document IS NULL THEN
+                letter.payload := NULL;
+                letter.raw := '[redacted]';
+                letter.redacted := array_remove(letter.redacted, '') || ''::text;
+            END IF;
+        END IF;
+        FOREACH pointer IN ARRAY rule.paths LOOP
+            parts := redrive.pointer_parts(pointer);
+            IF document #> parts IS NOT NULL
+                OR '*' = ANY (parts) AND EXISTS (SELECT FROM redrive.pointer_paths(document, parts))
+            THEN
+                document := redrive.redact_values(document, parts, rule.keep_types);
+                letter.payload := document;
+                -- The captured bytes contain the same value.
+                letter.raw := NULL;
+                letter.redacted := array_remove(letter.redacted, pointer) || pointer;
+            END IF;
+        END LOOP;
+        FOREACH pattern IN ARRAY rule.patterns LOOP
+            letter.error_message := redrive.redact_text(letter.error_message, pattern);
+            letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
+            letter.failure_key := redrive.redact_text(letter.failure_key, pattern);
+            letter.history := (
+                SELECT coalesce(jsonb_agg(
+                    CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
+                        'error_message', redrive.redact_text(a.attempt ->> 'error_message', pattern))
+                    ELSE a.attempt END ORDER BY a.place), '[]')
+                FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
+            IF jsonb_typeof(letter.headers) = 'object' THEN
+                letter.headers := (
+                    -- A long value must not grow over the limit of the headers.
+                    SELECT coalesce(jsonb_object_agg(h.name, CASE WHEN length(r.value) > greatest(length(h.value), 1024)
+                        THEN '[redacted]' ELSE r.value END), '{}') FROM jsonb_each_text(letter.headers) AS h (name, value)
+                    CROSS JOIN LATERAL redrive.redact_text(h.value, pattern) AS r (value));
+            END IF;
+            IF letter.payload IS NULL THEN
+                bytes := redrive.redact_bytes(letter.raw, pattern);
+                IF bytes <> letter.raw THEN
+                    letter.raw := bytes;
+                    letter.redacted := array_remove(letter.redacted, '') || ''::text;
+                END IF;
+            END IF;
+        END LOOP;
+    END LOOP;
+    RETURN letter;
+END
+$$;
+
+-- Adds a redaction rule and returns its id. It applies to future deaths, not to existing letters.
+-- A NULL queue or kind matches every one.
+CREATE OR REPLACE FUNCTION redrive.add_redaction(
+    queue text, kind text, paths text[] DEFAULT '{}', patterns text[] DEFAULT '{}',
+    person text DEFAULT NULL, reason text DEFAULT NULL, keep_types boolean DEFAULT false
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    added bigint;
+BEGIN
+    IF add_redaction.queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', add_redaction.queue);
+    END IF;
+    IF add_redaction.kind IS NOT NULL THEN
+        PERFORM redrive.check_name('kind', add_redaction.kind);
+    END IF;
+    INSERT INTO redrive.redactions AS r (queue, kind, paths, patterns, keep_types)
+    VALUES (add_redaction.queue, add_redaction.kind, coalesce(add_redaction.paths, '{}'),
+            coalesce(add_redaction.patterns, '{}'), add_redaction.keep_types)
+    RETURNING r.id INTO added;
+    PERFORM redrive.record_act(
+        'add_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+            'redaction', added, 'queue', add_redaction.queue, 'kind', add_redaction.kind,
+            'paths', add_redaction.paths, 'patterns', add_redaction.patterns,
+            'keep_types', nullif(add_redaction.keep_types, false))));
+    RETURN added;
+END
+$$;
+
+-- Removes a redaction rule. Redacted values stay redacted. Returns whether the rule existed.
+CREATE OR REPLACE FUNCTION redrive.remove_redaction(id bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone redrive.redactions;
+BEGIN
+    DELETE FROM redrive.redactions r WHERE r.id = remove_redaction.id RETURNING r.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_redaction', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'redaction', gone.id, 'queue', gone.queue, 'kind', gone.kind, 'paths', gone.paths, 'patterns', gone.patterns)));
+    RETURN true;
+END
+$$;

@@ -1,0 +1,242 @@
+-- Purpose: Redriving and discarding letters by filter.
+
+-- Sends back up to `max_letters` matching letters, oldest death first, and writes the audit, in the transaction of
+-- the caller. `after_death` and `after_id` are those of the last letter of the batch before; NULL: this is the first.
+-- Returns the result for each letter, and when it died.
+CREATE OR REPLACE FUNCTION redrive.redrive_letters(
+    filter jsonb, as_of timestamptz, max_letters bigint, after_death timestamptz, after_id bigint, reason text, person text,
+    to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
+) RETURNS TABLE (id bigint, result text, died_at timestamptz)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    chosen bigint[];
+    tried  bigint[];
+    results text[];
+    sent   bigint := 0;
+    queues text[];
+    counts bigint[];
+    event  jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
+        'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
+BEGIN
+    PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
+    -- All that match count, because a caller may redrive them in batches.
+    IF EXISTS (SELECT FROM redrive.protections p WHERE p.approve_above IS NOT NULL) THEN
+        EXECUTE
+            'SELECT array_agg(q.queue), array_agg(q.letters) FROM ('
+            ' SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l'
+            ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND l.died_at <= $3 AND '
+            || redrive.filter_letters(redrive_letters.filter) || ' GROUP BY 1) q'
+            INTO queues, counts USING redrive_letters.filter, forced, as_of;
+        PERFORM redrive.check_size(queues, counts);
+    END IF;
+    chosen := ARRAY(
+        SELECT c FROM redrive.lock_letters(
+            redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
+            as_of, max_letters, true, NOT forced, after_death, after_id) AS c);
+    FOR from_place IN 1..cardinality(chosen) BY 5000 LOOP
+        SELECT array_agg(b.id), array_agg(b.result), sent + count(*) FILTER (WHERE b.result = 'sent')
+        INTO tried, results, sent
+        FROM redrive.send_back(
+            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
+            delay_ms => nullif(delay_ms, 0)) b;
+        RETURN QUERY
+        SELECT t.id, t.result, l.died_at
+        FROM unnest(tried, results) AS t (id, result) JOIN redrive.dead_letters l ON l.id = t.id;
+    END LOOP;
+    IF sent > 0 THEN
+        PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, sent,
+            jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
+                'max_attempts', max_attempts, 'delay_ms', nullif(delay_ms, 0), 'forced', nullif(forced, false))));
+    END IF;
+END
+$$;
+
+-- Redrives the open letters that match a filter, in the transaction of the caller, and returns their
+-- number. `force` includes quarantined letters and those with redacted values, and needs a `reason`. The jobs
+-- become ready after `delay`.
+CREATE OR REPLACE FUNCTION redrive.redrive(
+    filter       jsonb,
+    reason          text    DEFAULT NULL,
+    person       text    DEFAULT NULL,
+    to_queue     text    DEFAULT NULL,
+    priority     integer DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    force        boolean DEFAULT false,
+    max_letters         bigint  DEFAULT NULL,
+    delay        interval DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT count(*) FILTER (WHERE r.result = 'sent')
+    FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), NULL, NULL,
+                                 $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
+$$;
+
+-- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
+-- transaction of the caller. `audit` is the record of the first batch of the same operation; NULL: this is the
+-- first. Returns the letters, and the record of the first batch.
+CREATE OR REPLACE FUNCTION redrive.discard_letters(
+    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    chosen    bigint[];
+    operation bigint := discard_letters.audit;
+    act       bigint;
+    event     jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
+        'by', coalesce(person, session_user), 'reason', reason);
+BEGIN
+    IF coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+        RAISE EXCEPTION 'redrive: a discard needs a reason' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    chosen := ARRAY(SELECT c FROM redrive.lock_letters(
+        discard_letters.filter, '{open,quarantined}', as_of, max_letters) AS c);
+    IF cardinality(chosen) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen),
+        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
+    operation := coalesce(operation, act);
+    UPDATE redrive.dead_letters l
+    SET state = 'discarded', discard_reason = redrive.clip(discard_letters.reason, 1024),
+        audit_id = operation, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, CASE l.state
+            WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
+    WHERE l.id = ANY (chosen);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
+END
+$$;
+
+-- Reopens up to `max_letters` discarded letters that match a filter and writes the audit, in the transaction of
+-- the caller. A letter that was quarantined is quarantined again. `audit` and the result are those of
+-- `discard_letters`.
+CREATE OR REPLACE FUNCTION redrive.reopen_letters(
+    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, audit_id bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    chosen    bigint[];
+    operation bigint := reopen_letters.audit;
+    act       bigint;
+    event     jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'reopened',
+        'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
+BEGIN
+    chosen := ARRAY(SELECT c FROM redrive.lock_letters(
+        reopen_letters.filter, '{discarded}', as_of, max_letters) AS c);
+    IF cardinality(chosen) = 0 THEN
+        RETURN;
+    END IF;
+    act := redrive.record_act('reopen', person, reason, reopen_letters.filter, cardinality(chosen),
+        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
+    operation := coalesce(operation, act);
+    UPDATE redrive.dead_letters l
+    SET state = CASE l.events -> -1 ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
+        retry_after = CASE WHEN l.cause = 'captured' AND l.events -> -1 ->> 'was' IS NULL THEN clock_timestamp() END,
+        discard_reason = NULL, audit_id = operation, changed_at = clock_timestamp(),
+        events = redrive.add_event(l.events, event)
+    WHERE l.id = ANY (chosen);
+    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
+END
+$$;
+
+-- Discards the open and quarantined letters that match a filter, in the transaction of the caller, and
+-- returns their number.
+CREATE OR REPLACE FUNCTION redrive.discard(filter jsonb, reason text, person text DEFAULT NULL, max_letters bigint DEFAULT NULL)
+    RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT count(*)
+    FROM redrive.discard_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) d
+$$;
+
+-- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
+CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
+    filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL, max_letters bigint DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT count(*)
+    FROM redrive.reopen_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) r
+$$;
+
+-- Returns queues and kinds in which the jobs of the letters in these states wait: the queue is paused (a time but
+-- no breaker), a breaker is not closed, or no live worker handles them.
+CREATE OR REPLACE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}')
+    RETURNS TABLE (queue text, kind text, letters bigint, breaker text, held_since timestamptz, is_served boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT * FROM ('
+        ' SELECT g.queue, g.kind, g.letters, b.name, b.held_since, EXISTS ('
+        '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
+        '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
+        ' FROM ('
+        '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
+        '  FROM redrive.dead_letters l'
+        '  WHERE l.state IN (' || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
+        -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
+        || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
+        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        -- The condition of `is_gated`. A pause comes first, then the breaker of the queue.
+        ' LEFT JOIN LATERAL ('
+        '  SELECT h.name, h.held_since FROM ('
+        '   SELECT NULL AS name, p.paused_at AS held_since FROM redrive.paused_queues p WHERE p.queue = g.queue UNION ALL'
+        '   SELECT n.name, n.opened_at FROM redrive.breakers n WHERE n.state <> ''closed'''
+        '    AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))) h'
+        '  ORDER BY h.name IS NOT NULL, h.name <> ''queue:'' || g.queue, h.name LIMIT 1) b ON true) x'
+        ' WHERE x.held_since IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
+        USING filter, to_queue, 'quarantined' = ANY (states);
+END
+$$;
+
+-- Returns what a redrive would do now with each letter that it would select: `sent`, or why it would be left
+-- out, as in `refused_letters`. It selects as `create_run` does: open letters, and quarantined ones if
+-- `forced`, at most `max_letters`, oldest death first. Of several letters with one unique key, the oldest
+-- gets it.
+CREATE OR REPLACE FUNCTION redrive.preview_redrive(
+    filter jsonb, forced boolean DEFAULT false, to_queue text DEFAULT NULL, max_letters bigint DEFAULT NULL
+) RETURNS TABLE (id bigint, group_id bigint, died_at timestamptz, result text)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'WITH members AS MATERIALIZED ('
+        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
+        '  CASE WHEN octet_length(l.raw) = 65536 AND EXISTS (SELECT FROM redrive.captured_pieces p'
+        '    WHERE p.letter_id = l.id AND p.version = l.edits) THEN ''too_large'''
+        '   WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
+        '  AS refused'
+        ' FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
+        || redrive.filter_letters(filter)
+        -- Without a limit, sorting all of them would be wasted work.
+        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY l.died_at, l.id LIMIT $4' END || '),'
+        'keyed AS ('
+        ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
+        ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
+        'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent'')'
+        ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'
+        ' UNION ALL '
+        'SELECT k.id, k.group_id, k.died_at, CASE'
+        ' WHEN k.place > 1 OR EXISTS ('
+        '  SELECT FROM redrive.unique_keys u WHERE u.queue = k.queue AND u.key = k.unique_key) THEN ''conflict'''
+        ' ELSE ''sent'' END FROM keyed k'
+        USING filter, forced, to_queue, max_letters;
+END
+$$;

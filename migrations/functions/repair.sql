@@ -1,0 +1,200 @@
+-- Purpose: Finding and fixing what points at a job that is gone, and counters that disagree with the rows.
+
+-- Finds what no statement of redrive leaves behind, but a deleted row, a partial restore or a restore into a migrated
+-- schema does, and fixes it unless `dry_run`. Each row is a kind of fault with the number of its places and the first
+-- ten of them; there is none if all is well:
+--   `sequence`   ids are in use that the sequence would give again: it moves past them;
+--   `letter`     a letter is redriving and its job is gone: it opens again;
+--   `unique_key` a key is held by a job that is gone: it is freed;
+--   `group_slot` the turn of a group belongs to a job that is gone: it passes on;
+--   `run`        a run waits for the outcome of a letter that its job no longer decides: it counts as skipped;
+--   `group`      a letter is in no failure group: it gets one;
+--   `schedule`   a schedule has had no next tick for a minute: an interval starts again, and a worker reads a cron line;
+--   `group_count`, `counter` totals differ from the rows: they are corrected.
+-- Every kind that it fixes is one audit record. It reads every job and letter, and needs READ COMMITTED.
+CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS TABLE (finding text, places bigint, examples text[])
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET jit = off
+AS $$
+DECLARE
+    event   CONSTANT jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'repaired',
+        'by', coalesce(person, session_user), 'reason', nullif(repair.reason, '')));
+    lost    bigint[];
+    letters bigint[];
+    names   text[];
+    fault   text;
+BEGIN
+    PERFORM redrive.require_read_committed('repair');
+    WHILE redrive.fold_metrics() > 0 LOOP END LOOP;
+    WHILE redrive.fold_letters() > 0 LOOP END LOOP;
+    -- A later statement reads them; see is_drained.
+    LOCK TABLE redrive.jobs, redrive.leases, redrive.metric_deltas, redrive.metric_values IN ACCESS SHARE MODE;
+    lost := ARRAY(
+        SELECT l.id FROM redrive.dead_letters l WHERE l.state = 'redriving'
+        UNION SELECT k.job_id FROM redrive.unique_keys k
+        UNION SELECT s.job_id FROM redrive.group_slots s
+        EXCEPT (
+            SELECT j.id FROM redrive.jobs j
+            UNION ALL SELECT d.id FROM redrive.jobs_delayed d
+            UNION ALL SELECT i.id FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id) WHERE i.id <> ALL (l.done)));
+    FOREACH fault IN ARRAY
+        '{sequence,letter,unique_key,group_slot,run,group,schedule,group_count,counter}'::text[]
+    LOOP
+        names := NULL;
+        CASE fault
+        WHEN 'sequence' THEN
+            SELECT ARRAY[max(u.id)::text] INTO names
+            FROM (
+                SELECT max(l.id) AS id FROM redrive.dead_letters l
+                UNION ALL SELECT max(a.id) FROM redrive.archived_letters a
+                UNION ALL SELECT max(j.id) FROM redrive.jobs j
+                UNION ALL SELECT max(d.id) FROM redrive.jobs_delayed d
+                UNION ALL SELECT max(i.id) FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)
+            ) u
+            HAVING max(u.id) > (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM redrive.job_id s);
+            IF NOT dry_run AND names IS NOT NULL THEN
+                PERFORM setval('redrive.job_id', names[1]::bigint);
+            END IF;
+        WHEN 'letter' THEN
+            IF NOT dry_run THEN
+                PERFORM FROM redrive.dead_letters l
+                WHERE l.id = ANY (lost) AND l.state = 'redriving' ORDER BY l.id FOR UPDATE;
+            END IF;
+            -- One that was redriven again meanwhile has a job.
+            letters := ARRAY(
+                SELECT l.id FROM redrive.dead_letters l
+                WHERE l.id = ANY (lost) AND l.state = 'redriving' AND l.changed_at < statement_timestamp()
+                ORDER BY l.id);
+            names := letters;
+            IF NOT dry_run THEN
+                -- Not from `redriving` to `open`, which is a death.
+                UPDATE redrive.dead_letters l SET state = 'quarantined' WHERE l.id = ANY (letters);
+                UPDATE redrive.dead_letters l
+                SET state = 'open', changed_at = clock_timestamp(), events = redrive.add_event(l.events, event),
+                    retry_after = CASE WHEN l.cause = 'captured' THEN clock_timestamp() END
+                WHERE l.id = ANY (letters);
+            END IF;
+        WHEN 'unique_key' THEN
+            SELECT array_agg(k.key ORDER BY k.job_id) INTO names
+            FROM redrive.unique_keys k
+            WHERE k.job_id = ANY (lost) AND NOT EXISTS (
+                SELECT FROM redrive.dead_letters l
+                WHERE l.id = k.job_id AND l.state = 'redriving' AND l.id <> ALL (letters));
+            IF NOT dry_run THEN
+                DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (lost) AND k.key = ANY (names);
+            END IF;
+        WHEN 'group_slot' THEN
+            IF dry_run THEN
+                SELECT array_agg(s.queue || ' ' || s.group_key ORDER BY s.job_id) INTO names
+                FROM redrive.group_slots s
+                WHERE s.job_id = ANY (lost) AND NOT (s.held_at IS NOT NULL AND EXISTS (
+                    SELECT FROM redrive.dead_letters l WHERE l.id = s.job_id AND l.state IN ('open', 'quarantined')));
+            ELSE
+                WITH gone AS (
+                    DELETE FROM redrive.group_slots s
+                    WHERE s.job_id = ANY (lost) AND NOT (s.held_at IS NOT NULL AND EXISTS (
+                        SELECT FROM redrive.dead_letters l WHERE l.id = s.job_id AND l.state IN ('open', 'quarantined')))
+                    RETURNING s.queue, s.group_key
+                ),
+                passed AS MATERIALIZED (
+                    SELECT g.queue || ' ' || g.group_key AS name, redrive.wake(g.queue) FROM gone g
+                )
+                SELECT array_agg(p.name) INTO names FROM passed p;
+                PERFORM redrive.hold_diverted(d.queue, d.group_key)
+                FROM redrive.diverted_groups d WHERE d.queue || ' ' || d.group_key = ANY (names);
+            END IF;
+        WHEN 'run' THEN
+            SELECT array_agg(m.run_id || ' ' || m.letter_id ORDER BY m.run_id, m.ordinal) INTO names
+            FROM redrive.run_letters m
+            JOIN redrive.redrive_runs r ON r.id = m.run_id AND m.ordinal <= r.cursor
+            WHERE m.outcome IS NULL
+                AND NOT EXISTS (SELECT FROM redrive.run_chunks c WHERE c.run_id = r.id)
+                AND NOT EXISTS (
+                    SELECT FROM redrive.dead_letters l
+                    WHERE l.id = m.letter_id AND l.state = 'redriving' AND l.run_id = r.id AND l.id <> ALL (letters));
+            IF NOT dry_run THEN
+                WITH told AS (
+                    UPDATE redrive.run_letters m SET outcome = 'skipped_gone'
+                    WHERE m.run_id || ' ' || m.letter_id = ANY (names) AND m.outcome IS NULL
+                    RETURNING m.run_id
+                )
+                INSERT INTO redrive.run_deltas (run_id, sent, skipped)
+                SELECT t.run_id, -count(*), count(*) FROM told t GROUP BY t.run_id;
+            END IF;
+        WHEN 'group' THEN
+            SELECT array_agg(l.id ORDER BY l.id) INTO names
+            FROM redrive.dead_letters l
+            WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id);
+            IF NOT dry_run THEN
+                UPDATE redrive.dead_letters l
+                SET group_id = redrive.group_of(
+                    l.queue, l.kind, l.error_class, redrive.mask(l.error_message), l.error_message, l.version)
+                WHERE l.id = ANY (names::bigint[]);
+            END IF;
+        WHEN 'schedule' THEN
+            SELECT array_agg(s.name ORDER BY s.name) INTO names
+            FROM redrive.schedules s
+            WHERE s.next_at IS NULL AND s.paused_at IS NULL AND s.changed_at < statement_timestamp() - interval '1 minute';
+            IF NOT dry_run AND names IS NOT NULL THEN
+                UPDATE redrive.schedules s
+                SET next_at = clock_timestamp() + s.every, retry_at = NULL
+                WHERE s.name = ANY (names) AND s.next_at IS NULL;
+                PERFORM pg_notify('redrive_schedule', '');
+            END IF;
+        WHEN 'group_count' THEN
+            WITH differences AS (
+                SELECT g.id, coalesce(n.open, 0) - g.open AS open, coalesce(n.redriving, 0) - g.redriving AS redriving,
+                       coalesce(n.recovered, 0) - g.recovered AS recovered,
+                       coalesce(n.discarded, 0) - g.discarded AS discarded,
+                       coalesce(n.quarantined, 0) - g.quarantined AS quarantined
+                FROM redrive.failure_groups g
+                LEFT JOIN (
+                    SELECT l.group_id, count(*) FILTER (WHERE l.state = 'open') AS open,
+                           count(*) FILTER (WHERE l.state = 'redriving') AS redriving,
+                           count(*) FILTER (WHERE l.state = 'recovered') AS recovered,
+                           count(*) FILTER (WHERE l.state = 'discarded') AS discarded,
+                           count(*) FILTER (WHERE l.state = 'quarantined') AS quarantined
+                    FROM redrive.dead_letters l GROUP BY l.group_id
+                ) n ON n.group_id = g.id
+            ),
+            fixed AS (
+                INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+                SELECT d.id, 0, d.open, d.redriving, d.recovered, d.discarded, d.quarantined
+                FROM differences d
+                WHERE NOT dry_run AND (d.open, d.redriving, d.recovered, d.discarded, d.quarantined) <> (0, 0, 0, 0, 0)
+            )
+            SELECT array_agg(d.id ORDER BY d.id) INTO names
+            FROM differences d WHERE (d.open, d.redriving, d.recovered, d.discarded, d.quarantined) <> (0, 0, 0, 0, 0);
+        WHEN 'counter' THEN
+            WITH differences AS (
+                SELECT c.queue, c.state, c.rows - c.total AS more,
+                       CASE WHEN c.set = 'dlq' THEN 'letters' WHEN c.rows > c.total THEN 'returned' ELSE 'ended' END AS key
+                FROM redrive.count_rows() c
+                WHERE c.rows <> c.total
+            ),
+            fixed AS (
+                INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+                SELECT r.segment, d.queue, ARRAY[d.key], ARRAY[nullif(d.state, '')],
+                       ARRAY[CASE d.key WHEN 'ended' THEN -d.more ELSE d.more END]
+                FROM differences d CROSS JOIN redrive.metric_ring r
+                WHERE NOT dry_run
+            )
+            SELECT array_agg(concat_ws(' ', d.queue, CASE d.key WHEN 'letters' THEN d.state ELSE 'live' END,
+                       to_char(d.more, 'FMSG999999999999')) ORDER BY d.queue, d.key, d.state)
+            INTO names FROM differences d;
+        END CASE;
+        CONTINUE WHEN coalesce(cardinality(names), 0) = 0;
+        finding := fault;
+        places := cardinality(names);
+        examples := names[1:10];
+        IF NOT dry_run THEN
+            PERFORM redrive.record_act('repair', person, reason, NULL,
+                CASE WHEN fault IN ('letter', 'group') THEN places ELSE 0 END,
+                jsonb_build_object('finding', fault, 'places', places, 'examples', to_jsonb(examples)));
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

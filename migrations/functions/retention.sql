@@ -1,0 +1,274 @@
+-- Purpose: Retention: how long letters are kept, and removing those that are too old.
+
+-- Sets the rule for a state of a queue (NULL: of every queue). Open and quarantined letters, which wait for
+-- an operator, may be archived; deleting them requires `even_open`.
+CREATE OR REPLACE FUNCTION redrive.set_retention(
+    queue text, state text, keep interval, action text DEFAULT 'delete', even_open boolean DEFAULT false,
+    person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    waits  boolean := set_retention.state IN ('open', 'quarantined');
+    set_id bigint;
+BEGIN
+    IF set_retention.queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', set_retention.queue);
+    END IF;
+    IF set_retention.state IS NULL OR set_retention.state NOT IN ('open', 'quarantined', 'recovered', 'discarded') THEN
+        RAISE EXCEPTION 'redrive: retention needs the state open, quarantined, recovered or discarded'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_retention.keep IS NULL OR set_retention.keep NOT BETWEEN '0' AND '36600 days' THEN
+        RAISE EXCEPTION 'redrive: letters can be kept for 0 to 36600 days'
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_retention.action IS NULL OR set_retention.action NOT IN ('delete', 'archive') THEN
+        RAISE EXCEPTION 'redrive: retention needs the action delete or archive' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF set_retention.action = 'delete' AND waits AND NOT coalesce(set_retention.even_open, false) THEN
+        RAISE EXCEPTION 'redrive: % letters wait for an operator; archive them, or set even_open to delete them',
+            set_retention.state USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.retention AS r (queue, state, keep, action, even_open)
+    VALUES (set_retention.queue, set_retention.state, set_retention.keep, set_retention.action,
+            set_retention.action = 'delete' AND waits)
+    ON CONFLICT (coalesce(queue::text, ''), state) DO UPDATE
+    SET keep = excluded.keep, action = excluded.action, even_open = excluded.even_open
+    RETURNING r.id INTO set_id;
+    PERFORM redrive.record_act(
+        'set_retention', person, reason,
+        jsonb_strip_nulls(jsonb_build_object('queue', set_retention.queue, 'state', set_retention.state)), 0,
+        jsonb_build_object('keep', set_retention.keep, 'action', set_retention.action));
+    RETURN set_id;
+END
+$$;
+
+-- Deletes a rule. Its letters are then kept forever, or fall under the rule for every queue.
+CREATE OR REPLACE FUNCTION redrive.remove_retention(queue text, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM redrive.retention r
+    WHERE r.queue IS NOT DISTINCT FROM remove_retention.queue AND r.state = remove_retention.state;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(
+        'remove_retention', person, reason,
+        jsonb_strip_nulls(jsonb_build_object('queue', remove_retention.queue, 'state', remove_retention.state)), 0);
+    RETURN true;
+END
+$$;
+
+-- Returns the queues that have letters, from cheap sources: the groups and the index of closed letters. (A
+-- letter that was redriven into another queue may have no group there.)
+CREATE OR REPLACE FUNCTION redrive.queues_with_letters() RETURNS SETOF text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+    WITH RECURSIVE closed AS (
+        SELECT s.state, (
+            SELECT l.queue::text FROM redrive.dead_letters l
+            WHERE l.state = s.state AND l.state IN ('recovered', 'discarded')
+            ORDER BY l.queue LIMIT 1) AS queue
+        FROM (VALUES ('recovered'), ('discarded')) AS s (state)
+        UNION ALL
+        SELECT c.state, (
+            SELECT l.queue::text FROM redrive.dead_letters l
+            WHERE l.state = c.state AND l.state IN ('recovered', 'discarded') AND l.queue > c.queue
+            ORDER BY l.queue LIMIT 1)
+        FROM closed c
+        WHERE c.queue IS NOT NULL
+    )
+    SELECT g.queue::text FROM redrive.groups g
+    UNION
+    SELECT c.queue FROM closed c WHERE c.queue IS NOT NULL
+$$;
+
+-- Returns the rule that applies to each queue and state.
+CREATE OR REPLACE FUNCTION redrive.retention_by_queue()
+    RETURNS TABLE (queue text, state text, keep interval, action text, rule bigint)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT DISTINCT ON (q.queue, r.state) q.queue, r.state, r.keep, r.action, r.id
+    FROM redrive.queues_with_letters() AS q (queue)
+    JOIN redrive.retention r ON r.queue = q.queue OR r.queue IS NULL
+    ORDER BY q.queue, r.state, r.queue NULLS LAST
+$$;
+
+-- Counts what the rules would remove now: a dry run.
+CREATE OR REPLACE FUNCTION redrive.retention_due()
+    RETURNS TABLE (queue text, state text, keep interval, action text, letters bigint)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    -- One query per state, so that each uses its index.
+    SELECT r.queue, r.state, r.keep, r.action, CASE r.state
+        WHEN 'open' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
+                AND l.changed_at < statement_timestamp() - r.keep)
+        WHEN 'quarantined' THEN (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
+                AND l.changed_at < statement_timestamp() - r.keep)
+        ELSE (
+            SELECT count(*) FROM redrive.dead_letters l
+            WHERE l.state IN ('recovered', 'discarded') AND l.state = r.state AND l.queue = r.queue
+                AND l.changed_at < statement_timestamp() - r.keep)
+        END
+    FROM redrive.retention_by_queue() r
+    ORDER BY r.queue, r.state
+$$;
+
+-- Deletes or archives letters that the transaction has locked. One statement does both, so that a letter is never in
+-- both places or in neither. Returns their number.
+CREATE OR REPLACE FUNCTION redrive.remove_locked(ids bigint[], action text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    runs    bigint[];
+    members bigint[];
+    taken   bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids)
+        RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter
+    ),
+    kept AS (
+        INSERT INTO redrive.archived_letters (id, queue, letter)
+        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, (
+            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at, 'role', v.role,
+                       'person', v.person, 'reason', v.reason, 'redacted', v.redacted, 'payload', v.payload::text,
+                       'raw_base64', translate(encode(v.raw, 'base64'), E'\n', ''))) ORDER BY v.version)
+            FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
+        FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id WHERE remove_locked.action = 'archive'
+    )
+    SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),
+           array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL)
+    INTO taken, runs, members FROM gone g;
+    -- Finished runs keep their numbers, but not their members.
+    IF runs IS NOT NULL THEN
+        DELETE FROM redrive.run_letters m
+        USING unnest(runs, members) AS g (run_id, ordinal), redrive.redrive_runs r
+        WHERE m.run_id = g.run_id AND m.ordinal = g.ordinal
+            AND r.id = g.run_id AND r.state IN ('finished', 'cancelled');
+    END IF;
+    RETURN taken;
+END
+$$;
+
+-- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first, but none that
+-- another session has locked. Returns the number removed.
+CREATE OR REPLACE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- The time by which an index orders them.
+    since text := CASE WHEN state IN ('open', 'quarantined') THEN 'died_at' ELSE 'changed_at' END;
+    old   bigint[];
+BEGIN
+    EXECUTE format(
+        'SELECT array_agg(o.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
+        -- An open letter that was edited, reopened or restored is as young as that change.
+        '  AND l.changed_at < statement_timestamp() - $2'
+        ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
+        state, since)
+        INTO old USING queue, keep, max_letters;
+    RETURN redrive.remove_locked(coalesce(old, '{}'), action);
+END
+$$;
+
+-- Applies the rules to up to `max_letters` letters, writes the audit and returns the number removed. Repeat it
+-- while it returns `max_letters`. Workers call it once a minute with `if_busy` 'skip': then one of them runs it
+-- and the others get NULL.
+CREATE OR REPLACE FUNCTION redrive.apply_retention(
+    max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+AS $$
+DECLARE
+    chosen record;
+    moved  bigint;
+    taken  bigint := 0;
+BEGIN
+    IF if_busy IN ('wait', 'skip') IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: if_busy must be wait or skip, not %', coalesce(if_busy, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NOT EXISTS (SELECT FROM redrive.retention) THEN
+        RETURN 0;
+    END IF;
+    IF if_busy = 'skip' THEN
+        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+    ELSE
+        PERFORM FROM redrive.exclusive_tasks t WHERE t.task = 'apply_retention' FOR UPDATE;
+    END IF;
+    -- In random order, so that no queue is always last.
+    FOR chosen IN SELECT r.* FROM redrive.retention_by_queue() r ORDER BY random() LOOP
+        EXIT WHEN taken >= max_letters;
+        moved := redrive.remove_letters(chosen.queue, chosen.state, chosen.keep, chosen.action, max_letters - taken);
+        IF moved > 0 THEN
+            PERFORM redrive.record_act(
+                'apply_retention', person, reason, jsonb_build_object('queue', chosen.queue, 'state', chosen.state), moved,
+                jsonb_build_object('rule', chosen.rule, 'action', chosen.action, 'keep', chosen.keep));
+        END IF;
+        taken := taken + moved;
+    END LOOP;
+    IF taken BETWEEN 1 AND max_letters - 1 THEN
+        PERFORM redrive.prune_groups('90 days');
+    END IF;
+    RETURN taken;
+END
+$$;
+
+-- Deletes up to `max_letters` letters that were recovered or discarded more than `older_than` ago, regardless of
+-- the rules, and writes the audit. Returns the number deleted.
+CREATE OR REPLACE FUNCTION redrive.prune_letters(
+    older_than interval, max_letters bigint DEFAULT 5000, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+AS $$
+DECLARE
+    chosen record;
+    taken  bigint := 0;
+BEGIN
+    IF older_than IS NULL OR older_than < '0' THEN
+        RAISE EXCEPTION 'redrive: prune needs an age, and it must not be negative' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR chosen IN
+        SELECT q.queue, s.state
+        FROM redrive.queues_with_letters() AS q (queue)
+        CROSS JOIN (VALUES ('recovered'), ('discarded')) AS s (state)
+        ORDER BY 1, 2
+    LOOP
+        EXIT WHEN taken >= max_letters;
+        taken := taken + redrive.remove_letters(chosen.queue, chosen.state, older_than, 'delete', max_letters - taken);
+    END LOOP;
+    IF taken > 0 THEN
+        PERFORM redrive.record_act(
+            'prune', person, reason, '{"state": ["recovered", "discarded"]}', taken,
+            jsonb_build_object('older_than', older_than));
+    END IF;
+    IF taken BETWEEN 1 AND max_letters - 1 THEN
+        PERFORM redrive.prune_groups('90 days');
+    END IF;
+    RETURN taken;
+END
+$$;

@@ -1,0 +1,273 @@
+-- Purpose: Turning the ring of job segments.
+
+-- Returns the bytes of a table that its rows use, including large values stored in its TOAST table.
+CREATE OR REPLACE FUNCTION redrive.table_bytes(heap regclass) RETURNS bigint
+    LANGUAGE sql VOLATILE STRICT
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT pg_relation_size(c.oid) + coalesce(pg_relation_size(nullif(c.reltoastrelid, 0)), 0)
+    FROM pg_class c
+    WHERE c.oid = table_bytes.heap
+$$;
+
+CREATE OR REPLACE FUNCTION redrive.segment_bytes(segment smallint) RETURNS bigint
+    LANGUAGE sql VOLATILE STRICT
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT redrive.table_bytes(format('redrive.jobs_%s', segment_bytes.segment)::regclass)
+$$;
+
+-- Returns whether the last pages of a segment hold a job. Jobs are claimed roughly in the order in which
+-- they were stored, so this answers for most segments without reading all dead rows before them.
+CREATE OR REPLACE FUNCTION redrive.ends_with_jobs(segment smallint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    heap  CONSTANT regclass := format('redrive.jobs_%s', segment);
+    pages CONSTANT bigint := pg_relation_size(heap) / current_setting('block_size')::integer;
+    has_jobs boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE ctid >= ''(%s,0)'')', heap, greatest(0, pages - 8))
+        INTO has_jobs;
+    RETURN has_jobs;
+END
+$$;
+
+-- Returns the transactions that hold a lock on a table, apart from this one.
+CREATE OR REPLACE FUNCTION redrive.table_holders(heap regclass) RETURNS text[]
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(l.virtualtransaction), '{}')
+    FROM pg_locks l
+    JOIN pg_class c ON l.relation IN (c.oid, c.reltoastrelid)
+    WHERE c.oid = table_holders.heap
+        AND l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+$$;
+
+-- Returns whether a transaction keeps its lock on a table. A waiting ACCESS EXCLUSIVE lock blocks every
+-- statement on the table, so wait for it only if the holders end within milliseconds, as those of claims do.
+CREATE OR REPLACE FUNCTION redrive.is_held(heap regclass) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    holders CONSTANT text[] := redrive.table_holders(heap);
+BEGIN
+    IF holders = '{}' THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_sleep(0.05);
+    RETURN holders && redrive.table_holders(heap);
+END
+$$;
+
+-- Returns whether every snapshot sees that a segment has no job. A snapshot that does not would find the
+-- segment empty after TRUNCATE, and the lease of the job is too new for it. A snapshot can be held for days,
+-- so it is waited for at most 10 seconds.
+CREATE OR REPLACE FUNCTION redrive.is_seen_drained(drained_at timestamptz, drained_xid xid8) RETURNS boolean
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT is_seen_drained.drained_at < clock_timestamp() - interval '10 seconds' OR NOT EXISTS (
+        SELECT FROM pg_stat_activity a
+        WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+            AND age(a.backend_xmin) > age(is_seen_drained.drained_xid::xid))
+$$;
+
+-- Truncates a drained segment. Returns false if a transaction keeps its lock on the segment, or if the
+-- segment holds a job after all.
+CREATE OR REPLACE FUNCTION redrive.truncate_segment(segment smallint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    heap     CONSTANT regclass := format('redrive.jobs_%s', segment);
+    occupied boolean;
+BEGIN
+    IF redrive.is_held(heap) THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
+    -- This sees every committed row, because no other session can write any more.
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', heap) INTO occupied;
+    IF NOT occupied THEN
+        EXECUTE format('TRUNCATE %s', heap);
+        RETURN true;
+    END IF;
+    -- A job was enqueued into it in the meantime: release the lock at once.
+    RAISE lock_not_available;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+
+-- Searches a segment and truncates it if it is drained: at first it only notes that the segment is drained, so
+-- that the caller can wait for older snapshots. Returns `truncated`, `drained` or `nothing`. After `nothing`,
+-- the next attempt waits 1 second, then twice as long each time, up to a minute.
+CREATE OR REPLACE FUNCTION redrive.clear_segment(segment smallint) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    is_noted boolean;
+    occupied boolean;
+    xid      xid8;
+BEGIN
+    -- One statement, so that `xid` belongs to the snapshot that sees no job.
+    EXECUTE format('SELECT EXISTS (SELECT FROM redrive.jobs_%s), pg_snapshot_xmax(pg_current_snapshot())', segment)
+        INTO occupied, xid;
+    SELECT s.drained_at IS NOT NULL INTO is_noted FROM redrive.ring_segments s WHERE s.segment = clear_segment.segment;
+    IF NOT occupied AND NOT is_noted THEN
+        UPDATE redrive.ring_segments s
+        SET drained_at = clock_timestamp(), drained_xid = xid, refusals = 0
+        WHERE s.segment = clear_segment.segment;
+        RETURN 'drained';
+    END IF;
+    IF NOT occupied AND redrive.truncate_segment(segment) THEN
+        UPDATE redrive.ring_segments s
+        SET truncated_at = clock_timestamp(), drained_at = NULL, drained_xid = NULL, refusals = 0
+        WHERE s.segment = clear_segment.segment;
+        RETURN 'truncated';
+    END IF;
+    UPDATE redrive.ring_segments s
+    SET drained_at = CASE WHEN NOT occupied THEN s.drained_at END,
+        drained_xid = CASE WHEN NOT occupied THEN s.drained_xid END,
+        refusals = least(s.refusals + 1, 7),
+        retry_at = clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals)
+    WHERE s.segment = clear_segment.segment;
+    RETURN 'nothing';
+END
+$$;
+
+-- Moves the jobs of the segment with the fewest of them into `to_segment`, if they are at most `move_limit`.
+-- Returns the number of moved jobs. A segment with more jobs is not counted again for up to a minute.
+CREATE OR REPLACE FUNCTION redrive.move_stragglers(segments smallint[], to_segment smallint, move_limit integer) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    each_one smallint;
+    fewest   smallint;
+    jobs     bigint;
+    lowest   bigint := move_limit + 1;
+    moved    bigint;
+BEGIN
+    FOREACH each_one IN ARRAY segments LOOP
+        EXECUTE format('SELECT count(*) FROM (SELECT FROM redrive.jobs_%s LIMIT $1) few', each_one)
+            INTO jobs USING move_limit + 1;
+        IF jobs > move_limit THEN
+            UPDATE redrive.ring_segments s
+            SET refusals = least(s.refusals + 1, 7),
+                retry_at = clock_timestamp() + least(interval '1 minute', interval '1 second' * 2 ^ s.refusals)
+            WHERE s.segment = each_one AND s.retry_at <= clock_timestamp();
+        ELSIF jobs > 0 AND jobs < lowest THEN
+            fewest := each_one;
+            lowest := jobs;
+        END IF;
+    END LOOP;
+    IF fewest IS NULL THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format(
+        'WITH left_behind AS MATERIALIZED ('
+        '  SELECT ctid FROM redrive.jobs_%1$s FOR UPDATE SKIP LOCKED),'
+        ' gone AS ('
+        '  DELETE FROM redrive.jobs_%1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
+        '  RETURNING id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
+        '            crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
+        '            headers, group_key)'
+        ' INSERT INTO redrive.jobs'
+        '  (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
+        '   crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
+        '   headers, group_key)'
+        ' SELECT $1, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
+        '        crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
+        '        headers, group_key FROM gone',
+        fewest)
+        USING to_segment;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;
+
+-- Turns the ring by at most one step. Every worker calls this; the lock on the row of the current segment
+-- lets one through, and only the owner of the schema can hold it.
+--   `drained`    a segment without jobs was noted; it is truncated once every recent snapshot sees that;
+--   `truncated`  a drained segment was truncated, which returns its space and dead rows;
+--   `turned`     the current segment was full, so new jobs go to the nearest clean one;
+--   `moved`      no segment was clean, so the few jobs of one were moved to the current segment;
+--   `nothing`    there was nothing to do, or another session held a lock.
+-- SECURITY DEFINER, because only the owner may TRUNCATE.
+CREATE OR REPLACE FUNCTION redrive.turn_ring(segment_bytes bigint, move_limit integer) RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = on
+    SET jit = off
+AS $$
+DECLARE
+    here      smallint;
+    others    smallint[];
+    due       smallint[];
+    candidate smallint;
+    step      text;
+BEGIN
+    PERFORM redrive.require_read_committed('turn_ring');
+    SELECT r.segment INTO here FROM redrive.ring r;
+    -- The used segments that may be searched, the next one first.
+    SELECT array_agg(s.segment ORDER BY (s.segment - here + 8) % 8),
+           array_agg(s.segment ORDER BY (s.segment - here + 8) % 8) FILTER (
+               WHERE s.retry_at <= clock_timestamp() AND redrive.segment_bytes(s.segment) > 0)
+        INTO others, due
+    FROM redrive.ring_segments s
+    WHERE s.segment <> here;
+    IF cardinality(others) = 7 IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: the table ring_segments lacks rows; it needs eight'
+            USING ERRCODE = 'no_data_found', HINT = 'Was the schema restored without its data?';
+    END IF;
+    -- Search without the lock, because there is usually nothing to do and a row lock costs a commit.
+    SELECT s.segment INTO candidate
+    FROM unnest(due) WITH ORDINALITY AS d (segment, ordinal)
+    JOIN redrive.ring_segments s USING (segment)
+    WHERE CASE WHEN s.drained_at IS NULL THEN NOT redrive.ends_with_jobs(s.segment)
+               ELSE redrive.is_seen_drained(s.drained_at, s.drained_xid) END
+    ORDER BY d.ordinal
+    LIMIT 1;
+    IF candidate IS NULL AND redrive.segment_bytes(here) < turn_ring.segment_bytes THEN
+        RETURN 'nothing';
+    END IF;
+    PERFORM FROM redrive.ring_segments s WHERE s.segment = here FOR UPDATE SKIP LOCKED;
+    -- Another session may hold the lock, or may just have turned the ring.
+    IF NOT FOUND OR here <> (SELECT r.segment FROM redrive.ring r) THEN
+        RETURN 'nothing';
+    END IF;
+
+    -- Another session may have truncated the candidate just now.
+    IF redrive.segment_bytes(candidate) > 0 THEN
+        step := redrive.clear_segment(candidate);
+        IF step <> 'nothing' THEN
+            RETURN step;
+        END IF;
+    END IF;
+    IF redrive.segment_bytes(here) < turn_ring.segment_bytes THEN
+        RETURN 'nothing';
+    END IF;
+    FOREACH candidate IN ARRAY others LOOP
+        IF redrive.segment_bytes(candidate) = 0 THEN
+            UPDATE redrive.ring_segments s SET turned_at = clock_timestamp() WHERE s.segment = candidate;
+            PERFORM setval('redrive.ring_position', candidate);
+            RETURN 'turned';
+        END IF;
+    END LOOP;
+    -- No segment is clean. A drained one soon will be, and a backlog is left to be drained.
+    IF EXISTS (SELECT FROM redrive.ring_segments s WHERE s.drained_at IS NOT NULL)
+        OR redrive.move_stragglers(coalesce(due, '{}'), here, move_limit) = 0
+    THEN
+        RETURN 'nothing';
+    END IF;
+    RETURN 'moved';
+END
+$$;

@@ -1,0 +1,245 @@
+-- Purpose: Creating, pausing, resuming and cancelling redrive runs.
+
+-- Creates a run over the letters that match a filter now, at most `max_letters` of them, and writes the audit.
+-- Returns its id and the number of letters, or NULL and 0 if none match. If `driver` is NULL, any worker
+-- may drive the run. `only_ids` restricts it to these of the matching letters. It halts if more than `tolerated` percent of at least `sample` outcomes are deaths; a
+-- NULL `sample` never halts. If it has more letters of a queue than the queue's protection allows, the run is
+-- `unapproved` until a second operator approves it.
+CREATE OR REPLACE FUNCTION redrive.create_run(
+    filter       jsonb,
+    reason          text    DEFAULT NULL,
+    person       text    DEFAULT NULL,
+    to_queue     text    DEFAULT NULL,
+    priority     integer DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    force        boolean DEFAULT false,
+    max_letters         bigint  DEFAULT NULL,
+    rate         integer DEFAULT 100,
+    canary       bigint  DEFAULT 0,
+    driver       uuid    DEFAULT NULL,
+    lease_ms     integer DEFAULT 10000,
+    tolerated    integer DEFAULT 10,
+    sample       integer DEFAULT 20,
+    only_ids     bigint[] DEFAULT NULL,
+    delay_ms     bigint  DEFAULT NULL,
+    OUT id       bigint,
+    OUT letters  bigint
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    queues text[];
+    needs_approval boolean;
+BEGIN
+    PERFORM redrive.check_redrive(create_run.to_queue, create_run.priority, create_run.max_attempts,
+                                  force, create_run.reason, create_run.delay_ms);
+    IF create_run.rate NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the rate is %; it must be between 1 and 1000000 letters per second', create_run.rate
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means unlimited.';
+    END IF;
+    IF create_run.canary IS NULL OR create_run.canary < 0 THEN
+        RAISE EXCEPTION 'redrive: the canary is %; it must be a number of letters or 0', create_run.canary
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF create_run.tolerated IS NULL OR create_run.tolerated NOT BETWEEN 0 AND 100 THEN
+        RAISE EXCEPTION 'redrive: the tolerated share is %; it must be 0 to 100 percent', create_run.tolerated
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF create_run.sample NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION 'redrive: the sample is %; it must be between 1 and 1000000 outcomes', create_run.sample
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means that the run never halts.';
+    END IF;
+    IF create_run.canary > 0 AND create_run.sample IS NULL THEN
+        RAISE EXCEPTION 'redrive: a run with a canary must be able to halt; give it a sample'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
+    EXECUTE
+        'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
+        ' SELECT $2, row_number() OVER (ORDER BY l.died_at, l.id), l.id FROM redrive.dead_letters l'
+        ' WHERE (l.state = ''open'' OR $4 AND l.state = ''quarantined'') AND '
+        || redrive.filter_letters(create_run.filter)
+        || CASE WHEN only_ids IS NULL THEN '' ELSE ' AND l.id = ANY ($5)' END ||
+        ' ORDER BY l.died_at, l.id LIMIT $3'
+        USING create_run.filter, create_run.id, create_run.max_letters, force, only_ids;
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    IF letters = 0 THEN
+        create_run.id := NULL;
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        SELECT array_agg(q.queue), bool_or(q.letters > q.approve_above) INTO queues, needs_approval
+        FROM (
+            SELECT p.queue::text AS queue, p.approve_above, count(*) AS letters
+            FROM redrive.run_letters m
+            JOIN redrive.dead_letters l ON l.id = m.letter_id
+            JOIN redrive.protections p ON p.queue = l.queue
+            WHERE m.run_id = create_run.id
+            GROUP BY 1, 2
+        ) q;
+        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+    END IF;
+    INSERT INTO redrive.redrive_runs
+        (id, state, filter, person, reason, forced, to_queue, priority, max_attempts, delay_ms, rate, canary, tolerated,
+         sample, stage_to, driver, driver_expires_at, term, total)
+    OVERRIDING SYSTEM VALUE VALUES
+        (create_run.id, CASE WHEN needs_approval THEN 'unapproved' ELSE 'running' END, create_run.filter, left(create_run.person, 200), left(create_run.reason, 1024), force,
+         create_run.to_queue, create_run.priority, create_run.max_attempts, nullif(create_run.delay_ms, 0),
+         create_run.rate,
+         create_run.canary, create_run.tolerated, create_run.sample, nullif(create_run.canary, 0), create_run.driver,
+         CASE WHEN create_run.driver IS NOT NULL
+             THEN clock_timestamp() + lease_ms * interval '1 millisecond' END,
+         CASE WHEN create_run.driver IS NOT NULL THEN 1 ELSE 0 END, letters);
+    IF create_run.rate IS NULL AND create_run.canary = 0 THEN
+        INSERT INTO redrive.run_chunks (run_id, upto, cursor)
+        SELECT create_run.id, least(s.before + 5000, letters), s.before
+        FROM generate_series(0, letters - 1, 5000) AS s (before);
+    END IF;
+    PERFORM redrive.record_act('create_run', create_run.person, create_run.reason, create_run.filter, 0,
+        jsonb_strip_nulls(jsonb_build_object('run', create_run.id, 'members', letters,
+            'to', create_run.to_queue, 'priority', create_run.priority,
+            'max_attempts', create_run.max_attempts, 'delay_ms', nullif(create_run.delay_ms, 0),
+            'rate', create_run.rate,
+            'canary', nullif(create_run.canary, 0), 'tolerated', nullif(create_run.tolerated, 10),
+            'needs_approval', nullif(coalesce(needs_approval, false), false), 'never_halts', nullif(create_run.sample IS NULL, false), 'only', cardinality(only_ids), 'forced', nullif(force, false))));
+END
+$$;
+
+-- Returns the runs that have not ended and will send letters that match a filter, with the number of those
+-- letters. `forced` includes quarantined ones.
+CREATE OR REPLACE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false)
+    RETURNS TABLE (run_id bigint, letters bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE
+        'SELECT r.id, count(*) FROM redrive.redrive_runs r'
+        ' JOIN redrive.run_letters m ON m.run_id = r.id AND m.outcome IS NULL'
+        ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
+        ' WHERE r.state IN (''unapproved'', ''running'', ''paused'', ''halted'')'
+        ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || ' GROUP BY r.id ORDER BY r.id'
+        USING filter, forced;
+END
+$$;
+
+-- Approves, pauses, resumes or cancels a run and writes the audit. An approval must come from another operator than
+-- the run, and from another role if a queue's protection requires it. Returns the state before and after; NULL if the
+-- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the
+-- failures that halted it are not counted again.
+CREATE OR REPLACE FUNCTION redrive.change_run(
+    run bigint, verb text, reason text DEFAULT NULL, person text DEFAULT NULL, OUT was text, OUT became text
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    allowed text[];
+    creator redrive.redrive_runs;
+    queues  text[];
+    needs_role boolean;
+BEGIN
+    allowed := CASE verb
+        WHEN 'approve' THEN '{unapproved}'::text[]
+        WHEN 'pause' THEN '{running}'::text[]
+        WHEN 'resume' THEN '{paused,halted}'::text[]
+        WHEN 'cancel' THEN '{unapproved,running,paused,halted}'::text[]
+    END;
+    IF allowed IS NULL THEN
+        RAISE EXCEPTION 'redrive: unknown verb %; expected approve, pause, resume or cancel', verb
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT r.* INTO creator FROM redrive.redrive_runs r WHERE r.id = run FOR UPDATE;
+    was := creator.state;
+    became := was;
+    IF was IS NULL OR was <> ALL (allowed) THEN
+        RETURN;
+    END IF;
+    IF verb = 'approve' THEN
+        SELECT array_agg(q.queue), bool_or(q.other_role) INTO queues, needs_role
+        FROM (
+            SELECT DISTINCT p.queue::text AS queue, p.other_role
+            FROM redrive.run_letters m
+            JOIN redrive.dead_letters l ON l.id = m.letter_id
+            JOIN redrive.protections p ON p.queue = l.queue
+            WHERE m.run_id = run
+        ) q;
+        PERFORM redrive.check_allowed(coalesce(queues, '{}'));
+        IF coalesce(person, '') = '' OR left(person, 200) = creator.person
+            OR session_user = creator.role AND (needs_role OR creator.person IS NULL)
+        THEN
+            RAISE EXCEPTION 'redrive: run % was created by % with role %; another operator% must approve it', run,
+                coalesce(creator.person, 'an operator without a name'), creator.role,
+                CASE WHEN needs_role OR creator.person IS NULL THEN ' with another role' ELSE '' END
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+    END IF;
+    became := CASE verb WHEN 'pause' THEN 'paused' WHEN 'cancel' THEN 'cancelled' ELSE 'running' END;
+    UPDATE redrive.redrive_runs r
+    SET state = became, driver = NULL, driver_expires_at = NULL, term = r.term + 1,
+        halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
+        next_at = clock_timestamp(),
+        approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
+        approved_role = CASE verb WHEN 'approve' THEN session_user::text ELSE r.approved_role END,
+        approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,
+        stage = CASE was WHEN 'halted' THEN r.stage + 1 ELSE r.stage END,
+        stage_to = CASE was WHEN 'halted' THEN r.cursor + nullif(r.canary, 0) ELSE r.stage_to END,
+        stage_sent = CASE was WHEN 'halted' THEN n.sent ELSE r.stage_sent END,
+        stage_recovered = CASE was WHEN 'halted' THEN n.recovered ELSE r.stage_recovered END,
+        stage_died = CASE was WHEN 'halted' THEN n.died_alike + n.died_differently ELSE r.stage_died END
+    FROM redrive.runs n
+    WHERE r.id = run AND n.id = run;
+    IF verb = 'cancel' THEN
+        DELETE FROM redrive.run_chunks s WHERE s.run_id = run;
+    END IF;
+    PERFORM redrive.record_act(verb || '_run', person, reason, NULL, 0, jsonb_build_object('run', run));
+END
+$$;
+
+-- Folds the outcomes of runs without a driver, a bounded number at a time, so that `run_deltas` stays
+-- small. Returns how many were folded.
+CREATE OR REPLACE FUNCTION redrive.fold_runs(max_rows integer DEFAULT 20000) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+DECLARE
+    run    bigint := 0;
+    folded bigint := 0;
+    batch  bigint;
+BEGIN
+    LOOP
+        SELECT min(d.run_id) INTO run FROM redrive.run_deltas d WHERE d.run_id > run;
+        EXIT WHEN run IS NULL OR folded >= max_rows;
+        -- The driver of a run folds its deltas.
+        PERFORM FROM redrive.redrive_runs r WHERE r.id = run AND r.state <> 'running' FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        WITH gone AS (
+            DELETE FROM redrive.run_deltas d
+            WHERE d.ctid = ANY (ARRAY(SELECT n.ctid FROM redrive.run_deltas n WHERE n.run_id = run LIMIT max_rows - folded))
+            RETURNING d.tried, d.sent, d.skipped, d.recovered, d.died_alike, d.died_differently
+        ),
+        added AS (
+            UPDATE redrive.redrive_runs r
+            -- A run that was paused or cancelled also left the numbers of its last steps.
+            SET cursor = r.cursor + n.tried, sent = r.sent + n.sent, skipped = r.skipped + n.skipped,
+                recovered = r.recovered + n.recovered, died_alike = r.died_alike + n.died_alike,
+                died_differently = r.died_differently + n.died_differently
+            FROM (
+                SELECT sum(g.tried) AS tried, sum(g.sent) AS sent, sum(g.skipped) AS skipped,
+                       sum(g.recovered) AS recovered, sum(g.died_alike) AS died_alike,
+                       sum(g.died_differently) AS died_differently
+                FROM gone g
+            ) n
+            WHERE r.id = run AND n.recovered IS NOT NULL
+        )
+        SELECT count(*) INTO batch FROM gone;
+        folded := folded + batch;
+    END LOOP;
+    RETURN folded;
+END
+$$;

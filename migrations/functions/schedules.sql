@@ -1,0 +1,241 @@
+-- Purpose: Schedules: jobs that are enqueued by a cron line or at an interval.
+
+-- Adds a schedule, or changes the one of this name. Returns `created`, `changed` or `unchanged`; only a change is
+-- recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick, and a pause stays.
+CREATE OR REPLACE FUNCTION redrive.set_schedule(
+    name text, cron text, zone text, every interval, queue text, kind text, payload json, priority integer,
+    max_attempts integer, headers jsonb, missed text, missed_ticks integer, missed_age interval, overlap text,
+    next_at timestamptz, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    result text;
+BEGIN
+    PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
+            redrive.check_name('kind', set_schedule.kind);
+    INSERT INTO redrive.schedules AS s
+        (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
+         missed_age, overlap, next_at)
+    VALUES (set_schedule.name, set_schedule.cron, set_schedule.zone, set_schedule.every, set_schedule.queue,
+            set_schedule.kind, set_schedule.payload, set_schedule.priority, set_schedule.max_attempts,
+            set_schedule.headers, set_schedule.missed, set_schedule.missed_ticks, set_schedule.missed_age,
+            set_schedule.overlap, set_schedule.next_at)
+    ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
+    SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, queue = excluded.queue,
+        kind = excluded.kind, payload = excluded.payload, priority = excluded.priority,
+        max_attempts = excluded.max_attempts, headers = excluded.headers, missed = excluded.missed,
+        missed_ticks = excluded.missed_ticks, missed_age = excluded.missed_age, overlap = excluded.overlap,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN excluded.next_at ELSE s.next_at END,
+        version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
+    WHERE (s.cron, s.zone, s.every, s.queue, s.kind, s.payload::text, s.priority, s.max_attempts, s.headers, s.missed,
+           s.missed_ticks, s.missed_age, s.overlap)
+        IS DISTINCT FROM
+          (excluded.cron, excluded.zone, excluded.every, excluded.queue, excluded.kind, excluded.payload::text,
+           excluded.priority, excluded.max_attempts, excluded.headers, excluded.missed, excluded.missed_ticks,
+           excluded.missed_age, excluded.overlap)
+    RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
+    IF NOT FOUND THEN
+        RETURN 'unchanged';
+    END IF;
+    PERFORM redrive.record_act('set_schedule', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'schedule', set_schedule.name, 'result', result, 'cron', set_schedule.cron, 'zone', set_schedule.zone,
+        'every', set_schedule.every, 'queue', set_schedule.queue, 'kind', set_schedule.kind,
+        'missed', set_schedule.missed, 'overlap', set_schedule.overlap)));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN result;
+END
+$$;
+
+-- Adds or changes a schedule from SQL, with either a cron line or an interval; returns what set_schedule returns.
+-- PostgreSQL cannot read a cron line: the next worker does. It starts the schedule, counting from this call, or stores
+-- the mistake in `last_error`. An interval starts now and needs no worker to be checked.
+CREATE OR REPLACE FUNCTION redrive.schedule(
+    name text, queue text, kind text, payload jsonb, cron text DEFAULT NULL, zone text DEFAULT NULL,
+    every interval DEFAULT NULL, priority integer DEFAULT 0, max_attempts integer DEFAULT 5,
+    headers jsonb DEFAULT NULL, missed text DEFAULT 'once', overlap text DEFAULT 'allow',
+    missed_ticks integer DEFAULT 100, missed_age interval DEFAULT '7 days', person text DEFAULT NULL,
+    reason text DEFAULT NULL
+) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    line  text := btrim(regexp_replace(schedule.cron, E'\\s+', ' ', 'g'));
+    error text;
+BEGIN
+    error := CASE
+        WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
+        WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
+            THEN 'needs an interval of 1 second to 366 days, without months and years'
+        WHEN every IS NOT NULL AND zone IS NOT NULL THEN 'needs no time zone for an interval'
+        WHEN line !~ E'^(@[A-Za-z]+|\\S+( \\S+){4,5})$' OR octet_length(line) > 256
+            THEN 'needs a cron line of five fields, or of six with the seconds first'
+        WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = schedule.zone) AND zone IS NOT NULL
+            THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)
+        WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
+        WHEN priority IS NULL OR priority NOT BETWEEN -1000 AND 1000 THEN 'needs a priority between -1000 and 1000'
+        WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
+        WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 64000
+            THEN 'needs headers that are a JSON object of at most 64000 bytes'
+        WHEN EXISTS (SELECT FROM jsonb_object_keys(headers) AS k (name) WHERE starts_with(k.name, 'redrive-'))
+            THEN 'cannot have a header whose name starts with redrive-'
+        WHEN missed IS NULL OR missed NOT IN ('skip', 'once', 'all') THEN 'needs the policy skip, once or all for missed ticks'
+        WHEN missed_ticks IS NULL OR missed_ticks NOT BETWEEN 1 AND 1000 THEN 'needs a limit of 1 to 1000 missed ticks'
+        WHEN missed_age IS NULL OR missed_age NOT BETWEEN '1 minute' AND '366 days' THEN 'needs an age of 1 minute to 366 days for missed ticks'
+        WHEN overlap IS NULL OR overlap NOT IN ('allow', 'skip') THEN 'needs the overlap allow or skip'
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a schedule %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN redrive.set_schedule(
+        schedule.name, line, CASE WHEN line IS NOT NULL THEN coalesce(zone, 'UTC') END, every, queue, kind,
+        payload::text::json, priority, max_attempts, headers, missed, missed_ticks, missed_age, overlap,
+        date_trunc('milliseconds', clock_timestamp()) + every, person, reason);
+END
+$$;
+
+-- Pauses or resumes a schedule. It keeps its next tick, so the ticks of the pause are missed ones when it resumes.
+-- Returns whether the schedule exists.
+CREATE OR REPLACE FUNCTION redrive.pause_schedule(name text, paused boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE redrive.schedules s
+    SET paused_at = CASE WHEN pause_schedule.paused THEN coalesce(s.paused_at, clock_timestamp()) END
+    WHERE s.name = pause_schedule.name;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,
+                               jsonb_build_object('schedule', pause_schedule.name));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN true;
+END
+$$;
+
+-- Removes a schedule and its history. Its jobs are not affected. Returns whether it existed.
+CREATE OR REPLACE FUNCTION redrive.remove_schedule(name text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM redrive.schedules s WHERE s.name = remove_schedule.name;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
+    RETURN true;
+END
+$$;
+
+-- Enqueues the jobs of these ticks, writes their history and counts them. With the overlap `skip`, the job holds a
+-- unique key while it is live, and a tick is skipped while another job holds it. Returns the ids of the new jobs.
+CREATE OR REPLACE FUNCTION redrive.run_ticks(due redrive.schedules, ticks timestamptz[], outcome text) RETURNS bigint[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    lock_key CONSTANT text := CASE due.overlap WHEN 'skip' THEN
+        'redrive-schedule:' || CASE WHEN octet_length(due.name) <= 150 THEN due.name ELSE md5(due.name) END END;
+    new_ids bigint[] := '{}';
+    tick_at timestamptz;
+    new_id  bigint;
+    live_id bigint;
+BEGIN
+    FOREACH tick_at IN ARRAY run_ticks.ticks LOOP
+        new_id := nextval('redrive.job_id');
+        live_id := new_id;
+        IF lock_key IS NOT NULL THEN
+            SELECT k.job_id INTO live_id FROM redrive.take_keys(due.queue, ARRAY[lock_key], ARRAY[new_id]) k;
+        END IF;
+        INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
+        VALUES (due.name, tick_at, CASE live_id WHEN new_id THEN run_ticks.outcome ELSE 'overlapped' END, live_id);
+        CONTINUE WHEN live_id <> new_id;
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
+        SELECT r.segment, new_id, due.queue, due.kind, due.payload, due.priority, due.max_attempts, lock_key,
+               coalesce(due.headers, '{}') || jsonb_build_object('redrive-schedule', due.name, 'redrive-scheduled-for',
+                   to_char(tick_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        FROM redrive.ring r;
+        new_ids := new_ids || new_id;
+    END LOOP;
+    INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+    SELECT m.segment, due.queue, '{enqueued,schedule_ticks,schedule_ticks}', ARRAY[NULL, run_ticks.outcome, 'overlapped'],
+           ARRAY[cardinality(new_ids), cardinality(new_ids), cardinality(run_ticks.ticks) - cardinality(new_ids)]
+    FROM redrive.metric_ring m
+    WHERE cardinality(run_ticks.ticks) > 0;
+    DELETE FROM redrive.schedule_ticks t
+    WHERE t.schedule = due.name AND t.id <= (
+        SELECT o.id FROM redrive.schedule_ticks o WHERE o.schedule = due.name ORDER BY o.id DESC OFFSET 100 LIMIT 1);
+    IF cardinality(new_ids) > 0 THEN
+        PERFORM redrive.wake(due.queue);
+    END IF;
+    RETURN new_ids;
+END
+$$;
+
+-- Advances a schedule from the tick `due_at`, by the database's clock, and enqueues the jobs of `ticks`. The next tick
+-- was computed by the caller for this version of the schedule. Returns the ids of the new jobs, or NULL if it
+-- did nothing: another process ran the tick or holds the row, or the schedule was changed or paused. It runs with
+-- the owner's privileges, so that a worker enqueues no other job.
+CREATE OR REPLACE FUNCTION redrive.tick_schedule(
+    name text, version bigint, due_at timestamptz, ticks timestamptz[], missed bigint, missed_at timestamptz,
+    next_at timestamptz
+) RETURNS bigint[]
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    due redrive.schedules;
+BEGIN
+    SELECT s.* INTO due
+    FROM redrive.schedules s
+    WHERE s.name = tick_schedule.name AND s.version = tick_schedule.version AND s.next_at = tick_schedule.due_at
+        AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    UPDATE redrive.schedules s
+    SET next_at = tick_schedule.next_at, last_at = greatest(s.last_at, tick_schedule.missed_at, ticks[cardinality(ticks)]),
+        retry_at = NULL, last_error = NULL
+    WHERE s.name = due.name;
+    IF tick_schedule.missed > 0 THEN
+        INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, ticks)
+        VALUES (due.name, tick_schedule.missed_at, 'missed', tick_schedule.missed);
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        SELECT m.segment, due.queue, '{schedule_ticks}', '{missed}', ARRAY[tick_schedule.missed]
+        FROM redrive.metric_ring m;
+    END IF;
+    RETURN redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+END
+$$;
+
+-- Enqueues the job of a schedule now, paused or not, and records that. `job_id` is NULL if the schedule does not exist;
+-- `is_new` is false if the overlap is `skip` and this job is still live.
+CREATE OR REPLACE FUNCTION redrive.trigger_schedule(
+    name text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT job_id bigint, OUT is_new boolean
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    found_row redrive.schedules;
+BEGIN
+    SELECT s.* INTO found_row FROM redrive.schedules s WHERE s.name = trigger_schedule.name;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    is_new := cardinality(redrive.run_ticks(found_row, ARRAY[clock_timestamp()], 'triggered')) > 0;
+    SELECT t.job_id INTO trigger_schedule.job_id
+    FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
+    PERFORM redrive.record_act(
+        'trigger_schedule', person, reason, NULL, is_new::integer,
+        jsonb_build_object('schedule', found_row.name, 'job', trigger_schedule.job_id));
+END
+$$;

@@ -1,0 +1,248 @@
+-- Purpose: Sending letters back as jobs.
+
+-- Checks the arguments of redrives and runs.
+CREATE OR REPLACE FUNCTION redrive.check_redrive(
+    to_queue text, priority integer, max_attempts integer, forced boolean, reason text, delay_ms bigint
+) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF to_queue IS NOT NULL THEN
+        PERFORM redrive.check_name('queue', to_queue);
+    END IF;
+    IF priority NOT BETWEEN -1000 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: the priority is %; it must be between -1000 and 1000', priority
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF max_attempts NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'redrive: max_attempts is %; it must be between 1 and 1000', max_attempts
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF delay_ms NOT BETWEEN 0 AND 315360000000 THEN
+        RAISE EXCEPTION 'redrive: the delay is % ms; it must be between 0 and ten years', delay_ms
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF forced IS NULL OR forced AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+        RAISE EXCEPTION 'redrive: a forced redrive needs a reason'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Returns the headers of a captured failure's job: those of the failure, and `redrive-source` and
+-- `redrive-position`. Headers that would be too large do not change.
+CREATE OR REPLACE FUNCTION redrive.captured_headers(headers jsonb, source text, "position" text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN octet_length(w.headers::text) <= 65536 THEN w.headers ELSE captured_headers.headers END
+    -- Of a source or position that was shortened, the headers have the original.
+    FROM (SELECT json_build_object('redrive-source', captured_headers.source,
+        'redrive-position', captured_headers."position")::jsonb || coalesce(captured_headers.headers, '{}')) AS w (headers);
+END;
+
+-- Raises an error if the role of the session may not redrive letters of one of these queues; NULL: of any queue.
+CREATE OR REPLACE FUNCTION redrive.check_allowed(queues text[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    refused redrive.protections;
+BEGIN
+    SELECT p.* INTO refused FROM redrive.protections p
+    WHERE p.roles IS NOT NULL AND (queues IS NULL OR p.queue = ANY (queues))
+        AND NOT EXISTS (
+            SELECT FROM pg_roles k WHERE k.rolname = ANY (p.roles) AND pg_has_role(session_user, k.oid, 'MEMBER'))
+    ORDER BY p.queue
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: role % may not redrive letters of queue %; it is limited to the roles: %',
+            session_user, refused.queue, array_to_string(refused.roles, ', ')
+            USING ERRCODE = 'insufficient_privilege', HINT = 'redrive dlq protection list';
+    END IF;
+END
+$$;
+
+-- Raises an error if one of these queues requires an approval for this number of letters.
+CREATE OR REPLACE FUNCTION redrive.check_size(queues text[], letters bigint[]) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    refused record;
+BEGIN
+    SELECT p.queue, p.approve_above, n.letters INTO refused
+    FROM unnest(queues, letters) AS n (queue, letters)
+    JOIN redrive.protections p ON p.queue = n.queue AND n.letters > p.approve_above
+    ORDER BY p.queue
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'redrive: % letters of queue % need the approval of a second operator, as do all redrives of more than %; create a redrive run',
+            refused.letters, refused.queue, refused.approve_above
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'redrive dlq redrive ... --detach creates a run; redrive dlq runs approve approves it.';
+    END IF;
+END
+$$;
+
+-- Sends letters back; nothing else does. Each becomes a job with the same id, the next generation and
+-- a fresh budget of attempts. The letter keeps the history of earlier generations and changes only with
+-- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
+-- `refused_letters` explains the ids that are missing.
+--
+-- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters
+-- locked by another session are skipped, so nothing waits or deadlocks. `ordinals` are the run members,
+-- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds.
+CREATE OR REPLACE FUNCTION redrive.send_back(
+    ids          bigint[],
+    event        jsonb,
+    to_queue     text     DEFAULT NULL,
+    priority     integer  DEFAULT NULL,
+    max_attempts integer  DEFAULT NULL,
+    forced       boolean  DEFAULT false,
+    run_id       bigint   DEFAULT NULL,
+    ordinals     bigint[] DEFAULT NULL,
+    policy_id    bigint   DEFAULT NULL,
+    delay_ms     bigint   DEFAULT NULL
+) RETURNS TABLE (id bigint, ordinal bigint, result text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    -- The join with the arrays must use the primary key, regardless of statistics. With a custom plan, an index
+    -- on open letters qualifies too; on a table without statistics, it would be read for each letter to send.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET enable_hashjoin = off
+    SET enable_mergejoin = off
+    SET jit = off
+    -- A batch of letters is materialized three times.
+    SET work_mem = '32MB'
+AS $$
+#variable_conflict use_column
+DECLARE
+    queues text[];
+    counts bigint[];
+BEGIN
+    -- A run was checked when it was created or approved, a policy when it was set.
+    IF EXISTS (SELECT FROM redrive.protections) THEN
+        IF EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = send_back.run_id AND r.state = 'unapproved') THEN
+            RAISE EXCEPTION 'redrive: run % needs an approval', send_back.run_id
+                USING ERRCODE = 'object_not_in_prerequisite_state';
+        ELSIF send_back.run_id IS NULL AND send_back.policy_id IS NULL THEN
+            SELECT array_agg(q.queue), array_agg(q.letters) INTO queues, counts
+            FROM (
+                SELECT l.queue::text AS queue, count(*) AS letters FROM redrive.dead_letters l
+                WHERE l.id = ANY (send_back.ids) GROUP BY 1
+            ) q;
+            PERFORM redrive.check_allowed(coalesce(queues, '{}')), redrive.check_size(queues, counts);
+        END IF;
+    END IF;
+    RETURN QUERY
+    WITH held AS MATERIALIZED (
+        SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
+        FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
+        CROSS JOIN LATERAL (
+            SELECT d.id, d.unique_key, d.died_at, d.queue
+            FROM redrive.dead_letters d
+            WHERE d.id = a.id AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
+                AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
+                AND (d.claimed_until IS NULL OR d.claimed_until <= statement_timestamp())
+            FOR UPDATE SKIP LOCKED
+        ) l
+    ),
+    -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
+    keyed AS (
+        INSERT INTO redrive.unique_keys (queue, key, job_id)
+        SELECT h.queue, h.unique_key, h.id
+        FROM held h
+        WHERE h.unique_key IS NOT NULL
+        -- In a fixed order, so that two operators cannot deadlock.
+        ORDER BY h.queue, h.unique_key, h.died_at, h.id
+        ON CONFLICT DO NOTHING
+        RETURNING job_id
+    ),
+    redriving AS (
+        UPDATE redrive.dead_letters l
+        SET state = 'redriving', changed_at = clock_timestamp(),
+            -- Not coalesce, whose result would be checked against the domain for every letter.
+            queue = CASE WHEN send_back.to_queue IS NULL THEN l.queue ELSE send_back.to_queue::redrive.name END,
+            run_id = send_back.run_id, run_ordinal = h.ordinal, policy_id = send_back.policy_id,
+            events = redrive.add_event(l.events, send_back.event)
+        FROM held h
+        WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
+        RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
+                  l.generation, l.enqueued_at, l.unique_key, l.group_key,
+                  -- The casts keep PostgreSQL from checking the headers of every letter. A job that is sent back
+                  -- does not expire.
+                  CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+                          l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
+                      WHEN l.headers ? 'redrive-expires-in-ms' THEN
+                          (l.headers - 'redrive-expires-in-ms')::redrive.headers
+                      ELSE l.headers END AS headers
+    ),
+    ready AS (
+        INSERT INTO redrive.jobs
+            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
+             headers, group_key)
+        SELECT CASE WHEN d.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                    ELSE redrive.redriven_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
+               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
+               d.headers, d.group_key
+        FROM redriving d
+        WHERE send_back.delay_ms IS NULL
+        RETURNING queue
+    ),
+    delayed AS (
+        INSERT INTO redrive.jobs_delayed
+            (run_at, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
+             headers, group_key)
+        SELECT clock_timestamp() + send_back.delay_ms * interval '1 millisecond', d.id, d.enqueued_at,
+               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
+               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
+               d.headers, d.group_key
+        FROM redriving d
+        WHERE send_back.delay_ms IS NOT NULL
+    ),
+    woken AS MATERIALIZED (
+        SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT y.queue FROM ready y) q
+    )
+    SELECT d.id, d.ordinal, 'sent' FROM redriving d WHERE (SELECT count(*) FROM woken) >= 0
+    UNION ALL
+    SELECT h.id, h.ordinal, 'conflict' FROM held h
+    WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);
+END
+$$;
+
+-- Explains why letters were not sent back: `gone`, `not_open` (redriving, recovered or discarded),
+-- `quarantined` (needs force), `too_large` (captured bytes that exceed 16 MiB), `no_json` (captured bytes that are not
+-- JSON), `redacted` (its payload was
+-- redacted and needs force), `conflict`, or `locked`
+-- (another session held it, or a consumer of `dlq_events` has claimed it; a retry may succeed).
+CREATE OR REPLACE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
+    RETURNS TABLE (id bigint, result text)
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+    SET enable_hashjoin = off
+    SET enable_mergejoin = off
+    SET jit = off
+AS $$
+    SELECT a.id, CASE
+        WHEN l.id IS NULL THEN 'gone'
+        WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
+        WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
+        WHEN octet_length(l.raw) = 65536 AND EXISTS (
+            SELECT FROM redrive.captured_pieces p WHERE p.letter_id = l.id AND p.version = l.edits
+        ) THEN 'too_large'
+        WHEN l.payload IS NULL THEN 'no_json'
+        WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
+        WHEN l.unique_key IS NOT NULL AND EXISTS (
+            SELECT FROM redrive.unique_keys k
+            WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
+        ) THEN 'conflict'
+        ELSE 'locked'
+    END
+    FROM unnest(refused_letters.ids) AS a (id)
+    LEFT JOIN redrive.dead_letters l ON l.id = a.id
+$$;

@@ -1,0 +1,254 @@
+-- Purpose: Keys of unique jobs: a queue has at most one live job with a given key.
+
+-- Opens the window of a key for the new job that has just taken the key. Returns false, and gives the key back, if
+-- another session has opened a window meanwhile.
+--
+-- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
+-- small part of the table, without an index that dead rows fill and without a chore.
+--
+-- It runs with the rights of the owner, because an enqueuer may not delete keys.
+CREATE OR REPLACE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    page bigint;
+BEGIN
+    INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
+    VALUES (open_window.queue, open_window.key, open_window.id,
+            clock_timestamp() + open_window.window_ms * interval '1 millisecond')
+    ON CONFLICT ON CONSTRAINT unique_windows_pkey DO UPDATE
+    SET job_id = excluded.job_id, ends_at = excluded.ends_at
+    WHERE w.ends_at <= clock_timestamp();
+    IF NOT FOUND THEN
+        DELETE FROM redrive.unique_keys k WHERE k.job_id = open_window.id;
+        RETURN false;
+    END IF;
+    page := open_window.id
+        % (pg_relation_size('redrive.unique_windows') / current_setting('block_size')::bigint);
+    DELETE FROM redrive.unique_windows w
+    WHERE w.ctid = ANY (ARRAY(
+        SELECT e.ctid
+        FROM redrive.unique_windows e
+        WHERE e.ctid >= format('(%s,0)', page)::tid AND e.ctid < format('(%s,0)', page + 1)::tid
+            AND e.ends_at <= clock_timestamp()
+        FOR UPDATE SKIP LOCKED));
+    RETURN true;
+END
+$$;
+
+-- Takes keys for new jobs. Returns each key with the job that holds it: the new job, an earlier one that is live, or
+-- the one that opened a window. A job with a window, in milliseconds, opens one; NULL: none has a window.
+--
+-- The key of an earlier job is read and never locked. The worker that ends that job deletes the key, and
+-- must not wait until the caller commits. If the key disappears before it is read, it is free again.
+CREATE OR REPLACE FUNCTION redrive.take_keys(queue text, keys text[], ids bigint[], windows bigint[] DEFAULT NULL)
+RETURNS TABLE (key text, job_id bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+BEGIN
+    -- In the order of the keys, so that two callers cannot deadlock.
+    FOR wanted IN
+        SELECT DISTINCT ON (n.key COLLATE "C") n.key, n.id, n.window_ms
+        FROM unnest(take_keys.keys, take_keys.ids, take_keys.windows) AS n (key, id, window_ms)
+        ORDER BY n.key COLLATE "C", n.id
+    LOOP
+        take_keys.key := wanted.key;
+        LOOP
+            IF wanted.window_ms IS NOT NULL THEN
+                SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
+                FROM redrive.unique_windows w
+                LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
+                WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
+                EXIT WHEN FOUND;
+            END IF;
+            INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
+            VALUES (take_keys.queue, wanted.key, wanted.id)
+            ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
+            RETURNING k.job_id INTO take_keys.job_id;
+            IF FOUND THEN
+                EXIT WHEN wanted.window_ms IS NULL
+                    OR redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
+                CONTINUE;
+            END IF;
+            SELECT k.job_id INTO take_keys.job_id
+            FROM redrive.unique_keys k
+            WHERE k.queue = take_keys.queue AND k.key = wanted.key;
+            EXIT WHEN FOUND;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+-- Frees the keys of claimed jobs that hold them only until they start. Returns the keys that the jobs still hold, in
+-- the order of the jobs. The statement of the claim calls it, so no session sees a started job with such a key.
+CREATE OR REPLACE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    started CONSTANT bigint[] := ARRAY(
+        SELECT j.id FROM unnest(ids, headers) AS j (id, headers) WHERE j.headers ->> 'redrive-unique-until' = 'started');
+BEGIN
+    IF started = '{}' THEN
+        RETURN keys;
+    END IF;
+    DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (started);
+    RETURN ARRAY(
+        SELECT CASE WHEN j.id <> ALL (started) THEN j.key END
+        FROM unnest(ids, keys) WITH ORDINALITY AS j (id, key, place)
+        ORDER BY j.place);
+END
+$$;
+
+-- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
+-- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
+--
+-- It runs with the rights of the owner, because an enqueuer may not change jobs in any other way. It waits for a
+-- session that holds the row of the job: a claim, a promotion, an operator or another replacing enqueue. None of
+-- these waits for an enqueue, because they skip locked rows or hold no other.
+CREATE OR REPLACE FUNCTION redrive.replace_waiting(
+    queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer
+) RETURNS text
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    -- A search by rank and id, regardless of the planner's estimates.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    held  bigint;
+    moved bigint;
+    -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
+    ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
+BEGIN
+    IF replace_waiting.change <> ALL ('{payload,time,both}') THEN
+        RAISE EXCEPTION 'redrive: replace is %; it must be payload, time or both', replace_waiting.change
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT k.job_id INTO held
+    FROM redrive.unique_keys k
+    WHERE k.queue = replace_waiting.queue AND k.key = replace_waiting.key;
+    IF held IS NULL THEN
+        RETURN 'gone';
+    END IF;
+    UPDATE redrive.jobs_delayed d
+    SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END,
+        run_at = CASE replace_waiting.change WHEN 'payload' THEN d.run_at
+            ELSE clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond' END
+    WHERE d.id = held AND d.kind = replace_waiting.kind;
+    IF FOUND THEN
+        RETURN 'replaced';
+    END IF;
+    LOOP
+        WITH gone AS (
+            DELETE FROM redrive.jobs j
+            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+                AND j.id = held AND j.kind = replace_waiting.kind
+            RETURNING j.*
+        ),
+        changed AS (
+            SELECT g.*, CASE replace_waiting.change WHEN 'time' THEN g.payload ELSE replace_waiting.payload END AS new_payload,
+                   replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0 AS is_delayed
+            FROM gone g
+        ),
+        ready AS (
+            INSERT INTO redrive.jobs
+                (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+            -- A job that waits for its group keeps waiting.
+            SELECT CASE c.segment WHEN 8 THEN 8 ELSE (SELECT r.segment FROM redrive.ring r) END, c.id, c.ready_at,
+                   c.enqueued_at, c.attempt, c.max_attempts,
+                   c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload, c.history,
+                   c.unique_key, c.outage_since, c.headers, c.group_key
+            FROM changed c
+            WHERE NOT c.is_delayed
+        ),
+        delayed AS (
+            INSERT INTO redrive.jobs_delayed
+                (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
+                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+            SELECT c.id, clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond', c.enqueued_at, c.attempt,
+                   c.max_attempts, c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload,
+                   c.history, c.unique_key, c.outage_since, c.headers, c.group_key
+            FROM changed c
+            WHERE c.is_delayed
+        )
+        SELECT count(*) INTO moved FROM gone;
+        IF moved > 0 THEN
+            RETURN 'replaced';
+        END IF;
+        IF cardinality(ranks) > 2 THEN
+            EXIT;
+        END IF;
+        IF EXISTS (SELECT FROM redrive.leases l WHERE held = ANY (l.ids) AND held <> ALL (l.done)) THEN
+            RETURN 'kept';
+        END IF;
+        ranks := ARRAY(SELECT generate_series(-2000, 2001));
+    END LOOP;
+    IF EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.id = held AND d.kind <> replace_waiting.kind)
+        OR EXISTS (
+            SELECT FROM redrive.jobs j
+            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+                AND j.id = held AND j.kind <> replace_waiting.kind)
+    THEN
+        RETURN 'kept';
+    END IF;
+    RETURN 'gone';
+END
+$$;
+
+-- Takes keys for new jobs, as `take_keys` does, and applies `changes` to the waiting jobs that hold keys.
+-- Returns each key with the job that holds it, and whether that job was changed. Within an open window, a call with a
+-- window changes a job that still waits and stores no other.
+CREATE OR REPLACE FUNCTION redrive.replace_keys(
+    queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[],
+    priorities integer[], windows bigint[] DEFAULT NULL
+) RETURNS TABLE (key text, job_id bigint, replaced boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+    answer text;
+BEGIN
+    -- In the order of the keys, so that two callers cannot deadlock.
+    FOR wanted IN
+        SELECT DISTINCT ON (n.key COLLATE "C") n.*
+        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities, windows)
+            AS n (key, id, kind, change, payload, delay_ms, priority, window_ms)
+        WHERE n.key IS NOT NULL
+        ORDER BY n.key COLLATE "C", n.id
+    LOOP
+        replace_keys.key := wanted.key;
+        -- A job may move or end between two looks. One that moves a hundred times counts as running.
+        FOR look IN 1..100 LOOP
+            SELECT k.job_id INTO replace_keys.job_id
+            FROM redrive.take_keys(replace_keys.queue, ARRAY[wanted.key], ARRAY[wanted.id],
+                                   ARRAY[wanted.window_ms]) k;
+            replace_keys.replaced := false;
+            EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
+            answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
+                                              wanted.delay_ms, wanted.priority);
+            replace_keys.replaced := answer = 'replaced';
+            EXIT WHEN answer <> 'gone';
+            -- The job is gone and its window is open, unless it only moved.
+            EXIT WHEN wanted.window_ms IS NOT NULL
+                AND NOT EXISTS (
+                    SELECT FROM redrive.unique_keys k WHERE k.queue = replace_keys.queue AND k.key = wanted.key)
+                AND EXISTS (
+                    SELECT FROM redrive.unique_windows w
+                    WHERE w.queue = replace_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp());
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,16 @@
+-- Purpose: What happens when other rows are added, changed and deleted.
+
+CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON redrive.audit
+    FOR EACH STATEMENT EXECUTE FUNCTION redrive.protect_audit();
+
+CREATE OR REPLACE TRIGGER check_redaction BEFORE INSERT OR UPDATE ON redrive.redactions
+    FOR EACH ROW EXECUTE FUNCTION redrive.check_redaction();
+
+CREATE OR REPLACE TRIGGER save_regressions AFTER DELETE ON redrive.groups
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION redrive.save_regressions();
+
+CREATE OR REPLACE TRIGGER delete_version_pieces AFTER DELETE ON redrive.letter_versions
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_version_pieces();
+
+CREATE OR REPLACE TRIGGER delete_pieces AFTER DELETE ON redrive.archived_letters
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_pieces();

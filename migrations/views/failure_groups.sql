@@ -1,0 +1,31 @@
+-- Purpose: Failure groups with exact numbers.
+
+-- Adds the deltas that are not folded yet, of which there are few.
+CREATE OR REPLACE VIEW redrive.failure_groups AS
+    SELECT g.id, g.fingerprint, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title,
+           g.sample,
+           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN 'open' ELSE g.state END AS state,
+           g.note, g.owner, g.first_seen, g.first_version,
+           greatest(g.last_seen, n.died_at) AS last_seen, g.resolved_at,
+           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN n.died_at ELSE g.regressed_at END
+               AS regressed_at,
+           CASE WHEN g.state = 'resolved' AND n.died_at > g.resolved_at THEN g.regressions + 1 ELSE g.regressions END
+               AS regressions,
+           g.deaths + coalesce(n.deaths, 0) AS deaths,
+           g.open + coalesce(n.open, 0) AS open,
+           g.redriving + coalesce(n.redriving, 0) AS redriving,
+           g.recovered + coalesce(n.recovered, 0) AS recovered,
+           g.discarded + coalesce(n.discarded, 0) AS discarded,
+           g.quarantined + coalesce(n.quarantined, 0) AS quarantined
+    FROM redrive.groups g
+    LEFT JOIN (
+        SELECT d.group_id, sum(d.deaths)::bigint AS deaths, sum(d.open)::bigint AS open,
+               sum(d.redriving)::bigint AS redriving, sum(d.recovered)::bigint AS recovered,
+               sum(d.discarded)::bigint AS discarded, sum(d.quarantined)::bigint AS quarantined,
+               max(d.died_at) AS died_at
+        FROM redrive.letter_deltas d
+        GROUP BY d.group_id
+    ) n ON n.group_id = g.id;
+
+COMMENT ON VIEW redrive.failure_groups IS 'Letters that died of the same error, with exact numbers.';
+REVOKE ALL ON redrive.failure_groups FROM PUBLIC;

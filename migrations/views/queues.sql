@@ -1,0 +1,67 @@
+-- Purpose: The numbers of every queue, and the queues that are paused.
+
+-- The queues that are paused now. An end of NULL: until an operator resumes the queue.
+CREATE OR REPLACE VIEW redrive.paused_queues AS
+    SELECT p.queue::text AS queue, p.paused_at, nullif(p.ends_at, 'infinity') AS ends_at, p.person, p.reason
+    FROM redrive.queue_pauses p
+    WHERE p.ends_at > statement_timestamp();
+
+COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
+
+-- The state and the numbers of every queue, as `redrive stats` shows them. It exposes no payload, error text or
+-- reason.
+CREATE OR REPLACE VIEW redrive.queues AS
+    WITH ready AS (
+        SELECT j.queue::text AS queue, count(*) AS jobs, min(j.ready_at) AS oldest
+        FROM redrive.jobs j
+        GROUP BY 1
+    ),
+    delayed AS (
+        SELECT d.queue::text AS queue, count(*) AS jobs
+        FROM redrive.jobs_delayed d
+        GROUP BY 1
+    ),
+    leased AS (
+        SELECT l.queue::text AS queue, sum(l.job_count - cardinality(l.done)) AS jobs
+        FROM redrive.leases l
+        GROUP BY 1
+    ),
+    served AS (
+        SELECT w.queue::text AS queue, count(*) AS workers, sum(w.slots) AS slots
+        FROM redrive.workers w
+        WHERE w.expires_at > statement_timestamp()
+        GROUP BY 1
+    ),
+    dead AS (
+        SELECT g.queue::text AS queue, sum(g.open) AS open, sum(g.redriving) AS redriving,
+               sum(g.recovered) AS recovered, sum(g.discarded) AS discarded, sum(g.quarantined) AS quarantined
+        FROM redrive.failure_groups g
+        GROUP BY 1
+    ),
+    paused AS (
+        SELECT p.queue, p.paused_at, p.ends_at FROM redrive.paused_queues p
+    )
+    SELECT queue,
+           CASE WHEN paused.paused_at IS NULL THEN 'running' ELSE 'paused' END AS state,
+           paused.paused_at,
+           paused.ends_at AS pause_ends_at,
+           coalesce(ready.jobs, 0)::bigint AS ready,
+           coalesce(delayed.jobs, 0)::bigint AS delayed,
+           coalesce(leased.jobs, 0)::bigint AS leased,
+           ready.oldest AS oldest_ready,
+           coalesce(served.workers, 0)::bigint AS workers,
+           coalesce(served.slots, 0)::bigint AS slots,
+           coalesce(dead.open, 0)::bigint AS open,
+           coalesce(dead.redriving, 0)::bigint AS redriving,
+           coalesce(dead.recovered, 0)::bigint AS recovered,
+           coalesce(dead.discarded, 0)::bigint AS discarded,
+           coalesce(dead.quarantined, 0)::bigint AS quarantined
+    FROM ready
+    FULL JOIN delayed USING (queue)
+    FULL JOIN leased USING (queue)
+    FULL JOIN served USING (queue)
+    FULL JOIN dead USING (queue)
+    FULL JOIN paused USING (queue);
+
+COMMENT ON VIEW redrive.queues IS 'The numbers of every queue, counted row by row; meant for people, not for polling.';
+REVOKE ALL ON redrive.paused_queues, redrive.queues FROM PUBLIC;
