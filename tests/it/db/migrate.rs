@@ -306,6 +306,22 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
     assert_eq!(before, catalog(&test));
 }
 
+/// Its file did not change, but a migration may have dropped it to change a column below it.
+#[test]
+fn what_a_migration_drops_is_defined_again() {
+    let new = catalog(&TestDatabase::migrated());
+    let test = TestDatabase::migrated();
+    let without_last = format!(
+        "DELETE FROM redrive.migrations WHERE version = {LAST}; \
+         DROP TABLE redrive.audit, redrive.compactions CASCADE; DROP VIEW redrive.queues"
+    );
+    test.client().batch_execute(&without_last).unwrap();
+    test.open().migrate().unwrap();
+    let completed = catalog(&test);
+    let differing: Vec<&String> = completed.symmetric_difference(&new).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+}
+
 /// A grant survives the replacement, and PUBLIC gets none.
 #[test]
 fn a_replaced_function_keeps_its_grants() {
