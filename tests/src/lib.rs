@@ -48,8 +48,3 @@ pub use statement::statement;
 pub use tally::Tally;
 pub use wait::{SOON, eventually, wait_until};
 pub use work::{counted, drained, ids, letters, letters_in, stats, stop, worker, worker_at};
-
-/// Runs the examples of the README as documentation tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-pub struct Readme;

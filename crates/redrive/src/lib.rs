@@ -11,6 +11,8 @@ mod inspect;
 pub mod worker;
 pub mod metrics;
 
+pub mod _guide;
+
 #[doc(hidden)]
 pub mod bench_internals;
 #[cfg(test)]
