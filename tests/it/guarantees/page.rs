@@ -1,4 +1,4 @@
-//! GUARANTEES.md: its numbers equal those of the code, and what it names exists.
+//! GUARANTEES.md: its numbers equal those of the code, and its promises have tests.
 
 mod numbers;
 mod promises;

@@ -1,4 +1,4 @@
-//! Defaults and limits of a worker's settings. A test compares them with `GUARANTEES.md`.
+//! Defaults and limits of a worker's settings. A test compares those of GUARANTEES.md.
 
 use std::time::Duration;
 

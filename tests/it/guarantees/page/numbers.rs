@@ -1,59 +1,164 @@
 //! The numbers of GUARANTEES.md equal those of the code and the schema.
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use redrive_tests::TestDatabase;
 
-use super::{quoted, read};
+use super::read;
 
-/// A row of the table of numbers.
-#[derive(Debug)]
-struct Row {
+const LIMITS: &str = "worker/limits.rs";
+const BOUNDS: &str = "worker/recovery_bounds.rs";
+const REAP: &str = "pipeline/reap.rs";
+const DATABASE: &str = "db/database.rs";
+const SESSION: &str = "db/session.rs";
+const REPORT: &str = "job/error_report.rs";
+const RUNS: &str = "dlq/runs/options.rs";
+
+/// The numbers of the page: the name, and the file below the library's sources with its constant.
+const CONSTANTS: &[(&str, &str, &str)] = &[
+    ("lease", LIMITS, "DEFAULT_LEASE"),
+    ("renewals per lease", LIMITS, "RENEWALS_PER_LEASE"),
+    ("reap interval", BOUNDS, "MAX_CHECK_INTERVAL"),
+    ("leases per reap", REAP, "MAX_REAPED_LEASES"),
+    ("jobs per reap", REAP, "MAX_REAPED_JOBS"),
+    ("bytes per reap", REAP, "MAX_REAPED_BYTES"),
+    ("delay per crash", REAP, "CRASH_DELAY"),
+    (
+        "poll behind a pooler",
+        LIMITS,
+        "DEFAULT_POOLER_POLL_INTERVAL",
+    ),
+    ("hold time", LIMITS, "DEFAULT_HOLD_TIME"),
+    ("batch size", LIMITS, "MAX_BATCH_SIZE"),
+    ("batch bytes", "worker/gathering.rs", "MAX_BATCH_BYTES"),
+    ("linger", LIMITS, "DEFAULT_LINGER"),
+    ("deadline", LIMITS, "DEFAULT_DEADLINE"),
+    ("crashes", "pipeline/claim.rs", "MAX_CRASHES"),
+    ("refunds", "pipeline/settle.rs", "MAX_REFUNDS"),
+    ("outage limit", "pipeline/judge.rs", "MAX_OUTAGE"),
+    ("breaker threshold", LIMITS, "DEFAULT_BREAKER_THRESHOLD"),
+    ("first probe", "pipeline/breaker.rs", "MIN_PROBE_WAIT"),
+    ("probe cap", "pipeline/breaker.rs", "MAX_PROBE_WAIT"),
+    ("group", "job/new_job.rs", "MAX_GROUP_BYTES"),
+    ("follow-ups", "job/follow_up.rs", "MAX_FOLLOW_UPS"),
+    ("follow-up bytes", "job/follow_up.rs", "MAX_FOLLOW_UP_BYTES"),
+    ("error class", REPORT, "MAX_CLASS_BYTES"),
+    ("error message", REPORT, "MAX_MESSAGE_BYTES"),
+    ("error detail", REPORT, "MAX_DETAIL_BYTES"),
+    ("redrive rate", RUNS, "DEFAULT_RATE"),
+    ("tolerated deaths", RUNS, "DEFAULT_TOLERATED"),
+    ("halt sample", RUNS, "DEFAULT_SAMPLE"),
+    ("driver lease", "dlq/runs/driver.rs", "DRIVER_LEASE_MS"),
+    ("call deadline", DATABASE, "DEFAULT_CALL_TIMEOUT"),
+    ("bulk deadline", DATABASE, "DEFAULT_BULK_TIMEOUT"),
+    ("migration limit", DATABASE, "MAX_UNCHECKED_CALL"),
+    ("statement timeout", SESSION, "statement_timeout"),
+    ("lock timeout", SESSION, "lock_timeout"),
+    ("idle in transaction", SESSION, "MIDWAY"),
+    ("vanished host", SESSION, "tcp_user_timeout"),
+    (
+        "worker connections",
+        "worker/builder.rs",
+        "WORKER_CONNECTIONS",
+    ),
+];
+
+/// The sums of two times.
+const SUMS: &[(&str, [(&str, &str); 2])] = &[
+    (
+        "recovery time",
+        [(LIMITS, "DEFAULT_LEASE"), (BOUNDS, "MAX_CHECK_INTERVAL")],
+    ),
+    (
+        "orphaned lease",
+        [
+            (DATABASE, "DEFAULT_CALL_TIMEOUT"),
+            (DATABASE, "DEFAULT_CALL_TIMEOUT"),
+        ],
+    ),
+];
+
+/// The numbers that are part of the schema: the name, a query for the number, and its unit.
+const SCHEMA: &[(&str, &str, &str)] = &[
+    // Tests the behaviour: of thirty attempts, it keeps this many.
+    (
+        "history",
+        "WITH RECURSIVE kept (attempt, history) AS ( \
+             VALUES (0, NULL::jsonb) UNION ALL \
+             SELECT attempt + 1, redrive.add_attempt(history, jsonb_build_object( \
+                 'attempt', attempt + 1, 'run_ms', 1, 'ended_at', now())) \
+             FROM kept WHERE attempt < 30) \
+         SELECT jsonb_array_length(history)::bigint FROM kept WHERE attempt = 30",
+        "",
+    ),
+    (
+        "identical deaths",
+        "SELECT (regexp_match(pg_get_functiondef('redrive.reopen'::regproc), \
+             'NEW.alike >= ([0-9]+) '))[1]::bigint",
+        "",
+    ),
+    (
+        "failed redrives",
+        "SELECT (regexp_match(pg_get_functiondef('redrive.reopen'::regproc), \
+             'NEW.failed_redrives >= ([0-9]+) '))[1]::bigint",
+        "",
+    ),
+    (
+        "snapshot wait",
+        "SELECT (regexp_match(pg_get_functiondef('redrive.is_seen_drained'::regproc), \
+             'interval ''([0-9]+) seconds'''))[1]::bigint",
+        " s",
+    ),
+    (
+        "audit age",
+        "SELECT (regexp_match(pg_get_functiondef(p.oid), 'older_than < ''([0-9]+) days'''))[1]::bigint \
+         FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.prune_audit'",
+        " days",
+    ),
+];
+
+/// A name in italics, and the value in brackets behind it.
+struct Stated {
     name: String,
-    /// The values, default first, as they are written.
-    values: Vec<String>,
-    place: String,
+    value: Option<String>,
 }
 
-impl Row {
-    /// Whether the number is defined in the schema, and not in a source file.
-    fn is_in_schema(&self) -> bool {
-        !self.place.contains(".rs`")
-    }
-}
-
-fn table() -> Vec<Row> {
+/// Returns the names in italics, and what else the text says.
+fn stated() -> (Vec<Stated>, String) {
     let page = read("GUARANTEES.md");
-    let (_, numbers) = page.split_once("## Numbers\n").expect("the numbers");
-    numbers
-        .lines()
-        .filter(|line| line.starts_with("| *"))
-        .map(|line| {
-            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let [name, usual, within, place] = cells[..] else {
-                panic!("not four columns: {line}")
-            };
-            let values = [usual]
-                .into_iter()
-                .chain(within.split(" to "))
-                .map(|value| value.trim_start_matches("at most "))
-                .map(|value| {
-                    value
-                        .trim_end_matches(" characters")
-                        .trim_end_matches(", up or down")
-                })
-                .filter(|value| !value.is_empty())
-                .map(str::to_owned)
-                .collect();
-            Row {
-                name: name.trim_matches('*').to_owned(),
-                values,
-                place: place.to_owned(),
-            }
-        })
-        .collect()
+    let (mut names, mut prose) = (Vec::new(), String::new());
+    for line in page.lines() {
+        let plain: String = line.split('`').step_by(2).collect();
+        let plain = plain.replace("**", "");
+        let mut parts = plain.split('*');
+        prose.push_str(parts.next().unwrap_or_default());
+        while let (Some(name), Some(rest)) = (parts.next(), parts.next()) {
+            let bracket = rest
+                .strip_prefix(" (")
+                .and_then(|rest| rest.split_once(')'));
+            prose.push_str(bracket.map_or(rest, |(_, after)| after));
+            names.push(Stated {
+                name: name.to_owned(),
+                value: bracket.map(|(value, _)| value.to_owned()),
+            });
+        }
+        prose.push('\n');
+    }
+    (names, prose)
+}
+
+/// Fails unless the text states this value, and no other, for the number of this name.
+fn assert_stated(stated: &[Stated], name: &str, ours: &str) {
+    let values: Vec<&str> = stated
+        .iter()
+        .filter(|stated| stated.name == name)
+        .filter_map(|stated| stated.value.as_deref())
+        .collect();
+    assert!(!values.is_empty(), "*{name}* ({ours}) is not stated");
+    assert!(
+        values.iter().all(|value| *value == ours),
+        "*{name}* is {ours}, not {values:?}"
+    );
 }
 
 /// Returns the number in the largest unit that divides it.
@@ -149,41 +254,20 @@ fn constant(file: &str, name: &str) -> Amount {
     }
 }
 
-/// Returns the values of a row in the code: constants of a file, added if there is a `+`.
-fn in_the_code(place: &str) -> Vec<Amount> {
-    let mut amounts = Vec::new();
-    for summed in place.split(", ") {
-        let mut sum: Option<Amount> = None;
-        for part in summed.split(" + ") {
-            let file = quoted(part)
-                .chain(quoted(place))
-                .find(|word| Path::new(word).extension().is_some())
-                .expect("a file");
-            let name = quoted(part).last().expect("the name of a constant");
-            let amount = constant(file, name);
-            sum = Some(match (sum, amount) {
-                (None, amount) => amount,
-                (Some(Amount::Time(one)), Amount::Time(other)) => Amount::Time(one + other),
-                (Some(one), other) => panic!("{one:?} and {other:?} cannot be added"),
-            });
-        }
-        amounts.extend(sum);
-    }
-    amounts
-}
-
 #[test]
 fn every_number_equals_its_constant_in_the_code() {
-    let table = table();
-    assert!(table.len() > 40, "only {} numbers", table.len());
-    let mut names = BTreeSet::new();
-    for row in &table {
-        assert!(names.insert(&row.name), "{} is listed twice", row.name);
-        if row.is_in_schema() {
-            continue;
-        }
-        let ours: Vec<String> = in_the_code(&row.place).into_iter().map(formatted).collect();
-        assert_eq!(row.values, ours, "{}", row.name);
+    let (stated, _) = stated();
+    for (name, file, place) in CONSTANTS {
+        assert_stated(&stated, name, &formatted(constant(file, place)));
+    }
+    for (name, places) in SUMS {
+        let sum = places
+            .iter()
+            .map(|(file, place)| match constant(file, place) {
+                Amount::Time(time) => time,
+                other => panic!("{place} is no time: {other:?}"),
+            });
+        assert_stated(&stated, name, &formatted(Amount::Time(sum.sum())));
     }
 }
 
@@ -191,91 +275,33 @@ fn every_number_equals_its_constant_in_the_code() {
 fn every_number_of_the_schema_equals_its_value_in_the_database() {
     let test = TestDatabase::migrated();
     let mut client = test.client();
-    let mut ask = |question: &str| -> i64 { client.query_one(question, &[]).unwrap().get(0) };
-    let rows = table();
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.is_in_schema()).collect();
-    for row in &rows {
-        let value = match &*row.place {
-            "`redrive.reopen`" if row.name == "failed redrives" => {
-                ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
-                     'NEW.failed_redrives >= ([0-9]+) '))[1]::bigint \
-                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.reopen'")
-            }
-            "`redrive.enqueue`" => ask("SELECT (regexp_match(pg_get_function_arguments(p.oid), \
-                     'max_attempts integer DEFAULT ([0-9]+)'))[1]::bigint \
-                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.enqueue'"),
-            "`redrive.reopen`" => ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
-                     'NEW.alike >= ([0-9]+) '))[1]::bigint \
-                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.reopen'"),
-            // Tests the behaviour: of thirty attempts, it keeps this many.
-            "`redrive.add_attempt`" => ask("WITH RECURSIVE kept (attempt, history) AS ( \
-                         VALUES (0, NULL::jsonb) UNION ALL \
-                         SELECT attempt + 1, redrive.add_attempt(history, jsonb_build_object( \
-                             'attempt', attempt + 1, 'run_ms', 1, 'ended_at', now())) \
-                         FROM kept WHERE attempt < 30) \
-                     SELECT jsonb_array_length(history)::bigint FROM kept WHERE attempt = 30"),
-            "`redrive.is_seen_drained`" => ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
-                     'interval ''([0-9]+) seconds'''))[1]::bigint \
-                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.is_seen_drained'"),
-            "`redrive.prune_audit`" => ask("SELECT (regexp_match(pg_get_functiondef(p.oid), \
-                     'older_than < ''([0-9]+) days'''))[1]::bigint \
-                 FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.prune_audit'"),
-            other => panic!("no query for {other}"),
-        };
-        let values: Vec<&str> = row
-            .values
-            .iter()
-            .map(|value| value.trim_end_matches(" s").trim_end_matches(" days"))
-            .collect();
-        assert_eq!(values, [value.to_string()], "{}", row.name);
+    let (stated, _) = stated();
+    for (name, question, unit) in SCHEMA {
+        let value: i64 = client.query_one(*question, &[]).unwrap().get(0);
+        assert_stated(&stated, name, &format!("{value}{unit}"));
     }
-    assert_eq!(rows.len(), 6);
 }
 
 #[test]
-fn the_text_uses_only_numbers_from_the_table() {
-    let page = read("GUARANTEES.md");
-    let (text, _) = page.split_once("## Numbers\n").expect("the numbers");
-    let table = table();
-    let mut used = BTreeSet::new();
-    for line in text.lines() {
-        let plain: String = line.split('`').step_by(2).collect();
-        let plain = plain.replace("**", "");
-        let mut parts = plain.split('*');
-        let mut prose = parts.next().unwrap_or_default().to_owned();
-        while let (Some(name), Some(rest)) = (parts.next(), parts.next()) {
-            let row = table.iter().find(|row| row.name == name);
-            let stated = rest
-                .strip_prefix(" (")
-                .and_then(|stated| stated.split_once(')'));
-            match (row, stated) {
-                // `*lease* (1 min)` states the default, or the limit where there is no default.
-                (Some(row), Some((value, after))) => {
-                    assert_eq!(
-                        row.values.first().map(String::as_str),
-                        Some(value),
-                        "*{name}*"
-                    );
-                    prose.push_str(after);
-                }
-                (Some(_), None) => prose.push_str(rest),
-                (None, _) => {
-                    assert!(
-                        ["italics", "unavailable"].contains(&name),
-                        "no number is called *{name}*"
-                    );
-                    prose.push_str(rest);
-                }
-            }
-            used.insert(name.to_owned());
-        }
-        let prose = prose
+fn the_text_has_no_number_that_is_not_compared() {
+    let (stated, prose) = stated();
+    let known: Vec<&str> = CONSTANTS
+        .iter()
+        .chain(SCHEMA)
+        .map(|(name, ..)| *name)
+        .chain(SUMS.iter().map(|(name, _)| *name))
+        .chain(["italics", "unavailable"])
+        .collect();
+    for Stated { name, .. } in &stated {
+        assert!(known.contains(&&**name), "no number is called *{name}*");
+    }
+    for line in prose.lines() {
+        let line = line
             .trim_start_matches("### P")
             .trim_start_matches(|c: char| c.is_ascii_digit());
         assert!(
-            !prose.contains(|c: char| c.is_ascii_digit()),
+            !line.contains(|c: char| c.is_ascii_digit()),
             "a number that no test compares with the code: {line}"
         );
     }
-    assert!(used.len() > 20, "{used:?}");
 }
