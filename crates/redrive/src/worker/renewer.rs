@@ -1,5 +1,8 @@
 //! Renews the worker's leases, receives notifications, and reads the breakers and pauses, on a
 //! connection that does nothing else.
+//!
+//! One row per process keeps all its leases alive. A renewal also stores checkpoints, and waits at most 100 ms for the
+//! lock of a lease.
 
 use std::collections::HashSet;
 use std::sync::Arc;
