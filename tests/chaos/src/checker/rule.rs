@@ -57,60 +57,6 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// All rules, by number.
-    #[cfg(test)]
-    const ALL: [Rule; 49] = [
-        Rule::Kept,
-        Rule::NotInvented,
-        Rule::OnePlace,
-        Rule::OneSuccess,
-        Rule::Fenced,
-        Rule::LawfulReap,
-        Rule::NoOverlap,
-        Rule::Attempts,
-        Rule::Lineage,
-        Rule::Cause,
-        Rule::RedriveOnce,
-        Rule::NotStuck,
-        Rule::OutageFree,
-        Rule::OneOfAKey,
-        Rule::NotEarly,
-        Rule::CleanStop,
-        Rule::Honest,
-        Rule::Counters,
-        Rule::LawfulPrune,
-        Rule::SuspectsAlone,
-        Rule::Verdict,
-        Rule::OneTransaction,
-        Rule::Content,
-        Rule::History,
-        Rule::Checkpoint,
-        Rule::FollowUp,
-        Rule::Delay,
-        Rule::Cancelled,
-        Rule::Capture,
-        Rule::Schedule,
-        Rule::GroupOrder,
-        Rule::GroupLimit,
-        Rule::GroupHold,
-        Rule::Diverted,
-        Rule::TurnOwned,
-        Rule::FairTurn,
-        Rule::Paused,
-        Rule::RateLimit,
-        Rule::UniqueModes,
-        Rule::Unpredicted,
-        Rule::LetterCounts,
-        Rule::Breaker,
-        Rule::Retention,
-        Rule::Redaction,
-        Rule::PolicyTick,
-        Rule::Aged,
-        Rule::Leftover,
-        Rule::Batch,
-        Rule::Validated,
-    ];
-
     /// Returns its number, such as `C5`.
     pub(crate) fn number(self) -> &'static str {
         self.entry().0
@@ -281,24 +227,5 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (number, text) = self.entry();
         write!(f, "{number} {self:?}: {text}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_readme_lists_every_rule() {
-        let readme = include_str!("../../../README.md");
-        let mut last = 0;
-        for rule in Rule::ALL {
-            let (number, text) = rule.entry();
-            let digits = number.strip_prefix('C').expect("a number begins with C");
-            let at: u32 = digits.parse().expect("a number");
-            assert!(at > last, "{rule} follows C{last}");
-            last = at;
-            assert!(readme.contains(&format!("| {number} | {text} |")), "{rule}");
-        }
     }
 }
