@@ -85,8 +85,7 @@ CREATE OR REPLACE FUNCTION redrive.readable_payload(payload json) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
     SELECT CASE
-        WHEN octet_length(payload::text) < 4096 AND strpos(payload::text, '\u') = 0
-            AND payload::text !~ '\d[eE][+-]?\d\d\d' THEN payload::jsonb
+        WHEN octet_length(payload::text) < 4096 AND payload::text !~ '\\u|\d[eE][+-]?\d\d\d' THEN payload::jsonb
         ELSE redrive.checked_payload(payload)
     END;
 END;

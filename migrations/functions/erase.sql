@@ -21,7 +21,7 @@ BEGIN
         RAISE EXCEPTION 'redrive: an erasure needs a condition on the payload, or ids'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM redrive.check_filter(filter, 'row', '{ids integers,queue text,kind text,payload path}');
+    PERFORM redrive.check_filter(filter, 'letters');
     RETURN concat_ws(' AND ',
         CASE WHEN 'ids' = ANY (given) THEN
             id || ' = ANY (' || quote_literal(redrive.filter_values(filter -> 'ids')::bigint[]) || '::bigint[])' END,

@@ -1,70 +1,4 @@
--- Purpose: One filter for everything that acts on letters: a listing and an action select the same letters.
-
--- Returns the SQL condition on `redrive.dead_letters l` for a filter. The filter is a JSON object and
--- `$1` of the statement that contains the condition. The text consists of constants, checked words and
--- numbers, never of text from the caller.
---
--- Each key narrows the selection: `ids` [id], `id_from`, `id_to`, `queue`, `kind`, `class`, `group` (one
--- id or several), `cause`, `state` (one word or several), `died_from`, `died_to` (timestamps),
--- `older_than_ms`, `newer_than_ms` (since the death), `generation_from`, `generation_to`, `payload` (a
--- jsonpath predicate, which no unreadable payload meets), `message` (a substring, ignoring case), `version`, `host`,
--- `source`, `run`, `audit` (the id of an audit record: the letters that its operation was the last to discard, reopen or
--- edit). Only `group` reads the failure group of a letter; its queue, kind and class are those of its last death.
-CREATE OR REPLACE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    key        text;
-    words      text[];
-    operation  bigint;
-    conditions text := 'true';
-BEGIN
-    PERFORM redrive.check_filter(filter, 'letter', '{ids integers,id_from integer,id_to integer,queue text,kind text,'
-        'class texts,group integers,cause texts,state texts,died_from time,died_to time,older_than_ms duration,'
-        'newer_than_ms duration,generation_from integer,generation_to integer,payload path,message text,version text,'
-        'host text,source text,run integer,audit integer}');
-    FOR key IN SELECT jsonb_object_keys(filter) LOOP
-        words := redrive.filter_values(filter -> key);
-        -- A separate statement, because only operators may read the audit.
-        IF key = 'audit' THEN
-            operation := (
-                SELECT coalesce((a.about ->> 'batch_of')::bigint, a.id)
-                FROM redrive.audit a WHERE a.id = (filter_letters.filter ->> 'audit')::bigint);
-        END IF;
-        conditions := conditions || E'\n    AND ' || CASE
-            WHEN words = '{}' THEN 'false'
-            ELSE CASE key
-                WHEN 'ids' THEN 'l.id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
-                WHEN 'group' THEN 'l.group_id = ANY (' || quote_literal(words::bigint[]) || '::bigint[])'
-                WHEN 'class' THEN 'l.error_class = ANY (' || quote_literal(words) || '::text[])'
-                WHEN 'state' THEN 'l.state IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
-                WHEN 'cause' THEN 'l.cause IN (' || (SELECT string_agg(quote_literal(w), ', ') FROM unnest(words) w) || ')'
-                WHEN 'queue' THEN 'l.queue = $1 ->> ''queue'''
-                WHEN 'kind' THEN 'l.kind = $1 ->> ''kind'''
-                WHEN 'id_from' THEN 'l.id >= ($1 ->> ''id_from'')::bigint'
-                WHEN 'id_to' THEN 'l.id <= ($1 ->> ''id_to'')::bigint'
-                WHEN 'died_from' THEN 'l.died_at >= ($1 ->> ''died_from'')::timestamptz'
-                WHEN 'died_to' THEN 'l.died_at < ($1 ->> ''died_to'')::timestamptz'
-                WHEN 'older_than_ms' THEN
-                    'l.died_at < statement_timestamp() - ($1 ->> ''older_than_ms'')::bigint * interval ''1 millisecond'''
-                WHEN 'newer_than_ms' THEN
-                    'l.died_at >= statement_timestamp() - ($1 ->> ''newer_than_ms'')::bigint * interval ''1 millisecond'''
-                WHEN 'generation_from' THEN 'l.generation >= ($1 ->> ''generation_from'')::bigint'
-                WHEN 'generation_to' THEN 'l.generation <= ($1 ->> ''generation_to'')::bigint'
-                WHEN 'payload' THEN 'redrive.readable_payload(l.payload) @@ ($1 ->> ''payload'')::jsonpath'
-                WHEN 'message' THEN 'position(lower($1 ->> ''message'') IN lower(l.error_message)) > 0'
-                WHEN 'version' THEN 'l.version = $1 ->> ''version'''
-                WHEN 'host' THEN 'l.host = $1 ->> ''host'''
-                WHEN 'source' THEN 'l.source = $1 ->> ''source'''
-                WHEN 'run' THEN 'l.run_id = ($1 ->> ''run'')::bigint'
-                WHEN 'audit' THEN coalesce('l.audit_id = ' || operation, 'false')
-            END
-        END;
-    END LOOP;
-    RETURN conditions;
-END
-$$;
+-- Purpose: Lists, counts and locks of letters by filter.
 
 -- Lists letters, newest death first. `after` is the last id of the previous page.
 --
@@ -150,9 +84,8 @@ BEGIN
 END
 $$;
 
--- Counts the letters that match a filter by a property: `group`, `queue`, `kind`, `class`, `cause`, `state`,
--- `version`, `host`, `source`, or `payload`, where `path` is the place of the value. NULL counts the letters
--- without a value.
+-- Counts the letters that match a filter by a property: a key of filters that takes words or numbers, such as `class`, or
+-- `payload`, where `path` is the place of the value. NULL counts the letters without a value.
 CREATE OR REPLACE FUNCTION redrive.count_letters_by(
     filter jsonb, property text, path text[] DEFAULT NULL, max_values bigint DEFAULT 10000
 ) RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)
@@ -161,23 +94,16 @@ CREATE OR REPLACE FUNCTION redrive.count_letters_by(
     SET jit = off
 AS $$
 DECLARE
-    expression text := CASE property
-        WHEN 'group' THEN 'l.group_id'
-        WHEN 'queue' THEN 'l.queue'
-        WHEN 'kind' THEN 'l.kind'
-        WHEN 'class' THEN 'l.error_class'
-        WHEN 'cause' THEN 'l.cause'
-        WHEN 'state' THEN 'l.state'
-        WHEN 'version' THEN 'l.version'
-        WHEN 'host' THEN 'l.host'
-        WHEN 'source' THEN 'l.source'
-        WHEN 'payload' THEN 'redrive.readable_payload(l.payload) #>> $2'
-    END;
+    expression text := (
+        SELECT CASE k.takes WHEN 'path' THEN 'redrive.readable_payload(' || k.compared || ') #>> $2' ELSE k.compared END
+        FROM redrive.filter_keys('letters') k
+        WHERE k.key = property AND k.takes IN ('text', 'texts', 'words', 'integers', 'integer', 'path'));
 BEGIN
     IF expression IS NULL THEN
         RAISE EXCEPTION 'redrive: unknown property % of a letter', coalesce(quote_literal(property), 'NULL')
-            USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Expected one of group, queue, kind, class, cause, state, version, host, source, payload.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Expected one of ' || (
+                SELECT string_agg(k.key, ', ') FROM redrive.filter_keys('letters') k
+                WHERE k.takes IN ('text', 'texts', 'words', 'integers', 'integer', 'path')) || '.';
     END IF;
     RETURN QUERY EXECUTE
         'SELECT (' || expression || ')::text, count(*), min(l.died_at), max(l.died_at) FROM redrive.dead_letters l WHERE '

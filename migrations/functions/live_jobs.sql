@@ -168,8 +168,13 @@ AS $$
 #variable_conflict use_column
 DECLARE
     narrowed  jsonb := change_jobs.filter || CASE action
-        WHEN 'set_priority' THEN jsonb_build_object('other_priority', change_jobs.priority)
-        WHEN 'edit' THEN jsonb_build_object('ids', change_jobs.ids)
+        -- An empty list still selects nothing.
+        WHEN 'set_priority' THEN jsonb_build_object('priority_not', CASE change_jobs.filter -> 'priority_not'
+            WHEN '[]' THEN '[]'
+            ELSE jsonb_build_array(change_jobs.priority) || coalesce(change_jobs.filter -> 'priority_not', '[]') END)
+        WHEN 'edit' THEN jsonb_build_object('ids', ARRAY(
+            SELECT i FROM unnest(change_jobs.ids) i
+            WHERE coalesce(i::text = ANY (redrive.filter_values(change_jobs.filter -> 'ids')), true)))
         WHEN 'run_now' THEN jsonb_build_object('state', ARRAY(
             SELECT s FROM unnest(coalesce(redrive.filter_values(change_jobs.filter -> 'state'), '{delayed}')) s
             WHERE s = 'delayed'))

@@ -6,11 +6,11 @@ use crate::admin::{
     AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
 };
 use crate::context::{Context, Ending};
-use crate::dlq::{CONDITIONS_HELP, DlqCommand};
+use crate::dlq::{DlqCommand, conditions_help};
 use crate::error::Result;
 use crate::gameday::Gameday;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
-use crate::jobs::{Enqueue, JOB_CONDITIONS, JOB_CONDITIONS_HELP, JobCommand, Stats, Work};
+use crate::jobs::{Enqueue, JOB_CONDITIONS, JobCommand, Stats, Work, job_conditions_help};
 use crate::profession::Profession;
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
@@ -149,26 +149,26 @@ fn with_help_layout(command: clap::Command) -> clap::Command {
 
 /// Adds the conditions on letters or jobs to the long help of a command that takes some.
 fn with_conditions(command: clap::Command) -> clap::Command {
-    let Some(conditions) = conditions_help(&command) else {
+    let Some(conditions) = help_of_conditions(&command) else {
         return command;
     };
     let help = match command.get_after_help() {
         Some(help) => format!("{help}\n\n{conditions}"),
-        None => conditions.to_owned(),
+        None => conditions,
     };
     command.after_long_help(help)
 }
 
 /// The help for the conditions that a command takes.
-fn conditions_help(command: &clap::Command) -> Option<&'static str> {
+fn help_of_conditions(command: &clap::Command) -> Option<String> {
     let takes = |id: &str| {
         let mut arguments = command.get_arguments();
         arguments.any(|argument| argument.get_id() == id)
     };
     if takes("conditions") {
-        Some(CONDITIONS_HELP)
+        Some(conditions_help())
     } else if takes(JOB_CONDITIONS) {
-        Some(JOB_CONDITIONS_HELP)
+        Some(job_conditions_help())
     } else {
         None
     }
@@ -219,7 +219,11 @@ mod tests {
                 let id = argument.get_id();
                 id == "conditions" || id == JOB_CONDITIONS
             });
-            assert_eq!(help.contains("payload.PATH="), takes_conditions, "{help}");
+            assert_eq!(
+                help.contains("payload.customer.id=42"),
+                takes_conditions,
+                "{help}"
+            );
             filtering += usize::from(takes_conditions);
             let is_option =
                 |line: &&str| line.starts_with("  ") && line.trim_start().starts_with('-');

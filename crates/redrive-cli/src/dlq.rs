@@ -11,7 +11,6 @@ mod letter_table;
 mod stopped;
 mod bulk;
 mod state_change;
-mod stored_filter;
 mod run_report;
 mod patience;
 mod run_progress;
@@ -46,7 +45,7 @@ use crate::error::Result;
 use crate::profession::Profession;
 
 pub(crate) use edit_preview::Preview;
-pub(crate) use filter::{CONDITIONS_HELP, FilterArgs, is_condition, quoted};
+pub(crate) use filter::{FilterArgs, conditions_help, is_condition, quoted};
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use payload_edit::PayloadEdit;
 pub(crate) use retention::{rule_cells, rule_json};
@@ -64,7 +63,7 @@ Examples:
   redrive dlq
   redrive dlq list orders class=Timeout 'age>2h'
 ",
-    after_help = CONDITIONS_HELP
+    after_help = conditions_help()
 )]
 pub(crate) struct DlqCommand {
     #[command(subcommand)]

@@ -6,6 +6,6 @@ mod stats;
 mod job;
 
 pub(crate) use enqueue::Enqueue;
-pub(crate) use job::{JOB_CONDITIONS, JOB_CONDITIONS_HELP, JobCommand};
+pub(crate) use job::{JOB_CONDITIONS, JobCommand, job_conditions_help};
 pub(crate) use stats::Stats;
 pub(crate) use work::Work;

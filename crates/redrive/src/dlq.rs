@@ -44,7 +44,9 @@ pub use discard::Changed;
 pub use edit::{Edit, EditDiff, EditPreview, Edited};
 pub use erase::Erasure;
 pub use event::LetterEvent;
-pub use filter::{Comparison, LetterFilter};
+pub use filter::{
+    Comparison, Fields, Filter, JobFields, LetterFields, LetterFilter, stored_conditions,
+};
 pub use group::{FailureGroup, GroupFilter, GroupState};
 pub use group_rule::{GroupRule, GroupRuleAction, Regrouped, SplitBy, SplitPart};
 pub use handle::{Dlq, Groups, Policies, Redactions, RetentionRules};

@@ -1,7 +1,5 @@
 //! Live jobs, statistics, the audit log and the counters of a running system.
 
-pub(crate) mod state;
-pub(crate) mod filter;
 pub(crate) mod handle;
 pub(crate) mod jobs;
 pub(crate) mod bulk;

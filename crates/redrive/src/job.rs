@@ -3,6 +3,7 @@
 pub(crate) mod name;
 pub(crate) mod payload;
 pub(crate) mod death_cause;
+pub(crate) mod job_state;
 pub(crate) mod error_report;
 pub(crate) mod failure;
 pub(crate) mod backoff;

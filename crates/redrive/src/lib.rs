@@ -24,6 +24,8 @@ pub use db::pooler::Pooler;
 #[doc(hidden)]
 pub use db::sql::{signatures, statements};
 pub use db::url::ConnectOptions;
+#[doc(hidden)]
+pub use dlq::filter::filter_keys;
 pub use error::{Error, Result};
 pub use job::backoff::Backoff;
 #[doc(hidden)]
@@ -51,16 +53,16 @@ pub mod admin {
     pub use crate::db::admin::Admin;
     pub use crate::db::drift::{DriftKind, SchemaDrift};
     pub use crate::db::durability::DurabilityWarning;
+    pub use crate::dlq::filter::JobFilter;
     pub use crate::inspect::audit::{AuditFilter, AuditRecord};
     pub use crate::inspect::bulk::{ChangedJobs, JobChange, JobCount};
     pub use crate::inspect::counters::{CountedSet, CounterAudit};
-    pub use crate::inspect::filter::JobFilter;
     pub use crate::inspect::handle::Jobs;
     pub use crate::inspect::jobs::{Cancelled, LiveJob};
     pub use crate::inspect::queues::KnownQueues;
     pub use crate::inspect::repair::Fault;
-    pub use crate::inspect::state::JobState;
     pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
+    pub use crate::job::job_state::JobState;
     pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
     pub use crate::pipeline::held_group::{HeldInQueue, MAX_HELD_COUNT};
     pub use crate::pipeline::pause::QueuePause;

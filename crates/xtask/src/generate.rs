@@ -59,7 +59,13 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
 }
 
 fn generated(root: &Path) -> Result<Vec<Generated>> {
-    let mut all = vec![metrics_page::generated()];
+    let mut all = vec![
+        metrics_page::generated(),
+        Generated {
+            file: "migrations/functions/filter_keys.sql",
+            text: redrive::filter_keys(),
+        },
+    ];
     all.extend(alert_files::generated(root)?);
     Ok(all)
 }

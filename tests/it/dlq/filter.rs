@@ -85,6 +85,7 @@ fn every_condition_selects_the_matching_letters() {
         ("generation>=2", &[3, 4]),
         ("generation=1..2", &[2, 3]),
         ("generation=0", &[1, 5]),
+        ("generation!=0 generation<3", &[2, 3]),
         ("payload.customer.id=42", &[1]),
         ("payload.customer.id=\"42\"", &[2]),
         ("payload.customer.id!=42", &[]),

@@ -9,18 +9,21 @@ use crate::error::Result;
 use crate::terminal::clean;
 
 /// The conditions, for the help of every command that takes them.
-pub(crate) const CONDITIONS_HELP: &str = "\
+pub(crate) fn conditions_help() -> String {
+    format!(
+        "\
 Conditions on letters (a letter must meet all of them):
-  queue= kind= class= group= cause= state= id= generation= age> age< died>
-  died< message~ version= host= source= run= audit= payload.PATH=
+{}
 
-'age>2h' died more than two hours ago, 'age<2h' less than two hours ago;
-'died<2026-11-20T10:00Z' died before that time. Ages are durations as in flags:
-500ms, 90s, 1h30m, 1.5h, 7d. A time without Z or an offset is UTC. Separate
-several values with commas. Pass each condition as one argument, in single
-quotes if it contains spaces or <, > or \".
-  class=Timeout,Refused  id=5..10  'age>2h'  'died<2026-11-20T10:00Z'
-  payload.customer.id=42  'payload.amount>100'  'message~card declined'";
+Numbers and values of the payload also take != < <= > and >=, and texts in the
+payload take ~ for a part. 'age>2h' died more than two hours ago, 'age<2h' less
+than two hours ago. Ages are durations as in flags: 500ms, 90s, 1h30m, 1.5h, 7d.
+A time without Z or an offset is UTC. Separate several values with commas. Pass
+each condition as one argument, in single quotes if it contains spaces or <, >
+or \".",
+        LetterFilter::help()
+    )
+}
 
 /// Conditions on letters besides their queue.
 #[derive(Args, Debug, Default)]

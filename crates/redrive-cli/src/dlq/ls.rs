@@ -46,7 +46,7 @@ impl Ls {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let mut counts = db.dlq().count_by(waiting, &LetterProperty::Class)?;
+        let mut counts = db.dlq().count_by(waiting, &LetterProperty::CLASS)?;
         counts.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
         let Some(first) = counts.first() else {
             cx.say("no letter is waiting");

@@ -4,13 +4,12 @@ use std::io::Write;
 
 use redrive::Database;
 use redrive::dlq::runs::{Rate, RedriveRun, RunState};
-use redrive::dlq::{Blocked, Skip};
+use redrive::dlq::{Blocked, Skip, stored_conditions};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::blocked::{gated_json, unserved_json};
-use super::stored_filter::StoredFilter;
 use crate::error::Result;
 use crate::terminal::{clean, counted, grouped, write_labelled};
 use crate::time::{ago, rfc3339, short};
@@ -237,6 +236,18 @@ fn print_outcomes(run: &RedriveRun, skips: &[(Skip, u64)], out: &mut dyn Write) 
     print_skips(skips, out)
 }
 
+/// The queue that the filter of a run names, and its other conditions.
+pub(super) fn queue_and_conditions(run: &RedriveRun) -> (String, Option<String>) {
+    let filter: Value = serde_json::from_str(run.filter.get()).unwrap_or_default();
+    let queue = filter["queue"].as_str().unwrap_or("all").to_owned();
+    let mut conditions = stored_conditions(run.filter.get());
+    conditions.retain(|condition| !condition.starts_with("queue="));
+    (
+        queue,
+        (!conditions.is_empty()).then(|| conditions.join(" ")),
+    )
+}
+
 /// Prints a run with its filter, pace, operator and driver.
 pub(super) fn print_run(
     run: &RedriveRun,
@@ -244,18 +255,15 @@ pub(super) fn print_run(
     out: &mut dyn Write,
 ) -> Result<()> {
     print_outcomes(run, skips, out)?;
-    let filter = StoredFilter::of(run.filter.get());
+    let (queue, conditions) = queue_and_conditions(run);
     let mut details = vec![
-        ("queue", filter.queue().unwrap_or("all").to_owned()),
+        ("queue", queue),
         ("pace", pace(run)),
         ("tolerance", tolerance(run)),
         ("created", format!("{} ago", ago(run.created_at))),
     ];
     let mut add = |name, value: Option<String>| details.extend(value.map(|value| (name, value)));
-    add(
-        "filter",
-        Some(filter.conditions()).filter(|conditions| !conditions.is_empty()),
-    );
+    add("filter", conditions);
     add("by", run.person.clone());
     add("reason", run.reason.clone());
     add("approval", approval(run));

@@ -8,8 +8,7 @@ use redrive::dlq::runs::{RunChange, RunId, RunState};
 
 use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
-use super::run_report::{RunLine, skips};
-use super::stored_filter::StoredFilter;
+use super::run_report::{RunLine, queue_and_conditions, skips};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
@@ -165,13 +164,12 @@ impl ListRuns {
             Column::Text("FILTER AND REASON"),
         ]);
         for run in &runs {
-            let filter = StoredFilter::of(run.filter.get());
-            let conditions = Some(filter.conditions()).filter(|conditions| !conditions.is_empty());
+            let (queue, conditions) = queue_and_conditions(run);
             let about: Vec<String> = conditions.into_iter().chain(run.reason.clone()).collect();
             table.row([
                 run.id.to_string(),
                 run.state.to_string(),
-                filter.queue().unwrap_or("all").to_owned(),
+                queue,
                 grouped(run.total),
                 grouped(run.sent),
                 grouped(run.recovered),

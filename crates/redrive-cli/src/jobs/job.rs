@@ -9,6 +9,7 @@ mod edit;
 
 use clap::{Args, Subcommand};
 use redrive::JobId;
+use redrive::admin::JobFilter;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -17,18 +18,23 @@ use crate::profession::Profession;
 pub(crate) use selection::JOB_CONDITIONS;
 
 /// The conditions, for the help of every command that takes them.
-pub(crate) const JOB_CONDITIONS_HELP: &str = "\
+pub(crate) fn job_conditions_help() -> String {
+    format!(
+        "\
 Conditions on jobs (a job must meet all of them):
-  queue= kind= state= id= priority= attempts= generation= age> age<
-  unique= payload.PATH=
+{}
 
-The states are ready, delayed and leased. The age counts from the enqueue. Pass
-each condition as one argument, in single quotes if it contains spaces or <, > or \".
-  state=ready,delayed  id=5..10  'age>5m'  'priority<0'  'payload.amount>100'";
+The age counts from the enqueue. Numbers and values of the payload also take !=
+< <= > and >=, and texts in the payload take ~ for a part. Separate several
+values with commas. Pass each condition as one argument, in single quotes if it
+contains spaces or <, > or \".",
+        JobFilter::help()
+    )
+}
 
 /// List, show, cancel and change jobs that have not ended
 #[derive(Args, Debug)]
-#[command(after_help = JOB_CONDITIONS_HELP)]
+#[command(after_help = job_conditions_help())]
 pub(crate) struct JobCommand {
     #[command(subcommand)]
     subcommand: JobSubcommand,

@@ -2,7 +2,7 @@
 -- Called by: dlq/breakdown.rs.
 -- $1 jsonb     filter; see redrive.filter_letters
 -- $2 text      property; see redrive.count_letters_by
--- $3 text[]    place of the value in the payload; NULL: the property is not the payload
+-- $3 text[]    place of the value in the payload; empty for other properties
 -- $4 bigint    maximum number of values
 -- Locks: none.
 -- Index relied on: an index that fits the filter; the count reads every matching letter.

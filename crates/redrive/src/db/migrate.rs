@@ -93,6 +93,8 @@ definitions! {
     "functions/erase";
     "functions/event_changes";
     "functions/failure_groups";
+    "functions/filter_keys";
+    "functions/filters";
     "functions/fingerprint";
     "functions/followers";
     "functions/gameday";

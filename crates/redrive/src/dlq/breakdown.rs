@@ -5,83 +5,39 @@ use std::str::FromStr;
 use std::time::SystemTime;
 
 use crate::db::sql;
-use crate::dlq::filter::LetterFilter;
+use crate::dlq::filter::{LetterFilter, countable};
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 
 /// The most values that are returned.
 const MAX_VALUES: i64 = 10_000;
 
-/// A property of letters by which they are counted.
+/// A property of letters by which they are counted: a field of filters that has words or numbers, such as `host`, or the
+/// place of a value in the payload, such as `payload.customer.id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LetterProperty {
-    /// The failure group.
-    Group,
-    /// The queue.
-    Queue,
-    /// The kind.
-    Kind,
-    /// The error class.
-    Class,
-    /// The cause of death.
-    Cause,
-    /// The state.
-    State,
-    /// The version of the program that ran the last attempt.
-    Version,
-    /// The host of the last attempt.
-    Host,
-    /// The source of captured letters.
-    Source,
-    /// A value in the payload: the names of its members and the numbers of its array elements.
-    Payload(Vec<String>),
+pub struct LetterProperty {
+    field: &'static str,
+    /// The names of members and the numbers of array elements.
+    path: Vec<String>,
 }
 
 impl LetterProperty {
-    /// Every property but the payload.
-    const WORDS: [LetterProperty; 9] = [
-        LetterProperty::Group,
-        LetterProperty::Queue,
-        LetterProperty::Kind,
-        LetterProperty::Class,
-        LetterProperty::Cause,
-        LetterProperty::State,
-        LetterProperty::Version,
-        LetterProperty::Host,
-        LetterProperty::Source,
-    ];
+    /// The failure group.
+    pub const GROUP: LetterProperty = LetterProperty::of("group");
+    /// The error class.
+    pub const CLASS: LetterProperty = LetterProperty::of("class");
 
-    fn word(&self) -> &'static str {
-        match self {
-            LetterProperty::Group => "group",
-            LetterProperty::Queue => "queue",
-            LetterProperty::Kind => "kind",
-            LetterProperty::Class => "class",
-            LetterProperty::Cause => "cause",
-            LetterProperty::State => "state",
-            LetterProperty::Version => "version",
-            LetterProperty::Host => "host",
-            LetterProperty::Source => "source",
-            LetterProperty::Payload(_) => "payload",
-        }
-    }
-
-    /// The place of the value in the payload.
-    fn path(&self) -> Option<&[String]> {
-        if let LetterProperty::Payload(path) = self {
-            return Some(path);
-        }
-        None
+    const fn of(field: &'static str) -> LetterProperty {
+        let path = Vec::new();
+        LetterProperty { field, path }
     }
 }
 
 /// Writes the property as in a filter: `host`, `payload.customer.id`.
 impl fmt::Display for LetterProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())?;
-        let mut path = self.path().unwrap_or_default().iter();
-        path.try_for_each(|part| write!(f, ".{part}"))
+        f.write_str(self.field)?;
+        self.path.iter().try_for_each(|part| write!(f, ".{part}"))
     }
 }
 
@@ -96,18 +52,19 @@ impl FromStr for LetterProperty {
                 .map(|part| part.trim_end_matches(']').to_owned())
                 .collect();
             if path.iter().all(|part| !part.is_empty()) {
-                return Ok(LetterProperty::Payload(path));
+                let field = "payload";
+                return Ok(LetterProperty { field, path });
             }
         }
-        let words = || LetterProperty::WORDS.into_iter();
-        words()
-            .find(|property| property.word() == text)
+        let mut words = countable();
+        words
+            .find(|word| *word == text)
+            .map(LetterProperty::of)
             .ok_or_else(|| {
-                let words: Vec<&str> = words().map(|property| property.word()).collect();
                 Error::invalid(format!(
                     "unknown property `{}`; expected payload.PATH or one of {}",
                     text.escape_debug(),
-                    words.join(", ")
+                    countable().collect::<Vec<_>>().join(", ")
                 ))
             })
     }
@@ -140,13 +97,12 @@ impl Dlq<'_> {
     ) -> Result<Vec<PropertyCount>> {
         filter.refuse_after()?;
         let filter = filter.parameter()?;
-        let word = property.word();
-        let path = property.path().map(<[String]>::to_vec);
+        let LetterProperty { field, path } = property.clone();
         self.db.call_bulk("count letters", move |session| {
             let rows = session.query(
                 "count letters",
                 &sql::COUNT_LETTERS_BY,
-                &[&filter, &word, &path, &MAX_VALUES],
+                &[&filter, &field, &path, &MAX_VALUES],
             )?;
             let count = |row: &postgres::Row| PropertyCount {
                 value: row.get("value"),
@@ -165,13 +121,21 @@ mod tests {
 
     #[test]
     fn properties_are_read_back() {
-        for text in ["group", "host", "payload.tenant", "payload.items.3.id"] {
+        for text in ["group", "run", "payload.tenant", "payload.items.3.id"] {
             let property: LetterProperty = text.parse().expect(text);
             assert_eq!(property.to_string(), text);
         }
         let element: LetterProperty = "payload.items[3].id".parse().expect("an element");
         assert_eq!(element.to_string(), "payload.items.3.id");
-        for text in ["", "colour", "payload", "payload.", "payload.a..b"] {
+        for text in [
+            "",
+            "colour",
+            "age",
+            "unique",
+            "payload",
+            "payload.",
+            "payload.a..b",
+        ] {
             assert!(text.parse::<LetterProperty>().is_err(), "{text}");
         }
     }

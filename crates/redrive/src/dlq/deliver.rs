@@ -186,7 +186,7 @@ impl Dlq<'_> {
                 }
             }
         }
-        let asked = filter.asked_ids().iter().copied().map(JobId::new);
+        let asked = filter.asked_ids().into_iter().map(JobId::new);
         done.skipped.extend(asked.filter(|id| !seen.contains(id)));
         Ok(done)
     }

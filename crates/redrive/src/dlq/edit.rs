@@ -124,8 +124,11 @@ impl Dlq<'_> {
             Ok(go_on(&done))
         })?;
         if ended.is_continue() {
-            let asked = filter.asked_ids().iter().filter(|id| !handled.contains(id));
-            done.skipped.extend(asked.map(|id| JobId::new(*id)));
+            let asked = filter
+                .asked_ids()
+                .into_iter()
+                .filter(|id| !handled.contains(id));
+            done.skipped.extend(asked.map(JobId::new));
         }
         done.refused = refused.into_vec();
         Ok(done)

@@ -213,7 +213,7 @@ impl Dlq<'_> {
             .chain(done.skipped.iter().map(|(id, _)| id))
             .map(|id| id.get())
             .collect();
-        let mut left: Vec<i64> = filter.asked_ids().to_vec();
+        let mut left: Vec<i64> = filter.asked_ids();
         left.retain(|id| !reported.contains(id));
         if left.is_empty() {
             return Ok(());

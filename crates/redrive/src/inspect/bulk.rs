@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use crate::db::session::Parameter;
 use crate::db::sql;
+use crate::dlq::filter::JobFilter;
 use crate::error::Result;
-use crate::inspect::filter::JobFilter;
 use crate::inspect::handle::Jobs;
 use crate::inspect::jobs::{Cancelled, LOOKS, keeps_moving};
-use crate::inspect::state::JobState;
 use crate::job::job::JobId;
+use crate::job::job_state::JobState;
 use crate::job::new_job::check_priority;
 use crate::job::operator::Operator;
 use crate::job::payload::{Json, JsonText};

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use crate::db::sql;
 use crate::dlq::edit::{Edit, EditDiff, EditPreview, Edited, Made};
+use crate::dlq::filter::JobFilter;
 use crate::dlq::validation_error::ValidationErrors;
 use crate::error::{Error, Result};
 use crate::inspect::bulk::JobBatch;
-use crate::inspect::filter::JobFilter;
 use crate::inspect::handle::Jobs;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;

@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use crate::db::admin::Admin;
 use crate::db::sql;
+use crate::dlq::filter::JobFilter;
 use crate::dlq::history::{AttemptRecord, attempts};
 use crate::error::{Error, Result};
-use crate::inspect::filter::JobFilter;
 use crate::inspect::handle::Jobs;
-use crate::inspect::state::JobState;
 use crate::job::headers::Headers;
 use crate::job::job::JobId;
+use crate::job::job_state::JobState;
 use crate::job::new_job::check_priority;
 use crate::job::payload::JsonText;
 

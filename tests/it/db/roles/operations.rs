@@ -242,7 +242,7 @@ const VERBS: &[Verb] = &[
     verb("list letters", VIEWERS, |on| { on.db.dlq().list(&LetterFilter::new().queue("orders"))?; Ok(()) }),
     verb("count letters", VIEWERS, |on| { on.db.dlq().count(&LetterFilter::new().queue("orders"))?; Ok(()) }),
     verb("count letters by class", VIEWERS, |on| {
-        on.db.dlq().count_by(&LetterFilter::new().queue("orders"), &LetterProperty::Class)?;
+        on.db.dlq().count_by(&LetterFilter::new().queue("orders"), &LetterProperty::CLASS)?;
         Ok(())
     }),
     verb("show a letter", VIEWERS, |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),

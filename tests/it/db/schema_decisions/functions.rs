@@ -84,10 +84,12 @@ erase_from_groups        invoker volatile  pinned any       -
 expand_record            invoker immutable parsed any       -
 fewest_tokens            invoker volatile  pinned any       -
 filter_archive           invoker stable    pinned any       -
+filter_condition         invoker stable    pinned any       -
 filter_erased_jobs       invoker stable    pinned any       -
 filter_erasure           invoker stable    pinned any       -
-filter_jobs              invoker stable    pinned any       -
-filter_letters           invoker stable    pinned any       -
+filter_jobs              invoker stable    parsed any       -
+filter_keys              invoker immutable parsed any       -
+filter_letters           invoker stable    parsed any       -
 filter_values            invoker immutable pinned any       -
 fingerprint              invoker immutable parsed any       -
 fold_letters             invoker volatile  pinned committed enable_seqscan=on

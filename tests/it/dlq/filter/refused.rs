@@ -5,12 +5,13 @@ use postgres::Client;
 use redrive_tests::{Order, TestDatabase, letters, scalar};
 
 /// Operations on letters that take a filter.
-const ON_LETTERS: [&str; 17] = [
+const ON_LETTERS: [&str; 18] = [
     "SELECT redrive.discard($1::text::jsonb, reason => 'x')",
     "SELECT redrive.redrive($1::text::jsonb)",
     "SELECT redrive.redrive($1::text::jsonb, force => true, reason => 'x')",
     "SELECT redrive.reopen_discarded($1::text::jsonb)",
     "SELECT redrive.create_run($1::text::jsonb)",
+    "SELECT redrive.create_run('{}', among => $1::text::jsonb)",
     "SELECT redrive.set_policy('p', $1::text::jsonb, '1 hour')",
     "SELECT redrive.preview_redrive($1::text::jsonb)",
     "SELECT redrive.overlapping_runs($1::text::jsonb)",
@@ -155,6 +156,10 @@ fn a_value_that_its_key_does_not_take_is_an_error_that_names_the_key() {
         (r#"{"queue": 5}"#, "queue takes values of type string"),
         (r#"{"run": []}"#, "run takes one value"),
         (
+            r#"{"generation_not": [null]}"#,
+            "generation_not takes values of type number",
+        ),
+        (
             r#"{"older_than_ms": -1}"#,
             "older_than_ms takes whole numbers",
         ),
@@ -176,14 +181,36 @@ fn a_value_that_its_key_does_not_take_is_an_error_that_names_the_key() {
 }
 
 #[test]
+fn every_key_narrows_the_selection() {
+    let (_test, mut client) = setup();
+    let keys = client
+        .query(
+            "SELECT s.subject, k.key, k.compared, redrive.filter_condition(jsonb_build_object(k.key, CASE
+                 WHEN k.takes IN ('text', 'texts', 'words', 'part') THEN to_jsonb('x'::text)
+                 WHEN k.takes IN ('since', 'before') THEN to_jsonb('2026-11-20'::text)
+                 WHEN k.takes = 'path' THEN to_jsonb('$.a == 1'::text)
+                 ELSE '1' END), s.subject) AS condition
+             FROM unnest('{letters,jobs}'::text[]) AS s (subject) CROSS JOIN redrive.filter_keys(s.subject) k",
+            &[],
+        )
+        .unwrap();
+    assert!(keys.len() > 40, "{}", keys.len());
+    for row in keys {
+        let (subject, key): (&str, &str) = (row.get("subject"), row.get("key"));
+        let (column, condition): (&str, &str) = (row.get("compared"), row.get("condition"));
+        assert!(condition.contains(column), "{subject} {key}: {condition}");
+    }
+}
+
+#[test]
 fn an_empty_list_selects_nothing_in_every_operation() {
     let (_test, mut client) = setup();
     for (operations, lists) in [
         (
             &ON_LETTERS[..],
-            &["ids", "class", "group", "cause", "state"][..],
+            &["ids", "class", "group", "cause", "state", "generation_not"][..],
         ),
-        (&ON_JOBS[..], &["ids", "state"]),
+        (&ON_JOBS[..], &["ids", "state", "priority_not"]),
     ] {
         for operation in operations {
             for key in lists {

@@ -37,7 +37,7 @@ pub(super) fn matching(
         (Some(_), _) | (None, Counted::All) => letters,
         (None, Counted::Waiting) => letters.states([LetterState::Open, LetterState::Quarantined]),
     };
-    let counts = db.dlq().count_by(&letters, &LetterProperty::Group)?;
+    let counts = db.dlq().count_by(&letters, &LetterProperty::GROUP)?;
     let counts: Vec<(GroupId, u64)> = counts
         .iter()
         .filter_map(|count| Some((count.value.as_ref()?.parse().ok()?, count.letters)))

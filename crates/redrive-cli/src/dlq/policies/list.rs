@@ -3,11 +3,10 @@
 use std::time::SystemTime;
 
 use clap::Args;
-use redrive::dlq::{PolicyBreaker, PolicyMode, PolicyStatus};
+use redrive::dlq::{PolicyBreaker, PolicyMode, PolicyStatus, stored_conditions};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
-use crate::dlq::stored_filter::StoredFilter;
 use crate::error::Result;
 use crate::terminal::{Column, Table, grouped, json_line, one_line};
 use crate::time::{ago, rfc3339, short};
@@ -102,12 +101,9 @@ fn last_tick(policy: &PolicyStatus) -> String {
 
 /// A stored filter as text.
 fn filter_text(filter: &str) -> String {
-    let filter = StoredFilter::of(filter);
-    let queue = filter.queue().map(|queue| format!("queue={queue}"));
-    let parts: Vec<String> = queue.into_iter().chain([filter.conditions()]).collect();
-    match parts.join(" ").trim() {
-        "" => "all".to_owned(),
-        text => text.to_owned(),
+    match &*stored_conditions(filter) {
+        [] => "all".to_owned(),
+        conditions => conditions.join(" "),
     }
 }
 

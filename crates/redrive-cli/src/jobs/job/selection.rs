@@ -111,7 +111,7 @@ pub(super) fn filter_of(words: &[String]) -> Result<JobFilter> {
         _ => (JobFilter::new(), words),
     };
     for condition in rest {
-        filter = filter.and_condition(condition)?;
+        filter = filter.and(JobFilter::parse_condition(condition)?)?;
     }
     Ok(filter)
 }

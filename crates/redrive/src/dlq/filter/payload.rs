@@ -55,7 +55,7 @@ enum PathStep {
 
 /// A value to compare with.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Scalar {
+pub(super) enum Scalar {
     Null,
     Truth(bool),
     /// The text of a JSON number, which may have more digits than any Rust type keeps.
@@ -77,7 +77,7 @@ impl Scalar {
     }
 
     /// Parses a bare value: text, unless it looks like another type.
-    pub(crate) fn bare(word: &str) -> Scalar {
+    pub(super) fn bare(word: &str) -> Scalar {
         match word {
             "null" => Scalar::Null,
             "true" => Scalar::Truth(true),
@@ -113,7 +113,7 @@ fn is_number(word: &str) -> bool {
 
 /// A condition on the payload.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PayloadCondition {
+pub(super) struct PayloadCondition {
     path: Vec<PathStep>,
     comparison: Comparison,
     value: Scalar,
@@ -121,12 +121,12 @@ pub(crate) struct PayloadCondition {
 
 impl PayloadCondition {
     /// Returns a condition of the builder.
-    pub(crate) fn of(path: &str, comparison: Comparison, value: Value) -> Result<PayloadCondition> {
+    pub(super) fn of(path: &str, comparison: Comparison, value: Value) -> Result<PayloadCondition> {
         PayloadCondition::new(path, comparison, Scalar::of(value)?)
     }
 
     /// Returns a condition on the value at a path such as `customer.id` or `tags[0]."x y"`.
-    pub(crate) fn new(
+    pub(super) fn new(
         path: &str,
         comparison: Comparison,
         value: Scalar,
@@ -212,7 +212,7 @@ impl fmt::Display for PayloadCondition {
 }
 
 /// Returns one predicate for all conditions, or `None` without conditions.
-pub(crate) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
+pub(super) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
     let mut text = String::new();
     for condition in conditions {
         let and = if text.is_empty() { "" } else { " && " };
@@ -223,17 +223,17 @@ pub(crate) fn predicate(conditions: &[PayloadCondition]) -> Option<String> {
 }
 
 /// Returns whether a name or a value may contain the character without quotes.
-pub(super) fn is_plain(character: char) -> bool {
+fn is_plain(character: char) -> bool {
     character.is_alphanumeric() || "_-".contains(character)
 }
 
 /// Returns whether the text needs no quotes.
-pub(crate) fn is_bare(text: &str) -> bool {
+pub(super) fn is_bare(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| is_plain(c) || "./:@+".contains(c))
 }
 
 /// Quotes a text. JSON, jsonpath and the filter language read it alike.
-pub(crate) fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
@@ -282,7 +282,7 @@ fn steps(path: &str) -> std::result::Result<Vec<PathStep>, &'static str> {
 }
 
 /// Returns the end of the quoted text at the start of `text`: after the closing mark.
-pub(crate) fn end_of_quotes(text: &str) -> Option<usize> {
+pub(super) fn end_of_quotes(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, character) in text.char_indices().skip(1) {
         match character {

@@ -1,18 +1,18 @@
 //! Parses the values of conditions: text, numbers and ranges.
 
-use crate::dlq::filter::payload::{Comparison, end_of_quotes};
+use crate::dlq::filter::payload::{Comparison, end_of_quotes, is_bare, quoted};
 
 /// The reason why a condition does not parse.
-pub(crate) type Trouble = String;
+pub(super) type Trouble = String;
 
 /// The text after the operator.
-pub(crate) struct Text<'a> {
-    pub(crate) text: &'a str,
+pub(super) struct Text<'a> {
+    pub(super) text: &'a str,
 }
 
 impl Text<'_> {
     /// Parses one value, quoted or bare.
-    pub(crate) fn one(&self) -> Result<String, Trouble> {
+    pub(super) fn one(&self) -> Result<String, Trouble> {
         let value = if self.text.starts_with('"') {
             unquoted(self.text)?
         } else if self.text.contains('"') {
@@ -27,7 +27,7 @@ impl Text<'_> {
     }
 
     /// Parses values separated by commas.
-    pub(crate) fn several(&self) -> Result<Vec<String>, Trouble> {
+    pub(super) fn several(&self) -> Result<Vec<String>, Trouble> {
         let mut values = Vec::new();
         let mut rest = self.text;
         loop {
@@ -60,7 +60,7 @@ fn unquoted(text: &str) -> Result<String, Trouble> {
 }
 
 /// Parses an integer.
-pub(crate) fn number(text: &str) -> Result<i64, Trouble> {
+pub(super) fn number(text: &str) -> Result<i64, Trouble> {
     text.parse().map_err(|_| {
         format!(
             "compares with `{}`, which is not a whole number",
@@ -69,44 +69,57 @@ pub(crate) fn number(text: &str) -> Result<i64, Trouble> {
     })
 }
 
-/// Returns the lowest and highest number that satisfy the comparison.
-pub(crate) fn range(
+/// Returns the ends of the range of numbers that satisfy the comparison: `from`, `to` or `not`.
+pub(super) fn range(
     comparison: Comparison,
     text: &str,
     least: i64,
     most: i64,
-) -> Result<(Option<i64>, Option<i64>), Trouble> {
+) -> Result<Vec<(&'static str, i64)>, Trouble> {
     let bounded = |text: &str| match number(text)? {
         number if (least..=most).contains(&number) => Ok(number),
-        number => Err(format!("compares with {number}, which is too large")),
+        number => Err(format!(
+            "compares with {number}, which is not between {least} and {most}"
+        )),
     };
     if let (Comparison::Equal, Some((from, to))) = (comparison, text.split_once("..")) {
         return match (bounded(from)?, bounded(to)?) {
-            (from, to) if from <= to => Ok((Some(from), Some(to))),
+            (from, to) if from <= to => Ok(vec![("from", from), ("to", to)]),
             (from, to) => Err(format!("ends at {to} before it begins at {from}")),
         };
     }
     let number = bounded(text)?;
     match comparison {
-        Comparison::Equal => Ok((Some(number), Some(number))),
-        Comparison::AtLeast => Ok((Some(number), None)),
-        Comparison::AtMost => Ok((None, Some(number))),
-        Comparison::Greater if number < most => Ok((Some(number + 1), None)),
-        Comparison::Less if number > least => Ok((None, Some(number - 1))),
+        Comparison::Equal => Ok(vec![("from", number), ("to", number)]),
+        Comparison::NotEqual => Ok(vec![("not", number)]),
+        Comparison::AtLeast => Ok(vec![("from", number)]),
+        Comparison::AtMost => Ok(vec![("to", number)]),
+        Comparison::Greater if number < most => Ok(vec![("from", number + 1)]),
+        Comparison::Less if number > least => Ok(vec![("to", number - 1)]),
         Comparison::Greater | Comparison::Less => Err("matches nothing".to_owned()),
-        Comparison::NotEqual | Comparison::Contains => Err(format!(
-            "does not support `{}`; use =, =FROM..TO, <, <=, > or >=",
-            comparison.as_str()
-        )),
+        Comparison::Contains => {
+            Err("does not support `~`; use =, =FROM..TO, !=, <, <=, > or >=".to_owned())
+        }
     }
 }
 
-/// Rejects a field that is given twice.
-pub(crate) fn once<T>(field: &mut Option<T>, value: T, key: &str) -> Result<(), Trouble> {
-    match field.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(format!(
-            "repeats `{key}`; separate several values with commas"
-        )),
+/// Sets what may be given once.
+pub(super) fn once<T>(place: &mut Option<T>, value: Option<T>, key: &str) -> Result<(), Trouble> {
+    match value.map(|value| place.replace(value)) {
+        Some(Some(_)) => Err(repeats(key)),
+        Some(None) | None => Ok(()),
+    }
+}
+
+/// Says that a field is given twice.
+pub(super) fn repeats(key: &str) -> Trouble {
+    format!("repeats `{key}`; separate several values with commas")
+}
+
+/// Writes a value, quoted if necessary.
+pub(super) fn written(text: &str) -> String {
+    match is_bare(text) {
+        true => text.to_owned(),
+        false => quoted(text),
     }
 }

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use postgres::Row;
+use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -190,7 +191,10 @@ impl Runs<'_> {
             .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let filter = filter.parameter()?;
         let canary = i64::from(options.canary);
-        let only = options.only.clone();
+        let only = match &options.only {
+            Some(ids) => json!({ "ids": ids }).to_string(),
+            None => "{}".to_owned(),
+        };
         let driver = match first {
             First::Anybody => None,
             First::Me(driver) => Some(*driver),

@@ -38,7 +38,7 @@ pub(super) const CALLS: &[Call] = &[
         scene.db.dlq().count(&orders()).map(drop)
     }),
     bulk("Dlq::count_by", |scene| {
-        let class = LetterProperty::Class;
+        let class = LetterProperty::CLASS;
         scene.db.dlq().count_by(&orders(), &class).map(drop)
     }),
     bulk("Dlq::for_each", |scene| {

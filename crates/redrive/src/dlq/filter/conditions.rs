@@ -1,0 +1,141 @@
+//! The conditions of a filter: the values of its keys, as the database takes them.
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::dlq::filter::field::Field;
+use crate::dlq::filter::fields::{FIELDS, fields, listed};
+use crate::dlq::filter::payload::{PayloadCondition, predicate};
+use crate::dlq::filter::syntax::{is_payload, parts, payload};
+use crate::dlq::filter::value::{Text, Trouble, repeats};
+use crate::dlq::filter::{Fields, LetterFields};
+
+/// How many values of a stored condition are shown.
+const SHOWN: usize = 5;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Conditions {
+    #[serde(flatten)]
+    pub(super) values: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_predicate")]
+    pub(super) payload: Vec<PayloadCondition>,
+}
+
+/// Writes conditions on the payload as one `jsonpath` predicate.
+fn as_predicate<S: Serializer>(
+    conditions: &[PayloadCondition],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    predicate(conditions).serialize(serializer)
+}
+
+impl Conditions {
+    /// Parses one condition on `letters` or on `jobs`, and adds it.
+    pub(super) fn read(&mut self, of: &'static str, condition: &str) -> Result<(), Trouble> {
+        let known = listed(of);
+        let (key, comparison, value) = parts(condition, &known)?;
+        let value = Text { text: value };
+        if is_payload(key) {
+            self.payload.push(payload(key, comparison, &value)?);
+            return Ok(());
+        }
+        let field = fields(of).find(|field| field.name == key).ok_or_else(|| {
+            let what = if key.is_empty() {
+                "names no field"
+            } else {
+                "has an unknown field"
+            };
+            format!("{what}; expected one of {known}")
+        })?;
+        (field.read(comparison, &value)?.into_iter())
+            .try_for_each(|(key, value)| self.add(field, key, value))
+    }
+
+    /// Adds a value. Each key may be given once.
+    fn add(&mut self, field: &Field, key: String, value: Value) -> Result<(), Trouble> {
+        match self.values.insert(key, value) {
+            None => Ok(()),
+            Some(_) => Err(repeats(field.name)),
+        }
+    }
+
+    /// Adds all conditions of another filter.
+    pub(super) fn join(&mut self, other: Conditions) -> Result<(), Trouble> {
+        self.payload.extend(other.payload);
+        let mut other = other.values;
+        for field in FIELDS {
+            for key in field.keys() {
+                if let Some(value) = other.remove(&key.json) {
+                    self.add(field, key.json, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the conditions, each as text.
+    pub(super) fn written(&self, of: &'static str) -> Vec<String> {
+        let mut conditions = Vec::new();
+        for field in fields(of) {
+            for key in field.keys() {
+                let value = self.values.get(&key.json).map(|value| field.written(value));
+                conditions.extend(value.map(|value| format!("{}{}{value}", field.name, key.sign)));
+            }
+        }
+        conditions.extend(self.payload.iter().map(ToString::to_string));
+        conditions
+    }
+}
+
+/// Returns the conditions of a filter of letters that a run, a policy or the audit stores as JSON, as text for people: of
+/// a long list the first values, and the predicate on the payload as it is.
+pub fn stored_conditions(filter: &str) -> Vec<String> {
+    let values: Map<String, Value> = serde_json::from_str(filter).unwrap_or_default();
+    let mut stored = Conditions {
+        values,
+        payload: Vec::new(),
+    };
+    for value in stored.values.values_mut() {
+        if let Value::Array(values) = value
+            && values.len() > SHOWN
+        {
+            values.truncate(SHOWN);
+            values.push("...".into());
+        }
+    }
+    let mut conditions = stored.written(LetterFields::OF);
+    let known: Vec<String> = fields(LetterFields::OF)
+        .flat_map(Field::keys)
+        .map(|key| key.json)
+        .collect();
+    let unknown = stored.values.iter().filter(|(key, _)| !known.contains(key));
+    conditions.extend(unknown.map(|(key, value)| format!("{key} {value}")));
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_filter_is_shown_as_conditions() {
+        for (json, conditions) in [
+            ("{}", ""),
+            (
+                r#"{"generation_to":3,"queue":"orders","class":["Timeout","exit 1"],"audit":7}"#,
+                r#"queue=orders class=Timeout,"exit 1" generation<=3 audit=7"#,
+            ),
+            (r#"{"ids":[1,2,3,4,5,6]}"#, "id=1,2,3,4,5,..."),
+            (
+                r#"{"older_than_ms":7200000,"newer_than_ms":5400000}"#,
+                "age>2h age<1h30m",
+            ),
+            (
+                r#"{"payload":"$.a == 1","odd":1}"#,
+                "payload $.a == 1 odd 1",
+            ),
+        ] {
+            assert_eq!(stored_conditions(json).join(" "), conditions);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+-- Purpose: One filter for everything that acts on letters or jobs: a listing and an action select the same.
+
+-- Raises an error for a filter that is not an object, or has an unknown key or a value that its key does not take. Null
+-- is no value: a query over no rows returns it, and an absent key selects everything.
+CREATE OR REPLACE FUNCTION redrive.check_filter(filter jsonb, subject text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    takes  jsonb := (SELECT jsonb_object_agg(k.key, k.takes) FROM redrive.filter_keys(subject) k);
+    name   text;
+    value  jsonb;
+    kind   text;
+    type   text;
+    lowest numeric;
+    most   numeric;
+    fault  text;
+BEGIN
+    IF filter IS NULL OR jsonb_typeof(filter) <> 'object' THEN
+        RAISE EXCEPTION 'redrive: a filter must be a JSON object; {} matches all %', subject
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    FOR name, value IN SELECT e.key, e.value FROM jsonb_each(filter) e LOOP
+        kind := takes ->> name;
+        IF kind IS NULL THEN
+            RAISE EXCEPTION 'redrive: unknown filter key %', name USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'Expected one of ' || (
+                    SELECT string_agg(k.key, ', ') FROM redrive.filter_keys(subject) k) || '.';
+        END IF;
+        type := CASE WHEN kind IN ('text', 'texts', 'words', 'part', 'since', 'before', 'path') THEN 'string' ELSE 'number' END;
+        lowest := CASE WHEN kind IN ('older', 'newer') THEN 0 ELSE -9223372036854775808 END;
+        most := CASE WHEN kind IN ('older', 'newer') THEN 3155760000000 ELSE 9223372036854775807 END;
+        fault := CASE
+            WHEN value = 'null' THEN 'is null'
+            WHEN jsonb_typeof(value) = 'array' AND kind NOT IN ('texts', 'words', 'integers', 'not') THEN 'takes one value'
+            ELSE (
+                SELECT min(CASE
+                    WHEN jsonb_typeof(e.item) <> type THEN
+                        format('takes values of type %s, not %s', type, jsonb_typeof(e.item))
+                    -- An empty text is part of every text.
+                    WHEN type = 'string' THEN CASE WHEN kind = 'part' AND e.item = '""' THEN 'is empty' END
+                    WHEN scale(e.item::numeric) > 0 OR e.item::numeric NOT BETWEEN lowest AND most THEN
+                        'takes whole numbers of 64 bits'
+                        || CASE lowest WHEN 0 THEN ', from 0 to 100 years in milliseconds' ELSE '' END
+                END)
+                FROM jsonb_array_elements(
+                    CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE jsonb_build_array(value) END) AS e (item))
+        END;
+        IF fault IS NULL AND kind IN ('since', 'before', 'path') THEN
+            BEGIN
+                PERFORM CASE kind WHEN 'path' THEN (value #>> '{}')::jsonpath::text ELSE (value #>> '{}')::timestamptz::text END;
+            EXCEPTION WHEN data_exception OR syntax_error THEN
+                fault := 'is refused: ' || SQLERRM;
+            END;
+        END IF;
+        IF fault IS NOT NULL THEN
+            RAISE EXCEPTION 'redrive: the filter key % %', name, fault USING ERRCODE = 'invalid_parameter_value',
+                HINT = CASE WHEN kind IN ('texts', 'words', 'integers', 'not') THEN 'An empty list selects nothing.'
+                    ELSE 'Without the key, the others decide.' END;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Returns the values of a filter key, which holds one value or a list; NULL: the filter does not have it.
+CREATE OR REPLACE FUNCTION redrive.filter_values(value jsonb) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE jsonb_typeof(value)
+        WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text(value))
+        ELSE ARRAY[value #>> '{}']
+    END
+    WHERE value IS NOT NULL
+$$;
+
+-- Returns the SQL condition for a filter on dead letters `l` or live jobs `j`. The filter is a JSON object and
+-- the `parameter` of the statement that contains the condition. The text consists of constants, quoted words and numbers.
+--
+-- Each key of `filter_keys` narrows the selection. It takes one value; `integers`, `not`, `texts` and `words` take one or a
+-- list, and an empty list selects nothing. `path` is a jsonpath predicate, which no unreadable payload meets, `part` a
+-- text within the column, ignoring case, and `operation` the id of an audit record: the letters that its operation was
+-- the last to discard, reopen, restore or edit. Ages (`older`, `newer`) are milliseconds.
+--
+-- The planner checks a payload after everything else, and once, because its conversion costs most.
+CREATE OR REPLACE FUNCTION redrive.filter_condition(filter jsonb, subject text, parameter text DEFAULT '$1') RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM redrive.check_filter(filter, subject);
+    RETURN (
+        SELECT concat_ws(E'\n    AND ', 'true', string_agg(coalesce(format(
+            CASE WHEN v.given <> '{}' THEN CASE k.takes
+                WHEN 'text' THEN '%1$s = %5$s ->> %2$L'
+                WHEN 'texts' THEN '%1$s = ANY (%3$L::text[])'
+                -- As constants, for the partial indexes.
+                WHEN 'words' THEN '%1$s IN (%4$s)'
+                WHEN 'part' THEN 'position(lower(%5$s ->> %2$L) IN lower(%1$s)) > 0'
+                WHEN 'integer' THEN '%1$s = (%5$s ->> %2$L)::bigint'
+                WHEN 'integers' THEN '%1$s = ANY (%3$L::bigint[])'
+                WHEN 'from' THEN '%1$s >= (%5$s ->> %2$L)::bigint'
+                WHEN 'to' THEN '%1$s <= (%5$s ->> %2$L)::bigint'
+                WHEN 'not' THEN '%1$s <> ALL (%3$L::bigint[])'
+                WHEN 'since' THEN '%1$s >= (%5$s ->> %2$L)::timestamptz'
+                WHEN 'before' THEN '%1$s < (%5$s ->> %2$L)::timestamptz'
+                WHEN 'older' THEN '%1$s < statement_timestamp() - (%5$s ->> %2$L)::bigint * interval ''1 millisecond'''
+                WHEN 'newer' THEN '%1$s >= statement_timestamp() - (%5$s ->> %2$L)::bigint * interval ''1 millisecond'''
+                WHEN 'path' THEN 'redrive.readable_payload(%1$s) @@ (%5$s ->> %2$L)::jsonpath'
+                WHEN 'operation' THEN '%1$s = (SELECT coalesce((a.about ->> ''batch_of'')::bigint, a.id)'
+                    ' FROM redrive.audit a WHERE a.id = (%5$s ->> %2$L)::bigint)'
+            END END,
+            k.compared, k.key,
+            CASE WHEN k.takes IN ('integers', 'not') THEN v.given::bigint[]::text ELSE v.given::text END,
+            (SELECT string_agg(quote_literal(w), ', ') FROM unnest(v.given) w), parameter), 'false'), E'\n    AND '))
+        FROM redrive.filter_keys(subject) k
+        CROSS JOIN LATERAL (SELECT redrive.filter_values(filter -> k.key) OFFSET 0) AS v (given)
+        WHERE filter ? k.key);
+END
+$$;
+
+-- Returns the condition for a filter on dead letters `l`. Only `group` reads the failure group of a letter; its queue,
+-- kind and class are those of its last death.
+CREATE OR REPLACE FUNCTION redrive.filter_letters(filter jsonb) RETURNS text
+    LANGUAGE sql STABLE
+    RETURN redrive.filter_condition(filter, 'letters');
+
+-- Returns the condition for a filter on live jobs `j`.
+CREATE OR REPLACE FUNCTION redrive.filter_jobs(filter jsonb) RETURNS text
+    LANGUAGE sql STABLE
+    RETURN redrive.filter_condition(filter, 'jobs');
