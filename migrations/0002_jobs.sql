@@ -246,24 +246,6 @@ BEGIN
 END
 $$;
 
--- A job of a lease. Attributes can be added at the end.
-CREATE TYPE redrive.leased_job AS (
-    id           bigint,
-    kind         text,
-    priority     smallint,
-    payload      json,
-    attempt      integer,
-    max_attempts integer,
-    generation   integer,
-    crashes      smallint,
-    refunds      smallint,
-    enqueued_at  timestamptz,
-    history      jsonb,
-    unique_key   text,
-    outage_since timestamptz,
-    headers      jsonb,
-    group_key    text
-);
 -- A job holds its key from enqueue until it is done, dead, discarded or cancelled, or only until it starts. The row is written
 -- and deleted in the statement that creates or ends the job, so no key is left behind.
 CREATE TABLE redrive.unique_keys (
@@ -297,9 +279,18 @@ CREATE TABLE redrive.unique_windows (
 
 COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
 COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
--- A waiting job that an operator changes, and its place; see `waiting_query`.
-CREATE TYPE redrive.waiting_job AS (
-    place jsonb, id bigint, run_at timestamptz, enqueued_at timestamptz, attempt integer, max_attempts integer,
-    generation integer, priority smallint, crashes smallint, refunds smallint, queue text, kind text, payload json,
-    history jsonb, unique_key text, outage_since timestamptz, headers jsonb, group_key text
+
+-- A job that died, and how. Attributes can be added at the end.
+CREATE TYPE redrive.corpse AS (
+    job           redrive.jobs,
+    cause         text,
+    error_class   text,
+    error_message text,
+    error_detail  text,
+    failure_key   text,
+    run_ms        integer,
+    worker_id     uuid,
+    host          text,
+    version       text,
+    pid           integer
 );

@@ -72,16 +72,3 @@ BEGIN
 END
 $$;
 
--- Returns the segment for a job of a group that becomes due or is changed while it waits. A suspect waits only for a
--- turn, as one that returns from its lease does.
-CREATE OR REPLACE FUNCTION redrive.segment_of_waiting(queue text, group_key text, id bigint, crashes smallint) RETURNS smallint
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF segment_of_waiting.crashes > 0 THEN
-        RETURN redrive.segment_of_returned(segment_of_waiting.queue, segment_of_waiting.group_key, segment_of_waiting.id);
-    END IF;
-    RETURN redrive.entry_segment(segment_of_waiting.queue, segment_of_waiting.group_key, segment_of_waiting.id);
-END
-$$;

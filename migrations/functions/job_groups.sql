@@ -97,7 +97,7 @@ AS $$
 DECLARE
     held   text[];
     locked text[];
-    jobs   redrive.waiting_job[];
+    jobs   redrive.jobs[];
 BEGIN
     -- A redrive of the letter waits, or has already let its job run.
     held := ARRAY(
@@ -119,9 +119,7 @@ BEGIN
         FROM unnest(held) AS h (group_key)
         WHERE NOT EXISTS (
             SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
-    SELECT array_agg(ROW(NULL, j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority,
-               j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers,
-               j.group_key)::redrive.waiting_job ORDER BY j.id)
+    SELECT array_agg(j)
     INTO jobs
     FROM (
         SELECT array_agg(w.tid) AS tids
@@ -142,8 +140,7 @@ BEGIN
     SELECT DISTINCT j.queue, j.group_key FROM unnest(jobs) j
     ORDER BY 1, 2
     ON CONFLICT DO NOTHING;
-    PERFORM redrive.bury_waiting(jobs, 'diverted', 'diverted', 'an earlier job of the group is dead');
-    RETURN cardinality(jobs);
+    RETURN redrive.bury_waiting(jobs, 'diverted', 'diverted', 'an earlier job of the group is dead');
 END
 $$;
 

@@ -21,31 +21,22 @@ BEGIN
 END
 $$;
 
--- Moves delayed jobs, which the caller has locked, into the current segment, or into that of waiting jobs if their
--- group has a policy. A suspect waits only for a turn. Returns how many. They are deleted by ctid, because a join planned on an empty table would run nested loops over the whole table.
+-- Makes delayed jobs ready, which the caller has locked. Returns how many. They are deleted by ctid, because a join
+-- planned on an empty table would run nested loops over the whole table.
 CREATE OR REPLACE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    moved bigint;
+    jobs redrive.jobs[];
 BEGIN
     WITH gone AS (
         DELETE FROM redrive.jobs_delayed d
         WHERE d.ctid = ANY (tids)
-        RETURNING d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, d.priority,
-                  d.crashes, d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key,
-                  d.outage_since, d.headers, d.group_key
+        RETURNING redrive.job_of(d) AS job
     )
-    INSERT INTO redrive.jobs
-        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN g.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_waiting(g.queue, g.group_key, g.id, g.crashes) END, g.id, g.run_at, g.enqueued_at, g.attempt, g.max_attempts, g.generation,
-           g.priority, g.crashes, g.refunds, g.queue, g.kind, g.payload, g.history, g.unique_key,
-           g.outage_since, g.headers, g.group_key
-    FROM gone g;
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    RETURN moved;
+    SELECT array_agg(g.job) INTO jobs FROM gone g;
+    PERFORM redrive.requeue(jobs, '{}', false);
+    RETURN coalesce(cardinality(jobs), 0);
 END
 $$;

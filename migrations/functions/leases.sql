@@ -2,13 +2,13 @@
 
 -- Returns the jobs of a lease, including settled ones. A new column gets its place here, so that the statements
 -- of older workers need not know it.
-CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.leased_job
+CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.jobs
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
-    SELECT j.id, j.kind, coalesce(j.priority, 0::smallint), j.payload, coalesce(j.attempt, 1),
-           coalesce(j.max_attempts, 5), coalesce(j.generation, 0), coalesce(j.crashes, 0::smallint),
-           coalesce(j.refunds, 0::smallint), j.enqueued_at, j.history, j.unique_key, j.outage_since, j.headers,
-           j.group_key
+    SELECT j.id, NULL::timestamptz, j.enqueued_at, coalesce(j.attempt, 1), coalesce(j.max_attempts, 5),
+           coalesce(j.generation, 0), NULL::smallint, coalesce(j.priority, 0::smallint), coalesce(j.crashes, 0::smallint),
+           coalesce(j.refunds, 0::smallint), lease.queue::redrive.short_text, j.kind, j.payload, j.history, j.unique_key,
+           j.outage_since, j.headers, j.group_key
     FROM unnest(lease.ids, lease.kinds, lease.payloads, lease.enqueued_at, lease.priorities, lease.attempts,
                 lease.max_attempts, lease.generations, lease.crashes, lease.refunds, lease.histories,
                 lease.unique_keys, lease.outages_since, lease.headers, lease.group_keys)
@@ -18,19 +18,19 @@ END;
 
 -- Returns the jobs of a lease with these ids, and perhaps others. For a few of many jobs, it does not unpack
 -- the others. A subscript walks over the elements before it, so for many jobs that would take longer.
-CREATE OR REPLACE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.leased_job
+CREATE OR REPLACE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.jobs
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
-    SELECT p.id, lease.kinds[p.n], coalesce(lease.priorities[p.n], 0::smallint), lease.payloads[p.n],
-           coalesce(lease.attempts[p.n], 1), coalesce(lease.max_attempts[p.n], 5),
-           coalesce(lease.generations[p.n], 0), coalesce(lease.crashes[p.n], 0::smallint),
-           coalesce(lease.refunds[p.n], 0::smallint), lease.enqueued_at[p.n], lease.histories[p.n],
-           lease.unique_keys[p.n], lease.outages_since[p.n], lease.headers[p.n], lease.group_keys[p.n]
+    SELECT p.id, NULL::timestamptz, lease.enqueued_at[p.n], coalesce(lease.attempts[p.n], 1),
+           coalesce(lease.max_attempts[p.n], 5), coalesce(lease.generations[p.n], 0), NULL::smallint,
+           coalesce(lease.priorities[p.n], 0::smallint), coalesce(lease.crashes[p.n], 0::smallint),
+           coalesce(lease.refunds[p.n], 0::smallint), lease.queue::redrive.short_text, lease.kinds[p.n],
+           lease.payloads[p.n], lease.histories[p.n], lease.unique_keys[p.n], lease.outages_since[p.n],
+           lease.headers[p.n], lease.group_keys[p.n]
     FROM (SELECT i.id, i.n::integer AS n FROM unnest(lease.ids) WITH ORDINALITY AS i (id, n)) p
     WHERE cardinality(wanted) * 8 < lease.job_count AND p.id = ANY (wanted)
     UNION ALL
-    SELECT j.id, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation, j.crashes, j.refunds,
-           j.enqueued_at, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
+    SELECT j.*
     FROM redrive.jobs_of(lease) j
     WHERE cardinality(wanted) * 8 >= lease.job_count;
 END;

@@ -14,13 +14,12 @@ BEGIN
         RETURN NULL;
     ELSIF state = 'delayed' THEN
         RETURN 'SELECT j.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
-            ' jsonb_build_object(''state'', ''delayed'', ''id'', j.id) AS place'
+            ' redrive.place_of(redrive.job_of(j)) AS place'
             ' FROM redrive.jobs_delayed j WHERE ($2 IS NULL OR j.id > ($2 ->> ''id'')::bigint)'
             ' AND ($3 IS NULL OR j.id <= ($3 ->> ''id'')::bigint)'
             ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4';
     END IF;
-    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, jsonb_build_object('
-        '''state'', ''ready'', ''queue'', j.queue, ''rank'', (j.generation > 0)::integer - 2 * j.priority, ''id'', j.id) AS place'
+    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, redrive.place_of(j) AS place'
         ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
         ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
         ' AND ($3 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
@@ -56,7 +55,7 @@ $$;
 -- Deletes up to `max_jobs` waiting jobs that match a filter, after a place and up to another, and returns them.
 -- Jobs that another session has locked are skipped: a worker is claiming them.
 CREATE OR REPLACE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_place jsonb, max_jobs bigint)
-    RETURNS SETOF redrive.waiting_job
+    RETURNS SETOF redrive.jobs
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
@@ -74,13 +73,9 @@ BEGIN
         RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM '
             || CASE each_state
                 WHEN 'delayed' THEN 'redrive.jobs_delayed j USING w WHERE j.ctid = w.tid'
-                    ' RETURNING w.place, j.id, j.run_at::timestamptz, '
-                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment'
-                    ' RETURNING w.place, j.id, j.ready_at, ' END
-            || 'j.enqueued_at, j.attempt::integer, j.max_attempts::integer, j.generation::integer,'
-            ' j.priority::smallint, j.crashes::smallint, j.refunds::smallint, j.queue::text, j.kind::text, j.payload,'
-            ' j.history, j.unique_key, j.outage_since, j.headers::jsonb, j.group_key::text)'
-            ' SELECT g.* FROM gone g ORDER BY '
+                    ' RETURNING (redrive.job_of(j)).*)'
+                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment RETURNING j.*)' END
+            || ' SELECT g.* FROM gone g ORDER BY '
             || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, (g.generation > 0)::integer - 2 * g.priority, g.id' END
             USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place, max_jobs;
         EXIT WHEN FOUND;
@@ -88,70 +83,24 @@ BEGIN
 END
 $$;
 
--- Puts jobs of `take_waiting` back where their places say. A suspect waits only for a turn.
-CREATE OR REPLACE FUNCTION redrive.put_back(jobs redrive.waiting_job[]) RETURNS void
+
+-- Makes letters of jobs that died while they waited, and counts them.
+CREATE OR REPLACE FUNCTION redrive.bury_waiting(
+    jobs redrive.jobs[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
+) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    INSERT INTO redrive.jobs
-        (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds, queue, kind,
-         payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN j.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_waiting(j.queue, j.group_key, j.id, j.crashes) END, j.id, j.run_at, j.enqueued_at, j.attempt,
-           j.max_attempts, j.generation, j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history,
-           j.unique_key, j.outage_since, j.headers, j.group_key
-    FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'ready';
-    INSERT INTO redrive.jobs_delayed
-        (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-         refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT j.id, j.run_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes,
-           j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
-    FROM unnest(put_back.jobs) j WHERE j.place ->> 'state' = 'delayed';
-END
-$$;
-
--- Makes letters of jobs that died while they waited, and frees their unique keys.
-CREATE OR REPLACE FUNCTION redrive.bury_waiting(
-    jobs redrive.waiting_job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
-) RETURNS void
-    LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    -- The lock order of letters and groups; see settle.sql.
-    SELECT FROM redrive.dead_letters l
-    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.generation > 0))
-    ORDER BY l.id
-    FOR NO KEY UPDATE;
-    INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
-         max_attempts, generation, crashes, history, enqueued_at, unique_key, headers, group_key)
-    SELECT j.id, j.queue, j.kind, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
-           j.payload, j.priority, j.attempt, j.max_attempts, j.generation, j.crashes,
-           coalesce(j.history, '[]'), j.enqueued_at, j.unique_key, j.headers, j.group_key
-    FROM unnest(bury_waiting.jobs) j
-    ORDER BY j.id
-    ON CONFLICT (id) DO UPDATE
-    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload,
-        priority = excluded.priority, attempts = excluded.attempts,
-        max_attempts = excluded.max_attempts, generation = excluded.generation,
-        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        host = excluded.host, version = excluded.version, discard_reason = NULL,
-        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
-        group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
-        group_id = excluded.group_id, detail_id = excluded.detail_id,
-        died_at = excluded.died_at, changed_at = excluded.changed_at;
-    UPDATE redrive.dead_letters l SET audit_id = bury_waiting.audit
-    WHERE bury_waiting.audit IS NOT NULL AND l.id = ANY (ARRAY(SELECT j.id FROM unnest(bury_waiting.jobs) j));
-    DELETE FROM redrive.unique_keys k
-    WHERE k.job_id = ANY (ARRAY(
-        SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE j.unique_key IS NOT NULL));
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
     FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
     CROSS JOIN redrive.metric_ring m;
+    RETURN redrive.bury(ARRAY(
+        SELECT ROW(j, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
+                   NULL, NULL, NULL, NULL, NULL, NULL, NULL)::redrive.corpse
+        FROM unnest(bury_waiting.jobs) j), bury_waiting.audit);
+END
 $$;
 
 -- Changes up to `max_jobs` waiting jobs that match a filter, after a place and up to another, and writes the audit, in
@@ -179,7 +128,8 @@ DECLARE
             SELECT s FROM unnest(coalesce(redrive.filter_values(change_jobs.filter -> 'state'), '{delayed}')) s
             WHERE s = 'delayed'))
         ELSE '{}' END;
-    jobs      redrive.waiting_job[];
+    jobs      redrive.jobs[];
+    altered   redrive.jobs[];
     changed   bigint[];
     operation bigint := change_jobs.audit;
     act       bigint;
@@ -199,22 +149,22 @@ BEGIN
     IF action = 'cancel' THEN
         PERFORM redrive.bury_waiting(jobs, 'manual', 'cancelled', 'cancelled by an operator', operation);
     ELSE
-        PERFORM redrive.put_back(ARRAY(
-            SELECT ROW(CASE action WHEN 'run_now' THEN '{"state": "ready"}' ELSE j.place END, j.id,
-                       CASE action WHEN 'run_now' THEN clock_timestamp() ELSE j.run_at END,
-                       j.enqueued_at, j.attempt, j.max_attempts, j.generation,
-                       CASE action WHEN 'set_priority' THEN change_jobs.priority ELSE j.priority END,
-                       j.crashes, j.refunds, j.queue, j.kind,
-                       CASE WHEN e.id = ANY (changed) THEN e.payload::json ELSE j.payload END,
-                       j.history, j.unique_key, j.outage_since, j.headers, j.group_key)::redrive.waiting_job
+        altered := ARRAY(
+            SELECT redrive.altered(
+                j, priority => CASE action WHEN 'set_priority' THEN change_jobs.priority END,
+                ready_at => CASE action WHEN 'run_now' THEN clock_timestamp() END,
+                payload => CASE WHEN e.id = ANY (changed) THEN e.payload::json END)
             FROM unnest(jobs) j
-            LEFT JOIN unnest(change_jobs.ids, edited) AS e (id, payload) ON e.id = j.id));
+            LEFT JOIN unnest(change_jobs.ids, edited) AS e (id, payload) ON e.id = j.id);
+        PERFORM redrive.requeue(
+            ARRAY(SELECT a FROM unnest(altered) a WHERE a.segment IS NOT NULL OR action = 'run_now'),
+            ARRAY(SELECT a FROM unnest(altered) a WHERE a.segment IS NULL AND action <> 'run_now'), false);
     END IF;
     IF action = 'run_now' THEN
         PERFORM redrive.wake(q.queue) FROM (SELECT DISTINCT j.queue FROM unnest(jobs) j) q;
     END IF;
-    RETURN QUERY SELECT j.id, operation, j.place FROM unnest(jobs) WITH ORDINALITY j
-        WHERE j.id = ANY (changed) ORDER BY j.ordinality;
+    RETURN QUERY SELECT jobs[n].id, operation, redrive.place_of(jobs[n]) FROM generate_subscripts(jobs, 1) n
+        WHERE jobs[n].id = ANY (changed) ORDER BY n;
 END
 $$;
 
@@ -224,8 +174,6 @@ CREATE OR REPLACE FUNCTION redrive.bury_unhandled(queue text, kind text, error_m
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-    jobs redrive.waiting_job[];
 BEGIN
     IF EXISTS (
         SELECT FROM redrive.workers w WHERE w.queue = bury_unhandled.queue AND w.expires_at > statement_timestamp()
@@ -233,11 +181,10 @@ BEGIN
     THEN
         RETURN 0;
     END IF;
-    jobs := ARRAY(
+    RETURN redrive.bury_waiting(ARRAY(
         SELECT t FROM redrive.take_waiting(
-            jsonb_build_object('queue', queue, 'kind', kind, 'state', 'ready'), NULL, NULL, max_jobs) t);
-    PERFORM redrive.bury_waiting(jobs, 'unhandled', 'unhandled', error_message);
-    RETURN cardinality(jobs);
+            jsonb_build_object('queue', queue, 'kind', kind, 'state', 'ready'), NULL, NULL, max_jobs) t),
+        'unhandled', 'unhandled', error_message);
 END
 $$;
 
@@ -260,7 +207,7 @@ DECLARE
     before  timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
     is_due  boolean;
     last_id bigint;
-    jobs    redrive.waiting_job[];
+    jobs    redrive.jobs[];
 BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
@@ -272,11 +219,9 @@ BEGIN
     ) f
     GROUP BY f.rank ORDER BY f.rank LIMIT 1;
     IF is_due THEN
-        SELECT array_agg(ROW('{"state": "ready"}', j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts,
-                   j.generation, age_jobs.priority + (j.generation > 0)::integer, j.crashes, j.refunds, j.queue, j.kind,
-                   j.payload, j.history, j.unique_key, j.outage_since,
-                   CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers ELSE j.headers END,
-                   j.group_key)::redrive.waiting_job)
+        SELECT array_agg(redrive.altered(
+                   j, priority => age_jobs.priority + (j.generation > 0)::integer,
+                   headers => CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers END))
         INTO jobs
         FROM (
             SELECT w.segment, array_agg(w.tid) AS tids
@@ -291,7 +236,7 @@ BEGIN
         CROSS JOIN LATERAL redrive.take_jobs(s.segment, s.tids) j
         CROSS JOIN LATERAL (
             SELECT jsonb_build_object('redrive-priority', j.priority::text) || coalesce(j.headers, '{}')) AS h (headers);
-        PERFORM redrive.put_back(jobs);
+        PERFORM redrive.requeue(jobs, '{}', false);
     END IF;
     aged := coalesce(cardinality(jobs), 0);
 END

@@ -143,9 +143,9 @@ BEGIN
 END
 $$;
 
--- Moves the jobs of the segment with the fewest of them into `to_segment`, if they are at most `move_limit`.
+-- Moves the jobs of the segment with the fewest of them into the current segment, if they are at most `move_limit`.
 -- Returns the number of moved jobs. A segment with more jobs is not counted again for up to a minute.
-CREATE OR REPLACE FUNCTION redrive.move_stragglers(segments smallint[], to_segment smallint, move_limit integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION redrive.move_stragglers(segments smallint[], move_limit integer) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -154,7 +154,7 @@ DECLARE
     fewest   smallint;
     jobs     bigint;
     lowest   bigint := move_limit + 1;
-    moved    bigint;
+    moved    redrive.jobs[];
 BEGIN
     FOREACH each_one IN ARRAY segments LOOP
         EXECUTE format('SELECT count(*) FROM (SELECT FROM redrive.jobs_%s LIMIT $1) few', each_one)
@@ -176,21 +176,13 @@ BEGIN
         'WITH left_behind AS MATERIALIZED ('
         '  SELECT ctid FROM redrive.jobs_%1$s FOR UPDATE SKIP LOCKED),'
         ' gone AS ('
-        '  DELETE FROM redrive.jobs_%1$s WHERE ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
-        '  RETURNING id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
-        '            crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
-        '            headers, group_key)'
-        ' INSERT INTO redrive.jobs'
-        '  (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
-        '   crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
-        '   headers, group_key)'
-        ' SELECT $1, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,'
-        '        crashes, refunds, queue, kind, payload, history, unique_key, outage_since,'
-        '        headers, group_key FROM gone',
+        '  DELETE FROM redrive.jobs_%1$s s WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
+        '  RETURNING s::redrive.jobs AS job)'
+        ' SELECT array_agg(job) FROM gone',
         fewest)
-        USING to_segment;
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    RETURN moved;
+        INTO moved;
+    PERFORM redrive.requeue(moved, '{}', false);
+    RETURN coalesce(cardinality(moved), 0);
 END
 $$;
 
@@ -264,7 +256,7 @@ BEGIN
     END LOOP;
     -- No segment is clean. A drained one soon will be, and a backlog is left to be drained.
     IF EXISTS (SELECT FROM redrive.ring_segments s WHERE s.drained_at IS NOT NULL)
-        OR redrive.move_stragglers(coalesce(due, '{}'), here, move_limit) = 0
+        OR redrive.move_stragglers(coalesce(due, '{}'), move_limit) = 0
     THEN
         RETURN 'nothing';
     END IF;

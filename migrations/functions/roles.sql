@@ -60,7 +60,7 @@ DECLARE
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
-            'redrive.fold_runs, redrive.filter_letters, redrive.filter_condition, redrive.filter_keys, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.redriven_segment, redrive.segment_of_returned, redrive.segment_of_waiting, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
+            'redrive.fold_runs, redrive.filter_condition, redrive.filter_keys, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.redriven_segment, redrive.segment_of_returned, redrive.requeue, redrive.bury, redrive.job_of, redrive.tried, redrive.altered, redrive.place_of, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
             'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, redrive.remove_locked, redrive.policy_wait, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
@@ -82,7 +82,7 @@ DECLARE
             'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
             'redrive.due_letters, redrive.is_hour_allowed, '
             'redrive.filter_values, redrive.check_filter, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
-            'redrive.put_back, redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys'];
+            'redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes'];
@@ -123,7 +123,7 @@ DECLARE
             'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.remove_gameday, redrive.fold_metrics, '
             'redrive.is_hour_allowed, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.put_back, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
+            'redrive.take_waiting, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
             'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
@@ -137,8 +137,8 @@ DECLARE
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
             'ON redrive.live_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
-            'redrive.waiting_query, redrive.page_waiting, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
-            'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.filter_condition, redrive.filter_keys, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
+            'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.job_of, redrive.place_of, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
+            'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '

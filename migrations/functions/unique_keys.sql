@@ -125,7 +125,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     held  bigint;
-    moved bigint;
+    moved redrive.jobs[];
+    is_delayed CONSTANT boolean := replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0;
     -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
     ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
 BEGIN
@@ -152,37 +153,14 @@ BEGIN
             DELETE FROM redrive.jobs j
             WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
                 AND j.id = held AND j.kind = replace_waiting.kind
-            RETURNING j.*
-        ),
-        changed AS (
-            SELECT g.*, CASE replace_waiting.change WHEN 'time' THEN g.payload ELSE replace_waiting.payload END AS new_payload,
-                   replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0 AS is_delayed
-            FROM gone g
-        ),
-        ready AS (
-            INSERT INTO redrive.jobs
-                (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-            -- A job that waits for its group keeps waiting.
-            SELECT CASE c.segment WHEN 8 THEN 8 ELSE (SELECT r.segment FROM redrive.ring r) END, c.id, c.ready_at,
-                   c.enqueued_at, c.attempt, c.max_attempts,
-                   c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload, c.history,
-                   c.unique_key, c.outage_since, c.headers, c.group_key
-            FROM changed c
-            WHERE NOT c.is_delayed
-        ),
-        delayed AS (
-            INSERT INTO redrive.jobs_delayed
-                (id, run_at, enqueued_at, attempt, max_attempts, generation, priority, crashes,
-                 refunds, queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-            SELECT c.id, clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond', c.enqueued_at, c.attempt,
-                   c.max_attempts, c.generation, c.priority, c.crashes, c.refunds, c.queue, c.kind, c.new_payload,
-                   c.history, c.unique_key, c.outage_since, c.headers, c.group_key
-            FROM changed c
-            WHERE c.is_delayed
+            RETURNING redrive.altered(
+                j, payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
+                ready_at => CASE WHEN is_delayed THEN clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond'
+                    END) AS job
         )
-        SELECT count(*) INTO moved FROM gone;
-        IF moved > 0 THEN
+        SELECT array_agg(g.job) INTO moved FROM gone g;
+        IF moved IS NOT NULL THEN
+            PERFORM redrive.requeue(CASE WHEN NOT is_delayed THEN moved END, CASE WHEN is_delayed THEN moved END, false);
             RETURN 'replaced';
         END IF;
         IF cardinality(ranks) > 2 THEN

@@ -17,10 +17,10 @@ CREATE OR REPLACE VIEW redrive.live_jobs AS
            d.unique_key, d.outage_since, d.headers::jsonb, d.group_key::text
     FROM redrive.jobs_delayed d
     UNION ALL
-    SELECT j.id, l.queue::text, j.kind, 'leased'::text, j.priority, j.payload,
-           j.attempt, j.max_attempts, j.generation, j.crashes, l.claimed_at,
+    SELECT j.id, j.queue::text, j.kind::text, 'leased'::text, j.priority::smallint, j.payload,
+           j.attempt::integer, j.max_attempts::integer, j.generation::integer, j.crashes::smallint, l.claimed_at,
            j.enqueued_at, j.history, l.worker_id, l.lease_id, l.claimed_at, j.unique_key, j.outage_since,
-           j.headers, j.group_key
+           j.headers::jsonb, j.group_key::text
     FROM redrive.leases l
     CROSS JOIN LATERAL redrive.jobs_of(l) j
     WHERE j.id <> ALL (l.done);

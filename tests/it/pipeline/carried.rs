@@ -284,9 +284,7 @@ fn every_step_carries_every_field_of_a_job() {
     );
     job.release(&[]);
     job.sql("DELETE FROM redrive.jobs WHERE id <> 7");
-    job.sql(
-        "SELECT redrive.move_stragglers(ARRAY[r.segment], ((r.segment + 1) % 8)::smallint, 1000) FROM redrive.ring r",
-    );
+    job.sql("SELECT redrive.move_stragglers(ARRAY[r.segment], 1000) FROM redrive.ring r");
     job.is(
         "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
     );

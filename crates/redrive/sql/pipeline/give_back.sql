@@ -18,23 +18,14 @@ WITH shrunk AS (
     RETURNING l.worker_id, l.queue::text AS queue, l AS lease
 ),
 released AS MATERIALIZED (
-    SELECT s.worker_id, s.queue, j.id, j.kind, j.priority, j.payload, j.attempt - 1 AS attempt,
-           j.max_attempts, j.generation, j.crashes, j.refunds, j.enqueued_at, j.history, j.unique_key,
-           j.outage_since, j.headers, j.group_key
+    SELECT s.worker_id, s.queue, j.id,
+           redrive.tried(j, j.attempt - 1, j.crashes, j.refunds, j.history, j.outage_since) AS job
     FROM shrunk s
     CROSS JOIN LATERAL redrive.some_jobs_of(s.lease, $2::bigint[]) j
     WHERE j.id = ANY ($2::bigint[]) AND j.id <> ALL ((s.lease).cancelled)
 ),
-ready AS (
-    INSERT INTO redrive.jobs
-        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN b.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_returned(b.queue, b.group_key, b.id) END,
-           b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
-           b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history, b.unique_key, b.outage_since,
-           b.headers, b.group_key
-    FROM released b
+ready AS MATERIALIZED (
+    SELECT redrive.requeue(array_agg(b.job), '{}', true) FROM released b HAVING count(*) > 0
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -53,3 +44,4 @@ woken AS MATERIALIZED (
 )
 SELECT b.id, (SELECT count(*) FROM woken) AS woken
 FROM released b
+WHERE (SELECT count(*) FROM ready) >= 0

@@ -33,10 +33,11 @@ shrunk AS (
 ),
 -- Logically an inner join; see settle.sql.
 returned AS MATERIALIZED (
-    SELECT j.id, j.queue, j.kind, j.priority, j.payload, j.attempt, j.max_attempts, j.generation, j.crashes, j.refunds,
-           j.enqueued_at, j.history, j.unique_key, j.outage_since, j.headers, j.group_key, p.wait_us
+    SELECT j.id, j.queue,
+           redrive.tried(j.job, (j.job).attempt - 1, (j.job).crashes, (j.job).refunds, (j.job).history, (j.job).outage_since,
+                         clock_timestamp() + p.wait_us * interval '1 microsecond') AS job
     FROM (
-        SELECT (h.lease).queue::text AS queue, u.*
+        SELECT u.id, u.queue, u AS job
         FROM (TABLE ended UNION ALL TABLE shrunk) h
         CROSS JOIN LATERAL redrive.some_jobs_of(h.lease, h.ids) u
         WHERE u.id = ANY (h.ids)
@@ -44,19 +45,14 @@ returned AS MATERIALIZED (
     FULL JOIN put p ON p.id = j.id
     WHERE num_nonnulls(j.id, p.id) = 2
 ),
-delayed AS (
-    INSERT INTO redrive.jobs_delayed
-        (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT clock_timestamp() + r.wait_us * interval '1 microsecond', r.id, r.enqueued_at, r.attempt - 1, r.max_attempts,
-           r.generation, r.priority, r.crashes, r.refunds, r.queue, r.kind, r.payload, r.history, r.unique_key,
-           r.outage_since, r.headers, r.group_key
-    FROM returned r
+delayed AS MATERIALIZED (
+    SELECT redrive.requeue('{}', array_agg(r.job), true) FROM returned r HAVING count(*) > 0
 ),
 -- As a job in backoff, it keeps only an ordered group waiting.
 passed AS MATERIALIZED (
     SELECT redrive.free_slots('{}', array_agg(r.id)) AS freed
     FROM returned r
+    WHERE (SELECT count(*) FROM delayed) >= 0
     HAVING count(*) > 0
 ),
 counted AS (

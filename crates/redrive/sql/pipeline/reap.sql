@@ -65,90 +65,44 @@ lost AS MATERIALIZED (
 ),
 ended AS (
     DELETE FROM redrive.leases l
-    USING lost
-    WHERE l.lease_id = lost.lease_id
+    WHERE l.lease_id = ANY (ARRAY(SELECT s.lease_id FROM lost s))
     RETURNING l.queue, l.worker_id, l.done, l.cancelled, l AS lease
 ),
 undone AS MATERIALIZED (
-    SELECT e.queue::text AS queue, e.worker_id, w.host, w.version, w.pid, j.id, j.kind, j.priority,
-           j.payload, j.attempt, j.max_attempts, j.generation, j.refunds, j.enqueued_at,
-           j.unique_key, j.outage_since, j.headers, j.group_key,
-           j.crashes + 1 AS crashes, j.id = ANY (e.cancelled) AS is_cancelled,
-           j.crashes + 1 >= $3 OR j.id = ANY (e.cancelled) AS is_dead,
-           redrive.add_attempt(j.history, jsonb_build_object(
-               'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',
-               'worker', e.worker_id, 'host', w.host, 'version', w.version, 'pid', w.pid,
-               'ended_at', clock_timestamp())) AS history
+    SELECT j.queue, j.kind, e.worker_id, w.host, w.version, w.pid, j.id, j.crashes + 1 AS crashes,
+           j.id = ANY (e.cancelled) AS is_cancelled, d.is_dead,
+           redrive.tried(
+               j, CASE WHEN d.is_dead THEN j.attempt ELSE j.attempt - 1 END, j.crashes + 1, j.refunds,
+               redrive.add_attempt(j.history, jsonb_build_object(
+                   'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',
+                   'worker', e.worker_id, 'host', w.host, 'version', w.version, 'pid', w.pid,
+                   'ended_at', clock_timestamp())),
+               j.outage_since,
+               CASE WHEN j.crashes > 0 THEN
+                   clock_timestamp() + random() * (j.crashes + 1) * $4::integer * interval '1 millisecond' END) AS job
     FROM ended e
     LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id
     CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
+    CROSS JOIN LATERAL (SELECT j.crashes + 1 >= $3 OR j.id = ANY (e.cancelled) AS is_dead) d
     WHERE j.id <> ALL (e.done)
 ),
-ready AS (
-    INSERT INTO redrive.jobs
-        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN u.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_returned(u.queue, u.group_key, u.id) END,
-           u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation,
-           u.priority, u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key,
-           u.outage_since, u.headers, u.group_key
+returned AS MATERIALIZED (
+    SELECT redrive.requeue(array_agg(u.job) FILTER (WHERE u.crashes = 1),
+                           array_agg(u.job) FILTER (WHERE u.crashes > 1), true)
     FROM undone u
-    WHERE NOT u.is_dead AND u.crashes = 1
+    WHERE NOT u.is_dead
+    HAVING count(*) > 0
 ),
-delayed AS (
-    INSERT INTO redrive.jobs_delayed
-        (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT clock_timestamp() + random() * u.crashes * $4::integer * interval '1 millisecond',
-           u.id, u.enqueued_at, u.attempt - 1, u.max_attempts, u.generation, u.priority,
-           u.crashes, u.refunds, u.queue, u.kind, u.payload, u.history, u.unique_key, u.outage_since,
-           u.headers, u.group_key
+died AS MATERIALIZED (
+    SELECT redrive.bury(array_agg(ROW(
+               u.job, CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
+               CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
+               CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
+                    ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
+               NULL, NULL, NULL, u.worker_id, u.host, u.version, u.pid)::redrive.corpse))
     FROM undone u
-    WHERE NOT u.is_dead AND u.crashes > 1
-),
--- The lock order of letters and groups; see settle.sql.
-letters AS MATERIALIZED (
-    SELECT l.id
-    FROM redrive.dead_letters l
-    WHERE l.id = ANY (ARRAY(SELECT u.id FROM undone u WHERE u.generation > 0 AND u.is_dead))
-    ORDER BY l.id
-    FOR NO KEY UPDATE
-),
-died AS (
-    INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
-         max_attempts, generation, crashes, history, worker_id, host, version, enqueued_at,
-         unique_key, pid, headers, group_key)
-    SELECT u.id, u.queue, u.kind,
-           CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
-           CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
-           CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
-                ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
-           u.payload, u.priority, u.attempt, u.max_attempts, u.generation, u.crashes,
-           u.history, u.worker_id, u.host, u.version, u.enqueued_at, u.unique_key, u.pid,
-           u.headers, u.group_key
-    FROM undone u
-    WHERE u.is_dead AND (SELECT count(*) FROM letters) >= 0
-    ORDER BY u.id
-    ON CONFLICT (id) DO UPDATE
-    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload,
-        priority = excluded.priority, attempts = excluded.attempts,
-        max_attempts = excluded.max_attempts, generation = excluded.generation,
-        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        host = excluded.host, version = excluded.version, discard_reason = NULL,
-        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
-        pid = excluded.pid, run_ms = excluded.run_ms,
-        group_id = excluded.group_id, detail_id = excluded.detail_id,
-        died_at = excluded.died_at, changed_at = excluded.changed_at
-),
--- Frees the unique keys of jobs that died. Recovered jobs keep theirs.
-freed AS (
-    DELETE FROM redrive.unique_keys k
-    WHERE k.job_id = ANY (ARRAY(
-        SELECT u.id FROM undone u WHERE u.is_dead AND u.unique_key IS NOT NULL))
+    WHERE u.is_dead AND (SELECT count(*) FROM returned) >= 0
+    HAVING count(*) > 0
 ),
 -- Leases are counted separately: a lease whose jobs are all done still counts as lost.
 counted AS (
@@ -186,3 +140,4 @@ woken AS MATERIALIZED (
 )
 SELECT u.id, u.is_dead, (SELECT count(*) FROM woken) AS woken
 FROM undone u
+WHERE (SELECT count(*) FROM returned) + (SELECT count(*) FROM died) >= 0

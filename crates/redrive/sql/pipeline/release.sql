@@ -23,83 +23,40 @@ WITH held AS MATERIALIZED (
 ),
 ended AS (
     DELETE FROM redrive.leases l
-    USING held
-    WHERE l.lease_id = held.lease_id
-    RETURNING l.queue, l.done, l.cancelled, l AS lease
+    WHERE l.lease_id = ANY (ARRAY(SELECT h.lease_id FROM held h))
+    RETURNING l.done, l.cancelled, l AS lease
 ),
 released AS MATERIALIZED (
-    SELECT e.queue::text AS queue, j.id, j.kind, j.priority, j.payload, j.max_attempts,
-           j.generation, j.crashes, j.enqueued_at, j.history, j.unique_key, j.outage_since,
-           j.headers, j.group_key,
-           CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
-           CASE WHEN s.has_started AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds,
-           j.id = ANY (e.cancelled) AS is_cancelled
+    SELECT j.queue, j.id, c.is_cancelled OR t.attempt >= j.max_attempts AS is_dead, c.is_cancelled,
+           redrive.tried(j, t.attempt, j.crashes, t.refunds, j.history, j.outage_since) AS job
     FROM ended e
     CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
     CROSS JOIN LATERAL (SELECT coalesce(j.id = ANY ($5::bigint[]), true) AS has_started) s
+    CROSS JOIN LATERAL (SELECT j.id = ANY (e.cancelled) AS is_cancelled) c
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END AS attempt,
+               CASE WHEN s.has_started AND j.refunds < $6::integer THEN j.refunds + 1 ELSE j.refunds END AS refunds
+    ) t
     WHERE j.id <> ALL (e.done)
 ),
-ready AS (
-    INSERT INTO redrive.jobs
-        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN b.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_returned(b.queue, b.group_key, b.id) END,
-           b.id, b.enqueued_at, b.attempt, b.max_attempts, b.generation, b.priority,
-           b.crashes, b.refunds, b.queue, b.kind, b.payload, b.history, b.unique_key, b.outage_since,
-           b.headers, b.group_key
+ready AS MATERIALIZED (
+    SELECT redrive.requeue(array_agg(b.job), '{}', true) FROM released b WHERE NOT b.is_dead HAVING count(*) > 0
+),
+died AS MATERIALIZED (
+    SELECT redrive.bury(array_agg(ROW(
+               b.job, CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
+               CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
+               CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
+                    ELSE 'its worker stopped before it ended, or lost it, too many times' END,
+               NULL, NULL, NULL, $1, NULL, NULL, NULL)::redrive.corpse))
     FROM released b
-    WHERE b.attempt < b.max_attempts AND NOT b.is_cancelled
-),
--- The lock order of letters and groups; see settle.sql.
-letters AS MATERIALIZED (
-    SELECT l.id
-    FROM redrive.dead_letters l
-    WHERE l.id = ANY (ARRAY(
-        SELECT b.id FROM released b
-        WHERE b.generation > 0 AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
-    ORDER BY l.id
-    FOR NO KEY UPDATE
-),
-died AS (
-    INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, payload, priority, attempts,
-         max_attempts, generation, crashes, history, worker_id, enqueued_at, unique_key, headers, group_key)
-    SELECT b.id, b.queue, b.kind,
-           CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
-           CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
-           CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
-                ELSE 'its worker stopped before it ended, or lost it, too many times' END,
-           b.payload, b.priority, b.attempt, b.max_attempts, b.generation, b.crashes,
-           coalesce(b.history, '[]'), $1, b.enqueued_at, b.unique_key, b.headers, b.group_key
-    FROM released b
-    WHERE (b.attempt >= b.max_attempts OR b.is_cancelled) AND (SELECT count(*) FROM letters) >= 0
-    ORDER BY b.id
-    ON CONFLICT (id) DO UPDATE
-    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload,
-        priority = excluded.priority, attempts = excluded.attempts,
-        max_attempts = excluded.max_attempts, generation = excluded.generation,
-        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        host = excluded.host, version = excluded.version, discard_reason = NULL,
-        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
-        pid = excluded.pid, run_ms = excluded.run_ms,
-        group_id = excluded.group_id, detail_id = excluded.detail_id,
-        died_at = excluded.died_at, changed_at = excluded.changed_at
-),
--- Frees the unique keys of jobs that ended.
-freed AS (
-    DELETE FROM redrive.unique_keys k
-    WHERE k.job_id = ANY (ARRAY(
-        SELECT b.id FROM released b
-        WHERE b.unique_key IS NOT NULL AND (b.attempt >= b.max_attempts OR b.is_cancelled)))
+    WHERE b.is_dead AND (SELECT count(*) FROM ready) >= 0
+    HAVING count(*) > 0
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, b.queue, '{released,ended}',
-           ARRAY[count(*) FILTER (WHERE b.attempt < b.max_attempts AND NOT b.is_cancelled),
-                 count(*) FILTER (WHERE b.attempt >= b.max_attempts OR b.is_cancelled)]
+           ARRAY[count(*) FILTER (WHERE NOT b.is_dead), count(*) FILTER (WHERE b.is_dead)]
     FROM released b
     CROSS JOIN redrive.metric_ring m
     GROUP BY 1, 2
@@ -113,3 +70,4 @@ woken AS MATERIALIZED (
 )
 SELECT b.id, (SELECT count(*) FROM woken) AS woken
 FROM released b
+WHERE (SELECT count(*) FROM ready) + (SELECT count(*) FROM died) >= 0

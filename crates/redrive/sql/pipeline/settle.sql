@@ -48,7 +48,7 @@ ended AS (
     USING offered o
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) = l.job_count
-    RETURNING l.lease_id, l.queue, l.cancelled,
+    RETURNING l.lease_id, l.cancelled,
               CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
               CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys, o.unfinished) > 0 THEN l END AS lease
 ),
@@ -58,7 +58,7 @@ shrunk AS (
     FROM offered o
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) < l.job_count
-    RETURNING l.lease_id, l.queue, l.cancelled,
+    RETURNING l.lease_id, l.cancelled,
               CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
               CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys, o.unfinished) > 0 THEN l END AS lease
 ),
@@ -69,39 +69,33 @@ written AS MATERIALIZED (
     WHERE num_nonnulls(v.id, h.lease_id) = 2
 ),
 settled AS MATERIALIZED (
-    SELECT j.lease_id, j.queue::text AS queue, j.id, j.kind, j.priority, j.payload,
-           j.max_attempts, j.generation, j.crashes, j.enqueued_at, j.attempt,
-           j.refunds + (v.verdict = 'refund' AND j.refunds < $26::integer)::integer AS refunds,
-           j.unique_key, j.headers, j.group_key, j.has_company,
-           CASE WHEN v.in_outage THEN coalesce(j.outage_since, clock_timestamp()) END AS outage_since,
-           CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict NOT IN ('done', 'dead') THEN 'dead'
-               WHEN v.verdict <> 'refund' THEN v.verdict
-               WHEN j.refunds < $26::integer THEN 'snooze'
-               WHEN j.attempt < j.max_attempts THEN 'retry'
-               ELSE 'dead'
-           END AS verdict,
-           CASE
-               WHEN j.id = ANY (j.cancelled) AND v.verdict NOT IN ('done', 'dead') THEN $13::text
-               ELSE v.cause
-           END AS cause,
-           v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message,
-           v.error_detail, v.failure_key,
-           CASE
-               WHEN v.attempt_record IS NULL THEN j.history
-               -- The last attempt is stored in the letter's own columns.
-               WHEN v.verdict = 'dead' THEN redrive.history_before(j.history, v.attempt_record)
-               -- Most failures are the first of their job, so there is no history to merge with.
-               WHEN j.history IS NULL THEN
-                   jsonb_build_array(v.attempt_record || jsonb_build_object('ended_at', clock_timestamp()))
-               ELSE redrive.add_attempt(j.history, v.attempt_record
-                                     || jsonb_build_object('ended_at', clock_timestamp()))
-           END AS history,
+    SELECT j.lease_id, j.id, (j.job).generation, (j.job).unique_key, (j.job).group_key, j.has_company, s.verdict,
+           CASE WHEN s.is_cancelled THEN $13::text ELSE v.cause END AS cause,
+           v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message, v.error_detail, v.failure_key,
            -- LEAST ignores a NULL.
            CASE WHEN v.verdict = 'dead' AND v.attempt_record IS NOT NULL
-               THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms
+               THEN least((v.attempt_record -> 'run_ms')::numeric, 2147483647)::integer END AS run_ms,
+           CASE WHEN s.verdict <> 'done' THEN redrive.tried(
+               j.job,
+               -- A job that expired made no attempt.
+               CASE WHEN s.verdict IN ('snooze', 'outage') OR v.cause = 'expired' THEN (j.job).attempt - 1
+                   ELSE (j.job).attempt END,
+               CASE s.verdict WHEN 'dead' THEN (j.job).crashes ELSE 0 END,
+               (j.job).refunds + (v.verdict = 'refund' AND (j.job).refunds < $26::integer)::integer,
+               CASE
+                   WHEN v.attempt_record IS NULL THEN (j.job).history
+                   -- The last attempt is stored in the letter's own columns.
+                   WHEN v.verdict = 'dead' THEN redrive.history_before((j.job).history, v.attempt_record)
+                   -- Most failures are the first of their job, so there is no history to merge with.
+                   WHEN (j.job).history IS NULL THEN
+                       jsonb_build_array(v.attempt_record || jsonb_build_object('ended_at', clock_timestamp()))
+                   ELSE redrive.add_attempt((j.job).history, v.attempt_record
+                                         || jsonb_build_object('ended_at', clock_timestamp()))
+               END,
+               CASE WHEN v.in_outage THEN coalesce((j.job).outage_since, clock_timestamp()) END,
+               CASE WHEN v.delay_ms > 0 THEN clock_timestamp() + v.delay_ms * interval '1 millisecond' END) END AS job
     FROM (
-        SELECT h.lease_id, h.queue, h.cancelled, (h.lease).job_count > 1 AS has_company, u.*
+        SELECT h.lease_id, h.cancelled, (h.lease).job_count > 1 AS has_company, u.id, u AS job
         FROM (TABLE ended UNION ALL TABLE shrunk) h
         CROSS JOIN LATERAL redrive.some_jobs_of(h.lease, h.wanted) u
         WHERE h.wanted IS NOT NULL
@@ -110,6 +104,16 @@ settled AS MATERIALIZED (
     -- million steps for a thousand verdicts. A full join is always hashed or merged, and the
     -- condition below keeps the planner from reducing it to an inner join.
     FULL JOIN verdicts v ON v.lease_id = j.lease_id AND v.id = j.id
+    CROSS JOIN LATERAL (
+        SELECT c.is_cancelled, CASE
+            WHEN c.is_cancelled THEN 'dead'
+            WHEN v.verdict <> 'refund' THEN v.verdict
+            WHEN (j.job).refunds < $26::integer THEN 'snooze'
+            WHEN (j.job).attempt < (j.job).max_attempts THEN 'retry'
+            ELSE 'dead'
+        END AS verdict
+        FROM (SELECT j.id = ANY (j.cancelled) AND v.verdict NOT IN ('done', 'dead') AS is_cancelled) c
+    ) s
     WHERE num_nonnulls(j.id, v.verdict) = 2
 ),
 -- Frees the slots of groups whose jobs ended or back off, or passes them on to followers in the same lease. Functions,
@@ -137,79 +141,38 @@ passed AS MATERIALIZED (
     ) g
     WHERE (h.lease).job_count > 1
 ),
-ready AS (
-    INSERT INTO redrive.jobs
-        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT CASE WHEN s.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.segment_of_returned(s.queue, s.group_key, s.id) END,
-           s.id, s.enqueued_at,
-           CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
-           s.max_attempts, s.generation, s.priority, 0, s.refunds,
-           s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since,
-           s.headers, s.group_key
+returned AS MATERIALIZED (
+    SELECT redrive.requeue(array_agg(s.job) FILTER (WHERE s.delay_ms <= 0),
+                           array_agg(s.job) FILTER (WHERE s.delay_ms > 0), true)
     FROM settled s
     -- The turns have passed before.
-    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms <= 0 AND (SELECT count(*) FROM passed) >= 0
+    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND (SELECT count(*) FROM passed) >= 0
+    HAVING count(*) > 0
 ),
-delayed AS (
-    INSERT INTO redrive.jobs_delayed
-        (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-         queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-    SELECT clock_timestamp() + s.delay_ms * interval '1 millisecond', s.id, s.enqueued_at,
-           CASE WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1 ELSE s.attempt END,
-           s.max_attempts, s.generation, s.priority, 0, s.refunds,
-           s.queue, s.kind, s.payload, s.history, s.unique_key, s.outage_since,
-           s.headers, s.group_key
-    FROM settled s
-    WHERE s.verdict IN ('retry', 'outage', 'snooze') AND s.delay_ms > 0
-),
--- Locks the letters of redriven jobs in the order of their ids before changing any of them, and before the trigger of
--- new letters creates a failure group. All statements that lock letters use this order, which prevents deadlocks: a
--- session that waits for the group of another one may hold a letter that a third one, such as an edit, waits for.
+-- The lock order of letters and groups; see redrive.bury.
 letters AS MATERIALIZED (
     SELECT l.id
     FROM redrive.dead_letters l
     WHERE l.id = ANY (ARRAY(
-        SELECT s.id FROM settled s WHERE s.generation > 0 AND s.verdict IN ('done', 'dead')))
+            SELECT s.id FROM settled s WHERE s.generation > 0 AND s.verdict IN ('done', 'dead')))
+        AND (SELECT count(*) FROM returned) >= 0
     ORDER BY l.id
     FOR NO KEY UPDATE
 ),
--- A redriven job already has a letter, which reopens with the next generation.
-died AS (
-    INSERT INTO redrive.dead_letters
-        (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority,
-         attempts, max_attempts, generation, crashes, history, worker_id, host, version,
-         enqueued_at, unique_key, pid, run_ms, headers, group_key, failure_key)
-    SELECT s.id, s.queue, s.kind, s.cause, s.error_class, s.error_message, s.error_detail,
-           s.payload, s.priority,
-           -- A job that expired made no attempt.
-           CASE WHEN s.cause = 'expired' THEN s.attempt - 1 ELSE s.attempt END, s.max_attempts, s.generation, s.crashes,
-           coalesce(s.history, '[]'), $10::uuid, $11::text, $12::text, s.enqueued_at, s.unique_key,
-           $15::integer, s.run_ms, s.headers, s.group_key, s.failure_key
+died AS MATERIALIZED (
+    SELECT redrive.bury(array_agg(ROW(
+               s.job, s.cause, s.error_class, s.error_message, s.error_detail, s.failure_key, s.run_ms,
+               $10::uuid, $11::text, $12::text, $15::integer)::redrive.corpse))
     FROM settled s
     WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
-    -- The join does not keep the order. Sort the oldest first.
-    ORDER BY s.id
-    ON CONFLICT (id) DO UPDATE
-    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
-        error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload,
-        priority = excluded.priority, attempts = excluded.attempts,
-        max_attempts = excluded.max_attempts, generation = excluded.generation,
-        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
-        host = excluded.host, version = excluded.version, discard_reason = NULL,
-        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers, group_key = excluded.group_key,
-        pid = excluded.pid, run_ms = excluded.run_ms,
-        group_id = excluded.group_id, detail_id = excluded.detail_id,
-        died_at = excluded.died_at, changed_at = excluded.changed_at
+    HAVING count(*) > 0
 ),
--- Frees the unique keys of jobs that ended. No other session locks the key of a live job; see
+-- Frees the unique keys of jobs that are done. No other session locks the key of a live job; see
 -- redrive.take_keys. The array keeps the planner from reading all keys.
 freed AS (
     DELETE FROM redrive.unique_keys k
     WHERE k.job_id = ANY (ARRAY(
-        SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict IN ('done', 'dead')))
+        SELECT s.id FROM settled s WHERE s.unique_key IS NOT NULL AND s.verdict = 'done'))
 ),
 -- The array and the expression on the state keep the planner from using an index on the state.
 -- With statistics that show no redriving letters, it would scan all of them for each job.
@@ -252,4 +215,4 @@ counted AS (
 )
 SELECT w.lease_id, w.id
 FROM written w
-WHERE (SELECT count(*) FROM passed) >= 0
+WHERE (SELECT count(*) FROM passed) + (SELECT count(*) FROM returned) + (SELECT count(*) FROM died) >= 0

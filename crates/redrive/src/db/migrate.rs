@@ -114,6 +114,7 @@ definitions! {
     "functions/metrics_queues";
     "functions/metrics_server";
     "functions/metrics_tables";
+    "functions/moves";
     "functions/policies";
     "functions/policy_ticks";
     "functions/queue_pauses";

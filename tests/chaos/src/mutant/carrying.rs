@@ -9,29 +9,33 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "release-loses-the-history",
         mutation: Mutation::Statements(&[patch(
             "release",
-            "b.kind, b.payload, b.history,",
-            "b.kind, b.payload, NULL::jsonb,",
+            "t.refunds, j.history,",
+            "t.refunds, NULL::jsonb,",
         )]),
         scenario: Scenario::Carry,
         rules: &[Rule::History],
     },
     Mutant {
-        name: "release-loses-the-headers",
-        mutation: Mutation::Statements(&[patch(
-            "release",
-            "b.outage_since,\n           b.headers,",
-            "b.outage_since,\n           NULL::jsonb,",
-        )]),
+        name: "return-loses-the-headers",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.requeue",
+            changes: &[(
+                "j.headers, j.group_key\n        FROM unnest(ready)",
+                "NULL, j.group_key\n        FROM unnest(ready)",
+            )],
+        }]),
         scenario: Scenario::Carry,
         rules: &[Rule::Content],
     },
     Mutant {
-        name: "reap-resets-the-first-enqueue",
-        mutation: Mutation::Statements(&[patch(
-            "reap",
-            "u.id, u.enqueued_at, u.attempt - 1",
-            "u.id, clock_timestamp(), u.attempt - 1",
-        )]),
+        name: "return-resets-the-first-enqueue",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.requeue",
+            changes: &[(
+                "clock_timestamp()), j.enqueued_at",
+                "clock_timestamp()), clock_timestamp()",
+            )],
+        }]),
         scenario: Scenario::Carry,
         rules: &[Rule::Content],
     },
@@ -49,29 +53,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "retry-resets-refunds",
         mutation: Mutation::Statements(&[patch(
             "settle",
-            "s.priority, 0, s.refunds,",
-            "s.priority, 0, 0,",
+            "(j.job).refunds + (v.verdict",
+            "0 + (v.verdict",
         )]),
         scenario: Scenario::Carry,
         rules: &[Rule::Attempts],
     },
     Mutant {
-        name: "cancel-loses-the-priority",
-        mutation: Mutation::Statements(&[patch(
-            "cancel",
-            "c.priority, c.attempt,",
-            "0, c.attempt,",
-        )]),
+        name: "death-loses-the-priority",
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.bury",
+            changes: &[("(c.job).priority, (c.job).attempt,", "0, (c.job).attempt,")],
+        }]),
         scenario: Scenario::Carry,
         rules: &[Rule::Content],
     },
     Mutant {
         name: "retry-alters-the-payload",
-        mutation: Mutation::Statements(&[patch(
-            "settle",
-            "s.queue, s.kind, s.payload, s.history,",
-            "s.queue, s.kind, (s.payload::jsonb || '{\"ms\": 1}')::json, s.history,",
-        )]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.requeue",
+            changes: &[(
+                "j.refunds,\n               j.queue, j.kind, j.payload,",
+                "j.refunds,\n               j.queue, j.kind, (j.payload::jsonb || '{\"ms\": 1}')::json,",
+            )],
+        }]),
         scenario: Scenario::Carry,
         rules: &[Rule::Content],
     },
@@ -79,8 +84,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "retry-waits-twice-as-long",
         mutation: Mutation::Statements(&[patch(
             "settle",
-            "s.delay_ms * interval '1 millisecond'",
-            "s.delay_ms * interval '2 milliseconds'",
+            "v.delay_ms * interval '1 millisecond'",
+            "v.delay_ms * interval '2 milliseconds'",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::Delay],
@@ -100,8 +105,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.move_stragglers",
             changes: &[(
-                " SELECT $1, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority,",
-                " SELECT $1, id, ready_at, enqueued_at, attempt, max_attempts, generation, 0,",
+                "array_agg(job)",
+                "array_agg(redrive.altered(job, priority => 0))",
             )],
         }]),
         scenario: Scenario::Carry,

@@ -10,8 +10,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "retry-frees-the-key",
         mutation: Mutation::Statements(&[patch(
             "settle",
-            "s.verdict IN ('done', 'dead')",
-            "s.verdict IN ('done', 'dead', 'retry')",
+            "s.unique_key IS NOT NULL AND s.verdict = 'done'",
+            "s.unique_key IS NOT NULL AND s.verdict IN ('done', 'retry')",
         )]),
         scenario: Scenario::Unique,
         rules: &[Rule::OneOfAKey],

@@ -87,11 +87,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     Mutant {
         name: "expiry-charges-an-attempt",
-        mutation: Mutation::Statements(&[patch(
-            "settle",
-            "CASE WHEN s.cause = 'expired' THEN s.attempt - 1 ELSE s.attempt END",
-            "s.attempt",
-        )]),
+        mutation: Mutation::Statements(&[patch("settle", " OR v.cause = 'expired' THEN", " THEN")]),
         scenario: Scenario::Wait,
         rules: &[Rule::Attempts],
     },

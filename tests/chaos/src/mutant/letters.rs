@@ -9,8 +9,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "cancel-loses-the-job",
         mutation: Mutation::Statements(&[patch(
             "cancel",
-            "WHERE (SELECT count(*) FROM letters) >= 0\n    ON CONFLICT",
-            "WHERE (SELECT count(*) FROM letters) < 0\n    ON CONFLICT",
+            "HAVING count(*) > 0",
+            "HAVING count(*) > 1",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::Kept],

@@ -22,8 +22,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.change_jobs",
             changes: &[(
-                "ELSE j.priority END",
-                "WHEN 'run_now' THEN 0 ELSE j.priority END",
+                "THEN change_jobs.priority END,",
+                "THEN change_jobs.priority WHEN 'run_now' THEN 0 END,",
             )],
         }]),
         scenario: Scenario::Live,
@@ -34,8 +34,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.change_jobs",
             changes: &[(
-                "CASE action WHEN 'run_now' THEN clock_timestamp() ELSE j.run_at END",
-                "j.run_at",
+                "CASE action WHEN 'run_now' THEN clock_timestamp() END",
+                "NULL",
             )],
         }]),
         scenario: Scenario::Live,
@@ -45,7 +45,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "bulk-change-moves-the-time",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.change_jobs",
-            changes: &[("ELSE j.run_at END", "ELSE j.run_at + interval '1 hour' END")],
+            changes: &[(
+                "THEN clock_timestamp() END",
+                "THEN clock_timestamp() ELSE j.ready_at + interval '1 hour' END",
+            )],
         }]),
         scenario: Scenario::Live,
         rules: &[Rule::Content],

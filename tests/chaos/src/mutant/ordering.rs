@@ -98,7 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             patch(
                 "settle",
                 "array_agg(s.id) FILTER (WHERE s.verdict = 'done')",
-                "array_agg(s.id) FILTER (WHERE s.verdict = 'done' AND s.attempt > 1)",
+                "array_agg(s.id) FILTER (WHERE s.verdict = 'done' AND s.id % 2 = 0)",
             ),
             patch(
                 "settle_done",
@@ -191,7 +191,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "divert-charges-an-attempt",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.bury_waiting",
-            changes: &[("j.priority, j.attempt,", "j.priority, j.attempt + 1,")],
+            changes: &[(
+                "ROW(j,",
+                "ROW(redrive.tried(j, j.attempt + 1, j.crashes, j.refunds, j.history, j.outage_since),",
+            )],
         }]),
         scenario: Scenario::Groups,
         rules: &[Rule::Diverted],

@@ -19,8 +19,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "reap-counts-no-crash",
         mutation: Mutation::Statements(&[patch(
             "reap",
-            "j.crashes + 1 AS crashes",
-            "j.crashes::integer AS crashes",
+            "j.crashes + 1, j.refunds",
+            "j.crashes::integer, j.refunds",
         )]),
         scenario: Scenario::Poison,
         rules: &[Rule::Fenced],

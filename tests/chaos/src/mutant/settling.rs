@@ -41,8 +41,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "death-loses-the-class",
         mutation: Mutation::Statements(&[patch(
             "settle",
-            "s.kind, s.cause, s.error_class, s.error_message",
-            "s.kind, s.cause, 'Error', s.error_message",
+            "s.job, s.cause, s.error_class, s.error_message",
+            "s.job, s.cause, 'Error', s.error_message",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::History],
@@ -63,15 +63,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "outage-charges-an-attempt",
         mutation: Mutation::Statements(&[patch(
             "settle",
-            "WHEN s.verdict IN ('snooze', 'outage') THEN s.attempt - 1",
-            "WHEN s.verdict = 'snooze' THEN s.attempt - 1",
+            "WHEN s.verdict IN ('snooze', 'outage') OR",
+            "WHEN s.verdict = 'snooze' OR",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::OutageFree],
     },
     Mutant {
         name: "retry-resets-attempts",
-        mutation: Mutation::Statements(&[patch("settle", "ELSE s.attempt END,", "ELSE 0 END,")]),
+        mutation: Mutation::Statements(&[patch(
+            "settle",
+            "ELSE (j.job).attempt END,",
+            "ELSE 0 END,",
+        )]),
         scenario: Scenario::Work,
         rules: &[Rule::Attempts, Rule::Verdict],
     },

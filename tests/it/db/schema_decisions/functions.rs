@@ -19,14 +19,16 @@ add_group_rule           invoker volatile  pinned any       -
 add_redaction            invoker volatile  pinned any       -
 add_to_events            definer volatile  pinned any       -
 age_jobs                 invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
+altered                  invoker immutable parsed any       -
 apply_retention          invoker volatile  pinned rows      enable_seqscan=on
 archive_json             invoker stable    pinned any       -
 assign_group             invoker volatile  pinned any       -
 audit_counters           definer volatile  pinned committed -
 audit_removed_events     definer volatile  pinned any       -
 blocked_letters          invoker stable    pinned any       -
+bury                     invoker volatile  pinned rows      -
 bury_unhandled           invoker volatile  pinned any       -
-bury_waiting             invoker volatile  pinned rows      -
+bury_waiting             invoker volatile  pinned any       -
 capture                  definer volatile  pinned any       -
 capture_letters          definer volatile  pinned rows      -
 capture_many             definer volatile  pinned any       -
@@ -118,6 +120,7 @@ is_held                  invoker volatile  pinned any       -
 is_hour_allowed          invoker immutable parsed any       -
 is_same_failure          invoker stable    parsed any       -
 is_seen_drained          invoker volatile  pinned any       -
+job_of                   invoker immutable parsed any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 keep_pieces              invoker volatile  pinned any       -
@@ -164,6 +167,7 @@ past_failures            invoker stable    pinned any       -
 pause_queue              invoker volatile  pinned any       -
 pause_schedule           invoker volatile  pinned any       -
 place_metric_tallies     invoker stable    pinned any       -
+place_of                 invoker immutable parsed any       -
 pointer_parts            invoker immutable pinned any       -
 pointer_paths            invoker immutable pinned any       -
 policy_wait              invoker immutable parsed any       -
@@ -172,7 +176,6 @@ protect_audit            invoker volatile  pinned any       -
 prune_audit              definer volatile  pinned any       -
 prune_groups             invoker volatile  pinned committed lock_timeout=50ms
 prune_letters            invoker volatile  pinned any       enable_seqscan=on
-put_back                 invoker volatile  pinned any       -
 queues_with_held_groups  definer stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
 readable_payload         invoker immutable parsed any       -
@@ -210,6 +213,7 @@ reopen_letters           invoker volatile  pinned any       -
 repair                   definer volatile  pinned committed jit=off
 replace_keys             invoker volatile  pinned any       -
 replace_waiting          definer volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
+requeue                  invoker volatile  pinned any       -
 require_read_committed   invoker volatile  pinned any       -
 restore_archived         definer volatile  pinned rows      -
 restore_letter           invoker volatile  pinned any       -
@@ -226,7 +230,6 @@ save_regressions         invoker volatile  pinned any       -
 schedule                 invoker volatile  pinned any       -
 segment_bytes            invoker volatile  pinned any       -
 segment_of_returned      invoker volatile  pinned any       -
-segment_of_waiting       invoker volatile  pinned any       -
 send_back                invoker volatile  pinned rows      enable_bitmapscan=off enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan work_mem=32MB
 send_members             invoker volatile  pinned any       -
 set_group_policy         invoker volatile  pinned any       -
@@ -258,6 +261,7 @@ token_hold               invoker immutable pinned any       -
 token_refill             invoker immutable pinned any       -
 tokens_now               invoker volatile  pinned any       -
 top_frame                invoker immutable pinned any       standard_conforming_strings=on
+tried                    invoker immutable parsed any       -
 trigger_schedule         invoker volatile  pinned any       -
 truncate_segment         invoker volatile  pinned table     lock_timeout=50ms
 turn_ring                definer volatile  pinned committed enable_seqscan=on jit=off

@@ -35,7 +35,7 @@ fn add_a_column(client: &mut Client) {
         .batch_execute(&format!(
             "BEGIN;
              ALTER TABLE redrive.leases ADD COLUMN tags text[];
-             ALTER TYPE redrive.leased_job ADD ATTRIBUTE tag text;
+             ALTER TABLE redrive.jobs ADD COLUMN tag text;
              {functions}
              COMMIT"
         ))

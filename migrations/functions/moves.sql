@@ -1,0 +1,128 @@
+-- Purpose: Where jobs go: back into the queue, or into a letter. No other function or statement moves a live job.
+
+-- Returns a delayed job as one of `jobs`, without a segment.
+CREATE OR REPLACE FUNCTION redrive.job_of(d redrive.jobs_delayed) RETURNS redrive.jobs
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT ROW(d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, NULL, d.priority, d.crashes,
+               d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key, d.outage_since, d.headers,
+               d.group_key)::redrive.jobs;
+END;
+
+-- Returns a job with what an attempt changed.
+CREATE OR REPLACE FUNCTION redrive.tried(
+    job redrive.jobs, attempt integer, crashes integer, refunds integer, history jsonb, outage_since timestamptz,
+    ready_at timestamptz DEFAULT NULL
+) RETURNS redrive.jobs
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT ROW(job.id, ready_at, job.enqueued_at, attempt, job.max_attempts, job.generation, NULL, job.priority, crashes,
+               refunds, job.queue, job.kind, job.payload, history, job.unique_key, outage_since, job.headers,
+               job.group_key)::redrive.jobs;
+END;
+
+-- Returns a waiting job with what an operator or a chore changed. NULL: unchanged.
+CREATE OR REPLACE FUNCTION redrive.altered(
+    job redrive.jobs, priority integer DEFAULT NULL, ready_at timestamptz DEFAULT NULL, payload json DEFAULT NULL,
+    headers jsonb DEFAULT NULL
+) RETURNS redrive.jobs
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT ROW(job.id, coalesce(ready_at, job.ready_at), job.enqueued_at, job.attempt, job.max_attempts, job.generation,
+               job.segment, coalesce(priority, job.priority), job.crashes, job.refunds, job.queue, job.kind,
+               coalesce(payload, job.payload), job.history, job.unique_key, job.outage_since,
+               coalesce(headers, job.headers), job.group_key)::redrive.jobs;
+END;
+
+-- Puts jobs back: `ready` ones into the current segment, or into that of waiting jobs if they must wait for the turn of
+-- their group; `delayed` ones until their `ready_at`. A job that has returned from a lease, or is suspect, waits only for
+-- a turn. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.requeue(ready redrive.jobs[], delayed redrive.jobs[], has_returned boolean) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF cardinality(ready) > 0 THEN
+        INSERT INTO redrive.jobs
+            (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+             queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+        SELECT CASE
+                   WHEN j.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
+                   WHEN has_returned OR j.crashes > 0 THEN redrive.segment_of_returned(j.queue, j.group_key, j.id)
+                   ELSE redrive.entry_segment(j.queue, j.group_key, j.id)
+               END,
+               j.id, coalesce(j.ready_at, clock_timestamp()), j.enqueued_at, j.attempt, j.max_attempts, j.generation,
+               j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since,
+               j.headers, j.group_key
+        FROM unnest(ready) j;
+    END IF;
+    IF cardinality(delayed) > 0 THEN
+        INSERT INTO redrive.jobs_delayed
+            (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
+             queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+        SELECT j.ready_at, j.id, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes, j.refunds,
+               j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
+        FROM unnest(delayed) j;
+    END IF;
+    RETURN coalesce(cardinality(ready), 0) + coalesce(cardinality(delayed), 0);
+END
+$$;
+
+-- Makes letters of jobs that died, and frees their unique keys. A redriven job already has a letter, which reopens with
+-- the next generation. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.bury(corpses redrive.corpse[], audit bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    -- Locks the letters of redriven jobs in the order of their ids before changing any of them, and before the trigger
+    -- of new letters creates a failure group. All statements that lock letters use this order, which prevents deadlocks:
+    -- a session that waits for the group of another one may hold a letter that a third one, such as an edit, waits for.
+    PERFORM FROM redrive.dead_letters l
+    WHERE l.id = ANY (ARRAY(SELECT (c.job).id FROM unnest(corpses) c WHERE (c.job).generation > 0))
+    ORDER BY l.id
+    FOR NO KEY UPDATE;
+    INSERT INTO redrive.dead_letters
+        (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,
+         generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms, headers, group_key,
+         failure_key)
+    SELECT (c.job).id, (c.job).queue, (c.job).kind, c.cause, c.error_class, c.error_message, c.error_detail,
+           (c.job).payload, (c.job).priority, (c.job).attempt, (c.job).max_attempts, (c.job).generation,
+           (c.job).crashes, coalesce((c.job).history, '[]'), c.worker_id, c.host, c.version, (c.job).enqueued_at,
+           (c.job).unique_key, c.pid, c.run_ms, (c.job).headers, (c.job).group_key, c.failure_key
+    FROM unnest(corpses) c
+    -- The oldest first.
+    ORDER BY (c.job).id
+    ON CONFLICT (id) DO UPDATE
+    SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
+        error_message = excluded.error_message, error_detail = excluded.error_detail,
+        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        max_attempts = excluded.max_attempts, generation = excluded.generation,
+        crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
+        host = excluded.host, version = excluded.version, discard_reason = NULL,
+        failure_key = excluded.failure_key, unique_key = excluded.unique_key, headers = excluded.headers,
+        group_key = excluded.group_key, pid = excluded.pid, run_ms = excluded.run_ms,
+        group_id = excluded.group_id, detail_id = excluded.detail_id,
+        died_at = excluded.died_at, changed_at = excluded.changed_at;
+    IF audit IS NOT NULL THEN
+        UPDATE redrive.dead_letters l SET audit_id = bury.audit
+        WHERE l.id = ANY (ARRAY(SELECT (c.job).id FROM unnest(corpses) c));
+    END IF;
+    -- No other session locks the key of a live job; see redrive.take_keys. The array keeps the planner from reading all
+    -- keys.
+    DELETE FROM redrive.unique_keys k
+    WHERE k.job_id = ANY (ARRAY(SELECT (c.job).id FROM unnest(corpses) c WHERE (c.job).unique_key IS NOT NULL));
+    RETURN cardinality(corpses);
+END
+$$;
+
+-- Returns where a waiting job is, for a caller that reads pages; see `waiting_query`.
+CREATE OR REPLACE FUNCTION redrive.place_of(job redrive.jobs) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN job.segment IS NULL THEN jsonb_build_object('state', 'delayed', 'id', job.id)
+        ELSE jsonb_build_object('state', 'ready', 'queue', job.queue, 'rank', (job.generation > 0)::integer - 2 * job.priority,
+                                'id', job.id)
+    END;
+END;
