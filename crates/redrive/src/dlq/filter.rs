@@ -40,7 +40,7 @@ use value::once;
 /// ```
 ///
 /// A filter can be written as text, `"queue=orders cause=rejected".parse()`; see
-/// [`Filter::from_str`].
+/// its [`FromStr`](std::str::FromStr).
 pub type LetterFilter = Filter<LetterFields>;
 
 /// Selects live jobs. An empty filter selects all of them; each method narrows it.
@@ -53,7 +53,7 @@ pub type LetterFilter = Filter<LetterFields>;
 /// assert_eq!(filter.to_string(), "queue=orders state=ready age>5m");
 /// ```
 ///
-/// A filter can be written as text, `"queue=orders state=ready".parse()`; see [`Filter::from_str`].
+/// A filter can be written as text, `"queue=orders state=ready".parse()`; see its [`FromStr`](std::str::FromStr).
 pub type JobFilter = Filter<JobFields>;
 
 /// The fields that a filter has: [`LetterFields`] or [`JobFields`].
