@@ -66,8 +66,8 @@ pub(crate) const SPEED_UP: &[Patch] = &[
     ),
     patch(
         "reap",
-        "random() * u.crashes * $4::integer",
-        "random() * u.crashes * ($4::integer / 50)",
+        "(j.crashes + 1) * $4::integer",
+        "(j.crashes + 1) * ($4::integer / 50)",
     ),
 ];
 

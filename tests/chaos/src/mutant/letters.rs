@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "run-ignores-the-validation",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.create_run",
-            changes: &[("' AND l.id = ANY ($5)' END", "'' END")],
+            changes: &[("redrive.filter_condition(among, 'letters', '$5')", "'true'")],
         }]),
         scenario: Scenario::Validated,
         rules: &[Rule::Validated],
