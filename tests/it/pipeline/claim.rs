@@ -245,7 +245,7 @@ fn claim_one_claims_one_job_in_its_lease() {
     assert_eq!(claim_one(&mut client, segment ^ 1, &[]), None);
     let (first, lease) = claim_one(&mut client, segment, &[]).expect("the urgent one");
     assert_eq!(first, urgent.get());
-    let held_by = "SELECT ids[1], coalesce(attempts[1], 1), job_count, \
+    let held_by = "SELECT ids[1], coalesce((metas[1]).attempt, 0) + 1, job_count, \
                           (SELECT count(*) FROM redrive.jobs) \
                    FROM redrive.leases WHERE lease_id = $1";
     let row = client.query_one(held_by, &[&lease]).unwrap();

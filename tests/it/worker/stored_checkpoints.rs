@@ -30,7 +30,8 @@ fn store(client: &mut Client, headers: &[(Uuid, i64, Value)]) -> Vec<Uuid> {
 
 /// The headers of the jobs of a lease.
 fn headers(client: &mut Client, lease: Uuid) -> Vec<Option<Value>> {
-    let query = "SELECT headers FROM redrive.leases WHERE lease_id = $1";
+    let query =
+        "SELECT array_agg(m.headers) FROM redrive.leases, unnest(metas) AS m WHERE lease_id = $1";
     let headers: Option<Vec<Option<Value>>> = client.query_one(query, &[&lease]).unwrap().get(0);
     headers.unwrap_or_default()
 }

@@ -118,12 +118,14 @@ is_drained               invoker volatile  pinned committed enable_bitmapscan=of
 is_gated                 invoker stable    pinned any       -
 is_held                  invoker volatile  pinned any       -
 is_hour_allowed          invoker immutable parsed any       -
+is_plain                 invoker stable    parsed any       -
 is_same_failure          invoker stable    parsed any       -
 is_seen_drained          invoker volatile  pinned any       -
 job_of                   invoker immutable parsed any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 keep_pieces              invoker volatile  pinned any       -
+lease_jobs               invoker volatile  pinned any       -
 letters_with_policy      invoker stable    pinned any       -
 list_archived            invoker stable    pinned any       -
 list_jobs                invoker stable    pinned any       jit=off
@@ -139,6 +141,7 @@ mask_places              invoker immutable parsed any       -
 mask_quotes              invoker immutable parsed any       -
 mask_rest                invoker immutable pinned any       standard_conforming_strings=on
 mask_tokens              invoker immutable parsed any       -
+meta_of                  invoker stable    parsed any       -
 metric_totals            definer volatile  pinned committed enable_seqscan=on jit=off synchronize_seqscans=off
 metrics_bloat            definer stable    pinned any       jit=off
 metrics_cap              invoker immutable parsed any       -
@@ -243,6 +246,7 @@ set_schedule             invoker volatile  pinned any       -
 settle_own               invoker volatile  pinned any       enable_bitmapscan=off enable_seqscan=off jit=off plan_cache_mode=force_generic_plan
 shortened                invoker immutable parsed any       -
 some_jobs_of             invoker stable    parsed any       -
+start_jobs               invoker volatile  pinned any       -
 still_redacted           invoker immutable pinned any       -
 table_bytes              invoker volatile  pinned any       -
 table_holders            invoker volatile  pinned any       -
@@ -269,4 +273,5 @@ unarchived               invoker stable    pinned any       -
 vacuum_threshold         invoker stable    pinned any       -
 waiting_query            invoker stable    pinned any       -
 wake                     invoker volatile  pinned any       -
+with_headers             invoker stable    pinned any       -
 ";

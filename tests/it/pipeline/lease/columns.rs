@@ -6,27 +6,24 @@ use postgres::Client;
 use redrive::{Failure, Job, Queue, Worker};
 use redrive_tests::{Lost, Order, TestDatabase, counted, drained, reap, scalar, stop, worker};
 
-/// Adds the column `tag` as a migration of a newer version would: a nullable array, and its place in the
-/// functions that read leases.
+/// Adds the column `tag` as a migration of a newer version would: to jobs and their metas, and in the functions that
+/// read leases.
 fn add_a_column(client: &mut Client) {
     let baseline = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../migrations/functions/leases.sql"
     );
     let baseline = fs::read_to_string(baseline).unwrap();
-    let from = baseline
-        .find("CREATE OR REPLACE FUNCTION redrive.jobs_of")
+    let from = baseline.find("-- Returns whether a job is as").unwrap();
+    let to = baseline
+        .find("-- Returns the metas of claimed jobs")
         .unwrap();
-    let to = baseline.find("-- Notifies the idle workers").unwrap();
     let mut functions = baseline[from..to].to_owned();
     for (old, new) in [
+        ("job.group_key) = 0", "job.group_key, job.tag) = 0"),
+        ("job.group_key)::", "job.group_key, job.tag)::"),
         ("j.group_key\n", "j.group_key, j.tag\n"),
         ("headers, group_key);", "headers, group_key, tag);"),
-        ("lease.group_keys)", "lease.group_keys, lease.tags)"),
-        (
-            "lease.group_keys[p.n]",
-            "lease.group_keys[p.n], lease.tags[p.n]",
-        ),
     ] {
         assert!(functions.contains(old), "{old}: {functions}");
         functions = functions.replace(old, new);
@@ -34,7 +31,7 @@ fn add_a_column(client: &mut Client) {
     client
         .batch_execute(&format!(
             "BEGIN;
-             ALTER TABLE redrive.leases ADD COLUMN tags text[];
+             ALTER TYPE redrive.job_meta ADD ATTRIBUTE tag text;
              ALTER TABLE redrive.jobs ADD COLUMN tag text;
              {functions}
              COMMIT"
@@ -80,21 +77,21 @@ fn a_column_can_be_added_to_leases_while_workers_run() {
     // The plans of the worker are from before the migration.
     run(&queue, &worker, 1);
     add_a_column(&mut client);
-    // Its leases do not have the column.
+    // Its jobs do not have the column.
     run(&queue, &worker, 2);
     lose_a_lease(&mut client);
-    // The leases of newer workers do.
+    // Those of newer programs do.
     client
-        .batch_execute("ALTER TABLE redrive.leases ALTER COLUMN tags SET DEFAULT '{blue}'")
+        .batch_execute("ALTER TABLE redrive.jobs ALTER COLUMN tag SET DEFAULT 'blue'")
         .unwrap();
     run(&queue, &worker, 3);
     lose_a_lease(&mut client);
     let tag = "SELECT count(*) FROM redrive.leases l, redrive.jobs_of(l) j WHERE j.tag = 'blue'";
     client
         .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas) \
              VALUES (gen_random_uuid(), gen_random_uuid(), 'other', '{1,2}', '{a,b}', \
-                     ARRAY['{}'::json, '{}'], ARRAY[now(), now()])",
+                     ARRAY['{}'::json, '{}'], ARRAY[now(), now()], '{NULL,\"(,,,,,,,,,,,,blue)\"}')",
         )
         .unwrap();
     assert_eq!(scalar(&mut client, tag), 1);
