@@ -133,6 +133,7 @@ list_letters             invoker stable    pinned any       enable_bitmapscan=of
 live_waits               invoker stable    pinned any       enable_bitmapscan=off enable_seqscan=off jit=off
 lock_for_edit            invoker volatile  pinned rows      -
 lock_letters             invoker volatile  pinned rows      enable_bitmapscan=off enable_seqscan=off jit=off
+lock_turns               definer volatile  pinned rows      enable_seqscan=off
 make_ready               invoker volatile  pinned any       -
 mask                     invoker immutable parsed any       -
 mask_ids                 invoker immutable parsed any       -
@@ -193,7 +194,6 @@ redact_text              invoker immutable pinned any       -
 redact_values            invoker immutable pinned any       -
 redrive                  invoker volatile  pinned any       -
 redrive_letters          invoker volatile  pinned any       -
-redriven_segment         definer volatile  pinned rows      -
 refuse_death             invoker volatile  pinned any       -
 refused_letters          invoker stable    pinned any       enable_hashjoin=off enable_mergejoin=off enable_seqscan=off jit=off
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
