@@ -60,6 +60,7 @@ count_restored           invoker volatile  pinned any       -
 count_rows               invoker stable    pinned any       enable_seqscan=on jit=off
 create_run               invoker volatile  pinned any       -
 cut_history              invoker immutable pinned any       -
+delayed_job              invoker immutable parsed any       -
 delete_archived          definer volatile  pinned rows      -
 delete_pieces            definer volatile  pinned any       -
 delete_version_pieces    definer volatile  pinned any       -
@@ -121,7 +122,6 @@ is_hour_allowed          invoker immutable parsed any       -
 is_plain                 invoker stable    parsed any       -
 is_same_failure          invoker stable    parsed any       -
 is_seen_drained          invoker volatile  pinned any       -
-job_of                   invoker immutable parsed any       -
 jobs_of                  invoker stable    parsed any       -
 json_of                  invoker immutable pinned any       -
 keep_pieces              invoker volatile  pinned any       -
@@ -184,6 +184,7 @@ queues_with_held_groups  definer stable    pinned any       enable_bitmapscan=of
 queues_with_letters      invoker stable    pinned any       enable_seqscan=off jit=off
 readable_payload         invoker immutable parsed any       -
 readmitted               invoker volatile  pinned any       -
+ready_job                invoker immutable parsed any       -
 record_act               invoker volatile  pinned any       -
 record_run_outcomes      invoker volatile  pinned any       -
 redact                   invoker stable    pinned any       -

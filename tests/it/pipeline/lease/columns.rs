@@ -32,6 +32,7 @@ fn add_a_column(client: &mut Client) {
         .batch_execute(&format!(
             "BEGIN;
              ALTER TYPE redrive.job_meta ADD ATTRIBUTE tag text;
+             ALTER TYPE redrive.job ADD ATTRIBUTE tag text;
              ALTER TABLE redrive.jobs ADD COLUMN tag text;
              {functions}
              COMMIT"
