@@ -14,7 +14,6 @@ mod rate_limits;
 mod groups_of_jobs;
 
 mod custom_program;
-mod gameday;
 mod host;
 mod prune;
 mod runbooks;

@@ -8,7 +8,6 @@ use crate::admin::{
 use crate::context::{Context, Ending};
 use crate::dlq::{DlqCommand, conditions_help};
 use crate::error::Result;
-use crate::gameday::Gameday;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
 use crate::jobs::{Enqueue, JOB_CONDITIONS, JobCommand, Stats, Work, job_conditions_help};
 use crate::profession::Profession;
@@ -69,7 +68,6 @@ pub(crate) enum Command {
     Erase(Erase),
     Audit(AuditCommand),
     Repair(Repair),
-    Gameday(Gameday),
     #[command(hide = true)]
     Connection(Connection),
 }
@@ -94,9 +92,7 @@ impl Command {
             Command::Queue(command) => command.profession(),
             Command::Breaker(command) => command.profession(),
             Command::Redact(command) => command.profession(),
-            Command::Erase(_) | Command::Gameday(_) | Command::Prune(_) | Command::Repair(_) => {
-                Profession::Operator
-            }
+            Command::Erase(_) | Command::Prune(_) | Command::Repair(_) => Profession::Operator,
         }
     }
 
@@ -116,7 +112,6 @@ impl Command {
             Command::Erase(command) => command.run(cx),
             Command::Audit(command) => command.run(cx),
             Command::Repair(command) => command.run(cx),
-            Command::Gameday(command) => command.run(cx),
             Command::Connection(Connection {}) => {
                 writeln!(cx.out, "{CONNECTION_HELP}")?;
                 Ok(Ending::Done)

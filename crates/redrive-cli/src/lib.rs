@@ -18,7 +18,6 @@ mod dlq;
 mod jobs;
 mod schedule;
 mod admin;
-mod gameday;
 mod command;
 mod suggestion;
 mod program;

@@ -190,8 +190,6 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("erase payload.order=2", &["erasure"]),
     ("erase payload.order=2 --yes", &["erasure"]),
     ("erase payload.order=2 --yes", &["erasure"]),
-    ("gameday", &["gameday_step"]),
-    ("gameday --jobs 2 --yes", &["gameday_step"]),
 ];
 
 /// Lines that a command may print to stderr.

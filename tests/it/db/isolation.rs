@@ -10,7 +10,7 @@ use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
-pub(super) const REFUSING: [&str; 10] = [
+pub(super) const REFUSING: [&str; 9] = [
     "SELECT redrive.turn_ring(8192, 1000)",
     "SELECT redrive.fold_metrics()",
     "SELECT redrive.fold_letters()",
@@ -20,7 +20,6 @@ pub(super) const REFUSING: [&str; 10] = [
     "SELECT redrive.metric_totals()",
     "SELECT redrive.compact()",
     "SELECT redrive.is_drained('orders')",
-    "SELECT redrive.remove_gameday('gameday-0123456789ab')",
 ];
 
 /// Expects that every function names the isolation level in its error.

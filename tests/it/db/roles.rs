@@ -257,7 +257,6 @@ fn no_function_is_public_and_security_definer_functions_set_a_search_path() {
             "queues_with_held_groups",
             "redriven_segment",
             "remove_event",
-            "remove_gameday",
             "repair",
             "replace_waiting",
             "restore_archived",

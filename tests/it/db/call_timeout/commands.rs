@@ -29,7 +29,6 @@ const VERBS: &[&[&str]] = &[
     &["enqueue", "orders", "order", "{}"],
     &["enqueue", "orders", "order", "--file", FILE],
     &["stats"],
-    &["gameday", "--clean", "gameday-0123456789ab"],
     &["job", "show", "1"],
     &["job", "cancel", "1099511627776"],
     &["job", "set", "1099511627776", "--priority", "3"],

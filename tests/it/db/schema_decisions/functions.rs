@@ -196,7 +196,6 @@ refused_letters          invoker stable    pinned any       enable_hashjoin=off 
 regroup_letters          invoker volatile  pinned rows      enable_seqscan=off
 release_group            invoker volatile  pinned any       -
 remove_event             definer volatile  pinned rows      -
-remove_gameday           definer volatile  pinned committed enable_seqscan=on jit=off
 remove_group_rule        invoker volatile  pinned any       -
 remove_letters           invoker volatile  pinned rows      -
 remove_locked            invoker volatile  pinned any       -

@@ -47,7 +47,6 @@ const COMMANDS: &[&[&str]] = &[
     &["job", "priority", "3", "orders"],
     &["job", "run-now", "orders"],
     &["job", "edit", "orders", "--merge", "{\"a\": 1}"],
-    &["gameday", "--jobs", "2", "--yes"],
     &["dlq"],
     &["dlq", "list"],
     &["dlq", "ls"],

@@ -80,9 +80,4 @@ pub(super) const CALLS: &[Call] = &[
         let go_on = |_| ControlFlow::Continue(());
         admin.prune_audit(MONTH, &operator(), go_on).map(drop)
     }),
-    bulk("Admin::remove_gameday", |scene| {
-        let admin = scene.db.admin();
-        let queue = "gameday-0123456789ab";
-        admin.remove_gameday(queue, &operator()).map(drop)
-    }),
 ];
