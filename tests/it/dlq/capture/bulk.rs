@@ -1,8 +1,5 @@
 //! Captures of many failures: in bulk, from a file and by a stream consumer.
 
-use std::thread;
-
-use redrive::Operator;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterFilter};
 use redrive_tests::{TestDatabase, ran, stats};
 
@@ -10,8 +7,7 @@ use super::captured;
 
 #[test]
 fn a_bulk_capture_equals_single_captures() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     let odd: [&[u8]; 8] = [
         b"{\"number\": 1}",
@@ -59,8 +55,7 @@ fn a_bulk_capture_equals_single_captures() {
 
 #[test]
 fn a_position_twice_in_one_bulk_capture_is_one_letter() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let events = [
         captured("1", b"first"),
         captured("2", b"other"),
@@ -87,36 +82,6 @@ fn a_position_twice_in_one_bulk_capture_is_one_letter() {
     let bad = [captured("7", b"good"), captured("8\0", b"bad")];
     assert!(db.dlq().capture_many(&bad).expect_err("NUL").is_invalid());
     assert_eq!(stats(&db, "orders").expect("letters").open, 2);
-}
-
-#[test]
-fn concurrent_bulk_captures_make_each_letter_once() {
-    let test = TestDatabase::migrated();
-    let threads: Vec<_> = (0..4)
-        .map(|n| {
-            let db = test.open();
-            thread::spawn(move || {
-                // In different orders, so that they could deadlock.
-                let mut events: Vec<ForeignFailure> = (0..700)
-                    .map(|n| captured(&n.to_string(), b"{}").error("E", format!("code {}", n % 9)))
-                    .collect();
-                events.rotate_left(n * 150);
-                let answers = db.dlq().capture_many(&events).unwrap();
-                answers
-                    .iter()
-                    .filter(|answer| matches!(answer, CaptureOutcome::New(_)))
-                    .count()
-            })
-        })
-        .collect();
-    let new: usize = threads
-        .into_iter()
-        .map(|thread| thread.join().expect("a capturer"))
-        .sum();
-    assert_eq!(new, 700);
-    let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (700, 2800));
 }
 
 #[test]
@@ -177,34 +142,4 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
     assert_eq!(raw("3"), b"\xff\xfe");
     ran(&test, &["dlq", "capture", "--file", "/nowhere.ndjson"]).exits_with(2);
     ran(&test, &["dlq", "capture", "kafka", "1"]).exits_with(2);
-}
-
-#[test]
-fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let fill = "INSERT INTO redrive.dead_letters
-            (source, position, queue, kind, cause, error_class, error_message, raw, enqueued_at, died_at)
-         SELECT CASE WHEN n > 9999 THEN 'old' ELSE 'new' END, n::text, 'orders', 'order', 'captured', 'E', 'm', '{}',
-                now(), now() - n * interval '7 minutes'
-         FROM generate_series(1, $1::bigint) n";
-    test.client().execute(fill, &[&9_999_i64]).unwrap();
-    let counted = db.dlq().captured_sources().unwrap();
-    assert!(counted.is_complete);
-    let more = fill.replace("generate_series(1,", "generate_series(10000,");
-    test.client().execute(&more, &[&20_000_i64]).unwrap();
-    let counted = db.dlq().captured_sources().unwrap();
-    assert!(!counted.is_complete);
-    let open: Vec<_> = counted
-        .sources
-        .iter()
-        .map(|source| (&*source.source, source.open, source.last_hour))
-        .collect();
-    assert_eq!(open, [("new", 9_999, 8), ("old", 1, 0)]);
-    let old = LetterFilter::new().source("old");
-    let operator = Operator::default().reason("not wanted");
-    db.dlq().discard(&old, &operator).unwrap();
-    let counted = db.dlq().captured_sources().unwrap();
-    assert!(counted.is_complete);
-    assert_eq!(counted.sources.len(), 1, "only open ones");
 }

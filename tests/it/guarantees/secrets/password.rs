@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use redrive::{ConnectOptions, Job, Queue, Worker};
-use redrive_tests::{Order, SOON, TestDatabase, stop, wait_until};
+use redrive_tests::{Begin, Order, SOON, TestDatabase, stop, wait_until};
 
 use super::{command, nowhere, run};
 use crate::commands::{Stage, examples};
@@ -90,7 +90,7 @@ fn no_debug_output_contains_the_password() {
         let worker = Worker::builder(&queue).handle(|_: &Job<Order>| Ok(()));
         let text = format!("{address:?} {builder:?} {db:?} {queue:?} {worker:?}");
         nowhere(PASSWORD, "Debug", text);
-        let worker = worker.start().unwrap();
+        let worker = worker.started();
         nowhere(PASSWORD, "Debug", format!("{worker:?}"));
         nowhere(PASSWORD, "Debug", format!("{:?}", stop(worker)));
     }
