@@ -176,10 +176,6 @@ fn a_capture_of_json_is_redriven_as_its_bytes() {
 }
 
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "each step needs the letters of those before"
-)]
 fn letters_that_cannot_be_read_harm_no_others() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();

@@ -23,7 +23,7 @@ pub(super) fn hot(table: &'static str) -> impl Iterator<Item = Hot> {
 }
 
 /// The statements of workers.
-pub(super) const WORKERS: &str = r#"
+pub(super) const WORKERS: &str = r"
 claim                      5000  'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), '{-32768}', '{0}', '{32767}', NULL, 2
 claim_window               5000  'orders', NULL, '{}', 500, 8388608, 1, gen_random_uuid(), gen_random_uuid(), '{-4,0}', '{1500000,1500000}', '{1600000,1600000}', NULL, 2
 measure_queue               500  'orders', '{order}', '{}', 0
@@ -55,7 +55,7 @@ fold_letters               2000  5000
 fold_runs                  2000  5000
 count_chores               2000  'orders', '{chore}', '{ring}', '{0}', '{1}', '{0.1}'
 take_probe                  200  'queue:orders', gen_random_uuid(), 1000, 'orders', NULL, NULL, 3, '{-32768}', '{0}', '{32767}', '{}', '{}', '{}'
-"#;
+";
 
 /// The statements of other clients.
 pub(super) const CALLERS: &str = r#"

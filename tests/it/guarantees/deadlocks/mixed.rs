@@ -239,7 +239,7 @@ fn sixteen_threads_of_mixed_operations_never_deadlock() {
     }
     let queue = Queue::new(&db, "orders").unwrap();
     let others = test.queue("orders");
-    let workers = [jobs(&queue), jobs(&others)].map(|worker| worker.started());
+    let workers = [jobs(&queue), jobs(&others)].map(Begin::started);
 
     let results: Arc<Mutex<Results>> = Arc::default();
     let start = Arc::new(Barrier::new(CROWD));

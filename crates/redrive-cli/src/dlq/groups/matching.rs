@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use redrive::Database;
-use redrive::dlq::{FailureGroup, GroupFilter, GroupId, LetterFilter, LetterProperty, LetterState};
+use redrive::dlq::{GroupFilter, GroupId, LetterFilter, LetterProperty, LetterState};
 
 use crate::dlq::group::MatchingGroup;
 use crate::error::Result;
