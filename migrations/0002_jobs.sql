@@ -183,10 +183,25 @@ CREATE TABLE redrive.workers (
 COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
 COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';
 
+-- What a job has beyond a plain one, which is new and has no options; NULL in an attribute: the default. Attributes can be
+-- added at the end while workers run, and workers of the older version carry them.
+CREATE TYPE redrive.job_meta AS (
+    ready_at     timestamptz,
+    attempt      integer,
+    max_attempts integer,
+    generation   integer,
+    priority     smallint,
+    crashes      smallint,
+    refunds      smallint,
+    history      jsonb,
+    unique_key   text,
+    outage_since timestamptz,
+    headers      jsonb,
+    group_key    text
+);
+
 -- One row per claim, not per job. The row is the fence: a worker that lost its lease finds no row,
--- so its writes about these jobs have no effect. Element n of each array belongs to job n. The nullable
--- arrays are NULL if all jobs have the default, which is the rule for new jobs. A column can be added while
--- workers run: it is one more nullable array, which workers of the older version leave NULL.
+-- so its writes about these jobs have no effect. Element n of each array belongs to job n.
 CREATE TABLE redrive.leases (
     lease_id      uuid          NOT NULL PRIMARY KEY,
     worker_id     uuid          NOT NULL,
@@ -199,18 +214,7 @@ CREATE TABLE redrive.leases (
     done          bigint[]      NOT NULL DEFAULT '{}',
     cancelled     bigint[]      NOT NULL DEFAULT '{}',
     job_count     integer       NOT NULL GENERATED ALWAYS AS (cardinality(ids)) STORED,
-    ready_at      timestamptz[],
-    priorities    smallint[],
-    attempts      integer[],
-    max_attempts  integer[],
-    generations   integer[],
-    crashes       smallint[],
-    refunds       smallint[],
-    histories     jsonb[],
-    unique_keys   text[]        COLLATE "C",
-    outages_since timestamptz[],
-    headers       jsonb[],
-    group_keys    text[]        COLLATE "C",
+    metas         redrive.job_meta[],
     CONSTRAINT leases_have_a_job_left CHECK (cardinality(done) < job_count)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
@@ -221,9 +225,21 @@ CREATE TABLE redrive.leases (
 COMMENT ON COLUMN redrive.leases.done IS 'Ids of jobs that are settled.';
 COMMENT ON COLUMN redrive.leases.cancelled IS 'Ids of jobs that an operator cancelled while they ran.';
 COMMENT ON COLUMN redrive.leases.job_count IS 'The number of jobs, including settled ones. Reading it does not unpack `ids`.';
-COMMENT ON COLUMN redrive.leases.ready_at IS 'When each job became ready; NULL: when it was enqueued.';
-COMMENT ON COLUMN redrive.leases.attempts IS 'The attempt of each job, which the claim charged; NULL: 1.';
-COMMENT ON COLUMN redrive.leases.max_attempts IS 'The maximum attempts of each job; NULL: 5.';
+COMMENT ON COLUMN redrive.leases.metas IS 'What each job has beyond a plain one; NULL: all are plain.';
+
+-- The arrays of a lease that a claim returns beyond those of `leases`.
+CREATE TYPE redrive.claimed_metas AS (
+    ready_at      timestamptz[],
+    priorities    smallint[],
+    attempts      integer[],
+    max_attempts  integer[],
+    generations   integer[],
+    crashes       smallint[],
+    unique_keys   text[],
+    outages_since timestamptz[],
+    headers       jsonb[],
+    group_keys    text[]
+);
 
 CREATE INDEX leases_for_reap ON redrive.leases (worker_id);
 
@@ -280,9 +296,8 @@ CREATE TABLE redrive.unique_windows (
 COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
 COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
 
--- A job that died, and how. Attributes can be added at the end.
-CREATE TYPE redrive.corpse AS (
-    job           redrive.jobs,
+-- How a job died. Attributes can be added at the end.
+CREATE TYPE redrive.death AS (
     cause         text,
     error_class   text,
     error_message text,

@@ -33,7 +33,7 @@ BEGIN
     ),
     heirs AS (
         SELECT j.id, j.group_key, row_number() OVER (PARTITION BY j.group_key ORDER BY j.id) AS place
-        FROM unnest(lease.ids, lease.group_keys) AS j (id, group_key)
+        FROM redrive.jobs_of(lease) j
         WHERE j.group_key IS NOT NULL AND j.id <> ALL (leaving) AND (j.id <> ALL (lease.done) OR j.id = ANY (settled))
             AND NOT EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)
     ),

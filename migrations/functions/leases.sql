@@ -1,18 +1,34 @@
 -- Purpose: Workers, and the leases under which they hold jobs.
 
--- Returns the jobs of a lease, including settled ones. A new column gets its place here, so that the statements
--- of older workers need not know it.
+-- Returns whether a job is as new as an enqueue without options stores it.
+CREATE OR REPLACE FUNCTION redrive.is_plain(job redrive.jobs) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT job.attempt = 0 AND job.priority = 0 AND job.max_attempts = 5 AND job.generation = 0 AND job.crashes = 0
+        AND job.refunds = 0
+        AND job.ready_at BETWEEN job.enqueued_at - interval '1 ms' AND job.enqueued_at + interval '1 ms'
+        AND num_nonnulls(job.history, job.unique_key, job.outage_since, job.headers, job.group_key) = 0;
+END;
+
+-- Returns what a job has beyond a plain one; NULL: it is plain.
+CREATE OR REPLACE FUNCTION redrive.meta_of(job redrive.jobs) RETURNS redrive.job_meta
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN NOT redrive.is_plain(job) THEN
+        ROW(job.ready_at, job.attempt, job.max_attempts, job.generation, job.priority, job.crashes, job.refunds,
+            job.history, job.unique_key, job.outage_since, job.headers, job.group_key)::redrive.job_meta END;
+END;
+
+-- Returns the jobs of a lease, including settled ones, each with the attempt that the claim charged.
 CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.jobs
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
-    SELECT j.id, NULL::timestamptz, j.enqueued_at, coalesce(j.attempt, 1), coalesce(j.max_attempts, 5),
+    SELECT j.id, NULL::timestamptz, j.enqueued_at, coalesce(j.attempt, 0) + 1, coalesce(j.max_attempts, 5),
            coalesce(j.generation, 0), NULL::smallint, coalesce(j.priority, 0::smallint), coalesce(j.crashes, 0::smallint),
            coalesce(j.refunds, 0::smallint), lease.queue::redrive.short_text, j.kind, j.payload, j.history, j.unique_key,
            j.outage_since, j.headers, j.group_key
-    FROM unnest(lease.ids, lease.kinds, lease.payloads, lease.enqueued_at, lease.priorities, lease.attempts,
-                lease.max_attempts, lease.generations, lease.crashes, lease.refunds, lease.histories,
-                lease.unique_keys, lease.outages_since, lease.headers, lease.group_keys)
-        AS j (id, kind, payload, enqueued_at, priority, attempt, max_attempts, generation, crashes, refunds, history,
+    FROM unnest(lease.ids, lease.kinds, lease.payloads, lease.enqueued_at, lease.metas)
+        AS j (id, kind, payload, enqueued_at, ready_at, attempt, max_attempts, generation, priority, crashes, refunds, history,
               unique_key, outage_since, headers, group_key);
 END;
 
@@ -21,19 +37,128 @@ END;
 CREATE OR REPLACE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.jobs
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
-    SELECT p.id, NULL::timestamptz, lease.enqueued_at[p.n], coalesce(lease.attempts[p.n], 1),
-           coalesce(lease.max_attempts[p.n], 5), coalesce(lease.generations[p.n], 0), NULL::smallint,
-           coalesce(lease.priorities[p.n], 0::smallint), coalesce(lease.crashes[p.n], 0::smallint),
-           coalesce(lease.refunds[p.n], 0::smallint), lease.queue::redrive.short_text, lease.kinds[p.n],
-           lease.payloads[p.n], lease.histories[p.n], lease.unique_keys[p.n], lease.outages_since[p.n],
-           lease.headers[p.n], lease.group_keys[p.n]
+    SELECT j.*
     FROM (SELECT i.id, i.n::integer AS n FROM unnest(lease.ids) WITH ORDINALITY AS i (id, n)) p
+    CROSS JOIN LATERAL redrive.jobs_of(ROW(
+        lease.lease_id, lease.worker_id, lease.queue, lease.claimed_at, ARRAY[p.id], ARRAY[lease.kinds[p.n]],
+        ARRAY[lease.payloads[p.n]], ARRAY[lease.enqueued_at[p.n]], '{}', '{}', 1, ARRAY[lease.metas[p.n]])::redrive.leases) j
     WHERE cardinality(wanted) * 8 < lease.job_count AND p.id = ANY (wanted)
     UNION ALL
     SELECT j.*
     FROM redrive.jobs_of(lease) j
     WHERE cardinality(wanted) * 8 >= lease.job_count;
 END;
+
+-- Returns the metas of claimed jobs as arrays, for a client that knows no composite types. Frees the keys of jobs that
+-- hold them only until they start.
+CREATE OR REPLACE FUNCTION redrive.start_jobs(ids bigint[], enqueued_at timestamptz[], metas redrive.job_meta[])
+    RETURNS redrive.claimed_metas
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    arrays redrive.claimed_metas;
+BEGIN
+    SELECT array_agg(coalesce(j.ready_at, j.enqueued_at)), array_agg(coalesce(j.priority, 0::smallint)),
+           array_agg(coalesce(j.attempt, 0) + 1), array_agg(coalesce(j.max_attempts, 5)),
+           array_agg(coalesce(j.generation, 0)), array_agg(coalesce(j.crashes, 0::smallint)), array_agg(j.unique_key),
+           array_agg(j.outage_since), array_agg(j.headers), array_agg(j.group_key)
+    INTO arrays
+    FROM unnest(start_jobs.enqueued_at, start_jobs.metas)
+        AS j (enqueued_at, ready_at, attempt, max_attempts, generation, priority, crashes, refunds, history, unique_key,
+              outage_since, headers, group_key);
+    IF array_remove(arrays.unique_keys, NULL) <> '{}' THEN
+        arrays.unique_keys := redrive.free_started_keys(start_jobs.ids, arrays.unique_keys, arrays.headers);
+    END IF;
+    RETURN arrays;
+END
+$$;
+
+-- Moves picked jobs, which the caller has locked, into leases and returns these. A lease can hold all of them if the
+-- caller names one. If not, each segment has a lease, each job that must be alone has its own, and jobs after `max_bytes`
+-- are left out. Of suspects, the first decides: it is the only one if it has at least `lonely_crashes`, or those that
+-- have are left out.
+--
+-- It deletes by an array of ctids. A join with the partitioned parent costs a third more, and a join row by row looks up
+-- the size of the table for each row. The order of the jobs is irrelevant, because later statements name jobs by id.
+CREATE OR REPLACE FUNCTION redrive.lease_jobs(
+    queue text, worker uuid, lease uuid, segments smallint[], tids tid[], bytes integer[], crashes smallint[],
+    are_alone boolean[], are_plain boolean, max_bytes bigint, lonely_crashes integer
+) RETURNS TABLE (
+    lease_id uuid, ids bigint[], kinds text[], payloads json[], enqueued_at timestamptz[], started redrive.claimed_metas
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    first_crashes CONSTANT smallint := (array_remove(crashes, 0::smallint))[1];
+BEGIN
+    RETURN QUERY
+    WITH planned AS (
+        SELECT lease AS lease_id, segments[1] AS segment, tids, are_plain
+        WHERE lease IS NOT NULL
+        UNION ALL
+        SELECT gen_random_uuid(), u.segment, array_agg(u.tid), false
+        FROM (
+            SELECT w.segment, w.tid, w.crashes, CASE WHEN w.is_alone THEN w.place END AS alone,
+                   sum(w.bytes) OVER so_far - w.bytes AS bytes_before,
+                   count(*) FILTER (WHERE w.crashes > 0) OVER so_far AS suspects
+            FROM unnest(segments, tids, bytes, crashes, are_alone)
+                WITH ORDINALITY AS w (segment, tid, bytes, crashes, is_alone, place)
+            WHERE lease IS NULL
+            WINDOW so_far AS (ORDER BY w.place ROWS UNBOUNDED PRECEDING)
+        ) u
+        WHERE u.bytes_before < max_bytes
+            AND (u.crashes = 0
+                OR CASE WHEN first_crashes >= lonely_crashes THEN u.suspects = 1 ELSE u.crashes < lonely_crashes END)
+        GROUP BY u.segment, u.alone
+    ),
+    leased AS (
+        INSERT INTO redrive.leases AS l (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas)
+        SELECT c.lease_id, worker, lease_jobs.queue, t.*
+        FROM planned c
+        CROSS JOIN LATERAL (
+            SELECT array_agg(j.id), array_agg(j.kind::text), array_agg(j.payload), array_agg(j.enqueued_at),
+                   array_agg(redrive.meta_of(j)) FILTER (WHERE NOT c.are_plain)
+            FROM redrive.take_jobs(c.segment, c.tids) j
+        ) t
+        RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
+    ),
+    counted AS (
+        INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+        SELECT m.segment, lease_jobs.queue, '{claimed}', ARRAY[c.jobs]
+        FROM (SELECT sum(l.job_count) AS jobs FROM leased l) c
+        CROSS JOIN redrive.metric_ring m
+        WHERE c.jobs > 0
+    )
+    SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at,
+           CASE WHEN l.metas IS NOT NULL THEN redrive.start_jobs(l.ids, l.enqueued_at, l.metas) END
+    FROM leased l;
+END
+$$;
+
+-- Returns the metas of a lease with further headers of some of its jobs. Headers beyond the limit are left out, because
+-- they would keep the job from being stored anywhere else.
+CREATE OR REPLACE FUNCTION redrive.with_headers(lease redrive.leases, ids bigint[], headers jsonb[]) RETURNS redrive.job_meta[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    metas redrive.job_meta[] := coalesce(lease.metas, array_fill(NULL::redrive.job_meta, ARRAY[lease.job_count]));
+    place integer;
+    all_of jsonb;
+BEGIN
+    FOR n IN 1..cardinality(ids) LOOP
+        place := array_position(lease.ids, ids[n]);
+        all_of := coalesce((metas[place]).headers, '{}') || with_headers.headers[n];
+        IF octet_length(all_of::text) <= 65536 THEN
+            metas[place].headers := all_of;
+        END IF;
+    END LOOP;
+    RETURN metas;
+END
+$$;
 
 -- Notifies the idle workers of a queue. This is a hint: polling finds the job too. Without an idle
 -- worker it sends nothing, because committing a NOTIFY takes a lock shared by all databases.

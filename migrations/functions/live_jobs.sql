@@ -96,10 +96,11 @@ BEGIN
     SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
     FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
     CROSS JOIN redrive.metric_ring m;
-    RETURN redrive.bury(ARRAY(
-        SELECT ROW(j, bury_waiting.cause, bury_waiting.error_class, bury_waiting.error_message,
-                   NULL, NULL, NULL, NULL, NULL, NULL, NULL)::redrive.corpse
-        FROM unnest(bury_waiting.jobs) j), bury_waiting.audit);
+    RETURN redrive.bury(
+        jobs,
+        array_fill(ROW(cause, error_class, error_message, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::redrive.death,
+                   ARRAY[cardinality(jobs)]),
+        audit);
 END
 $$;
 

@@ -1,4 +1,4 @@
--- Purpose: Where jobs go: back into the queue, or into a letter. No other function or statement moves a live job.
+-- Purpose: Puts jobs back into the queue, and makes letters of jobs that died. Nothing else does.
 
 -- Returns a delayed job as one of `jobs`, without a segment.
 CREATE OR REPLACE FUNCTION redrive.job_of(d redrive.jobs_delayed) RETURNS redrive.jobs
@@ -68,9 +68,9 @@ BEGIN
 END
 $$;
 
--- Makes letters of jobs that died, and frees their unique keys. A redriven job already has a letter, which reopens with
--- the next generation. Returns how many.
-CREATE OR REPLACE FUNCTION redrive.bury(corpses redrive.corpse[], audit bigint DEFAULT NULL) RETURNS bigint
+-- Makes letters of jobs that died, each of its death, and frees their unique keys. A redriven job already has a letter,
+-- which reopens with the next generation. Returns how many.
+CREATE OR REPLACE FUNCTION redrive.bury(jobs redrive.jobs[], deaths redrive.death[], audit bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -79,20 +79,19 @@ BEGIN
     -- of new letters creates a failure group. All statements that lock letters use this order, which prevents deadlocks:
     -- a session that waits for the group of another one may hold a letter that a third one, such as an edit, waits for.
     PERFORM FROM redrive.dead_letters l
-    WHERE l.id = ANY (ARRAY(SELECT (c.job).id FROM unnest(corpses) c WHERE (c.job).generation > 0))
+    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j WHERE j.generation > 0))
     ORDER BY l.id
     FOR NO KEY UPDATE;
     INSERT INTO redrive.dead_letters
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,
          generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms, headers, group_key,
          failure_key)
-    SELECT (c.job).id, (c.job).queue, (c.job).kind, c.cause, c.error_class, c.error_message, c.error_detail,
-           (c.job).payload, (c.job).priority, (c.job).attempt, (c.job).max_attempts, (c.job).generation,
-           (c.job).crashes, coalesce((c.job).history, '[]'), c.worker_id, c.host, c.version, (c.job).enqueued_at,
-           (c.job).unique_key, c.pid, c.run_ms, (c.job).headers, (c.job).group_key, c.failure_key
-    FROM unnest(corpses) c
+    SELECT c.id, c.queue, c.kind, c.cause, c.error_class, c.error_message, c.error_detail, c.payload, c.priority,
+           c.attempt, c.max_attempts, c.generation, c.crashes, coalesce(c.history, '[]'), c.worker_id, c.host, c.version,
+           c.enqueued_at, c.unique_key, c.pid, c.run_ms, c.headers, c.group_key, c.failure_key
+    FROM unnest(jobs, deaths) c
     -- The oldest first.
-    ORDER BY (c.job).id
+    ORDER BY c.id
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
@@ -106,13 +105,13 @@ BEGIN
         died_at = excluded.died_at, changed_at = excluded.changed_at;
     IF audit IS NOT NULL THEN
         UPDATE redrive.dead_letters l SET audit_id = bury.audit
-        WHERE l.id = ANY (ARRAY(SELECT (c.job).id FROM unnest(corpses) c));
+        WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j));
     END IF;
     -- No other session locks the key of a live job; see redrive.take_keys. The array keeps the planner from reading all
     -- keys.
     DELETE FROM redrive.unique_keys k
-    WHERE k.job_id = ANY (ARRAY(SELECT (c.job).id FROM unnest(corpses) c WHERE (c.job).unique_key IS NOT NULL));
-    RETURN cardinality(corpses);
+    WHERE k.job_id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j WHERE j.unique_key IS NOT NULL));
+    RETURN cardinality(jobs);
 END
 $$;
 

@@ -104,22 +104,18 @@ BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
                                  unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
-        SELECT j.id, 'l', 'i', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
-               coalesce(j.crashes, 0), coalesce(j.refunds, 0), l.lease_id, l.worker_id, j.unique_key,
-               j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
+        SELECT j.id, 'l', 'i', j.attempt, j.max_attempts, j.generation,
+               j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key,
+               j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
                l.queue
-        FROM unnest(l.ids, l.attempts, l.max_attempts, l.generations, l.crashes, l.refunds, l.unique_keys, l.kinds,
-                    l.priorities, l.payloads, l.enqueued_at, l.headers, l.group_keys, l.histories)
-            AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key, kind,
-                  priority, payload, enqueued_at, headers, group_key, history);
+        FROM redrive.jobs_of(l) j;
         RETURN NULL;
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key,
                              is_partial)
-    SELECT j.id, 'l', 'o', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
-           coalesce(j.crashes, 0), coalesce(j.refunds, 0), l.lease_id, l.worker_id, j.unique_key, TG_OP = 'UPDATE'
-    FROM unnest(l.ids, l.attempts, l.max_attempts, l.generations, l.crashes, l.refunds, l.unique_keys)
-        AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key)
+    SELECT j.id, 'l', 'o', j.attempt, j.max_attempts, j.generation,
+           j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key, TG_OP = 'UPDATE'
+    FROM redrive.jobs_of(l) j
     WHERE j.id <> ALL (gone)
         AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
     RETURN NULL;
@@ -131,16 +127,13 @@ CREATE FUNCTION chaos.trace_lease_content() RETURNS trigger LANGUAGE plpgsql AS 
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
                              unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
-    SELECT j.id, 'l', 'e', coalesce(j.attempt, 1), coalesce(j.max_attempts, 5), coalesce(j.generation, 0),
-           coalesce(j.crashes, 0), coalesce(j.refunds, 0), NEW.lease_id, NEW.worker_id, j.unique_key,
-           j.kind, coalesce(j.priority, 0), j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
+    SELECT j.id, 'l', 'e', j.attempt, j.max_attempts, j.generation,
+           j.crashes, j.refunds, NEW.lease_id, NEW.worker_id, j.unique_key,
+           j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
            NEW.queue
-    FROM unnest(NEW.ids, NEW.attempts, NEW.max_attempts, NEW.generations, NEW.crashes, NEW.refunds, NEW.unique_keys,
-                NEW.kinds, NEW.priorities, NEW.payloads, NEW.enqueued_at, NEW.headers, NEW.group_keys, NEW.histories,
-                OLD.headers)
-        AS j (id, attempt, max_attempts, generation, crashes, refunds, unique_key, kind,
-              priority, payload, enqueued_at, headers, group_key, history, earlier)
-    WHERE j.id <> ALL (NEW.done) AND j.headers IS DISTINCT FROM j.earlier;
+    FROM redrive.jobs_of(NEW) j
+    JOIN redrive.jobs_of(OLD) o ON o.id = j.id
+    WHERE j.id <> ALL (NEW.done) AND j.headers IS DISTINCT FROM o.headers;
     RETURN NULL;
 END
 $$;
@@ -291,7 +284,7 @@ CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs_delayed
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_delayed();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OF done OR DELETE ON redrive.leases
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease();
-CREATE TRIGGER chaos_content AFTER UPDATE OF headers ON redrive.leases
+CREATE TRIGGER chaos_content AFTER UPDATE OF metas ON redrive.leases
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease_content();
 -- Fires after redrive's triggers, which may still change the state.
 CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.dead_letters

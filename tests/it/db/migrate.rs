@@ -350,8 +350,8 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
             LANGUAGE sql IMMUTABLE PARALLEL SAFE BEGIN ATOMIC SELECT value; END;
         ALTER TABLE redrive.audit ALTER COLUMN at SET DEFAULT now();
         ALTER TABLE redrive.schedules DROP COLUMN cron CASCADE;
-        ALTER TYPE redrive.corpse ADD ATTRIBUTE more text;
-        ALTER TYPE redrive.corpse DROP ATTRIBUTE cause CASCADE;
+        ALTER TYPE redrive.death ADD ATTRIBUTE more text;
+        ALTER TYPE redrive.death DROP ATTRIBUTE cause CASCADE;
         ALTER DOMAIN redrive.priority DROP CONSTRAINT priority_check;
         UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.leases_for_reap'::regclass;
         DROP SEQUENCE redrive.ring_position CASCADE;
@@ -365,7 +365,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         "function shortened(value text, longest integer) differs from the migrations",
         "column audit.at differs from the migrations",
         "column schedules.cron is missing",
-        "column corpse.cause is missing",
+        "column death.cause is missing",
         "constraint priority_check on priority is missing",
         "index leases_for_reap is invalid",
         "sequence ring_position is missing",

@@ -54,12 +54,12 @@ const FILL: &str = "
     INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
     VALUES ('00000000-0000-0000-0000-000000000001', 'orders', 'h', 1, 'v', 1, now() + interval '1 hour'),
            ('00000000-0000-0000-0000-000000000002', 'orders', 'h', 1, 'v', 1, now() - interval '1 minute');
-    INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, generations, unique_keys)
+    INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas)
     SELECT ('00000000-0000-0000-0001-' || lpad(n::text, 12, '0'))::uuid,
            ('00000000-0000-0000-0000-00000000000' || 1 + n % 2)::uuid, 'orders', j.*
     FROM generate_series(1, 1000) n, LATERAL (
         SELECT array_agg(n * 10 + i), array_agg('order'::text), array_agg('{}'::json), array_agg(now()),
-               array_agg(1), array_agg('k' || n * 10 + i)
+               array_agg(ROW(NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, 'k' || n * 10 + i, NULL, NULL, NULL)::redrive.job_meta)
         FROM generate_series(0, 9) i) j";
 
 /// Turns autovacuum off, so that only the test changes the statistics.

@@ -204,7 +204,7 @@ fn jobs_that_lose_their_workers_too_often_pass_their_turn_on() {
     let ids = enqueue_rounds(&queue, &["a"], 2);
     let mut client = test.client();
     claim(&mut client, 5, &mut Place::default());
-    let last = "UPDATE redrive.leases SET crashes = '{2}'";
+    let last = "UPDATE redrive.leases SET metas[1].crashes = 2";
     client.sql(last);
     expire_leases(&mut client);
     assert_eq!(slots(&mut client), 0);

@@ -34,7 +34,7 @@ fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
         place.passed = vec!["noisy".to_owned()];
         claimed.extend(claim(&mut client, 1, &mut place));
     }
-    let groups = "SELECT count(DISTINCT group_key) FROM redrive.leases l, unnest(l.group_keys) AS k (group_key)";
+    let groups = "SELECT count(DISTINCT group_key) FROM redrive.leases l, unnest(l.metas)";
     assert_eq!(scalar(&mut client, groups), 301, "each group had its turn");
     assert_eq!(claimed.len(), 310);
 }

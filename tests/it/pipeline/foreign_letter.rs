@@ -73,9 +73,9 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
     let lease = |id: i64, crashes: i32, cancelled: &str| {
         format!(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, \
-                                         enqueued_at, crashes, cancelled) \
+                                         enqueued_at, metas[1].crashes, cancelled) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 day' + {id} * interval '1 second', \
-                    ARRAY[{id}], ARRAY['order'], ARRAY['{{}}'::json], ARRAY[now()], ARRAY[{crashes}], \
+                    ARRAY[{id}], ARRAY['order'], ARRAY['{{}}'::json], ARRAY[now()], {crashes}, \
                     '{{{cancelled}}}'"
         )
     };

@@ -16,10 +16,10 @@ const JOB: i64 = 7;
 
 /// Stores a leased job in its first attempt.
 fn lease(client: &mut Client, refunds: i16, max_attempts: i32) {
-    let insert = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, max_attempts, \
-                                              refunds, attempts) \
+    let insert = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, \
+                                              metas[1].max_attempts, metas[1].refunds) \
                   VALUES ($1, $2, 'orders', ARRAY[$3::bigint], '{order}', '{\"{}\"}', ARRAY[now()], \
-                          ARRAY[$4::integer], ARRAY[$5::smallint], '{1}')";
+                          $4::integer, $5::smallint)";
     let inserted = client.execute(
         insert,
         &[&LEASE, &Uuid::nil(), &JOB, &max_attempts, &refunds],

@@ -14,7 +14,8 @@ fn suspects_run_in_parallel_each_in_its_own_lease() {
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = at_the_gate(&test, &tally, &gate);
     gate.wait_for(5);
-    let alone = "SELECT count(*) FROM redrive.leases WHERE crashes[1] > 0 AND job_count = 1";
+    let alone =
+        "SELECT count(*) FROM redrive.leases WHERE (metas[1]).crashes > 0 AND job_count = 1";
     let alone = scalar(&mut test.client(), alone);
     assert_eq!(alone, 5, "each suspect is alone in its lease");
     gate.open();

@@ -7,15 +7,11 @@
 -- Index relied on: the primary key of leases.
 -- Rows: the leases that are held. A missing lease is lost, and nothing is stored for its jobs.
 UPDATE redrive.leases l
-SET headers = ARRAY(
-        -- Headers beyond the limit would keep the job from being stored anywhere else.
-        SELECT CASE WHEN octet_length(m.headers::text) <= 65536 THEN m.headers ELSE j.headers END
-        FROM unnest(l.ids, l.headers) WITH ORDINALITY AS j (id, headers, place)
-        LEFT JOIN unnest($1::uuid[], $2::bigint[], $3::jsonb[]) AS g (lease_id, id, headers)
-            ON g.lease_id = l.lease_id AND g.id = j.id
-        CROSS JOIN LATERAL (
-            SELECT CASE WHEN g.id IS NULL THEN j.headers ELSE coalesce(j.headers, '{}') || g.headers END
-        ) AS m (headers)
-        ORDER BY j.place)
-WHERE l.lease_id = ANY ($1::uuid[])
+SET metas = redrive.with_headers(l, g.ids, g.headers)
+FROM (
+    SELECT c.lease_id, array_agg(c.id) AS ids, array_agg(c.headers) AS headers
+    FROM unnest($1::uuid[], $2::bigint[], $3::jsonb[]) AS c (lease_id, id, headers)
+    GROUP BY c.lease_id
+) g
+WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = g.lease_id
 RETURNING l.lease_id

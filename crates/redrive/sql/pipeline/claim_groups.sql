@@ -225,10 +225,7 @@ total AS MATERIALIZED (
     FROM picked p
 ),
 locked AS MATERIALIZED (
-    SELECT j.ctid AS tid,
-           j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0 AND j.crashes = 0 AND j.refunds = 0
-               AND j.ready_at BETWEEN j.enqueued_at - interval '1 ms' AND j.enqueued_at + interval '1 ms'
-               AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers) = 0 AS is_plain
+    SELECT j.ctid AS tid
     FROM redrive.jobs_waiting j
     WHERE j.ctid = ANY (CASE
         WHEN (SELECT t.bytes FROM total t) <= $5 THEN ARRAY(SELECT p.tid FROM picked p)
@@ -274,60 +271,24 @@ taken AS MATERIALIZED (
     FROM allowed a
     WHERE a.slot IS NOT NULL AND a.is_first
 ),
-planned AS (
-    SELECT CASE WHEN r.alone IS NULL THEN $6::uuid ELSE gen_random_uuid() END AS lease_id, r.tids,
-           (SELECT bool_and(k.is_plain) FROM locked k) AS are_plain
+leased AS MATERIALIZED (
+    SELECT l.*
     FROM (
-        SELECT CASE WHEN a.is_alone THEN a.id END AS alone, array_agg(a.tid) AS tids
+        SELECT array_agg(8::smallint) AS segments, array_agg(a.tid) AS tids, array_agg(0) AS bytes,
+               array_agg(0::smallint) AS crashes, array_agg(a.is_alone) AS are_alone, bool_or(a.is_alone) AS any_alone
         FROM allowed a
         WHERE CASE
             WHEN a.slot IS NULL OR (SELECT cardinality(t.ids) = t.wanted FROM taken t) THEN true
             ELSE (a.key, a.slot) IN (
                 SELECT f.key, f.slot FROM allowed f WHERE f.is_first AND f.id = ANY ((SELECT t.ids FROM taken t)::bigint[]))
         END
-        GROUP BY 1
     ) r
-),
-leased AS (
-    INSERT INTO redrive.leases AS l
-        (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, ready_at, priorities, attempts,
-         max_attempts, generations, crashes, refunds, histories, unique_keys, outages_since, headers,
-         group_keys)
-    SELECT c.lease_id, $7, $1, t.*
-    FROM planned c
-    CROSS JOIN LATERAL (
-        SELECT array_agg(j.id), array_agg(j.kind::text), array_agg(j.payload), array_agg(j.enqueued_at),
-               array_agg(j.ready_at) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.priority::smallint) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.attempt + 1) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.max_attempts::integer) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.generation::integer) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.crashes::smallint) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.refunds::smallint) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.history) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.unique_key) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.outage_since) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.headers::jsonb) FILTER (WHERE NOT c.are_plain),
-               array_agg(j.group_key::text)
-        FROM redrive.take_jobs(8::smallint, c.tids) j
-    ) t
-    RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities,
-              l.attempts, l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
-              l.group_keys
-),
-counted AS (
-    INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
-    SELECT m.segment, $1, '{claimed}', ARRAY[c.jobs]
-    FROM (SELECT sum(l.job_count) AS jobs FROM leased l) c
-    CROSS JOIN redrive.metric_ring m
-    WHERE c.jobs > 0
+    CROSS JOIN LATERAL redrive.lease_jobs(
+        $1, $7, CASE WHEN NOT r.any_alone THEN $6::uuid END, r.segments, r.tids, r.bytes, r.crashes, r.are_alone, false, 1, 1
+    ) l
+    WHERE r.tids IS NOT NULL
 )
-SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
-       l.generations, l.crashes,
-       -- Only a lease with headers and keys calls the function.
-       CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
-           THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
-       l.outages_since, l.headers, l.group_keys,
+SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        statement_timestamp() AS claimed_at, n.walked_to, n.walked, n.more_follow, n.arrived_to, n.diverting,
        n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (

@@ -27,32 +27,14 @@ WITH picked AS MATERIALIZED (
 taken AS (
     DELETE FROM redrive.jobs j
     WHERE j.segment = $4::smallint AND j.segment < 8 AND j.ctid = (SELECT p.tid FROM picked p)
-    RETURNING j.*,
-              j.attempt = 0 AND j.priority = 0 AND j.max_attempts = 5 AND j.generation = 0
-                  AND j.ready_at BETWEEN j.enqueued_at - interval '1 ms' AND j.enqueued_at + interval '1 ms'
-                  AND num_nonnulls(j.history, j.unique_key, j.outage_since, j.headers, j.group_key) = 0
-                  AND j.refunds = 0 AS is_plain
+    RETURNING j.id, j.kind, j.payload, j.enqueued_at, redrive.meta_of(j) AS meta
 ),
 leased AS (
-    INSERT INTO redrive.leases AS l
-        (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, ready_at, priorities, attempts, max_attempts,
-         generations, refunds, histories, unique_keys, outages_since, headers, group_keys)
+    INSERT INTO redrive.leases AS l (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas)
     SELECT $5, $6, $1, ARRAY[t.id], ARRAY[t.kind::text], ARRAY[t.payload], ARRAY[t.enqueued_at],
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.ready_at] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.priority::smallint] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.attempt + 1] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.max_attempts::integer] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.generation::integer] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.refunds::smallint] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.history] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.unique_key] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.outage_since] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.headers::jsonb] END,
-           CASE WHEN NOT t.is_plain THEN ARRAY[t.group_key::text] END
+           CASE WHEN t.meta IS NOT DISTINCT FROM NULL THEN NULL ELSE ARRAY[t.meta] END
     FROM taken t
-    RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts,
-              l.max_attempts, l.generations, l.crashes, l.unique_keys, l.outages_since, l.headers,
-              l.group_keys
+    RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
 ),
 counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -60,11 +42,9 @@ counted AS (
     FROM leased l
     CROSS JOIN redrive.metric_ring m
 )
-SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.ready_at, l.priorities, l.attempts, l.max_attempts,
-       l.generations, l.crashes,
-       -- Only a lease with headers and keys calls the function.
-       CASE WHEN l.headers IS NOT NULL AND array_remove(l.unique_keys, NULL) <> '{}'
-           THEN redrive.free_started_keys(l.ids, l.unique_keys, l.headers) ELSE l.unique_keys END AS unique_keys,
-       l.outages_since, l.headers, l.group_keys,
+SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        statement_timestamp() AS claimed_at
-FROM leased l
+FROM (
+    SELECT r.*, CASE WHEN r.metas IS NOT NULL THEN redrive.start_jobs(r.ids, r.enqueued_at, r.metas) END AS started
+    FROM leased r
+) l

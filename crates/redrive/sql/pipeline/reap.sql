@@ -17,8 +17,7 @@
 --       workers may still renew, because the server started less than one lease time ago, or because
 --       the caller did and no worker that is older has renewed.
 WITH expired AS MATERIALIZED (
-    SELECT l.lease_id, l.claimed_at, l.job_count, pg_column_size(l.payloads)
-               + coalesce(pg_column_size(l.histories), 0) + coalesce(pg_column_size(l.headers), 0) AS bytes
+    SELECT l.lease_id, l.claimed_at, l.job_count, pg_column_size(l.payloads) + coalesce(pg_column_size(l.metas), 0) AS bytes
     FROM redrive.leases l
     LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
     WHERE coalesce(w.expires_at, l.claimed_at + $1::integer * interval '1 millisecond')
@@ -94,12 +93,12 @@ returned AS MATERIALIZED (
     HAVING count(*) > 0
 ),
 died AS MATERIALIZED (
-    SELECT redrive.bury(array_agg(ROW(
-               u.job, CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
+    SELECT redrive.bury(array_agg(u.job), array_agg(ROW(
+               CASE WHEN u.is_cancelled THEN $5::text ELSE 'worker_lost' END,
                CASE WHEN u.is_cancelled THEN 'cancelled' ELSE 'worker_lost' END,
                CASE WHEN u.is_cancelled THEN 'cancelled by an operator'
                     ELSE 'its worker went away ' || u.crashes || ' times while it ran' END,
-               NULL, NULL, NULL, u.worker_id, u.host, u.version, u.pid)::redrive.corpse))
+               NULL, NULL, NULL, u.worker_id, u.host, u.version, u.pid)::redrive.death))
     FROM undone u
     WHERE u.is_dead AND (SELECT count(*) FROM returned) >= 0
     HAVING count(*) > 0

@@ -43,12 +43,12 @@ ready AS MATERIALIZED (
     SELECT redrive.requeue(array_agg(b.job), '{}', true) FROM released b WHERE NOT b.is_dead HAVING count(*) > 0
 ),
 died AS MATERIALIZED (
-    SELECT redrive.bury(array_agg(ROW(
-               b.job, CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
+    SELECT redrive.bury(array_agg(b.job), array_agg(ROW(
+               CASE WHEN b.is_cancelled THEN $7::text ELSE 'exhausted' END,
                CASE WHEN b.is_cancelled THEN 'cancelled' ELSE 'released' END,
                CASE WHEN b.is_cancelled THEN 'cancelled by an operator'
                     ELSE 'its worker stopped before it ended, or lost it, too many times' END,
-               NULL, NULL, NULL, $1, NULL, NULL, NULL)::redrive.corpse))
+               NULL, NULL, NULL, $1, NULL, NULL, NULL)::redrive.death))
     FROM released b
     WHERE b.is_dead AND (SELECT count(*) FROM ready) >= 0
     HAVING count(*) > 0

@@ -49,8 +49,8 @@ ended AS (
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) = l.job_count
     RETURNING l.lease_id, l.cancelled,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys, o.unfinished) > 0 THEN l END AS lease
+              CASE WHEN l.metas IS NULL THEN o.unfinished ELSE o.ids END AS wanted,
+              CASE WHEN num_nonnulls(l.metas, o.unfinished) > 0 THEN l END AS lease
 ),
 shrunk AS (
     UPDATE redrive.leases l
@@ -59,8 +59,8 @@ shrunk AS (
     WHERE l.lease_id = ANY ($1::uuid[]) AND l.lease_id = o.lease_id
         AND NOT l.done && o.ids AND cardinality(l.done) + cardinality(o.ids) < l.job_count
     RETURNING l.lease_id, l.cancelled,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys) = 0 THEN o.unfinished ELSE o.ids END AS wanted,
-              CASE WHEN num_nonnulls(l.generations, l.unique_keys, l.group_keys, o.unfinished) > 0 THEN l END AS lease
+              CASE WHEN l.metas IS NULL THEN o.unfinished ELSE o.ids END AS wanted,
+              CASE WHEN num_nonnulls(l.metas, o.unfinished) > 0 THEN l END AS lease
 ),
 written AS MATERIALIZED (
     SELECT v.lease_id, v.id
@@ -160,9 +160,9 @@ letters AS MATERIALIZED (
     FOR NO KEY UPDATE
 ),
 died AS MATERIALIZED (
-    SELECT redrive.bury(array_agg(ROW(
-               s.job, s.cause, s.error_class, s.error_message, s.error_detail, s.failure_key, s.run_ms,
-               $10::uuid, $11::text, $12::text, $15::integer)::redrive.corpse))
+    SELECT redrive.bury(array_agg(s.job), array_agg(ROW(
+               s.cause, s.error_class, s.error_message, s.error_detail, s.failure_key, s.run_ms,
+               $10::uuid, $11::text, $12::text, $15::integer)::redrive.death))
     FROM settled s
     WHERE s.verdict = 'dead' AND (SELECT count(*) FROM letters) >= 0
     HAVING count(*) > 0

@@ -16,8 +16,8 @@ WITH ended AS (
     WHERE l.lease_id = ANY ($1::uuid[])
         AND cardinality(l.done) + ($9::integer[])[array_position($1::uuid[], l.lease_id)] = l.job_count
     RETURNING l.lease_id,
-              -- Only a lease with groups calls the function. A job that was settled before may need its turn again.
-              CASE WHEN l.group_keys IS NOT NULL
+              -- Plain jobs have no group. A job that was settled before may need its turn again.
+              CASE WHEN l.metas IS NOT NULL
                   THEN redrive.free_slots(ARRAY(SELECT j.id FROM unnest(l.ids) AS j (id) WHERE j.id <> ALL (l.done)), '{}')
               END AS freed
 ),

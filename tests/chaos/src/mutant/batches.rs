@@ -1,6 +1,6 @@
 //! Mutants of batches: which jobs run together, and which verdict each has.
 
-use super::{Mutant, Mutation, patch};
+use super::{FunctionPatch, Mutant, Mutation, patch};
 use crate::checker::Rule;
 use crate::scenario::Scenario;
 
@@ -19,28 +19,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "retry-joins-a-batch",
-        mutation: Mutation::Statements(&[
-            patch(
-                "claim",
-                "l.priorities, l.attempts, l.max_attempts,\n       l.generations",
-                "l.priorities, NULL::integer[] AS attempts, l.max_attempts,\n       l.generations",
-            ),
-            patch(
-                "claim_one",
-                "l.priorities, l.attempts, l.max_attempts,\n       l.generations",
-                "l.priorities, NULL::integer[] AS attempts, l.max_attempts,\n       l.generations",
-            ),
-        ]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.start_jobs",
+            changes: &[("coalesce(j.attempt, 0) + 1", "1")],
+        }]),
         scenario: Scenario::Batches,
         rules: &[Rule::Batch],
     },
     Mutant {
         name: "suspect-joins-a-batch",
-        mutation: Mutation::Statements(&[patch(
-            "claim",
-            "l.generations, l.crashes,\n",
-            "l.generations, NULL::smallint[] AS crashes,\n",
-        )]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.start_jobs",
+            changes: &[("coalesce(j.crashes, 0::smallint)", "0::smallint")],
+        }]),
         scenario: Scenario::Batches,
         rules: &[Rule::Batch],
     },

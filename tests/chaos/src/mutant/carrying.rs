@@ -63,7 +63,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "death-loses-the-priority",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.bury",
-            changes: &[("(c.job).priority, (c.job).attempt,", "0, (c.job).attempt,")],
+            changes: &[("c.payload, c.priority,", "c.payload, 0,")],
         }]),
         scenario: Scenario::Carry,
         rules: &[Rule::Content],
@@ -92,11 +92,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "checkpoint-is-not-stored",
-        mutation: Mutation::Statements(&[patch(
-            "checkpoint",
-            "coalesce(j.headers, '{}') || g.headers",
-            "j.headers",
-        )]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.with_headers",
+            changes: &[(" || with_headers.headers[n]", "")],
+        }]),
         scenario: Scenario::Work,
         rules: &[Rule::Checkpoint],
     },

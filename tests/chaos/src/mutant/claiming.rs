@@ -1,6 +1,6 @@
 //! Mutants of claiming: attempts, leases and suspects.
 
-use super::{Mutant, Mutation, patch};
+use super::{FunctionPatch, Mutant, Mutation, patch};
 use crate::checker::Rule;
 use crate::scenario::Scenario;
 
@@ -17,11 +17,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "claim-charges-no-attempt",
-        mutation: Mutation::Statements(&[
-            patch("claim", "j.attempt = 0 AND", "false AND"),
-            patch("claim", "j.attempt + 1", "j.attempt"),
-            patch("claim_one", "j.attempt = 0 AND", "false AND"),
-            patch("claim_one", "t.attempt + 1", "t.attempt"),
+        mutation: Mutation::Functions(&[
+            FunctionPatch {
+                function: "redrive.jobs_of",
+                changes: &[("(COALESCE(j.attempt, 0) + 1)", "GREATEST(j.attempt, 1)")],
+            },
+            FunctionPatch {
+                function: "redrive.start_jobs",
+                changes: &[("coalesce(j.attempt, 0) + 1", "greatest(j.attempt, 1)")],
+            },
         ]),
         scenario: Scenario::Work,
         rules: &[Rule::Attempts],
@@ -31,8 +35,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Statements(&[
             patch(
                 "claim",
-                "SELECT $7::uuid AS lease_id",
-                "SELECT coalesce($8::uuid, $7::uuid) AS lease_id",
+                "CASE WHEN p.fit THEN $7::uuid END",
+                "CASE WHEN p.fit THEN coalesce($8::uuid, $7::uuid) END",
             ),
             patch(
                 "claim_one",
@@ -45,10 +49,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "suspects-share-a-lease",
-        mutation: Mutation::Statements(&[
-            patch("claim", "(u.crashes = 0 OR CASE", "(true OR CASE"),
-            patch("claim", "j.crashes > 0 OR j.kind = ANY", "j.kind = ANY"),
-        ]),
+        mutation: Mutation::Functions(&[FunctionPatch {
+            function: "redrive.lease_jobs",
+            changes: &[
+                ("AND (u.crashes = 0", "AND (true"),
+                ("CASE WHEN w.is_alone THEN w.place END", "NULL::bigint"),
+            ],
+        }]),
         scenario: Scenario::Poison,
         rules: &[Rule::SuspectsAlone],
     },

@@ -192,8 +192,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.bury_waiting",
             changes: &[(
-                "ROW(j,",
-                "ROW(redrive.tried(j, j.attempt + 1, j.crashes, j.refunds, j.history, j.outage_since),",
+                "        jobs,\n",
+                "ARRAY(SELECT redrive.tried(j, j.attempt + 1, j.crashes, j.refunds, j.history, j.outage_since)
+                    FROM unnest(jobs) j),\n",
             )],
         }]),
         scenario: Scenario::Groups,

@@ -41,8 +41,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "death-loses-the-class",
         mutation: Mutation::Statements(&[patch(
             "settle",
-            "s.job, s.cause, s.error_class, s.error_message",
-            "s.job, s.cause, 'Error', s.error_message",
+            "s.cause, s.error_class, s.error_message, s.error_detail",
+            "s.cause, 'Error', s.error_message, s.error_detail",
         )]),
         scenario: Scenario::Work,
         rules: &[Rule::History],
