@@ -16,19 +16,16 @@ BEGIN ATOMIC
     END;
 END;
 
--- Returns the segment for the job of a letter that is sent back, as entry_segment does. It locks the turn that the
--- letter has: a release waits for the redrive, or has ended before and left the job without a turn. It runs with the
--- owner's privileges, because roles that redrive letters need not reach slots.
-CREATE OR REPLACE FUNCTION redrive.redriven_segment(queue text, group_key text, id bigint) RETURNS smallint
+-- Locks the turns that letters have before their jobs are put back: a release waits for the redrive, or has ended before
+-- and left the job without a turn, which `requeue` sees. It runs with the owner's privileges, because roles that redrive
+-- letters need not reach slots.
+CREATE OR REPLACE FUNCTION redrive.lock_turns(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
 AS $$
 BEGIN
-    PERFORM FROM redrive.group_slots s
-    WHERE s.job_id = redriven_segment.id AND s.queue = redriven_segment.queue
-    FOR UPDATE;
-    -- The next statement sees what was committed meanwhile.
-    RETURN redrive.entry_segment(redriven_segment.queue, redriven_segment.group_key, redriven_segment.id);
+    PERFORM FROM redrive.group_slots s WHERE s.job_id = ANY (ids) ORDER BY s.job_id FOR UPDATE;
 END
 $$;
 
@@ -119,20 +116,18 @@ BEGIN
         FROM unnest(held) AS h (group_key)
         WHERE NOT EXISTS (
             SELECT FROM redrive.diverted_groups d WHERE d.queue = divert.queue AND d.group_key = h.group_key));
-    SELECT array_agg(j)
-    INTO jobs
-    FROM (
-        SELECT array_agg(w.tid) AS tids
-        FROM (
-            SELECT k.ctid AS tid
+    WITH gone AS (
+        DELETE FROM redrive.jobs_waiting j
+        WHERE j.ctid = ANY (ARRAY(
+            SELECT k.ctid
             FROM redrive.jobs_waiting k
             WHERE k.queue = divert.queue AND k.group_key = ANY (held)
             ORDER BY k.group_key, k.id
             LIMIT divert.max_jobs
-            FOR UPDATE SKIP LOCKED
-        ) w
-    ) t
-    CROSS JOIN LATERAL redrive.take_jobs(8::smallint, t.tids) j;
+            FOR UPDATE SKIP LOCKED))
+        RETURNING j::redrive.jobs AS job
+    )
+    SELECT array_agg(g.job) INTO jobs FROM gone g;
     IF jobs IS NULL THEN
         RETURN 0;
     END IF;

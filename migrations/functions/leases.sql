@@ -120,8 +120,8 @@ BEGIN
         FROM planned c
         CROSS JOIN LATERAL (
             SELECT array_agg(j.id), array_agg(j.kind::text), array_agg(j.payload), array_agg(j.enqueued_at),
-                   array_agg(redrive.meta_of(j)) FILTER (WHERE NOT c.are_plain)
-            FROM redrive.take_jobs(c.segment, c.tids) j
+                   array_agg(j.meta) FILTER (WHERE NOT c.are_plain)
+            FROM redrive.take_jobs(c.segment, c.tids, c.are_plain) j
         ) t
         RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
     ),

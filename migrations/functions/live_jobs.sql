@@ -220,23 +220,23 @@ BEGIN
     ) f
     GROUP BY f.rank ORDER BY f.rank LIMIT 1;
     IF is_due THEN
+        WITH due AS MATERIALIZED (
+            SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
+            WHERE k.queue = age_jobs.queue AND k.segment < 8 AND (k.generation > 0)::integer - 2 * k.priority = rank
+                AND k.id <= last_id AND k.ready_at < before
+            ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
+            FOR UPDATE SKIP LOCKED
+        ),
+        gone AS (
+            DELETE FROM redrive.jobs j USING due d WHERE j.ctid = d.tid AND j.segment = d.segment RETURNING j.*
+        )
         SELECT array_agg(redrive.altered(
-                   j, priority => age_jobs.priority + (j.generation > 0)::integer,
+                   g::redrive.jobs, priority => age_jobs.priority + (g.generation > 0)::integer,
                    headers => CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers END))
         INTO jobs
-        FROM (
-            SELECT w.segment, array_agg(w.tid) AS tids
-            FROM (
-                SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
-                WHERE k.queue = age_jobs.queue AND k.segment < 8 AND (k.generation > 0)::integer - 2 * k.priority = rank
-                    AND k.id <= last_id AND k.ready_at < before
-                ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
-                FOR UPDATE SKIP LOCKED
-            ) w GROUP BY w.segment
-        ) s
-        CROSS JOIN LATERAL redrive.take_jobs(s.segment, s.tids) j
+        FROM gone g
         CROSS JOIN LATERAL (
-            SELECT jsonb_build_object('redrive-priority', j.priority::text) || coalesce(j.headers, '{}')) AS h (headers);
+            SELECT jsonb_build_object('redrive-priority', g.priority::text) || coalesce(g.headers, '{}')) AS h (headers);
         PERFORM redrive.requeue(jobs, '{}', false);
     END IF;
     aged := coalesce(cardinality(jobs), 0);

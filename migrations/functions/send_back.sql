@@ -170,44 +170,35 @@ BEGIN
             events = redrive.add_event(l.events, send_back.event)
         FROM held h
         WHERE l.id = h.id AND (h.unique_key IS NULL OR h.id IN (SELECT k.job_id FROM keyed k))
-        RETURNING l.id, h.ordinal, l.queue, l.kind, l.payload, l.priority, l.max_attempts,
-                  l.generation, l.enqueued_at, l.unique_key, l.group_key,
-                  -- The casts keep PostgreSQL from checking the headers of every letter. A job that is sent back
-                  -- does not expire.
-                  CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
-                          l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
-                      WHEN l.headers ? 'redrive-expires-in-ms' THEN
-                          (l.headers - 'redrive-expires-in-ms')::redrive.headers
-                      ELSE l.headers END AS headers
+        RETURNING l.id, h.ordinal, l.queue, l.group_key, ROW(
+            l.id, clock_timestamp() + send_back.delay_ms * interval '1 millisecond', l.enqueued_at, 0,
+            coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
+            coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, l.unique_key, NULL,
+            -- The casts keep PostgreSQL from checking the headers of every letter. A job that is sent back
+            -- does not expire.
+            CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+                    l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
+                WHEN l.headers ? 'redrive-expires-in-ms' THEN (l.headers - 'redrive-expires-in-ms')::redrive.headers
+                ELSE l.headers END,
+            l.group_key)::redrive.jobs AS job
     ),
-    ready AS (
-        INSERT INTO redrive.jobs
-            (segment, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
-             headers, group_key)
-        SELECT CASE WHEN d.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                    ELSE redrive.redriven_segment(d.queue, d.group_key, d.id) END, d.id, d.enqueued_at,
-               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
-               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
-               d.headers, d.group_key
-        FROM redriving d
-        WHERE send_back.delay_ms IS NULL
-        RETURNING queue
+    locked AS MATERIALIZED (
+        SELECT redrive.lock_turns(array_agg(d.id)) FROM redriving d WHERE d.group_key IS NOT NULL HAVING count(*) > 0
     ),
-    delayed AS (
-        INSERT INTO redrive.jobs_delayed
-            (run_at, id, enqueued_at, max_attempts, generation, priority, queue, kind, payload, unique_key,
-             headers, group_key)
-        SELECT clock_timestamp() + send_back.delay_ms * interval '1 millisecond', d.id, d.enqueued_at,
-               coalesce(send_back.max_attempts, d.max_attempts), d.generation + 1,
-               coalesce(send_back.priority, d.priority), d.queue, d.kind, d.payload, d.unique_key,
-               d.headers, d.group_key
+    returned AS MATERIALIZED (
+        SELECT redrive.requeue(array_agg(d.job) FILTER (WHERE send_back.delay_ms IS NULL),
+                               array_agg(d.job) FILTER (WHERE send_back.delay_ms IS NOT NULL), false)
         FROM redriving d
-        WHERE send_back.delay_ms IS NOT NULL
+        WHERE (SELECT count(*) FROM locked) >= 0
+        HAVING count(*) > 0
     ),
     woken AS MATERIALIZED (
-        SELECT redrive.wake(q.queue) FROM (SELECT DISTINCT y.queue FROM ready y) q
+        SELECT redrive.wake(q.queue)
+        FROM (SELECT DISTINCT d.queue FROM redriving d WHERE send_back.delay_ms IS NULL) q
+        WHERE (SELECT count(*) FROM returned) >= 0
     )
-    SELECT d.id, d.ordinal, 'sent' FROM redriving d WHERE (SELECT count(*) FROM woken) >= 0
+    SELECT d.id, d.ordinal, 'sent' FROM redriving d
+    WHERE (SELECT count(*) FROM returned) + (SELECT count(*) FROM woken) >= 0
     UNION ALL
     SELECT h.id, h.ordinal, 'conflict' FROM held h
     WHERE h.unique_key IS NOT NULL AND h.id NOT IN (SELECT k.job_id FROM keyed k);

@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "redrive-keeps-the-generation",
         mutation: Mutation::Functions(&[FunctionPatch {
             function: "redrive.send_back",
-            changes: &[("d.generation + 1,", "d.generation,")],
+            changes: &[("l.generation + 1,", "l.generation,")],
         }]),
         scenario: Scenario::Work,
         rules: &[Rule::Lineage],
