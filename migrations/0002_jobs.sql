@@ -296,6 +296,29 @@ CREATE TABLE redrive.unique_windows (
 COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
 COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
 
+-- A job on its way from one table to another; without a segment, it is delayed or leased. It is no row of `jobs`, so that a
+-- column can be added there before the functions know it. Attributes can be added at the end.
+CREATE TYPE redrive.job AS (
+    id           bigint,
+    ready_at     timestamptz,
+    enqueued_at  timestamptz,
+    attempt      integer,
+    max_attempts integer,
+    generation   integer,
+    segment      smallint,
+    priority     smallint,
+    crashes      smallint,
+    refunds      smallint,
+    queue        text,
+    kind         text,
+    payload      json,
+    history      jsonb,
+    unique_key   text,
+    outage_since timestamptz,
+    headers      redrive.headers,
+    group_key    text
+);
+
 -- How a job died. Attributes can be added at the end.
 CREATE TYPE redrive.death AS (
     cause         text,

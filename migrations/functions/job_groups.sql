@@ -94,7 +94,7 @@ AS $$
 DECLARE
     held   text[];
     locked text[];
-    jobs   redrive.jobs[];
+    jobs   redrive.job[];
 BEGIN
     -- A redrive of the letter waits, or has already let its job run.
     held := ARRAY(
@@ -125,7 +125,7 @@ BEGIN
             ORDER BY k.group_key, k.id
             LIMIT divert.max_jobs
             FOR UPDATE SKIP LOCKED))
-        RETURNING j::redrive.jobs AS job
+        RETURNING redrive.ready_job(j::redrive.jobs) AS job
     )
     SELECT array_agg(g.job) INTO jobs FROM gone g;
     IF jobs IS NULL THEN

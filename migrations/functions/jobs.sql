@@ -40,12 +40,12 @@ CREATE OR REPLACE FUNCTION redrive.make_ready(tids tid[]) RETURNS bigint
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    jobs redrive.jobs[];
+    jobs redrive.job[];
 BEGIN
     WITH gone AS (
         DELETE FROM redrive.jobs_delayed d
         WHERE d.ctid = ANY (tids)
-        RETURNING redrive.job_of(d) AS job
+        RETURNING redrive.delayed_job(d) AS job
     )
     SELECT array_agg(g.job) INTO jobs FROM gone g;
     PERFORM redrive.requeue(jobs, '{}', false);

@@ -20,12 +20,12 @@ BEGIN ATOMIC
 END;
 
 -- Returns the jobs of a lease, including settled ones, each with the attempt that the claim charged.
-CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.jobs
+CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.job
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
     SELECT j.id, NULL::timestamptz, j.enqueued_at, coalesce(j.attempt, 0) + 1, coalesce(j.max_attempts, 5),
            coalesce(j.generation, 0), NULL::smallint, coalesce(j.priority, 0::smallint), coalesce(j.crashes, 0::smallint),
-           coalesce(j.refunds, 0::smallint), lease.queue::redrive.short_text, j.kind, j.payload, j.history, j.unique_key,
+           coalesce(j.refunds, 0::smallint), lease.queue::text, j.kind, j.payload, j.history, j.unique_key,
            j.outage_since, j.headers, j.group_key
     FROM unnest(lease.ids, lease.kinds, lease.payloads, lease.enqueued_at, lease.metas)
         AS j (id, kind, payload, enqueued_at, ready_at, attempt, max_attempts, generation, priority, crashes, refunds, history,
@@ -34,7 +34,7 @@ END;
 
 -- Returns the jobs of a lease with these ids, and perhaps others. For a few of many jobs, it does not unpack
 -- the others. A subscript walks over the elements before it, so for many jobs that would take longer.
-CREATE OR REPLACE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.jobs
+CREATE OR REPLACE FUNCTION redrive.some_jobs_of(lease redrive.leases, wanted bigint[]) RETURNS SETOF redrive.job
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
     SELECT j.*

@@ -14,12 +14,12 @@ BEGIN
         RETURN NULL;
     ELSIF state = 'delayed' THEN
         RETURN 'SELECT j.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
-            ' redrive.place_of(redrive.job_of(j)) AS place'
+            ' redrive.place_of(redrive.delayed_job(j)) AS place'
             ' FROM redrive.jobs_delayed j WHERE ($2 IS NULL OR j.id > ($2 ->> ''id'')::bigint)'
             ' AND ($3 IS NULL OR j.id <= ($3 ->> ''id'')::bigint)'
             ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4';
     END IF;
-    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, redrive.place_of(j) AS place'
+    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, redrive.place_of(redrive.ready_job(j)) AS place'
         ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
         ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
         ' AND ($3 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
@@ -55,7 +55,7 @@ $$;
 -- Deletes up to `max_jobs` waiting jobs that match a filter, after a place and up to another, and returns them.
 -- Jobs that another session has locked are skipped: a worker is claiming them.
 CREATE OR REPLACE FUNCTION redrive.take_waiting(filter jsonb, place jsonb, last_place jsonb, max_jobs bigint)
-    RETURNS SETOF redrive.jobs
+    RETURNS SETOF redrive.job
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
@@ -73,8 +73,8 @@ BEGIN
         RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM '
             || CASE each_state
                 WHEN 'delayed' THEN 'redrive.jobs_delayed j USING w WHERE j.ctid = w.tid'
-                    ' RETURNING (redrive.job_of(j)).*)'
-                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment RETURNING j.*)' END
+                    ' RETURNING (redrive.delayed_job(j)).*)'
+                ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment RETURNING (redrive.ready_job(j)).*)' END
             || ' SELECT g.* FROM gone g ORDER BY '
             || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, (g.generation > 0)::integer - 2 * g.priority, g.id' END
             USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place, max_jobs;
@@ -86,7 +86,7 @@ $$;
 
 -- Makes letters of jobs that died while they waited, and counts them.
 CREATE OR REPLACE FUNCTION redrive.bury_waiting(
-    jobs redrive.jobs[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
+    jobs redrive.job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -129,8 +129,8 @@ DECLARE
             SELECT s FROM unnest(coalesce(redrive.filter_values(change_jobs.filter -> 'state'), '{delayed}')) s
             WHERE s = 'delayed'))
         ELSE '{}' END;
-    jobs      redrive.jobs[];
-    altered   redrive.jobs[];
+    jobs      redrive.job[];
+    altered   redrive.job[];
     changed   bigint[];
     operation bigint := change_jobs.audit;
     act       bigint;
@@ -208,7 +208,7 @@ DECLARE
     before  timestamptz := statement_timestamp() - waited_ms * interval '1 millisecond';
     is_due  boolean;
     last_id bigint;
-    jobs    redrive.jobs[];
+    jobs    redrive.job[];
 BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
@@ -228,15 +228,16 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ),
         gone AS (
-            DELETE FROM redrive.jobs j USING due d WHERE j.ctid = d.tid AND j.segment = d.segment RETURNING j.*
+            DELETE FROM redrive.jobs j USING due d WHERE j.ctid = d.tid AND j.segment = d.segment
+            RETURNING redrive.ready_job(j) AS job
         )
         SELECT array_agg(redrive.altered(
-                   g::redrive.jobs, priority => age_jobs.priority + (g.generation > 0)::integer,
+                   g.job, priority => age_jobs.priority + ((g.job).generation > 0)::integer,
                    headers => CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers END))
         INTO jobs
         FROM gone g
         CROSS JOIN LATERAL (
-            SELECT jsonb_build_object('redrive-priority', g.priority::text) || coalesce(g.headers, '{}')) AS h (headers);
+            SELECT jsonb_build_object('redrive-priority', (g.job).priority::text) || coalesce((g.job).headers, '{}')) AS h (headers);
         PERFORM redrive.requeue(jobs, '{}', false);
     END IF;
     aged := coalesce(cardinality(jobs), 0);

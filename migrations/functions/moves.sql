@@ -1,43 +1,52 @@
 -- Purpose: Puts jobs back into the queue, and makes letters of jobs that died. Nothing else does.
 
--- Returns a delayed job as one of `jobs`, without a segment.
-CREATE OR REPLACE FUNCTION redrive.job_of(d redrive.jobs_delayed) RETURNS redrive.jobs
+-- Returns a row of `jobs` as a job on its way.
+CREATE OR REPLACE FUNCTION redrive.ready_job(j redrive.jobs) RETURNS redrive.job
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT ROW(j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.segment, j.priority, j.crashes,
+               j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers,
+               j.group_key)::redrive.job;
+END;
+
+-- Returns a delayed job as a job on its way.
+CREATE OR REPLACE FUNCTION redrive.delayed_job(d redrive.jobs_delayed) RETURNS redrive.job
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT ROW(d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, NULL, d.priority, d.crashes,
                d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key, d.outage_since, d.headers,
-               d.group_key)::redrive.jobs;
+               d.group_key)::redrive.job;
 END;
 
 -- Returns a job with what an attempt changed.
 CREATE OR REPLACE FUNCTION redrive.tried(
-    job redrive.jobs, attempt integer, crashes integer, refunds integer, history jsonb, outage_since timestamptz,
+    job redrive.job, attempt integer, crashes integer, refunds integer, history jsonb, outage_since timestamptz,
     ready_at timestamptz DEFAULT NULL
-) RETURNS redrive.jobs
+) RETURNS redrive.job
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT ROW(job.id, ready_at, job.enqueued_at, attempt, job.max_attempts, job.generation, NULL, job.priority, crashes,
                refunds, job.queue, job.kind, job.payload, history, job.unique_key, outage_since, job.headers,
-               job.group_key)::redrive.jobs;
+               job.group_key)::redrive.job;
 END;
 
 -- Returns a waiting job with what an operator or a chore changed. NULL: unchanged.
 CREATE OR REPLACE FUNCTION redrive.altered(
-    job redrive.jobs, priority integer DEFAULT NULL, ready_at timestamptz DEFAULT NULL, payload json DEFAULT NULL,
+    job redrive.job, priority integer DEFAULT NULL, ready_at timestamptz DEFAULT NULL, payload json DEFAULT NULL,
     headers jsonb DEFAULT NULL
-) RETURNS redrive.jobs
+) RETURNS redrive.job
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT ROW(job.id, coalesce(ready_at, job.ready_at), job.enqueued_at, job.attempt, job.max_attempts, job.generation,
                job.segment, coalesce(priority, job.priority), job.crashes, job.refunds, job.queue, job.kind,
                coalesce(payload, job.payload), job.history, job.unique_key, job.outage_since,
-               coalesce(headers, job.headers), job.group_key)::redrive.jobs;
+               coalesce(headers, job.headers), job.group_key)::redrive.job;
 END;
 
 -- Puts jobs back: `ready` ones into the current segment, or into that of waiting jobs if they must wait for the turn of
 -- their group; `delayed` ones until their `ready_at`. A job that has returned from a lease, or is suspect, waits only for
 -- a turn. Returns how many.
-CREATE OR REPLACE FUNCTION redrive.requeue(ready redrive.jobs[], delayed redrive.jobs[], has_returned boolean) RETURNS bigint
+CREATE OR REPLACE FUNCTION redrive.requeue(ready redrive.job[], delayed redrive.job[], has_returned boolean) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -70,7 +79,7 @@ $$;
 
 -- Makes letters of jobs that died, each of its death, and frees their unique keys. A redriven job already has a letter,
 -- which reopens with the next generation. Returns how many.
-CREATE OR REPLACE FUNCTION redrive.bury(jobs redrive.jobs[], deaths redrive.death[], audit bigint DEFAULT NULL) RETURNS bigint
+CREATE OR REPLACE FUNCTION redrive.bury(jobs redrive.job[], deaths redrive.death[], audit bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -116,7 +125,7 @@ END
 $$;
 
 -- Returns where a waiting job is, for a caller that reads pages; see `waiting_query`.
-CREATE OR REPLACE FUNCTION redrive.place_of(job redrive.jobs) RETURNS jsonb
+CREATE OR REPLACE FUNCTION redrive.place_of(job redrive.job) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE

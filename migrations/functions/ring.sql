@@ -154,7 +154,7 @@ DECLARE
     fewest   smallint;
     jobs     bigint;
     lowest   bigint := move_limit + 1;
-    moved    redrive.jobs[];
+    moved    redrive.job[];
 BEGIN
     FOREACH each_one IN ARRAY segments LOOP
         EXECUTE format('SELECT count(*) FROM (SELECT FROM redrive.jobs_%s LIMIT $1) few', each_one)
@@ -177,7 +177,7 @@ BEGIN
         '  SELECT ctid FROM redrive.jobs_%1$s FOR UPDATE SKIP LOCKED),'
         ' gone AS ('
         '  DELETE FROM redrive.jobs_%1$s s WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM left_behind))'
-        '  RETURNING s::redrive.jobs AS job)'
+        '  RETURNING redrive.ready_job(s::redrive.jobs) AS job)'
         ' SELECT array_agg(job) FROM gone',
         fewest)
         INTO moved;

@@ -180,7 +180,7 @@ BEGIN
                     l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
                 WHEN l.headers ? 'redrive-expires-in-ms' THEN (l.headers - 'redrive-expires-in-ms')::redrive.headers
                 ELSE l.headers END,
-            l.group_key)::redrive.jobs AS job
+            l.group_key)::redrive.job AS job
     ),
     locked AS MATERIALIZED (
         SELECT redrive.lock_turns(array_agg(d.id)) FROM redriving d WHERE d.group_key IS NOT NULL HAVING count(*) > 0

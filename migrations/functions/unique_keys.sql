@@ -125,7 +125,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     held  bigint;
-    moved redrive.jobs[];
+    moved redrive.job[];
     is_delayed CONSTANT boolean := replace_waiting.change <> 'payload' AND replace_waiting.delay_ms > 0;
     -- Nearly always the job has the priority of the enqueue. An operator may have changed it.
     ranks integer[] := ARRAY[-2 * replace_waiting.priority, 1 - 2 * replace_waiting.priority];
@@ -154,7 +154,7 @@ BEGIN
             WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
                 AND j.id = held AND j.kind = replace_waiting.kind
             RETURNING redrive.altered(
-                j, payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
+                redrive.ready_job(j), payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
                 ready_at => CASE WHEN is_delayed THEN clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond'
                     END) AS job
         )

@@ -6,10 +6,10 @@
 -- Index relied on: the primary key of jobs_delayed; unique_keys_by_job. It scans jobs and leases.
 -- Rows: one: `dead` or `asked`. Zero rows: the job is not live.
 WITH from_jobs AS (
-    DELETE FROM redrive.jobs j WHERE j.id = $1 RETURNING j AS job
+    DELETE FROM redrive.jobs j WHERE j.id = $1 RETURNING redrive.ready_job(j) AS job
 ),
 from_delayed AS (
-    DELETE FROM redrive.jobs_delayed d WHERE d.id = $1 RETURNING redrive.job_of(d) AS job
+    DELETE FROM redrive.jobs_delayed d WHERE d.id = $1 RETURNING redrive.delayed_job(d) AS job
 ),
 died AS MATERIALIZED (
     SELECT 'dead'::text AS result,

@@ -7,7 +7,7 @@
 -- Index relied on: the primary key of jobs_delayed. It scans jobs.
 -- Rows: one: the id. Zero rows: the job is leased or not live.
 WITH gone AS (
-    DELETE FROM redrive.jobs j WHERE j.id = $1 RETURNING j.id, redrive.altered(j, priority => $2::smallint) AS job
+    DELETE FROM redrive.jobs j WHERE j.id = $1 RETURNING j.id, redrive.altered(redrive.ready_job(j), priority => $2::smallint) AS job
 ),
 ready AS MATERIALIZED (
     SELECT redrive.requeue(array_agg(g.job), '{}', false) FROM gone g HAVING count(*) > 0
