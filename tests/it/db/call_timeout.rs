@@ -259,11 +259,21 @@ fn play(url: &str, when: When, name: &str, limit: Duration, call: Call) -> Optio
     };
     let told = format!("{error:?}");
     // The pool gives up after the time to connect.
+    let longest = limit.max(USUAL).max(CONNECT);
     let is_in_time = told.contains("could not get a connection")
-        || [limit, USUAL, CONNECT]
-            .iter()
-            .any(|deadline| told.contains(&format!("within {deadline:?}")));
+        || deadline(&told).is_some_and(|deadline| deadline <= longest);
     (!error.is_unavailable() || !is_in_time).then(|| format!("{name}, {when:?}: {told}"))
+}
+
+/// Returns the deadline that an error names. A call of several steps names what was left for one.
+fn deadline(told: &str) -> Option<Duration> {
+    let (_, named) = told.split_once("within ")?;
+    let named = named.split(['"', ' ', ')', ',']).next()?;
+    let seconds = match named.strip_suffix("ms") {
+        Some(milliseconds) => milliseconds.parse::<f64>().ok()? / 1000.0,
+        None => named.strip_suffix('s')?.parse().ok()?,
+    };
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 /// Makes a row of each kind, so that every call finds one.

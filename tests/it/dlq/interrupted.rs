@@ -169,3 +169,31 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
     let row = client.query_one(records, &[]).unwrap();
     assert_eq!((row.get(0), row.get(1)), (2_i64, 1_i64));
 }
+
+#[test]
+fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = queue
+        .enqueue_many(&redrive_tests::Order::up_to(1200))
+        .unwrap();
+    let hold = "UPDATE redrive.jobs SET kind = 'held' WHERE id = $1";
+    let mut client = test.client();
+    client.execute(hold, &[&jobs[700].get()]).unwrap();
+    let cancel = ["job", "cancel", "orders", "--yes"];
+    let (line, undo) = stop_message(&interrupted(&test, "INSERT", "-INT", &cancel));
+    assert!(
+        line.starts_with(
+            "stopped: 1,000 of 1,200 jobs cancelled; undo: redrive dlq redrive audit="
+        ),
+        "{line}"
+    );
+    let letters = redrive::dlq::LetterFilter::new();
+    let db = queue.database();
+    assert_eq!(db.dlq().count(&letters).unwrap().letters, 1000);
+    let mut undo: Vec<&str> = undo.iter().map(String::as_str).collect();
+    undo.push("--no-wait");
+    ran(&test, &undo).exits_with(0);
+    let waiting = db.admin().jobs().count(&redrive::admin::JobFilter::new());
+    assert_eq!(waiting.unwrap().ready, 1200);
+}

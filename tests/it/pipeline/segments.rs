@@ -228,3 +228,25 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
     finish(&queue, worker);
     assert_eq!(tally.of(id), 1);
 }
+
+#[test]
+fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let mut client = test.client();
+    client
+        .batch_execute("DELETE FROM redrive.ring_segments")
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let error = client
+        .batch_execute("SELECT redrive.turn_ring(8192, 1000)")
+        .unwrap_err();
+    assert_eq!(
+        error.code(),
+        Some(&postgres::error::SqlState::NO_DATA_FOUND)
+    );
+    let tally = Tally::new();
+    let worker = worker(&queue).handle(tally.counting()).started();
+    finish(&queue, worker);
+    assert_eq!(tally.order(), [id]);
+}

@@ -121,3 +121,35 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     finish(&queue, worker);
     assert_eq!(tally.of(suspects[1]), 1);
 }
+
+#[test]
+fn suspects_run_in_queue_order() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let jobs = [0, 5, 0, -5, 5].map(|priority| {
+        NewJob::new(&Order { number: 1 })
+            .unwrap()
+            .priority(priority)
+    });
+    let ids = redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap());
+    test.client()
+        .execute(
+            "UPDATE redrive.jobs SET crashes = 1 WHERE id = ANY ($1)",
+            &[&vec![ids[0].get(), ids[4].get()]],
+        )
+        .unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue).handle(tally.counting()).started();
+    finish(&queue, worker);
+    assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
+    let order = tally.order();
+    let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");
+    assert!(
+        place(ids[1]) < place(ids[2]) && place(ids[2]) < place(ids[3]),
+        "{order:?}"
+    );
+    assert!(
+        place(ids[4]) < place(ids[0]),
+        "the suspect of higher priority first: {order:?}"
+    );
+}

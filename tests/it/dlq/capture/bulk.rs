@@ -143,3 +143,33 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
     ran(&test, &["dlq", "capture", "--file", "/nowhere.ndjson"]).exits_with(2);
     ran(&test, &["dlq", "capture", "kafka", "1"]).exits_with(2);
 }
+
+#[test]
+fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
+    let test = TestDatabase::migrated();
+    let db = test.open();
+    let fill = "INSERT INTO redrive.dead_letters
+            (source, position, queue, kind, cause, error_class, error_message, raw, enqueued_at, died_at)
+         SELECT CASE WHEN n > 9999 THEN 'old' ELSE 'new' END, n::text, 'orders', 'order', 'captured', 'E', 'm', '{}',
+                now(), now() - n * interval '7 minutes'
+         FROM generate_series(1, $1::bigint) n";
+    test.client().execute(fill, &[&9_999_i64]).unwrap();
+    let counted = db.dlq().captured_sources().unwrap();
+    assert!(counted.is_complete);
+    let more = fill.replace("generate_series(1,", "generate_series(10000,");
+    test.client().execute(&more, &[&20_000_i64]).unwrap();
+    let counted = db.dlq().captured_sources().unwrap();
+    assert!(!counted.is_complete);
+    let open: Vec<_> = counted
+        .sources
+        .iter()
+        .map(|source| (&*source.source, source.open, source.last_hour))
+        .collect();
+    assert_eq!(open, [("new", 9_999, 8), ("old", 1, 0)]);
+    let old = LetterFilter::new().source("old");
+    let operator = redrive::Operator::default().reason("not wanted");
+    db.dlq().discard(&old, &operator).unwrap();
+    let counted = db.dlq().captured_sources().unwrap();
+    assert!(counted.is_complete);
+    assert_eq!(counted.sources.len(), 1, "only open ones");
+}
