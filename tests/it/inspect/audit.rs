@@ -155,7 +155,7 @@ fn old_audit_records_are_pruned_with_a_record() {
         &[&prune[..], &["--reason", "policy 9", "--yes"]].concat(),
     )
     .exits_with(0);
-    assert_eq!(done.out, "pruned 2 audit records\n");
+    assert_eq!(done.out, "2 audit records pruned\n");
     assert_eq!(verbs(), ["prune_audit", "young"]);
     let record = &test.open().admin().audit(&AuditFilter::new()).unwrap()[0];
     assert_eq!(record.reason.as_deref(), Some("policy 9"));
