@@ -268,7 +268,7 @@ fn play(url: &str, when: When, name: &str, limit: Duration, call: Call) -> Optio
 /// Returns the deadline that an error names. A call of several steps names what was left for one.
 fn deadline(told: &str) -> Option<Duration> {
     let (_, named) = told.split_once("within ")?;
-    let named = named.split(['"', ' ', ')', ',']).next()?;
+    let named = named.split(['"', ' ', ')', ',', ';']).next()?;
     let seconds = match named.strip_suffix("ms") {
         Some(milliseconds) => milliseconds.parse::<f64>().ok()? / 1000.0,
         None => named.strip_suffix('s')?.parse().ok()?,
