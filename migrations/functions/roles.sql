@@ -120,7 +120,7 @@ DECLARE
             'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
-            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.remove_gameday, redrive.fold_metrics, '
+            'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.fold_metrics, '
             'redrive.is_hour_allowed, redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '

@@ -14,7 +14,6 @@ mod rate_limits;
 mod groups_of_jobs;
 
 mod custom_program;
-mod gameday;
 mod host;
 mod prune;
 mod runbooks;
@@ -36,11 +35,11 @@ fn ready(queue: &Queue) -> u64 {
 }
 
 /// A file of payloads, removed at the end of the test.
-struct Payloads(PathBuf);
+pub(crate) struct Payloads(PathBuf);
 
 impl Payloads {
     /// Writes `count` lines, with `bad` as one of them.
-    fn new(db: &TestDatabase, count: usize, bad: Option<(usize, &str)>) -> Payloads {
+    pub(crate) fn new(db: &TestDatabase, count: usize, bad: Option<(usize, &str)>) -> Payloads {
         let mut lines: Vec<String> = (1..=count)
             .map(|order| format!("{{\"order\": {order}}}"))
             .collect();
@@ -52,7 +51,7 @@ impl Payloads {
         Payloads(file)
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().expect("a path in UTF-8")
     }
 }
@@ -64,7 +63,7 @@ impl Drop for Payloads {
 }
 
 /// Makes letters with a command that rejects its jobs. Returns their ids, the newest job first.
-fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
+pub(crate) fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<JobId> {
     let payloads = Payloads::new(db, count, None);
     redrive(
         db,

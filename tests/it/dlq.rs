@@ -3,7 +3,6 @@
 mod filter;
 mod group;
 mod history;
-mod listing;
 
 mod redrive;
 mod runs;

@@ -28,8 +28,7 @@ fn maria() -> Operator {
 
 /// A migrated database with a queue that has this policy.
 fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.set_group_policy(policy, &maria()).unwrap();
     (test, queue)
 }

@@ -11,5 +11,4 @@ mod deadlocks;
 mod durations;
 mod leaks;
 mod recovery;
-mod restore;
 mod secrets;

@@ -11,6 +11,7 @@
 )]
 
 mod worker_process;
+mod commands;
 
 mod db;
 mod pipeline;

@@ -1,6 +1,5 @@
 //! The metrics of the database: sources, reader, role and plans.
 
-mod plans;
 mod reader;
 mod role;
 mod sources;

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use postgres::{Client, GenericClient};
 use redrive::schedule::{Schedule, ScheduleStatus, ScheduleTick};
 use redrive::{Database, Job, NewJob, Operator, Queue, Worker};
-use redrive_tests::{Order, statement, worker};
+use redrive_tests::{Begin, Order, statement, worker};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -62,8 +62,7 @@ fn ticking(queue: &Queue) -> Worker {
     worker(queue)
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Runs the tick of an interval of an hour, as a process does that has read the schedule.

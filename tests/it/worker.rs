@@ -16,7 +16,6 @@ mod spoiled_transaction;
 mod stop;
 mod stop_in_transaction;
 mod stop_unreleased;
-mod stored_checkpoints;
 mod threads;
 mod transaction;
 mod unhandled;

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use postgres::{Client, NoTls};
 use redrive::Database;
@@ -119,63 +119,6 @@ impl Cluster {
         );
     }
 
-    /// Takes a base backup. Copies the files instead of running `pg_basebackup`, which not every
-    /// installation has and which refuses newer servers.
-    pub fn back_up(&self) {
-        let mut client = self.client();
-        let is_old: bool = client
-            .query_one(
-                "SELECT current_setting('server_version_num')::integer < 150000",
-                &[],
-            )
-            .expect("ask for the version")
-            .get(0);
-        let (begin, end) = match is_old {
-            true => (
-                "pg_start_backup('test', true, false)",
-                "pg_stop_backup(false)",
-            ),
-            false => ("pg_backup_start('test', true)", "pg_backup_stop()"),
-        };
-        let (data, backup) = (self.data(), self.folder.join("backup"));
-        let failed = "take a base backup";
-        client
-            .batch_execute(&format!("SELECT {begin}"))
-            .expect(failed);
-        let copied = self.copy(&data, &backup);
-        // A file that disappears meanwhile is restored from the WAL.
-        let errors = String::from_utf8_lossy(&copied.stderr);
-        assert!(
-            errors
-                .lines()
-                .all(|line| line.ends_with("No such file or directory")),
-            "{errors}"
-        );
-        let label: String = client
-            .query_one(&format!("SELECT labelfile FROM {end}"), &[])
-            .expect(failed)
-            .get(0);
-        let copied = self.copy(&data.join("pg_wal"), &backup);
-        assert!(copied.status.success(), "{copied:?}");
-        fs::remove_file(backup.join("postmaster.pid")).expect(failed);
-        let file = backup.join("backup_label");
-        fs::write(&file, label).expect(failed);
-        self.account.owns(&file);
-    }
-
-    fn copy(&self, from: &Path, to: &Path) -> Output {
-        let mut copy = Command::new("cp");
-        copy.arg("--archive").arg(from).arg(to).env("LC_ALL", "C");
-        self.account.runs(&mut copy);
-        copy.output().expect("run cp")
-    }
-
-    /// Restores the backup. The server must be stopped, and is not started.
-    pub fn restore(&self) {
-        fs::remove_dir_all(self.data()).expect("remove its data");
-        fs::rename(self.folder.join("backup"), self.data()).expect("put the backup there");
-    }
-
     /// Kills a backend, after which the server restarts all of them.
     pub fn kill_backend(&self, pid: i32) {
         signal(pid, Signal::KILL);
@@ -189,16 +132,6 @@ impl Cluster {
     /// Returns the URL of the database.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
-    }
-
-    /// Returns the path of a client program such as `psql`: next to the server, or in `PATH`.
-    pub fn client_program(&self, name: &str) -> PathBuf {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::iter::once(self.programs.clone())
-            .chain(std::env::split_paths(&path))
-            .map(|folder| folder.join(name))
-            .find(|program| program.is_file())
-            .unwrap_or_else(|| panic!("install PostgreSQL's client: there is no `{name}`"))
     }
 
     /// Opens a plain connection to the database.

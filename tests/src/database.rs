@@ -51,6 +51,27 @@ impl TestDatabase {
         TestDatabase::create(&mut server, &format!("TEMPLATE {template}"))
     }
 
+    /// A migrated database and its queue `orders`.
+    pub fn with_orders() -> (TestDatabase, Queue) {
+        let test = TestDatabase::migrated();
+        let queue = test.queue("orders");
+        (test, queue)
+    }
+
+    /// A migrated database and a plain connection.
+    pub fn with_client() -> (TestDatabase, Client) {
+        let test = TestDatabase::migrated();
+        let client = test.client();
+        (test, client)
+    }
+
+    /// A migrated database and a handle.
+    pub fn opened() -> (TestDatabase, Database) {
+        let test = TestDatabase::migrated();
+        let db = test.open();
+        (test, db)
+    }
+
     /// A database without anything in it.
     pub fn empty() -> TestDatabase {
         TestDatabase::create(&mut connect(&server_url()), "TEMPLATE template0")

@@ -40,6 +40,13 @@ impl Gate {
 
     /// Returns a handler whose jobs wait at the gate and then succeed.
     pub fn handler(&self) -> impl Fn(&Job<Hold>) -> Result<(), Failure> + Send + Sync + 'static {
+        self.passing::<Hold>()
+    }
+
+    /// Returns such a handler of another kind.
+    pub fn passing<P: 'static>(
+        &self,
+    ) -> impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + use<P> + 'static {
         let gate = self.clone();
         move |_| {
             gate.pass();

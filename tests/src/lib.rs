@@ -44,7 +44,10 @@ pub use ran::{Ran, ran, ran_alone, ran_at, ran_by};
 pub use read::{number, read, reads, scalar};
 pub use reading::{Reading, fewest_pages};
 pub use settle::{Count, Settlement};
-pub use statement::statement;
+pub use statement::{Sql, statement};
 pub use tally::Tally;
 pub use wait::{SOON, eventually, wait_until};
-pub use work::{counted, drained, ids, letters, letters_in, stats, stop, worker, worker_at};
+pub use work::{
+    Begin, counted, drained, finish, ids, informed, letters, letters_in, live_job, stats, stop,
+    told, willing, worker, worker_at,
+};

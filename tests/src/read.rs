@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postgres::Client;
+use postgres::{Client, GenericClient};
 use redrive::metrics::{Family, Reader, Reading, Value};
 
 /// Reads with a deadline that a healthy database never reaches.
@@ -23,7 +23,7 @@ pub fn number(families: &[Family], name: &str, labels: &[&str]) -> Option<f64> {
 
 /// Returns the whole number that a query returns.
 #[track_caller]
-pub fn scalar(client: &mut Client, query: &str) -> i64 {
+pub fn scalar(client: &mut impl GenericClient, query: &str) -> i64 {
     client.query_one(query, &[]).expect(query).get(0)
 }
 

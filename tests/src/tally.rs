@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redrive::JobId;
+use redrive::{Failure, Job, JobId};
+
+use crate::payload::Order;
 
 /// Attempts by job, in the order of the ids. Clones share the tally.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +23,15 @@ impl Tally {
     /// An empty tally.
     pub fn new() -> Tally {
         Tally::default()
+    }
+
+    /// A handler that counts and succeeds.
+    pub fn counting(&self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static {
+        let tally = self.clone();
+        move |job| {
+            tally.count(job.id());
+            Ok(())
+        }
     }
 
     /// Counts an attempt of the job and returns its number, from 1.

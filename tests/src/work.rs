@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use redrive::admin::QueueStats;
+use redrive::admin::{LiveJob, QueueStats};
 use redrive::dlq::LetterState;
 use redrive::worker::{StopReport, WorkerStats};
 use redrive::{Backoff, Database, Enqueued, Failure, Job, JobId, Queue, Worker, WorkerBuilder};
 
+use crate::database::TestDatabase;
 use crate::gate::Gate;
 use crate::payload::Order;
 use crate::wait::{SOON, wait_until};
@@ -27,6 +28,43 @@ pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
         .expect("a worker")
 }
 
+/// Starts a worker that ends each [`Order`] as done.
+#[track_caller]
+pub fn willing(queue: &Queue) -> Worker {
+    worker(queue).handle(|_: &Job<Order>| Ok(())).started()
+}
+
+/// Starting workers that must start.
+pub trait Begin {
+    /// Starts the worker.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot start.
+    fn started(self) -> Worker;
+}
+
+impl Begin for WorkerBuilder {
+    #[track_caller]
+    fn started(self) -> Worker {
+        self.start().expect("start a worker")
+    }
+}
+
+/// Returns a job that is live.
+#[track_caller]
+pub fn live_job(queue: &Queue, id: JobId) -> LiveJob {
+    let found = queue.database().admin().job(id).expect("ask for a job");
+    found.expect("a live job")
+}
+
+/// Waits until no job of the queue is live, and stops the worker.
+#[track_caller]
+pub fn finish(queue: &Queue, worker: Worker) -> StopReport {
+    drained(queue);
+    stop(worker)
+}
+
 /// Returns the ids of jobs that were enqueued with options.
 pub fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
     enqueued.iter().map(|job| job.id()).collect()
@@ -44,6 +82,35 @@ pub fn drained(queue: &Queue) {
 #[track_caller]
 pub fn counted(worker: &Worker, what: &str, enough: impl Fn(&WorkerStats) -> bool) {
     wait_until(what, SOON, || enough(&worker.stats()));
+}
+
+/// Waits until the workers act on the breakers, pauses and limits as they are now: each has read them, and
+/// every claim that began before has ended.
+#[track_caller]
+pub fn informed(test: &TestDatabase, workers: &[&Worker]) {
+    for worker in workers {
+        told(test, worker);
+        // The first look may have begun before.
+        let looks = worker.stats().looks + 2;
+        counted(worker, "its earlier claims to end", |counts| {
+            counts.looks >= looks
+        });
+    }
+}
+
+/// Waits until the worker has read the breakers, pauses and limits as they are now.
+#[track_caller]
+pub fn told(test: &TestDatabase, worker: &Worker) {
+    let mut client = test.client();
+    // The first reading may have begun before.
+    let readings = worker.stats().readings + 2;
+    wait_until("the worker to read what is closed", SOON, || {
+        // Again, because a worker that has just started does not listen yet.
+        client
+            .batch_execute("NOTIFY redrive_breaker")
+            .expect("notify");
+        worker.stats().readings >= readings
+    });
 }
 
 /// Stops a worker and expects it to end without an error.

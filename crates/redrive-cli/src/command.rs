@@ -1,6 +1,6 @@
 //! The command line: its commands and the layout of its help.
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser};
 
 use crate::admin::{
     AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
@@ -8,12 +8,11 @@ use crate::admin::{
 use crate::context::{Context, Ending};
 use crate::dlq::{DlqCommand, conditions_help};
 use crate::error::Result;
-use crate::gameday::Gameday;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
 use crate::jobs::{Enqueue, JOB_CONDITIONS, JobCommand, Stats, Work, job_conditions_help};
-use crate::profession::Profession;
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
+use crate::subcommands::subcommands;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -53,25 +52,30 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Migrate(Migrate),
-    Enqueue(Enqueue),
-    Work(Work),
-    Stats(Stats),
-    Job(JobCommand),
-    Schedule(ScheduleCommand),
-    Dlq(DlqCommand),
-    Queue(QueueCommand),
-    Breaker(BreakerCommand),
-    Prune(Prune),
-    Redact(RedactCommand),
-    Erase(Erase),
-    Audit(AuditCommand),
-    Repair(Repair),
-    Gameday(Gameday),
-    #[command(hide = true)]
-    Connection(Connection),
+subcommands! {
+    pub(crate) enum Command {
+        Migrate(Migrate) = Owner,
+        Enqueue(Enqueue) = Enqueuer,
+        Work(Work) = Worker,
+        Stats(Stats) = Reader,
+        #[command(subcommand)]
+        Job(JobCommand) = _,
+        #[command(subcommand)]
+        Schedule(ScheduleCommand) = _,
+        Dlq(DlqCommand) = _,
+        #[command(subcommand)]
+        Queue(QueueCommand) = _,
+        #[command(subcommand)]
+        Breaker(BreakerCommand) = _,
+        Prune(Prune) = Operator,
+        #[command(subcommand)]
+        Redact(RedactCommand) = _,
+        Erase(Erase) = Operator,
+        Audit(AuditCommand) = _,
+        Repair(Repair) = Operator,
+        #[command(hide = true)]
+        Connection(Connection) = Reader,
+    }
 }
 
 /// Options that select the database and limit the wait for it
@@ -79,49 +83,11 @@ pub(crate) enum Command {
 #[command(after_help = CONNECTION_HELP, before_help = "Examples:\n  redrive help connection")]
 pub(crate) struct Connection {}
 
-impl Command {
-    /// The role that the command needs.
-    pub(crate) fn profession(&self) -> Profession {
-        match self {
-            Command::Migrate(_) => Profession::Owner,
-            Command::Enqueue(_) => Profession::Enqueuer,
-            Command::Work(_) => Profession::Worker,
-            Command::Stats(_) | Command::Connection(_) => Profession::Reader,
-            Command::Job(command) => command.profession(),
-            Command::Schedule(command) => command.profession(),
-            Command::Dlq(command) => command.profession(),
-            Command::Audit(command) => command.profession(),
-            Command::Queue(command) => command.profession(),
-            Command::Breaker(command) => command.profession(),
-            Command::Redact(command) => command.profession(),
-            Command::Erase(_) | Command::Gameday(_) | Command::Prune(_) | Command::Repair(_) => {
-                Profession::Operator
-            }
-        }
-    }
-
-    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        match self {
-            Command::Migrate(command) => command.run(cx),
-            Command::Enqueue(command) => command.run(cx),
-            Command::Work(command) => command.run(cx),
-            Command::Stats(command) => command.run(cx),
-            Command::Job(command) => command.run(cx),
-            Command::Schedule(command) => command.run(cx),
-            Command::Dlq(command) => command.run(cx),
-            Command::Queue(command) => command.run(cx),
-            Command::Breaker(command) => command.run(cx),
-            Command::Prune(command) => command.run(cx),
-            Command::Redact(command) => command.run(cx),
-            Command::Erase(command) => command.run(cx),
-            Command::Audit(command) => command.run(cx),
-            Command::Repair(command) => command.run(cx),
-            Command::Gameday(command) => command.run(cx),
-            Command::Connection(Connection {}) => {
-                writeln!(cx.out, "{CONNECTION_HELP}")?;
-                Ok(Ending::Done)
-            }
-        }
+impl Connection {
+    #[expect(clippy::unused_self, reason = "every command has the same signature")]
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        writeln!(cx.out, "{CONNECTION_HELP}")?;
+        Ok(Ending::Done)
     }
 }
 

@@ -1,16 +1,18 @@
 //! The context of a command: its output, its global options and its connection to the database.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::{ConnectOptions, Database, Queue};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
 use crate::registry::Registry;
-use crate::terminal::{self, clean, json_line};
+use crate::terminal::{self, Table, Window, clean, command_lines, json_line, one_line};
 
 /// The pause between two attempts to connect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -52,6 +54,93 @@ impl Context<'_> {
                 writeln!(self.err, "{}", terminal::message(&text)).map_err(Error::from)
             }
         };
+    }
+
+    /// Prints a result as a line of JSON, or else as text.
+    pub(crate) fn print(&mut self, json: &impl Serialize, text: impl Display) -> Result<Ending> {
+        match self.global.json {
+            true => json_line(self.out, json)?,
+            false => writeln!(self.out, "{text}")?,
+        }
+        Ok(Ending::Done)
+    }
+
+    /// Prints items as lines of JSON, or else as a table.
+    pub(crate) fn items<'i, T, J: Serialize>(
+        &mut self,
+        items: &'i [T],
+        json: impl Fn(&'i T) -> J,
+        table: &Table,
+    ) -> Result<Ending> {
+        match self.global.json {
+            true => {
+                for item in items {
+                    json_line(self.out, &json(item))?;
+                }
+            }
+            false if items.is_empty() => {}
+            false => table.write(self.out)?,
+        }
+        Ok(Ending::Done)
+    }
+
+    /// As [`items`](Context::items), or says that there are none.
+    pub(crate) fn list<'i, T, J: Serialize>(
+        &mut self,
+        none: &str,
+        items: &'i [T],
+        json: impl Fn(&'i T) -> J,
+        table: &Table,
+    ) -> Result<Ending> {
+        match items {
+            [] => self.nothing(none),
+            items => self.items(items, json, table),
+        }
+    }
+
+    /// Writes the errors of the last ticks below a table.
+    pub(crate) fn write_troubles<'a>(
+        &mut self,
+        ticks: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> Result<()> {
+        for (name, error) in ticks.filter(|_| !self.global.json) {
+            if let Some(error) = error {
+                let (name, error) = (one_line(name), one_line(error));
+                writeln!(self.out, "\nThe last tick of `{name}` failed: {error}")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says why there is nothing to show or to do.
+    pub(crate) fn nothing(&mut self, message: impl AsRef<str>) -> Result<Ending> {
+        self.out.flush()?;
+        self.say(message);
+        Ok(Ending::NothingMatched)
+    }
+
+    /// Prints the command that acts after a dry run.
+    pub(crate) fn propose(&mut self, command: &str) -> Result<Ending> {
+        let command = command_lines("  ", command, Window::of_stdout().columns());
+        writeln!(self.out, "Nothing was changed. To act:\n{command}")?;
+        Ok(Ending::Done)
+    }
+
+    /// Says which option prints the next page, if this one is full.
+    pub(crate) fn next_page<T>(
+        &mut self,
+        names: &str,
+        items: &[T],
+        limit: impl Into<u64>,
+        option: impl Fn(&T) -> String,
+    ) -> Result<Ending> {
+        match items.last() {
+            Some(last) if items.len() as u64 == limit.into() => {
+                self.say_more(names, &option(last))?;
+            }
+            Some(_) | None => {}
+        }
+        Ok(Ending::Done)
     }
 
     /// Says that there are more items than were printed, and which option prints them.

@@ -8,7 +8,6 @@ mod not_done;
 mod left_out;
 mod blocked;
 mod letter_table;
-mod stopped;
 mod bulk;
 mod state_change;
 mod run_report;
@@ -17,8 +16,8 @@ mod run_progress;
 mod follow;
 mod validators;
 mod group;
+mod counts;
 mod list;
-mod ls;
 mod groups;
 mod show;
 mod redrive;
@@ -30,6 +29,7 @@ mod protection;
 mod validate;
 mod payload_edit;
 mod edit_preview;
+mod edit_report;
 mod edit;
 mod deliver;
 mod export;
@@ -38,18 +38,20 @@ mod retention;
 mod archive;
 mod overview;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::profession::Profession;
+use crate::subcommands::subcommands;
 
 pub(crate) use edit_preview::Preview;
+pub(crate) use edit_report::report_edit;
 pub(crate) use filter::{FilterArgs, conditions_help, is_condition, quoted};
+pub(crate) use left_out::{LeftOut, left_out_json, write_left_out};
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use payload_edit::PayloadEdit;
-pub(crate) use retention::{rule_cells, rule_json};
-pub(crate) use stopped::Stopped;
+pub(crate) use retention::{EVERY_QUEUE, rule_json};
 
 /// Inspect dead letters, send them back, or discard them
 ///
@@ -70,77 +72,45 @@ pub(crate) struct DlqCommand {
     subcommand: Option<DlqSubcommand>,
 }
 
-#[derive(Debug, Subcommand)]
-enum DlqSubcommand {
-    List(list::ListLetters),
-    Ls(ls::Ls),
-    Groups(groups::GroupsCommand),
-    Show(show::ShowLetter),
-    // Boxed, because it has many more options than the others.
-    Redrive(Box<redrive::Redrive>),
-    Discard(discard::Discard),
-    Reopen(reopen::Reopen),
-    Capture(capture::CaptureFailures),
-    Runs(runs::RunsCommand),
-    Protection(protection::ProtectionCommand),
-    Validate(validate::Validate),
-    Edit(edit::Edit),
-    Deliver(deliver::Deliver),
-    Export(export::ExportLetters),
-    Policies(policies::PoliciesCommand),
-    Retention(retention::RetentionCommand),
-    Archive(archive::ArchiveCommand),
+subcommands! {
+    enum DlqSubcommand {
+        List(list::ListLetters) = Reader,
+        Ls(list::Ls) = Reader,
+        Groups(groups::GroupsCommand) = _,
+        Show(show::ShowLetter) = Reader,
+        // Boxed, because it has many more options than the others.
+        Redrive(Box<redrive::Redrive>) = Operator,
+        Discard(discard::Discard) = Operator,
+        Reopen(reopen::Reopen) = Operator,
+        Capture(capture::CaptureFailures) = Capturer,
+        #[command(subcommand)]
+        Runs(runs::RunsCommand) = _,
+        #[command(subcommand)]
+        Protection(protection::ProtectionCommand) = _,
+        Validate(validate::Validate) = Reader,
+        Edit(edit::Edit) = Operator,
+        Deliver(deliver::Deliver) = Operator,
+        Export(export::ExportLetters) = Reader,
+        #[command(subcommand)]
+        Policies(policies::PoliciesCommand) = _,
+        #[command(subcommand)]
+        Retention(retention::RetentionCommand) = _,
+        #[command(subcommand)]
+        Archive(archive::ArchiveCommand) = _,
+    }
 }
 
 impl DlqCommand {
     /// The role that the command needs.
     pub(crate) fn profession(&self) -> Profession {
-        let Some(subcommand) = &self.subcommand else {
-            return Profession::Reader;
-        };
-        match subcommand {
-            DlqSubcommand::List(_)
-            | DlqSubcommand::Ls(_)
-            | DlqSubcommand::Show(_)
-            | DlqSubcommand::Validate(_)
-            | DlqSubcommand::Export(_) => Profession::Reader,
-            DlqSubcommand::Capture(_) => Profession::Capturer,
-            DlqSubcommand::Groups(command) => command.profession(),
-            DlqSubcommand::Runs(command) => command.profession(),
-            DlqSubcommand::Protection(command) => command.profession(),
-            DlqSubcommand::Policies(command) => command.profession(),
-            DlqSubcommand::Retention(command) => command.profession(),
-            DlqSubcommand::Archive(command) => command.profession(),
-            DlqSubcommand::Redrive(_)
-            | DlqSubcommand::Discard(_)
-            | DlqSubcommand::Reopen(_)
-            | DlqSubcommand::Edit(_)
-            | DlqSubcommand::Deliver(_) => Profession::Operator,
-        }
+        let subcommand = self.subcommand.as_ref();
+        subcommand.map_or(Profession::Reader, DlqSubcommand::profession)
     }
 
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let Some(subcommand) = &self.subcommand else {
-            return overview::run(cx);
-        };
-        match subcommand {
-            DlqSubcommand::List(command) => command.run(cx),
-            DlqSubcommand::Ls(command) => command.run(cx),
-            DlqSubcommand::Groups(command) => command.run(cx),
-            DlqSubcommand::Show(command) => command.run(cx),
-            DlqSubcommand::Redrive(command) => command.run(cx),
-            DlqSubcommand::Discard(command) => command.run(cx),
-            DlqSubcommand::Reopen(command) => command.run(cx),
-            DlqSubcommand::Capture(command) => command.run(cx),
-            DlqSubcommand::Runs(command) => command.run(cx),
-            DlqSubcommand::Protection(command) => command.run(cx),
-            DlqSubcommand::Validate(command) => command.run(cx),
-            DlqSubcommand::Edit(command) => command.run(cx),
-            DlqSubcommand::Deliver(command) => command.run(cx),
-            DlqSubcommand::Export(command) => command.run(cx),
-            DlqSubcommand::Policies(command) => command.run(cx),
-            DlqSubcommand::Retention(command) => command.run(cx),
-            DlqSubcommand::Archive(command) => command.run(cx),
+        match &self.subcommand {
+            Some(subcommand) => subcommand.run(cx),
+            None => overview::run(cx),
         }
     }
 }

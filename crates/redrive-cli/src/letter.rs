@@ -17,7 +17,7 @@ use crate::terminal::{
 };
 use crate::time::ago;
 
-pub(crate) use json::{AttemptLine, LetterLine, skip_reason};
+pub(crate) use json::{attempt_lines, letter_line, skip_reason, whole_letter_line};
 
 /// The most captured bytes that are printed as text.
 const MAX_RAW_BYTES: usize = 4096;

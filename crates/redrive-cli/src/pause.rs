@@ -1,11 +1,12 @@
-//! The pause of a queue, as text and as JSON.
+//! The pause of a queue and a breaker, as text and as JSON.
 
 use std::time::SystemTime;
 
-use redrive::admin::{QueuePause, QueueStats};
-use serde_json::{Value, json};
+use redrive::admin::{Breaker, QueuePause, QueueStats};
+use serde::Serialize;
 
-use crate::time::{rfc3339, short};
+use crate::terminal::{Json as _, line};
+use crate::time::short;
 
 /// Whether a queue is paused, in one word.
 pub(crate) fn state(queue: &QueueStats) -> &'static str {
@@ -26,11 +27,14 @@ pub(crate) fn ends_in(pause: &QueuePause) -> String {
 }
 
 /// A pause as JSON.
-pub(crate) fn pause_json(pause: &QueuePause) -> Value {
-    json!({
-        "paused_at": rfc3339(pause.paused_at),
-        "ends_at": pause.ends_at.map(rfc3339),
-        "person": pause.person,
-        "reason": pause.reason,
-    })
+pub(crate) fn pause_json(pause: &QueuePause) -> impl Serialize {
+    line!(pause => paused_at, ends_at, person, reason)
+}
+
+/// A breaker as one line of JSON.
+pub(crate) fn breaker_line(breaker: &Breaker) -> impl Serialize {
+    line!(breaker =>
+        id = &breaker.name, state, cause, message, kinds, outages, openings, probes,
+        wait_ms = breaker.wait.json(), opened_at, probe_at, changed_at,
+    )
 }

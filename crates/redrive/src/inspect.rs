@@ -9,4 +9,3 @@ pub(crate) mod queues;
 pub(crate) mod audit;
 pub(crate) mod counters;
 pub(crate) mod repair;
-mod gameday;

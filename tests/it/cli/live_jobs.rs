@@ -113,7 +113,7 @@ fn bulk_commands_are_dry_runs_without_yes() {
         .lines()[0];
     assert_eq!(
         line.to_string(),
-        r#"{"action":"run-now","dry_run":true,"jobs":2,"matching":5,"skipped":[{"jobs":3,"reason":"ready"}]}"#
+        r#"{"action":"run-now","dry_run":true,"jobs":2,"matching":5,"skipped":[{"include":null,"jobs":3,"reason":"ready","state":null}]}"#
     );
     let listed = redrive(&db, &["job", "list", "state=ready", "priority=0"]).exits_with(0);
     assert_eq!(listed.out.lines().count(), 5, "{}", listed.out);
@@ -153,7 +153,7 @@ fn bulk_commands_change_what_matches_and_are_audited() {
     let run = ["job", "run-now", "orders", "priority=-5", "--yes"];
     assert_eq!(
         redrive(&db, &run).exits_with(0).out,
-        "1 job made ready\n  3 jobs left out: they are ready already\n"
+        "1 job made ready\n  3 jobs left out: they are ready already\n\n"
     );
     let cancel = [
         "job",

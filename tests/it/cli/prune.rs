@@ -41,7 +41,7 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
     assert_eq!(discarded(), 2);
     redrive(&db, &["prune", "--older-than", "0s", "--yes", "--dry-run"]).exits_with(2);
     let pruned = redrive(&db, &["prune", "--older-than", "0s", "--yes"]).exits_with(0);
-    assert!(pruned.out.contains("pruned 2 letters"), "{}", pruned.out);
+    assert!(pruned.out.contains("2 letters pruned"), "{}", pruned.out);
     assert_eq!(discarded(), 0);
 }
 

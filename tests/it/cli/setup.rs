@@ -26,8 +26,7 @@ fn migrate_check_reports_what_was_changed_by_hand() {
     let check = |problems: &[&str]| {
         let text = redrive(&db, &["migrate", "--check"]).exits_with(1);
         let json = redrive(&db, &["migrate", "--check", "--json"]).exits_with(1);
-        let found = json.lines()[0]["drift"].as_array().unwrap().len();
-        assert_eq!(found, problems.len(), "{}", text.out);
+        assert_eq!(json.lines().len(), problems.len(), "{}", text.out);
         for problem in problems {
             assert!(text.out.contains(problem), "{problem}: {}", text.out);
         }

@@ -1,7 +1,7 @@
 //! Constraints: the schema rejects illegal rows.
 
 use postgres::error::SqlState;
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 #[test]
 fn the_schema_rejects_illegal_rows() {
@@ -75,8 +75,7 @@ fn the_schema_rejects_illegal_rows() {
         format!("{BREAKER} VALUES (' b', 'open', 'outage', 1, now())"),
         "INSERT INTO redrive.ring_segments (segment) VALUES (8)".to_owned(),
     ];
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     for statement in &illegal {
         let error = client.execute(statement, &[]).expect_err(statement);
         // A segment without a partition is a check violation too.
@@ -104,10 +103,9 @@ fn the_schema_rejects_illegal_rows() {
 
 #[test]
 fn one_id_cannot_be_ready_twice_in_a_segment() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let insert = "INSERT INTO redrive.jobs (id, segment, queue, kind, payload) VALUES (1, 0, 'q', 'k', '{}')";
-    client.execute(insert, &[]).unwrap();
+    client.sql(insert);
     let error = client.execute(insert, &[]).expect_err("the same id again");
     assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
 }

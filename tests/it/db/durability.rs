@@ -3,9 +3,9 @@
 use log::LevelFilter;
 use postgres::{Client, NoTls};
 use redrive::admin::DurabilityWarning;
-use redrive::{Database, Job, Queue};
+use redrive::{Database, Queue};
 use redrive_tests::{
-    Cluster, Logged, Order, SOON, TestDatabase, drained, ran, stop, wait_until, worker,
+    Cluster, Logged, Order, SOON, Sql, TestDatabase, drained, ran, stop, wait_until, willing,
 };
 
 /// The setting that the server of a test lacks.
@@ -16,10 +16,7 @@ fn said_by_a_worker(db: &Database, logged: &Logged) -> Vec<String> {
     let before = logged.lines().len();
     let queue = Queue::new(db, "orders").unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let worker = willing(&queue);
     drained(&queue);
     // The renewer asks first, and has ended when the worker has.
     stop(worker);
@@ -43,10 +40,8 @@ fn line(lapse: &DurabilityWarning) -> String {
 
 /// Sets a parameter of the server and waits until sessions see it.
 fn set(client: &mut Client, name: &str, value: &str) {
-    client
-        .batch_execute(&format!("ALTER SYSTEM SET {name} = {value}"))
-        .unwrap();
-    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    client.sql(&format!("ALTER SYSTEM SET {name} = {value}"));
+    client.sql("SELECT pg_reload_conf()");
     wait_until("the server to read its settings", SOON, || {
         let shown = client.query_one(&format!("SHOW {name}"), &[]).unwrap();
         shown.get::<_, String>(0) == value
@@ -84,21 +79,15 @@ fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
         // Commits wait for the disk of the server itself.
         ("local", vec![]),
     ] {
-        client
-            .batch_execute(&format!("{commits} = {word}"))
-            .unwrap();
+        client.sql(&format!("{commits} = {word}"));
         let db = redrive::connect(&cluster.url()).unwrap();
         assert_eq!(db.admin().durability_warnings().unwrap(), lapses, "{word}");
         let lines: Vec<String> = lapses.iter().map(line).collect();
         assert_eq!(said_by_a_worker(&db, &logged), lines, "{word}");
     }
-    client.batch_execute(&format!("{commits} = on")).unwrap();
+    client.sql(&format!("{commits} = on"));
 
-    client
-        .batch_execute(
-            "ALTER TABLE redrive.jobs_1 SET UNLOGGED; ALTER TABLE redrive.leases SET UNLOGGED",
-        )
-        .unwrap();
+    client.sql("ALTER TABLE redrive.jobs_1 SET UNLOGGED; ALTER TABLE redrive.leases SET UNLOGGED");
     let db = redrive::connect(&cluster.url()).unwrap();
     let lapse = DurabilityWarning::Unlogged(vec!["jobs_1".to_owned(), "leases".to_owned()]);
     assert_eq!(
@@ -115,13 +104,11 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
     let role = test.name().replace("redrive_test_", "unasked_");
     let mut owner = test.client();
     // The only thing that it reads and a worker does not.
-    owner
-        .batch_execute(&format!(
-            "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
+    owner.sql(&format!(
+        "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
              SELECT redrive.grant_role('{role}', 'enqueuer'); \
              REVOKE SELECT ON pg_catalog.pg_namespace FROM PUBLIC"
-        ))
-        .unwrap();
+    ));
     let (scheme, rest) = test.url().split_once("://").expect("a URL");
     let address = rest.split_once('@').map_or(rest, |(_, address)| address);
     let url = format!("{scheme}://{role}@{address}");
@@ -146,9 +133,7 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
         "{said:?}"
     );
     drop(db);
-    owner
-        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
-        .unwrap();
+    owner.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
 #[test]
@@ -158,7 +143,7 @@ fn migrate_and_the_on_call_screen_print_durability_warnings() {
         "ALTER DATABASE {} SET synchronous_commit = off",
         test.name()
     );
-    test.client().batch_execute(&settings).unwrap();
+    test.client().sql(&settings);
     let message = DurabilityWarning::SynchronousCommit.to_string();
     for verb in [&["migrate"][..], &["migrate", "--check"]] {
         let err = ran(&test, verb).exits_with(0).err;
@@ -192,16 +177,4 @@ fn no_migration_creates_an_unlogged_table() {
             .to_uppercase()
             .contains("UNLOGGED")
     );
-}
-
-#[test]
-fn no_statement_turns_off_synchronous_commit() {
-    let mut texts = vec![("the migrations", redrive::migrate::print())];
-    let others = redrive::statements().filter(|(name, _)| *name != "durability");
-    texts.extend(others.map(|(name, text)| (name, text.to_owned())));
-    for (name, text) in &texts {
-        for setting in ["synchronous_commit", "fsync", "full_page_writes"] {
-            assert!(!text.contains(setting), "{name} names {setting}");
-        }
-    }
 }

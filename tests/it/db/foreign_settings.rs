@@ -3,7 +3,7 @@
 
 use redrive::dlq::{GroupFilter, LetterFilter};
 use redrive::{Database, Failure, Job, Operator, Queue};
-use redrive_tests::{Order, TestDatabase, drained, no_drift, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, no_drift, scalar, stop, worker};
 
 use super::pooler::redrive;
 
@@ -27,7 +27,7 @@ const ODD: [&str; 14] = [
 
 fn set(test: &TestDatabase, setting: &str) {
     let sql = format!("ALTER DATABASE {} SET {setting}", test.name());
-    test.client().batch_execute(&sql).unwrap();
+    test.client().sql(&sql);
 }
 
 /// Runs a job that succeeds and two that die of one failure, and redrives those. Returns the
@@ -41,8 +41,7 @@ fn lifecycle(db: &Database) -> Vec<String> {
             number => Err(Failure::reject(format!(r"no file C:\orders\{number}.json"))
                 .detail(format!("a\\b of {number}\n").repeat(100))),
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     let redriven = db
         .dlq()
@@ -78,24 +77,6 @@ fn a_job_lives_and_dies_alike_under_any_setting() {
     }
 }
 
-/// No function depends on whether a backslash in a plain literal is an escape, unless it sets that.
-#[test]
-fn a_plain_literal_with_a_backslash_is_only_in_functions_that_set_its_meaning() {
-    let test = TestDatabase::migrated();
-    let found = test
-        .client()
-        .query(
-            r"SELECT p.proname::text FROM pg_proc p
-              WHERE p.pronamespace = 'redrive'::regnamespace
-                AND regexp_replace(p.prosrc, 'E''([^''\\]|\\.|'''')*''|--[^\n]*', '', 'g') LIKE '%\\%'
-                AND NOT coalesce(p.proconfig @> '{standard_conforming_strings=on}', false)",
-            &[],
-        )
-        .unwrap();
-    let found: Vec<String> = found.iter().map(|row| row.get(0)).collect();
-    assert_eq!(found, [""; 0]);
-}
-
 /// What makes statements succeed and be wrong is refused by workers and commands, with the statement
 /// that helps.
 #[test]
@@ -127,13 +108,11 @@ fn an_obstacle_is_refused_with_its_remedy() {
         let test = TestDatabase::migrated();
         let role = test.name().replace("redrive_test_", "obstructed_");
         let mut client = test.client();
-        client
-            .batch_execute(&format!(
-                "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
+        client.sql(&format!(
+            "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
                  SELECT redrive.grant_role('{role}', 'enqueuer'); \
                  SELECT redrive.grant_role('{role}', 'reader'); {obstacle}"
-            ))
-            .unwrap();
+        ));
         let url = test.url().replacen("postgres@", &format!("{role}@"), 1);
         let db = redrive::connect(&url).unwrap();
         let queue = Queue::new(&db, "orders").unwrap();
@@ -159,12 +138,10 @@ fn an_obstacle_is_refused_with_its_remedy() {
         let remedy = remedy
             .split_once("; or: ")
             .map_or(remedy, |(first, _)| first);
-        client.batch_execute(remedy).unwrap();
+        client.sql(remedy);
         redrive::connect(&url).unwrap().check_session().unwrap();
         drop((db, queue));
-        client
-            .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
-            .unwrap();
+        client.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
     }
 }
 
@@ -179,8 +156,7 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
     ] {
         let test = TestDatabase::empty();
         test.client()
-            .batch_execute(&format!("CREATE SCHEMA redrive; {foreign}"))
-            .unwrap();
+            .sql(&format!("CREATE SCHEMA redrive; {foreign}"));
         let error = test.open().migrate().expect_err(foreign);
         assert!(!error.is_migration_required(), "{error:?}");
         let text = format!("{error:#}");
@@ -208,11 +184,9 @@ fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
     let test = TestDatabase::empty();
     let role = test.name().replace("redrive_test_", "owner_");
     let mut client = test.client();
-    client
-        .batch_execute(&format!(
-            "CREATE ROLE {role} LOGIN; CREATE SCHEMA redrive AUTHORIZATION {role}"
-        ))
-        .unwrap();
+    client.sql(&format!(
+        "CREATE ROLE {role} LOGIN; CREATE SCHEMA redrive AUTHORIZATION {role}"
+    ));
     let url = test.url().replacen("postgres@", &format!("{role}@"), 1);
     let db = redrive::connect(&url).unwrap();
     assert!(!db.migrate().unwrap().is_empty());
@@ -223,9 +197,7 @@ fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
         "{error}"
     );
     drop(db);
-    client
-        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
-        .unwrap();
+    client.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
 /// A migration that fails leaves nothing of the ones before it.
@@ -237,23 +209,17 @@ fn a_database_that_refuses_a_migration_is_left_as_it_was() {
                         WHERE c.object_identity = 'redrive.schedules') \
              THEN RAISE EXCEPTION 'no schedules here'; END IF; END $$; \
          CREATE EVENT TRIGGER refuse ON ddl_command_end EXECUTE FUNCTION public.refuse()";
-    test.client().batch_execute(refusing).unwrap();
+    test.client().sql(refusing);
     let error = test.open().migrate().expect_err("refused");
     let text = format!("{error:#}");
     for said in ["0009_schedules", "no schedules here"] {
         assert!(text.contains(said), "{text}");
     }
-    let schemas: i64 = test
-        .client()
-        .query_one(
-            "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let schemas = scalar(
+        &mut test.client(),
+        "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'",
+    );
     assert_eq!(schemas, 0);
-    test.client()
-        .batch_execute("DROP EVENT TRIGGER refuse")
-        .unwrap();
+    test.client().sql("DROP EVENT TRIGGER refuse");
     test.open().migrate().unwrap();
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use postgres::{Client, IsolationLevel, Transaction};
 use redrive::Job;
 use redrive_tests::{
-    Gate, Order, SOON, TestDatabase, counted, fewest_pages, statement, stop, wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, TestDatabase, counted, fewest_pages, scalar, statement, stop,
+    wait_until, worker,
 };
 
 /// The planner settings of the connections of a worker.
@@ -95,7 +96,7 @@ fn held(client: &mut Client) -> Transaction<'_> {
 /// Returns how many pages each hot statement touches.
 fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
     let mut client = test.client();
-    client.batch_execute(PINNED).unwrap();
+    client.sql(PINNED);
     HOT.map(|(name, arguments)| (name, touched(&mut client, name, arguments)))
         .into()
 }
@@ -106,11 +107,9 @@ fn touched(client: &mut Client, name: &str, arguments: &str) -> i64 {
         "" => format!("EXECUTE {name}"),
         arguments => format!("EXECUTE {name} ({arguments})"),
     };
-    client
-        .batch_execute(&format!("PREPARE {name} AS {}", statement(name)))
-        .unwrap();
+    client.sql(&format!("PREPARE {name} AS {}", statement(name)));
     let pages = fewest_pages(client, &execute).pages;
-    client.batch_execute(&format!("DEALLOCATE {name}")).unwrap();
+    client.sql(&format!("DEALLOCATE {name}"));
     pages
 }
 
@@ -133,15 +132,15 @@ fn compact(client: &mut Client) -> Vec<String> {
 fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(FRESH).unwrap();
+    client.sql(FRESH);
     let fresh = pages(&test);
     let horizon = held(&mut holder);
     for statement in CHURN {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
-    client.batch_execute("VACUUM").unwrap();
+    client.sql("VACUUM");
     let slow = pages(&test);
-    client.batch_execute(HELD_BEFORE).unwrap();
+    client.sql(HELD_BEFORE);
     let mut compacted = compact(&mut client);
     compacted.sort();
     assert_eq!(
@@ -158,7 +157,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     }
     let sizes =
         "SELECT sum(redrive.table_bytes(relation::regclass))::bigint FROM redrive.compactions";
-    let bytes: i64 = client.query_one(sizes, &[]).unwrap().get(0);
+    let bytes = scalar(&mut client, sizes);
     assert!(bytes < 100_000, "{bytes} bytes");
     let workers = "SELECT count(*) FROM redrive.workers";
     assert_eq!(
@@ -174,9 +173,9 @@ fn the_ring_leaves_no_dead_row_that_an_enqueue_reads() {
     let (mut client, mut holder) = (test.client(), test.client());
     let horizon = held(&mut holder);
     let fresh = pages(&test)[0];
-    client
-        .batch_execute("DO $$ BEGIN FOR n IN 1..2000 LOOP PERFORM redrive.turn_ring(0, 1000); END LOOP; END $$")
-        .unwrap();
+    client.sql(
+        "DO $$ BEGIN FOR n IN 1..2000 LOOP PERFORM redrive.turn_ring(0, 1000); END LOOP; END $$",
+    );
     let turned = pages(&test)[0];
     assert!(turned.1 <= fresh.1 + 4, "{fresh:?}, then {turned:?}");
     horizon.commit().unwrap();
@@ -187,17 +186,16 @@ fn a_worker_compacts_what_is_full_of_dead_rows() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
     let horizon = held(&mut holder);
-    client
-        .batch_execute("UPDATE redrive.compactions SET min_bytes = 8192 WHERE relation = 'redrive.letter_deltas'")
-        .unwrap();
+    client.sql(
+        "UPDATE redrive.compactions SET min_bytes = 8192 WHERE relation = 'redrive.letter_deltas'",
+    );
     for statement in CHURN.iter().filter(|churn| churn.contains("letter_deltas")) {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
     let worker = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     wait_until("the worker to compact", SOON, || {
         let size = "SELECT redrive.table_bytes('redrive.letter_deltas') = 0";
         client.query_one(size, &[]).unwrap().get(0)
@@ -208,35 +206,23 @@ fn a_worker_compacts_what_is_full_of_dead_rows() {
 
 #[test]
 fn leased_jobs_survive_the_compaction_of_their_leases() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder) = (test.client(), test.client());
     let horizon = held(&mut holder);
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     for statement in CHURN
         .iter()
         .filter(|churn| churn.contains("INTO redrive.leases"))
     {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
-    client
-        .batch_execute("DELETE FROM redrive.leases WHERE worker_id::text LIKE '00000000%'")
-        .unwrap();
+    client.sql("DELETE FROM redrive.leases WHERE worker_id::text LIKE '00000000%'");
     let rows = "SELECT array_agg(l::text) FROM redrive.leases l";
     let before: Vec<String> = client.query_one(rows, &[]).unwrap().get(0);
-    client.batch_execute(HELD_BEFORE).unwrap();
+    client.sql(HELD_BEFORE);
     let is_rewritten = "SELECT redrive.table_bytes('redrive.leases') < 100000";
     wait_until("leases to be compacted", SOON, || {
         compact(&mut client);
@@ -257,18 +243,16 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
 fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
-    client
-        .batch_execute("ALTER TABLE redrive.leases SET (autovacuum_enabled = off)")
-        .unwrap();
+    client.sql("ALTER TABLE redrive.leases SET (autovacuum_enabled = off)");
     for statement in CHURN
         .iter()
         .filter(|churn| churn.contains("redrive.leases"))
     {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
     let mut next_turn = |set: &str| {
         let due = format!("UPDATE redrive.compactions SET retry_at = '-infinity'{set}");
-        client.batch_execute(&due).unwrap();
+        client.sql(&due);
         compact(&mut client)
     };
     assert_eq!(next_turn(""), [""; 0]);
@@ -282,8 +266,7 @@ fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
 
 #[test]
 fn large_leases_are_compacted_whether_or_not_a_snapshot_is_held() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "ALTER TABLE redrive.leases SET (autovacuum_enabled = off); \
@@ -294,26 +277,21 @@ fn large_leases_are_compacted_whether_or_not_a_snapshot_is_held() {
         .iter()
         .filter(|churn| churn.contains("redrive.leases"))
     {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
     assert_eq!(compact(&mut client), ["redrive.leases"]);
 }
 
 #[test]
 fn a_lease_that_is_being_rewritten_is_not_missed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut rewriting) = (test.client(), test.client());
     let store = "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
                  VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', '{1}', '{order}', ARRAY['{}'::json], '{now}')";
-    client.batch_execute(store).unwrap();
+    client.sql(store);
     let mut rewrite = rewriting.transaction().unwrap();
-    rewrite
-        .batch_execute(
-            "LOCK TABLE redrive.leases IN ACCESS EXCLUSIVE MODE; TRUNCATE redrive.leases",
-        )
-        .unwrap();
-    rewrite.batch_execute(store).unwrap();
+    rewrite.sql("LOCK TABLE redrive.leases IN ACCESS EXCLUSIVE MODE; TRUNCATE redrive.leases");
+    rewrite.sql(store);
     let checking = std::thread::spawn(move || queue.is_drained().unwrap());
     let waits = "SELECT EXISTS (SELECT FROM pg_locks l WHERE NOT l.granted AND l.relation = 'redrive.leases'::regclass \
                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
@@ -329,7 +307,7 @@ fn a_compaction_gives_up_while_a_transaction_keeps_the_table() {
     let test = TestDatabase::migrated();
     let (mut client, mut reader) = (test.client(), test.client());
     for statement in CHURN.iter().filter(|churn| churn.contains("letter_deltas")) {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
     let mut reading = reader.transaction().unwrap();
     reading
@@ -339,16 +317,13 @@ fn a_compaction_gives_up_while_a_transaction_keeps_the_table() {
     let waits = "SELECT retry_at > clock_timestamp() FROM redrive.compactions WHERE relation = 'redrive.letter_deltas'";
     assert!(client.query_one(waits, &[]).unwrap().get::<_, bool>(0));
     reading.commit().unwrap();
-    client
-        .batch_execute("UPDATE redrive.compactions SET retry_at = '-infinity'")
-        .unwrap();
+    client.sql("UPDATE redrive.compactions SET retry_at = '-infinity'");
     assert_eq!(compact(&mut client), ["redrive.letter_deltas"]);
 }
 
 #[test]
 fn a_table_with_many_live_rows_is_left_to_vacuum() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined) \

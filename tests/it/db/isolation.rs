@@ -6,11 +6,11 @@ use postgres::Client;
 use postgres::error::SqlState;
 use redrive::Operator;
 use redrive::dlq::{LetterState, RetentionRule};
-use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker};
+use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, drained, stop, wait_until, worker};
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
-pub(super) const REFUSING: [&str; 10] = [
+pub(super) const REFUSING: [&str; 9] = [
     "SELECT redrive.turn_ring(8192, 1000)",
     "SELECT redrive.fold_metrics()",
     "SELECT redrive.fold_letters()",
@@ -20,7 +20,6 @@ pub(super) const REFUSING: [&str; 10] = [
     "SELECT redrive.metric_totals()",
     "SELECT redrive.compact()",
     "SELECT redrive.is_drained('orders')",
-    "SELECT redrive.remove_gameday('gameday-0123456789ab')",
 ];
 
 /// Expects that every function names the isolation level in its error.
@@ -36,14 +35,13 @@ fn all_refuse(client: &mut Client, begin: &str, level: &str) {
         );
         let message = error.as_db_error().expect("the server's").message();
         assert!(message.contains(level), "{message}");
-        client.batch_execute("ROLLBACK").unwrap();
+        client.sql("ROLLBACK");
     }
 }
 
 #[test]
 fn a_transaction_with_an_old_snapshot_is_refused() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     for level in LEVELS {
         all_refuse(
             &mut client,
@@ -52,7 +50,7 @@ fn a_transaction_with_an_old_snapshot_is_refused() {
         );
     }
     for statement in REFUSING {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
 }
 
@@ -76,7 +74,7 @@ fn a_default_of_the_database_or_the_role_is_refused() {
     let test = TestDatabase::migrated();
     for level in LEVELS {
         for default in defaults(&test, level) {
-            test.client().batch_execute(&default).unwrap();
+            test.client().sql(&default);
             all_refuse(&mut test.client(), "SELECT 1", level);
         }
     }
@@ -91,22 +89,18 @@ fn workers_and_operators_work_with_any_default() {
             .unwrap();
         let queue = test.queue("orders");
         let worker = worker(&queue)
+            .lease(Duration::from_secs(2))
             .handle(|job: &redrive::Job<Order>| match job.payload().number {
                 1 => Err(redrive::Failure::reject("never")),
                 _ => Ok(()),
             })
-            .start()
-            .unwrap();
+            .started();
         queue.enqueue_many(&Order::up_to(100)).unwrap();
         drained(&queue);
         let mut client = test.client();
-        client
-            .batch_execute("SET default_transaction_isolation = 'read committed'")
-            .unwrap();
+        client.sql("SET default_transaction_isolation = 'read committed'");
         wait_until("the worker to fold the counters", SOON, || {
-            client
-                .batch_execute("UPDATE redrive.metric_deltas SET at = at - interval '1 minute'")
-                .unwrap();
+            client.sql("UPDATE redrive.metric_deltas SET at = at - interval '1 minute'");
             let folded = "SELECT count(*) > 0 FROM redrive.metric_values";
             client.query_one(folded, &[]).unwrap().get(0)
         });

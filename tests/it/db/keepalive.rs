@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use postgres::{Client, Transaction};
 use redrive::{Job, NewJob};
-use redrive_tests::{Finish, Order, SOON, TestDatabase, drained, scalar, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Finish, Order, SOON, Sql, TestDatabase, drained, scalar, stop, wait_until, worker,
+};
 
 /// Records the settings of each session that writes to a table.
 const RECORDED: &str = "
@@ -36,9 +38,8 @@ fn settings(client: &mut Client, origin: &str) -> Vec<String> {
 
 #[test]
 fn every_session_of_a_worker_has_server_side_keepalives() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute(RECORDED).unwrap();
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(RECORDED);
     let queue = test.queue("orders");
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
@@ -50,8 +51,7 @@ fn every_session_of_a_worker_has_server_side_keepalives() {
             )?;
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     queue.enqueue_job(NewJob::new(&Finish {}).unwrap()).unwrap();
     drained(&queue);

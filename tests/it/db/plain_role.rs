@@ -12,8 +12,8 @@ use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState, Policy};
 use redrive::metrics::Reader;
 use redrive::{Database, Enqueued, Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
-    Finish, Logged, Order, SOON, TestDatabase, drained, letters_in, no_drift, read, stats, stop,
-    wait_until, worker,
+    Begin, Finish, Logged, Order, SOON, Sql, TestDatabase, drained, letters_in, no_drift, read,
+    stats, stop, wait_until, worker,
 };
 
 /// A database owned by a role without other rights, with an empty search path.
@@ -29,16 +29,14 @@ impl Plain {
         let mut server = test.client();
         let role = test.name().replace("redrive_test_", "plain_");
         let name = test.name();
-        server
-            .batch_execute(&format!(
-                "CREATE ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT; \
+        server.sql(&format!(
+            "CREATE ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT; \
                  ALTER DATABASE {name} OWNER TO {role}; \
                  REVOKE ALL ON SCHEMA public FROM PUBLIC; \
                  REVOKE ALL ON DATABASE {name} FROM PUBLIC; \
                  ALTER DATABASE {name} SET search_path = ''; \
                  ALTER ROLE {role} SET search_path = ''"
-            ))
-            .unwrap();
+        ));
         Plain { role, server, test }
     }
 
@@ -94,9 +92,7 @@ fn a_role_without_superuser_or_search_path_can_do_everything() {
     assert_eq!(ask(&mut client, "SHOW search_path"), "\"\"");
     let extensions = "SELECT string_agg(e.extname, ',') FROM pg_extension e";
     assert_eq!(ask(&mut client, extensions), "plpgsql");
-    client
-        .batch_execute("CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint)")
-        .unwrap();
+    client.sql("CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint)");
 
     let queue = Queue::new(&db, "orders").unwrap();
     enqueue(&queue, &mut client);
@@ -171,8 +167,7 @@ fn work(queue: &Queue, client: &mut Client) {
             tx.execute("INSERT INTO shop.effects VALUES (1)", &[])?;
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     drained(queue);
     let effects = "SELECT count(*)::text FROM shop.effects";
     assert_eq!(ask(client, effects), "1");
@@ -221,11 +216,7 @@ fn work(queue: &Queue, client: &mut Client) {
         client,
         "SELECT id::text FROM redrive.capture('kafka', '3/19', 'orders', 'order', '\\x7b', error_class => 'Parse')",
     );
-    client
-        .batch_execute(
-            "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours' WHERE queue = 'nightly'",
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours' WHERE queue = 'nightly'");
     wait_until("the run and the policy to send their letters", SOON, || {
         letters_in(db, "nightly", LetterState::Open) == 0
             && letters_in(db, "orders", LetterState::Recovered) == 4
@@ -238,7 +229,7 @@ fn work(queue: &Queue, client: &mut Client) {
         "SELECT redrive.fold_metrics()",
         "SELECT * FROM redrive.live_jobs, redrive.letters, redrive.dlq_events, redrive.queues, redrive.runs",
     ] {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
     no_drift(db);
     assert!(stats(db, "orders").is_some_and(|stats| stats.discarded == 1));

@@ -4,7 +4,7 @@
 mod hot;
 
 use postgres::{Client, Transaction};
-use redrive_tests::{Reading, TestDatabase, fewest_pages, statement};
+use redrive_tests::{Reading, Sql, TestDatabase, fewest_pages, statement};
 use serde_json::Value;
 
 use hot::{CALLERS, Hot, WORKERS};
@@ -87,9 +87,7 @@ const MANY_REDRIVING: &str = "INSERT INTO redrive.dead_letters SELECT * FROM tak
 /// Runs each statement often enough for a cached generic plan: the server keeps one from the sixth
 /// execution on.
 fn plan(client: &mut Client, hot: &Hot) {
-    client
-        .batch_execute(&format!("PREPARE {} AS {}", hot.name, statement(hot.name)))
-        .unwrap();
+    client.sql(&format!("PREPARE {} AS {}", hot.name, statement(hot.name)));
     for _ in 0..7 {
         undone(client, &format!("EXECUTE {} {}", hot.name, arguments(hot)));
     }
@@ -105,7 +103,7 @@ fn arguments(hot: &Hot) -> String {
 /// Runs statements in a transaction that is rolled back.
 fn undone(client: &mut Client, statement: &str) {
     let mut transaction = client.transaction().unwrap();
-    transaction.batch_execute(statement).unwrap();
+    transaction.sql(statement);
     transaction.rollback().unwrap();
 }
 
@@ -142,7 +140,7 @@ fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
     let execute = format!("EXECUTE {} {}", hot.name, arguments(hot));
     let mut transaction = client.transaction().unwrap();
     let before = scans(&mut transaction);
-    transaction.batch_execute(&execute).unwrap();
+    transaction.sql(&execute);
     let mut scanned = scans(&mut transaction);
     scanned.retain(|now| !before.contains(now));
     transaction.rollback().unwrap();
@@ -159,29 +157,26 @@ fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
 
 #[test]
 fn every_hot_statement_uses_its_index_with_any_statistics() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute(ALONE).unwrap();
-    client.batch_execute("VACUUM").unwrap();
-    client.batch_execute("ANALYZE").unwrap();
-    let sessions = || -> Vec<(Client, &Hot)> {
-        let workers = WORKERS.iter().map(|hot| (PINNED, hot));
-        let callers = CALLERS.iter().map(|hot| (PLAIN, hot));
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(ALONE);
+    client.sql("VACUUM");
+    client.sql("ANALYZE");
+    let sessions = || -> Vec<(Client, Hot)> {
+        let workers = hot::hot(WORKERS).map(|hot| (PINNED, hot));
+        let callers = hot::hot(CALLERS).map(|hot| (PLAIN, hot));
         workers
             .chain(callers)
             .map(|(settings, hot)| {
                 let mut client = test.client();
-                client.batch_execute(settings).unwrap();
-                plan(&mut client, hot);
+                client.sql(settings);
+                plan(&mut client, &hot);
                 (client, hot)
             })
             .collect()
     };
     let early = sessions();
-    client.batch_execute(FILL).unwrap();
-    client
-        .batch_execute("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER")
-        .unwrap();
+    client.sql(FILL);
+    client.sql("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER");
     let late = sessions();
     let mut trouble = String::new();
     for (sessions, when) in [
@@ -192,14 +187,14 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
         ),
     ] {
         for (mut client, hot) in sessions {
-            trouble += &wrong(&mut client, hot, when);
+            trouble += &wrong(&mut client, &hot, when);
         }
     }
-    client.batch_execute("ANALYZE").unwrap();
+    client.sql("ANALYZE");
     for (mut client, hot) in sessions() {
         trouble += &wrong(
             &mut client,
-            hot,
+            &hot,
             "planned on full tables that were analyzed",
         );
     }
@@ -211,18 +206,18 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
     for (mut client, hot) in sessions() {
         trouble += &wrong(
             &mut client,
-            hot,
+            &hot,
             "planned on full tables without statistics",
         );
     }
     // And with statistics without any redriving letter.
-    client.batch_execute(NONE_REDRIVING).unwrap();
+    client.sql(NONE_REDRIVING);
     let sessions = sessions();
-    client.batch_execute(MANY_REDRIVING).unwrap();
+    client.sql(MANY_REDRIVING);
     for (mut client, hot) in sessions {
         trouble += &wrong(
             &mut client,
-            hot,
+            &hot,
             "planned when no letter was on its way back",
         );
     }

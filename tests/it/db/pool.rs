@@ -6,7 +6,7 @@ use redrive::postgres::{Client, Config, NoTls};
 use redrive::r2d2::{CustomizeConnection, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Job, Pooler, Queue};
-use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{Order, TestDatabase, drained, finish, stop, willing, worker};
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 
@@ -24,10 +24,7 @@ fn a_worker_runs_on_a_pool_of_the_caller() {
     let users = pool(&test, 5);
     let queue = Queue::new(&Database::from_pool(users), "orders").unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let worker = willing(&queue);
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 20);
 }
@@ -39,12 +36,8 @@ fn pooled_connections_are_returned_with_their_original_settings() {
     let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
     let queue = Queue::new(&db, "orders").unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = willing(&queue);
+    finish(&queue, worker);
     // All connections at once, so that those of the worker are among them.
     let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
     for connection in &mut connections {
@@ -99,12 +92,8 @@ fn settings_of_the_pools_owner_survive_a_worker() {
     let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
     let queue = Queue::new(&db, "orders").unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = willing(&queue);
+    finish(&queue, worker);
     let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
     for connection in &mut connections {
         for (setting, value) in CUSTOM {

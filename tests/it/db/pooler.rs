@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 use postgres::{Client, SimpleQueryMessage};
 use redrive::Queue;
-use redrive_tests::{Bouncer, SOON, TestDatabase, wait_until};
+use redrive_tests::{Bouncer, SOON, Sql, TestDatabase, wait_until};
 
 /// The server connections that a test shares.
 const CONNECTIONS: u32 = 2;
@@ -65,7 +65,7 @@ impl PooledDatabase {
     fn nothing_is_left(&self) {
         let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| self.bouncer.client()).collect();
         for client in &mut clients {
-            client.batch_execute("BEGIN").unwrap();
+            client.sql("BEGIN");
         }
         for client in &mut clients {
             assert_eq!(left(client), [""; 0]);

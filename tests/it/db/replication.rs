@@ -7,17 +7,15 @@ use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, NewJob, Operator};
 use redrive_tests::{
-    Logged, Order, SOON, TestDatabase, letters, letters_in, scalar, stop, wait_until, worker,
+    Begin, Logged, Order, SOON, Sql, TestDatabase, letters, letters_in, scalar, stop, wait_until,
+    worker,
 };
 
 #[test]
 fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
     let logged = Logged::start(LevelFilter::Warn);
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")
-        .unwrap();
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql("CREATE PUBLICATION everything FOR ALL TABLES");
     let queue = test.queue("orders");
     letters(&queue, 20);
     let unique = NewJob::new(&Order { number: 99 }).unwrap().unique("one");
@@ -36,8 +34,7 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
             number if number % 2 == 0 && job.attempt() == 1 => Err(Failure::retry("again")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     wait_until("the run to end and its outcomes to be folded", SOON, || {
         letters_in(queue.database(), "orders", LetterState::Recovered) == 20
             && scalar(

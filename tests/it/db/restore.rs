@@ -5,7 +5,7 @@ use std::process::Command;
 
 use redrive::dlq::LetterFilter;
 use redrive::{NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, letters, letters_in, no_drift, ran};
+use redrive_tests::{Order, Sql, TestDatabase, letters, letters_in, no_drift, ran};
 
 /// Runs a program of the server's version. Returns whether it succeeded, and its messages.
 fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String) {
@@ -71,12 +71,8 @@ fn a_restored_dump_is_no_drift_and_needs_no_repair() {
     no_drift(&db);
 
     // What differs is still named.
-    copy.client()
-        .batch_execute(
-            "ALTER TABLE redrive.breakers DROP CONSTRAINT breakers_have_a_name,
-                 ADD CONSTRAINT breakers_have_a_name CHECK (length(name) >= 1 AND length(name) <= 1060)",
-        )
-        .unwrap();
+    copy.client().sql("ALTER TABLE redrive.breakers DROP CONSTRAINT breakers_have_a_name,
+                 ADD CONSTRAINT breakers_have_a_name CHECK (length(name) >= 1 AND length(name) <= 1060)");
     let drift = db.admin().schema_drift().unwrap();
     let named: Vec<String> = drift.iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -7,7 +7,9 @@ use std::time::Duration;
 use postgres::{Client, Transaction};
 use redrive::worker::Worker;
 use redrive::{Failure, Job, NewJob, Queue};
-use redrive_tests::{Finish, Order, SOON, TestDatabase, drained, scalar, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Finish, Order, SOON, Sql, TestDatabase, finish, scalar, stop, wait_until, worker,
+};
 
 /// Overloads that fit the calls of the library better than the functions of the server, which take
 /// any type.
@@ -57,32 +59,26 @@ fn busy(queue: &Queue) -> Worker {
             },
         )
         .handle_in_transaction(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()))
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
 fn a_worker_calls_no_function_of_another_role() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute(HOSTILE).unwrap();
-    client
-        .batch_execute("SELECT pg_column_size('{}'::json)")
-        .unwrap();
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(HOSTILE);
+    client.sql("SELECT pg_column_size('{}'::json)");
     assert_eq!(calls(&mut client), 1, "the overload is the better match");
 
     let queue = test.queue("orders");
     let worker = busy(&queue);
     let before = calls(&mut client);
-    client
-        .batch_execute(
-            "SET search_path = pg_catalog;
+    client.sql(
+        "SET search_path = pg_catalog;
              SELECT redrive.enqueue('orders', 'order', jsonb_build_object('number', n))
              FROM generate_series(1, 5) n;
              SELECT redrive.enqueue('orders', 'order', '{\"number\": 9}', unique_key => 'nine');
              SELECT redrive.enqueue('orders', 'finish', '{}')",
-        )
-        .unwrap();
+    );
     wait_until("the jobs to end", SOON, || {
         scalar(&mut client, "SELECT count(*) FROM redrive.live_jobs") == 0
     });
@@ -95,15 +91,12 @@ fn a_worker_calls_no_function_of_another_role() {
 
 #[test]
 fn a_handlers_transaction_uses_the_search_path_of_the_user() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(&format!(
-            "CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint);
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(&format!(
+        "CREATE SCHEMA shop; CREATE TABLE shop.effects (number bigint);
              ALTER DATABASE {} SET search_path = shop",
-            test.name()
-        ))
-        .unwrap();
+        test.name()
+    ));
     let queue = test.queue("orders");
     let seen = std::sync::Arc::new(Mutex::new(String::new()));
     let worker = worker(&queue)
@@ -115,12 +108,10 @@ fn a_handlers_transaction_uses_the_search_path_of_the_user() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let unique = NewJob::new(&Finish {}).unwrap().unique("one");
     queue.enqueue_job(unique).unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(*seen.lock().unwrap(), "shop");
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM shop.effects"), 1);
 }

@@ -1,91 +1,67 @@
 //! Deadlines on every kind of connection, when the server stops and its connections stay open.
 
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use redrive::r2d2::Pool;
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Queue};
-use redrive_tests::{Cluster, Order, SOON, eventually};
+use redrive_tests::{Cluster, Order, eventually};
 
 use super::tls::{authority, params, signed};
 
 /// The deadline of a call.
 const CALL: Duration = Duration::from_millis(500);
 
-/// Freezes the server and expects a call on an open connection to end at its deadline.
-fn call_ends_at_its_deadline(cluster: &Cluster, db: &Database) {
-    let orders = Queue::new(db, "orders").unwrap();
-    eventually("an enqueue", || orders.enqueue(&Order { number: 1 }));
-    let silence = cluster.silence();
-    let begun = Instant::now();
-    let error = orders.enqueue(&Order { number: 2 }).unwrap_err();
-    assert!(error.is_unavailable(), "{error:?}");
-    assert!(error.to_string().contains("did not answer"), "{error:?}");
-    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
-    drop(silence);
-    eventually("an enqueue", || orders.enqueue(&Order { number: 3 }));
-}
-
-fn open(address: &str) -> Database {
-    eventually("a connection", || {
-        Database::builder(address).call_timeout(CALL).open()
-    })
-}
-
 #[test]
-fn a_call_over_tcp_ends_at_its_deadline() {
-    let cluster = Cluster::new();
-    cluster.start();
-    cluster.migrate();
-    call_ends_at_its_deadline(&cluster, &open(&cluster.url()));
-}
-
-#[test]
-fn an_encrypted_call_ends_at_its_deadline() {
+fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
     let ours = authority("ours");
-    let cluster = Cluster::new();
+    // Relative to the data directory.
+    let cluster = Cluster::with("unix_socket_directories = '..'");
     let roots = cluster.keep("roots.pem", &ours.pem());
+    let folder = roots.parent().unwrap();
     let server = signed(&params(&["localhost"]), &ours);
     cluster.certify(&server.certificate, &server.key);
     cluster.start();
     cluster.migrate();
-    let db = open(&format!(
-        "host=localhost port={} user=postgres dbname=postgres sslmode=verify-full sslrootcert={}",
-        cluster.port(),
+    let words = format!("port={} user=postgres dbname=postgres", cluster.port());
+    let encrypted = format!(
+        "host=localhost {words} sslmode=verify-full sslrootcert={}",
         roots.display()
-    ));
-    call_ends_at_its_deadline(&cluster, &db);
-}
-
-#[test]
-fn a_call_over_a_unix_socket_ends_at_its_deadline() {
-    // Relative to the data directory.
-    let cluster = Cluster::with("unix_socket_directories = '..'");
-    let marker = cluster.keep("marker", "");
-    let folder = marker.parent().unwrap();
-    cluster.start();
-    cluster.migrate();
-    let db = open(&format!(
-        "host={} port={} user=postgres dbname=postgres",
-        folder.display(),
-        cluster.port()
-    ));
-    call_ends_at_its_deadline(&cluster, &db);
-}
-
-#[test]
-fn a_call_over_the_pool_of_the_user_ends_at_its_deadline() {
-    let cluster = Cluster::new();
-    cluster.start();
-    cluster.migrate();
-    let config = cluster.url().parse().unwrap();
-    let manager = PostgresConnectionManager::new(config, postgres::NoTls);
+    );
+    let socket = format!("host={} {words}", folder.display());
+    let handles = [cluster.url(), encrypted, socket].map(|address| {
+        eventually("a connection", || {
+            Database::builder(&address).call_timeout(CALL).open()
+        })
+    });
+    let manager = PostgresConnectionManager::new(cluster.url().parse().unwrap(), postgres::NoTls);
     let pool = Pool::builder().max_size(2).build(manager).unwrap();
-    let orders = Queue::new(&Database::from_pool(pool), "orders").unwrap();
-    eventually("an enqueue", || orders.enqueue(&Order { number: 1 }));
+    // Its deadline is the usual one.
+    let pooled = Database::from_pool(pool);
+    let queues = handles.map(|db| Queue::new(&db, "orders").unwrap());
+    let of_the_user = Queue::new(&pooled, "orders").unwrap();
+    let all = queues.iter().chain([&of_the_user]);
+    for queue in all.clone() {
+        eventually("an enqueue", || queue.enqueue(&Order { number: 1 }));
+    }
     let silence = cluster.silence();
-    // The usual deadline of a call: 15 seconds.
-    let error = orders.enqueue(&Order { number: 2 }).unwrap_err();
-    assert!(error.is_unavailable(), "{error:?}");
+    let refused = |queue: &Queue| {
+        let error = queue.enqueue(&Order { number: 2 }).unwrap_err();
+        assert!(error.is_unavailable(), "{error:?}");
+        error.to_string()
+    };
+    thread::scope(|scope| {
+        let own = scope.spawn(|| refused(&of_the_user));
+        for queue in &queues {
+            let told = refused(queue);
+            assert!(told.contains("did not answer within 500ms"), "{told}");
+        }
+        let told = own.join().unwrap();
+        assert!(told.contains("within 15s"), "{told}");
+    });
     drop(silence);
+    for queue in all {
+        eventually("an enqueue", || queue.enqueue(&Order { number: 3 }));
+    }
 }

@@ -3,13 +3,12 @@
 use postgres::Client;
 use postgres::types::Type;
 use redrive::Job;
-use redrive_tests::{Order, TestDatabase, counted, drained, statement, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, counted, drained, statement, stop, worker};
 use serde_json::Value;
 
 #[test]
 fn every_statement_is_valid_in_a_migrated_database() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let mut statements = 0;
     for (name, text) in redrive::statements() {
         statements += 1;
@@ -39,8 +38,7 @@ fn every_statement_is_valid_in_a_migrated_database() {
 
 #[test]
 fn every_statement_header_lists_the_types_of_its_parameters() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let texts = redrive::statements().map(|(_, text)| text);
     for ((name, declared), text) in redrive::signatures().zip(texts) {
         let prepared = client.prepare(text).expect(name);
@@ -53,55 +51,10 @@ fn every_statement_header_lists_the_types_of_its_parameters() {
     }
 }
 
-#[test]
-fn every_statement_header_names_purpose_caller_locks_index_and_rows() {
-    for (name, text) in redrive::statements() {
-        let comment: Vec<&str> = text
-            .lines()
-            .take_while(|line| line.starts_with("--"))
-            .collect();
-        let comment = comment.join("\n");
-        for heading in [
-            "-- Purpose: ",
-            "-- Called by: ",
-            "-- Locks: ",
-            "-- Index relied on: ",
-            "-- Rows: ",
-        ] {
-            assert!(
-                comment.contains(heading),
-                "{name}.sql says nothing about `{heading}`"
-            );
-        }
-        assert!(!text.contains("SELECT *"), "{name}.sql lists no columns");
-        for parameter in (1..=20).filter(|number| text.contains(&format!("${number}"))) {
-            assert!(
-                comment.contains(&format!("${parameter}")),
-                "{name}.sql does not describe ${parameter}"
-            );
-        }
-    }
-}
-
-#[test]
-fn statement_names_are_unique() {
-    let mut names: Vec<&str> = redrive::statements().map(|(name, _)| name).collect();
-    let all = names.len();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), all);
-}
-
 /// Returns the generic plan of the claim in JSON.
 fn plan_of_the_claim(client: &mut Client) -> String {
-    client
-        .batch_execute(
-            "SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; DEALLOCATE ALL",
-        )
-        .unwrap();
-    client
-        .batch_execute(&format!("PREPARE claim AS {}", statement("claim")))
-        .unwrap();
+    client.sql("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; DEALLOCATE ALL");
+    client.sql(&format!("PREPARE claim AS {}", statement("claim")));
     let explain = "EXPLAIN (FORMAT JSON) EXECUTE claim('orders', NULL, '{}', 500, 8388608, 1, \
          gen_random_uuid(), gen_random_uuid(), '{-32768}', '{0}', '{32767}', NULL, 2)";
     let row = client.query_one(explain, &[]).unwrap();
@@ -166,17 +119,8 @@ fn sequential(node: &Value) -> bool {
 }
 
 #[test]
-fn the_claim_uses_an_index_range_on_an_empty_analyzed_table() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute("ANALYZE redrive.jobs").unwrap();
-    is_by_range(&plan_of_the_claim(&mut client));
-}
-
-#[test]
 fn the_claim_uses_an_index_range_on_a_full_table_without_statistics() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "ALTER TABLE redrive.jobs_0 SET (autovacuum_enabled = off); \
@@ -189,15 +133,13 @@ fn the_claim_uses_an_index_range_on_a_full_table_without_statistics() {
 
 #[test]
 fn a_worker_with_plans_from_an_empty_table_drains_a_burst() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute("ANALYZE").unwrap();
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql("ANALYZE");
     let queue = test.queue("orders");
     let worker = worker(&queue)
         .slots(2)
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     // Enough claims for the server to cache a generic plan.
     for round in 1..=10 {
         queue.enqueue(&Order { number: 1 }).unwrap();
@@ -211,79 +153,13 @@ fn a_worker_with_plans_from_an_empty_table_drains_a_burst() {
     stop(worker);
 }
 
-/// The lines of a statement after its header.
-fn body(name: &str) -> Vec<&'static str> {
-    let lines = statement(name).lines();
-    lines.skip_while(|line| line.starts_with("--")).collect()
-}
-
+/// A block with an exception handler starts a subtransaction, which a parallel query cannot do.
 #[test]
-fn the_claim_of_a_window_differs_from_the_claim_only_in_what_it_reads() {
-    let (claim, window) = (body("claim"), body("claim_window"));
-    let only_in = |these: &[&'static str], others: &[&str]| -> Vec<&'static str> {
-        let is_different = |line: &&&str| !others.contains(*line);
-        these
-            .iter()
-            .filter(is_different)
-            .map(|line| line.trim())
-            .collect()
-    };
-    let rank = "(j.generation > 0)::integer - 2 * j.priority";
-    assert_eq!(
-        only_in(&claim, &window),
-        [
-            "FROM unnest($9::integer[], $10::bigint[], $11::integer[])".to_owned(),
-            "WITH ORDINALITY AS range (from_rank, from_id, to_rank, ordinal)".to_owned(),
-            format!("AND ({rank}, j.id) > (range.from_rank, range.from_id)"),
-            format!("AND {rank} < range.to_rank"),
-        ]
-    );
-    assert_eq!(
-        only_in(&window, &claim),
-        [
-            "FROM unnest($9::integer[], $10::bigint[], $11::bigint[])".to_owned(),
-            "WITH ORDINALITY AS range (rank, from_id, to_id, ordinal)".to_owned(),
-            format!("AND {rank} = range.rank"),
-            "AND j.id > range.from_id".to_owned(),
-            "AND j.id <= range.to_id".to_owned(),
-        ]
-    );
-}
-
-/// Returns the conditions of each search for ready jobs.
-fn searches(name: &str) -> Vec<Vec<&'static str>> {
-    let mut searches: Vec<Vec<&str>> = Vec::new();
-    let mut is_within = false;
-    for line in body(name).into_iter().map(str::trim) {
-        is_within = match line {
-            line if line.starts_with("WHERE j.queue") => {
-                searches.push(Vec::new());
-                true
-            }
-            line => is_within && !line.starts_with("ORDER BY"),
-        };
-        if is_within {
-            searches.last_mut().expect("one began").push(line);
-        }
-    }
-    searches
-}
-
-#[test]
-fn a_probe_is_searched_for_under_the_conditions_of_both_claims() {
-    let claims = [searches("claim"), searches("claim_window")].concat();
-    assert_eq!(claims.len(), 2);
-    let claimed: Vec<Vec<String>> = claims
-        .iter()
-        .map(|conditions| {
-            let renumbered = conditions.iter().map(|line| {
-                line.replace("$12::text[]", "$6::text[]")
-                    .replace("$6::integer", "$7::integer")
-                    .replace("$2::text[]", "$5::text[]")
-                    .replace("j.queue = $1", "j.queue = $4")
-            });
-            renumbered.collect()
-        })
-        .collect();
-    assert_eq!(searches("take_probe"), claimed);
+fn no_function_that_handles_exceptions_runs_in_a_parallel_query() {
+    let test = TestDatabase::migrated();
+    let asked = r"SELECT proname::text FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace
+                  AND proparallel <> 'u' AND prosrc ~ '\mEXCEPTION\M\s+\mWHEN\M'";
+    let rows = test.client().query(asked, &[]).unwrap();
+    let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, Vec::<String>::new());
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use redrive::admin::AuditFilter;
 use redrive::dlq::{
-    CaptureOutcome, Comparison, Edit, ForeignFailure, GroupFilter, Letter, LetterFilter,
-    LetterState, NotRestored, RetentionRule,
+    CaptureOutcome, Edit, ForeignFailure, GroupFilter, Letter, LetterFilter, LetterState,
+    NotRestored, RetentionRule,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Order, TestDatabase, drained, letters, no_drift, ran, stats, stop, worker};
-use serde_json::Value;
+use redrive_tests::{
+    Begin, Order, Sql, TestDatabase, drained, finish, letters, no_drift, ran, stop, worker,
+};
 
 fn operator() -> Operator {
     Operator::new("maria@ops-1").reason("INC-7")
@@ -49,10 +49,8 @@ pub(super) fn redrive_in_vain(queue: &Queue, id: JobId, class: &'static str) {
     assert_eq!(redriven.unwrap().redriven, [id]);
     let worker = worker(queue)
         .handle(move |_: &Job<Order>| Err(Failure::reject("still broken").class(class)))
-        .start()
-        .unwrap();
-    drained(queue);
-    stop(worker);
+        .started();
+    finish(queue, worker);
 }
 
 /// The parts of a letter that the archive must keep.
@@ -95,15 +93,13 @@ fn story(letter: &Letter) -> String {
 
 #[test]
 fn a_restored_letter_is_open_with_its_whole_story() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let job = NewJob::new(&Order { number: 1 }).unwrap().unique("one");
     let id = queue.enqueue_job(job).unwrap().id();
     let dying = worker(&queue)
         .handle(|_: &Job<Order>| Err(Failure::reject("broken").detail("at the till\n".repeat(100))))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     stop(dying);
     redrive_in_vain(&queue, id, "Other");
@@ -154,8 +150,7 @@ fn a_restored_letter_is_open_with_its_whole_story() {
 
 #[test]
 fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let made = letters(&queue, 3);
     let mut client = test.client();
@@ -179,12 +174,7 @@ fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
     assert_eq!(states, [LetterState::Open, quarantined, quarantined]);
     assert!(letter(db, made[0]).discard_reason.is_none());
     // An open letter is as young as its restore: a rule for old letters leaves it.
-    client
-        .execute(
-            "UPDATE redrive.dead_letters SET died_at = died_at - interval '1 year'",
-            &[],
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 year'");
     let rule = RetentionRule::archive(LetterState::Open, Duration::from_hours(24));
     db.dlq().retention().set(&rule, &operator()).unwrap();
     let due = db.dlq().retention().due().unwrap();
@@ -194,8 +184,7 @@ fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
 
 #[test]
 fn a_letter_whose_place_is_taken_stays_in_the_archive() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let by_id = letters(&queue, 1)[0];
     let failure = ForeignFailure::new("kafka", "1", "orders", "order", *b"{}");
@@ -238,8 +227,7 @@ fn a_letter_whose_place_is_taken_stays_in_the_archive() {
 
 #[test]
 fn the_filter_of_letters_selects_in_the_archive() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let made = letters(&queue, 3);
     db.dlq()
@@ -250,8 +238,7 @@ fn the_filter_of_letters_selects_in_the_archive() {
     archive_all(db);
     // The groups of the archived letters are gone.
     test.client()
-        .batch_execute("SELECT redrive.fold_letters(); DELETE FROM redrive.groups")
-        .unwrap();
+        .sql("SELECT redrive.fold_letters(); DELETE FROM redrive.groups");
     let found = |filter: &str| -> u64 {
         let filter: LetterFilter = filter.parse().unwrap();
         let listed = db.dlq().archived(&filter).unwrap().len() as u64;
@@ -296,99 +283,4 @@ fn the_filter_of_letters_selects_in_the_archive() {
     let both = db.dlq().groups().list(&GroupFilter::new()).unwrap();
     let old = both.iter().find(|group| group.queue == "orders").unwrap();
     assert_eq!((both.len(), old.last_seen), (2, groups[0].last_seen));
-}
-
-#[test]
-fn archived_letters_are_deleted_with_a_record() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    letters(&queue, 3);
-    archive_all(db);
-    let delete = |more: &[&str], code| {
-        let command = [&["dlq", "archive", "delete"], more].concat();
-        ran(&test, &command).exits_with(code)
-    };
-    let dry = delete(&["orders", "payload.number=2"], 0);
-    assert!(dry.out.contains("1 letter would be deleted"), "{}", dry.out);
-    assert!(
-        dry.out
-            .contains("archive delete orders payload.number=2 --yes"),
-        "{}",
-        dry.out
-    );
-    assert_eq!(db.dlq().count_archived(&LetterFilter::new()).unwrap(), 3);
-    let done = delete(
-        &["orders", "payload.number=2", "--reason", "INC-7", "--yes"],
-        0,
-    );
-    assert_eq!(done.out, "1 letter deleted\n");
-    delete(&["orders", "payload.number=2", "--yes"], 1);
-    let two = LetterFilter::new()
-        .payload("number", Comparison::Equal, 2)
-        .unwrap();
-    assert_eq!(db.dlq().count_archived(&two).unwrap(), 0);
-    assert_eq!(db.dlq().count_archived(&LetterFilter::new()).unwrap(), 2);
-    let records = db
-        .admin()
-        .audit(&AuditFilter::new().verb("delete_archived"))
-        .unwrap();
-    assert_eq!((records.len(), records[0].letters), (1, 1));
-    assert_eq!(records[0].reason.as_deref(), Some("INC-7"));
-}
-
-#[test]
-fn an_archived_letter_is_shown_and_restored_on_the_command_line() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let made = letters(&queue, 2);
-    archive_all(db);
-    let first = made[0].to_string();
-    let shown = ran(&test, &["dlq", "archive", "show", &first]).exits_with(0);
-    for text in [
-        "broken",
-        "Timeline:",
-        "Payload:",
-        &format!("archive restore --id {first}"),
-    ] {
-        assert!(shown.out.contains(text), "{}", shown.out);
-    }
-    let line = ran(&test, &["dlq", "archive", "show", &first, "--json"]).exits_with(0);
-    let line: Value = serde_json::from_str(&line.out).unwrap();
-    assert_eq!(
-        (&line["id"], line["history"].as_array().map(Vec::len)),
-        (&made[0].get().into(), Some(1))
-    );
-    assert!(line["archived_at"].is_string());
-    ran(&test, &["dlq", "archive", "show", "999"]).exits_with(1);
-
-    let dry = ran(&test, &["dlq", "archive", "restore", "orders", "--json"]).exits_with(0);
-    let dry: Value = serde_json::from_str(&dry.out).unwrap();
-    assert_eq!(
-        (&dry["letters"], &dry["skipped"]),
-        (&2.into(), &serde_json::json!([]))
-    );
-    let one = ran(&test, &["dlq", "archive", "restore", "--id", &first]).exits_with(0);
-    assert_eq!(one.out, "1 letter restored\n");
-    let gone = ran(&test, &["dlq", "archive", "restore", "--id", &first]).exits_with(1);
-    assert!(
-        gone.err.contains(&format!("not in the archive: {first}")),
-        "{}",
-        gone.err
-    );
-    let rest = ran(
-        &test,
-        &["dlq", "archive", "restore", "orders", "--yes", "--json"],
-    )
-    .exits_with(0);
-    let rest: Value = serde_json::from_str(&rest.out).unwrap();
-    assert_eq!(rest["letters"], 1);
-    let again = ["dlq", "archive", "restore", "--id", &first, "--json"];
-    let again: Value = serde_json::from_str(&ran(&test, &again).exits_with(1).out).unwrap();
-    let missing =
-        serde_json::json!([{ "reason": "missing", "letters": 1, "ids": [made[0].get()] }]);
-    assert_eq!(again["skipped"], missing);
-    assert_eq!(stats(db, "orders").expect("letters").open, 2);
-    ran(&test, &["dlq", "archive", "restore", "orders"]).exits_with(1);
 }

@@ -9,13 +9,12 @@ use std::thread;
 
 use redrive::dlq::{Letter, LetterFilter, LetterState, Sink};
 use redrive::{Failure, Operator};
-use redrive_tests::{Gate, SOON, TestDatabase, letters, letters_in, stats, wait_until};
+use redrive_tests::{Gate, SOON, Sql, TestDatabase, letters, letters_in, stats, wait_until};
 use serde_json::{Value, json};
 
 #[test]
 fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 4);
     let db = queue.database();
     let sink = |letter: &Letter| match letter.id {
@@ -77,8 +76,7 @@ fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
 
 #[test]
 fn a_letter_in_delivery_is_locked_for_everyone_else() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0];
     let db = queue.database();
     let gate = Gate::new();
@@ -144,8 +142,7 @@ impl Sink for CountingSink {
 
 #[test]
 fn concurrent_deliveries_send_each_letter_once() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 60);
     let counted = CountingSink::default();
     let senders: Vec<_> = (0..4)
@@ -176,43 +173,6 @@ fn concurrent_deliveries_send_each_letter_once() {
     assert_eq!(row.get::<_, &str>(0), "counts");
 }
 
-#[test]
-fn delivery_sends_only_open_letters_within_the_filter_and_limit() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let ids = letters(&queue, 5);
-    let db = queue.database();
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids([ids[0]]),
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
-    let counted = CountingSink::default();
-    let named = LetterFilter::new().ids([ids[0], ids[1]]);
-    let done = db
-        .dlq()
-        .deliver(&named, &counted, &Operator::default())
-        .unwrap();
-    assert_eq!(
-        (&done.delivered[..], &done.skipped[..]),
-        (&ids[1..2], &ids[..1])
-    );
-    let some = LetterFilter::new().queue("orders").limit(2);
-    let done = db
-        .dlq()
-        .deliver(&some, &counted, &Operator::default())
-        .unwrap();
-    assert_eq!(done.delivered, ids[2..4]);
-    let empty = LetterFilter::new().queue("empty");
-    assert_eq!(
-        db.dlq()
-            .deliver(&empty, &counted, &Operator::default())
-            .unwrap(),
-        redrive::dlq::Deliveries::default()
-    );
-}
-
 /// A delivering process, killed at the end of the test at the latest.
 struct Delivery(Child);
 
@@ -225,14 +185,11 @@ impl Drop for Delivery {
 
 #[test]
 fn a_process_killed_in_delivery_leaves_the_letter_open() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 2);
     let db = queue.database();
     let mut client = test.client();
-    client
-        .batch_execute("CREATE TABLE public.begun (job bigint)")
-        .unwrap();
+    client.sql("CREATE TABLE public.begun (job bigint)");
     let mut sender = Delivery(
         Command::new(env!("CARGO_BIN_EXE_test_delivery"))
             .arg(test.url())
@@ -271,27 +228,4 @@ fn a_process_killed_in_delivery_leaves_the_letter_open() {
     assert_eq!(letter.state, LetterState::Open);
     let audit = "SELECT count(*) FROM redrive.audit WHERE verb = 'deliver'";
     assert_eq!(client.query_one(audit, &[]).unwrap().get::<_, i64>(0), 1);
-}
-
-#[test]
-fn a_delivered_letter_belongs_to_no_run_and_no_policy() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    letters(&queue, 1);
-    let mut client = test.client();
-    client
-        .batch_execute(
-            "UPDATE redrive.dead_letters SET run_id = 1, run_ordinal = 2, policy_id = 3, \
-             changed_at = changed_at - interval '1 hour'",
-        )
-        .unwrap();
-    let accepts = |_: &Letter| Ok(());
-    let dlq = queue.database().dlq();
-    dlq.deliver(&LetterFilter::new(), &accepts, &Operator::default())
-        .unwrap();
-    let left = "SELECT num_nonnulls(run_id, run_ordinal, policy_id),
-                       changed_at > statement_timestamp() - interval '1 minute'
-                FROM redrive.dead_letters WHERE state = 'recovered'";
-    let row = client.query_one(left, &[]).unwrap();
-    assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (0, true));
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Job, JobId, Operator};
-use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stop, worker};
+use redrive::{JobId, Operator};
+use redrive_tests::{TestDatabase, finish, letters, letters_in, willing};
 
 #[test]
 fn a_discard_requires_a_reason_and_stores_it() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ids = letters(&queue, 3);
     for reason in ["", "  \n"] {
@@ -65,8 +64,7 @@ fn a_discard_requires_a_reason_and_stores_it() {
 
 #[test]
 fn prune_deletes_old_closed_letters_and_never_an_open_one() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ids = letters(&queue, 8);
     db.dlq()
@@ -81,12 +79,8 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
             &Operator::default(),
         )
         .unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = willing(&queue);
+    finish(&queue, worker);
     // Old letters: one discarded, one recovered, one open, one redriving.
     db.dlq()
         .redrive(&LetterFilter::new().ids([ids[6]]), &Operator::default())
@@ -122,24 +116,4 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     assert_eq!(prune(Duration::ZERO), 3, "what is closed, however young");
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     assert_eq!(letters_in(db, "orders", LetterState::Redriving), 1);
-}
-
-#[test]
-fn a_prune_of_thousands_runs_until_no_letter_is_left() {
-    let test = TestDatabase::migrated();
-    test.client()
-        .execute(
-            "INSERT INTO redrive.dead_letters \
-             (queue, kind, cause, error_class, error_message, payload, enqueued_at, state, discard_reason) \
-             SELECT 'q', 'k', 'rejected', 'c', 'm', '{}', now(), 'discarded', 'why' FROM generate_series(1, 2500)",
-            &[],
-        )
-        .unwrap();
-    assert_eq!(
-        test.open()
-            .dlq()
-            .prune(Duration::ZERO, &Operator::default())
-            .unwrap(),
-        2500
-    );
 }

@@ -8,7 +8,7 @@ use redrive::dlq::{
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{
-    Gate, SOON, TestDatabase, drained, no_drift, ran, stats, stop, wait_until, worker,
+    Begin, Gate, SOON, TestDatabase, drained, no_drift, ran, stats, stop, wait_until, worker,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,8 +49,7 @@ fn dead(queue: &Queue, tenants: &[u64]) -> Vec<JobId> {
             Err(Failure::reject(format!("declined {card}"))
                 .detail(format!("at the till of {card}\n").repeat(20)))
         })
-        .start()
-        .unwrap();
+        .started();
     drained(queue);
     stop(dying);
     ids
@@ -191,21 +190,8 @@ fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
 }
 
 #[test]
-fn a_group_without_other_letters_gets_no_sample() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    dead(&queue, &[42]);
-    let db = queue.database();
-    db.dlq().erase(&tenant(42), &operator()).unwrap();
-    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
-    assert_eq!(groups[0].sample, "[erased]");
-    assert_eq!(traces(&test, "card-of-42"), Vec::<String>::new());
-}
-
-#[test]
 fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = dead(&queue, &[42])[0];
     db.dlq()
@@ -220,8 +206,7 @@ fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
                 Err(Failure::reject("declined card-of-42"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     wait_until("the job to be leased", SOON, || {
         stats(db, "orders").expect("a job").leased == 1
     });
@@ -316,8 +301,7 @@ fn an_erasure_from_sql_is_one_transaction() {
 /// group. No mask removes the name in the texts.
 #[test]
 fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database().clone();
     let dying = worker(&queue)
         .handle(|job: &Job<TenantOrder>| {
@@ -329,8 +313,7 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
             Err(Failure::reject(format!("account of {who} is {what}"))
                 .detail(format!("{what} at the till of {who}\n").repeat(20)))
         })
-        .start()
-        .unwrap();
+        .started();
     let ids = [42, 7].map(|tenant| queue.enqueue_job(order(tenant)).unwrap().id());
     drained(&queue);
     let hers = LetterFilter::new().ids([ids[0]]);
@@ -375,8 +358,7 @@ fn dead_of(queue: &Queue, tenant: u64, message: &'static str) {
     queue.enqueue_job(order(tenant)).unwrap();
     let dying = worker(queue)
         .handle(move |_: &Job<TenantOrder>| Err(Failure::reject(message)))
-        .start()
-        .unwrap();
+        .started();
     drained(queue);
     stop(dying);
 }

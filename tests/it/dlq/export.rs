@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use redrive::Operator;
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, LetterState};
+use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter};
 use redrive_tests::{TestDatabase, letters, ran, stats};
 
 /// A file, removed at the end of the test.
@@ -41,8 +41,7 @@ fn by_position(test: &TestDatabase) -> Vec<Letter> {
 
 #[test]
 fn odd_bytes_survive_an_export_and_import() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let all: Vec<u8> = (0..=255).collect();
     let deep = [vec![b'['; 300], vec![b']'; 300]].concat();
     let events: [(&str, &[u8]); 11] = [
@@ -118,8 +117,7 @@ fn odd_bytes_survive_an_export_and_import() {
 
 #[test]
 fn exported_letters_are_imported_with_their_current_payload() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let db = queue.database();
     let set = Edit::set(r#"{"n": 12345678901234567890.125, "x": null}"#).unwrap();
@@ -163,8 +161,7 @@ fn exported_letters_are_imported_with_their_current_payload() {
 
 #[test]
 fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 120);
     let db = queue.database();
     let event = ForeignFailure::new("kafka", "1", "orders", "order", &b"\xff"[..]);
@@ -187,34 +184,4 @@ fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
     )
     .exits_with(0);
     assert_eq!(stats(&other.open(), "again").expect("jobs").ready, 120);
-}
-
-#[test]
-fn an_export_contains_the_letters_that_the_list_shows() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let ids = letters(&queue, 5);
-    let db = queue.database();
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids([ids[0]]),
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
-    let count = |arguments: &[&str], code| {
-        let all = [&["dlq", "export"][..], arguments].concat();
-        ran(&test, &all).exits_with(code).out.lines().count()
-    };
-    assert_eq!(count(&["orders"], 0), 4);
-    assert_eq!(count(&[], 0), 4);
-    assert_eq!(count(&["orders", "--state", "any"], 0), 5);
-    assert_eq!(count(&["orders", "--state", "discarded"], 0), 1);
-    assert_eq!(count(&["orders", "--limit", "3"], 0), 3);
-    assert_eq!(count(&["--id", &ids[2].to_string()], 0), 1);
-    assert_eq!(count(&["orders", "--kind", "other"], 1), 0);
-    assert_eq!(stats(db, "orders").expect("letters").open, 4);
-    assert_eq!(
-        db.dlq().get(ids[0]).unwrap().unwrap().state,
-        LetterState::Discarded
-    );
 }

@@ -8,8 +8,7 @@ use super::archive::{archive_all, redrive_in_vain};
 
 #[test]
 fn an_exported_letter_keeps_its_story_in_another_database() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = letters(&queue, 1)[0];
     redrive_in_vain(&queue, id, "Other");
@@ -77,8 +76,7 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
 
 #[test]
 fn a_line_with_an_impossible_past_is_reported() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 1);
     let line = ran(&test, &["dlq", "export", "orders"]).exits_with(0).out;
     let mut line: Value = serde_json::from_str(&line).unwrap();

@@ -8,13 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use redrive::dlq::{Comparison, DeathCause, LetterFilter, LetterState};
 use redrive::{Database, JobId};
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 /// Five letters, 1 to 5, that differ in everything.
 fn five(test: &TestDatabase) -> Database {
-    test.client()
-        .batch_execute(
-            r#"INSERT INTO redrive.dead_letters
+    test.client().sql(r#"INSERT INTO redrive.dead_letters
                  (id, queue, kind, state, cause, error_class, error_message, payload, raw, source, position,
                   generation, version, host, run_id, discard_reason, enqueued_at, died_at)
              VALUES
@@ -27,9 +25,7 @@ fn five(test: &TestDatabase) -> Database {
                  (4, 'orders', 'placed', 'quarantined', 'exhausted', 'a, b', 'x', '[{"sku": "A-1"}, {"sku": "B-2"}]',
                   NULL, NULL, NULL, 3, NULL, NULL, 8, NULL, now(), '2026-01-02T03:04:05Z'),
                  (5, 'my orders', 'placed', 'open', 'captured', '"quoted"', 'x', NULL,
-                  'raw', 'kafka:orders', '1', 0, NULL, NULL, NULL, NULL, now(), '2026-01-01T00:00:00Z')"#,
-        )
-        .unwrap();
+                  'raw', 'kafka:orders', '1', 0, NULL, NULL, NULL, NULL, now(), '2026-01-01T00:00:00Z')"#);
     test.open()
 }
 
@@ -274,13 +270,9 @@ fn the_database_accepts_every_filter_that_parses() {
 #[test]
 fn the_pages_of_a_class_continue_where_the_last_one_ended() {
     let test = TestDatabase::migrated();
-    test.client()
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
+    test.client().sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'at ' || chr(97 + n % 3), '{}', now(), now() - n * interval '1 minute'
-             FROM generate_series(1, 25) n",
-        )
-        .unwrap();
+             FROM generate_series(1, 25) n");
     let db = test.open();
     let filter = LetterFilter::new()
         .error_class("E")

@@ -3,7 +3,7 @@
 use postgres::Client;
 use redrive::dlq::{AttemptRecord, Letter, LetterFilter};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, scalar, stop, willing, worker};
 use serde_json::{Map, Value, json};
 
 /// Inserts a letter with this history, record by record.
@@ -61,8 +61,7 @@ impl Dice {
 
 #[test]
 fn a_truncated_history_is_read_back_as_written() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
     let mut dice = Dice(3);
     for round in 0..60 {
@@ -114,28 +113,6 @@ fn a_truncated_history_is_read_back_as_written() {
     }
 }
 
-#[test]
-fn identical_failed_attempts_take_little_space() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    let record = |attempt: u32| {
-        json!({"generation": 0, "attempt": attempt, "outcome": "failed", "run_ms": 12,
-               "error_class": "shop::GatewayError", "error_message": "x".repeat(1000),
-               "worker": "0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11", "host": "web-1",
-               "version": "1.4.2", "pid": 4711, "ended_at": "2026-11-20T10:00:00.123456+00:00"})
-    };
-    let records: Vec<Value> = (1..=5).map(record).collect();
-    let id = remembered(&mut client, &records);
-    let bytes: i32 = client
-        .query_one(
-            "SELECT octet_length(history::text) FROM redrive.dead_letters WHERE id = $1",
-            &[&id.get()],
-        )
-        .unwrap()
-        .get(0);
-    assert!(bytes < 1000 + 700, "{bytes} bytes");
-}
-
 /// Makes a letter with a worker whose handler fails with this.
 fn letter_of(
     test: &TestDatabase,
@@ -150,31 +127,10 @@ fn letter_of(
     if let Some(redact) = redact {
         builder = builder.redact(redact);
     }
-    let working = builder.start().unwrap();
+    let working = builder.started();
     drained(&queue);
     stop(working);
     queue.database().dlq().get(id).unwrap().expect("a letter")
-}
-
-#[test]
-fn a_letter_names_its_process_and_its_group() {
-    let test = TestDatabase::migrated();
-    let letter = letter_of(&test, || Failure::reject("no"), None);
-    assert_eq!(letter.pid, Some(std::process::id()));
-    assert_eq!(letter.history[0].pid, letter.pid);
-    assert_eq!((letter.deaths, letter.edits, letter.alike), (1, 0, 0));
-    let group = test
-        .open()
-        .dlq()
-        .groups()
-        .get(letter.group)
-        .unwrap()
-        .expect("its group");
-    assert_eq!(
-        (group.open, group.first_version.as_deref()),
-        (1, Some("1.4.2"))
-    );
-    assert!(!letter.detail_is_shared && letter.events.is_empty());
 }
 
 #[test]
@@ -194,14 +150,8 @@ fn the_group_stores_a_long_message_in_full() {
     assert!(letter.detail_is_shared);
     // The same through a capture.
     let mut client = test.client();
-    let id: i64 = client
-        .query_one(
-            "SELECT id FROM redrive.capture('s', '1', 'orders', 'order', 'x',
-                 error_message => 'begin ' || repeat('y', 6000) || ' end', error_detail => 'cause')",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let id = scalar(&mut client, "SELECT id FROM redrive.capture('s', '1', 'orders', 'order', 'x',
+                 error_message => 'begin ' || repeat('y', 6000) || ' end', error_detail => 'cause')");
     let letter = test
         .open()
         .dlq()
@@ -224,16 +174,12 @@ fn text_removed_by_the_redaction_hook_is_not_stored() {
         letter.history[0].error_message.as_deref(),
         Some("card ****")
     );
-    let rows: i64 = test
-        .client()
-        .query_one(
-            "SELECT (SELECT count(*) FROM redrive.dead_letters l WHERE l::text LIKE '%4111%')
+    let rows = scalar(
+        &mut test.client(),
+        "SELECT (SELECT count(*) FROM redrive.dead_letters l WHERE l::text LIKE '%4111%')
                   + (SELECT count(*) FROM redrive.groups g WHERE g::text LIKE '%4111%')
                   + (SELECT count(*) FROM redrive.details d WHERE d::text LIKE '%4111%')",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    );
     assert_eq!(rows, 0);
 }
 
@@ -251,8 +197,7 @@ fn a_redaction_hook_that_panics_drops_the_text_and_keeps_the_verdict() {
 
 #[test]
 fn a_letter_lists_each_of_its_deaths() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let working = worker(&queue)
@@ -262,8 +207,7 @@ fn a_letter_lists_each_of_its_deaths() {
                 ["spring", "summer"][usize::try_from(job.generation())?]
             )))
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     let first = db.dlq().get(id).unwrap().expect("a letter");
     db.dlq()
@@ -286,8 +230,7 @@ fn a_letter_lists_each_of_its_deaths() {
 
 #[test]
 fn a_lost_worker_gets_no_error_of_a_later_generation() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     // A cancelled job whose worker was lost: its letter has no attempt, but its history has one.
@@ -298,10 +241,7 @@ fn a_lost_worker_gets_no_error_of_a_later_generation() {
         .redrive(&LetterFilter::new().ids([id]), &Operator::default())
         .unwrap();
     // Its payload is no order, so it dies again.
-    let working = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let working = willing(&queue);
     drained(&queue);
     stop(working);
     let letter = db.dlq().get(id).unwrap().expect("a letter");

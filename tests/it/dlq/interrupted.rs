@@ -4,7 +4,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use postgres::Client;
 use redrive::dlq::LetterState;
-use redrive_tests::{SOON, TestDatabase, letters_in, ran, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, letters_in, ran, wait_until};
 
 use super::reopen::add_letters;
 
@@ -26,7 +26,7 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, arguments: &[&st
          CREATE TRIGGER gate BEFORE {change} ON redrive.dead_letters
              FOR EACH ROW WHEN ({row}.kind = 'held') EXECUTE FUNCTION gate.hold()"
     );
-    holder.batch_execute(&gate).unwrap();
+    holder.sql(&gate);
     let lock = "SELECT pg_advisory_lock($1)";
     holder.execute(lock, &[&HELD]).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_test_cli"))
@@ -49,9 +49,7 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, arguments: &[&st
         .execute("SELECT pg_advisory_unlock($1)", &[&HELD])
         .unwrap();
     let output = child.end();
-    holder
-        .batch_execute("DROP TRIGGER gate ON redrive.dead_letters")
-        .unwrap();
+    holder.sql("DROP TRIGGER gate ON redrive.dead_letters");
     output
 }
 
@@ -138,8 +136,7 @@ fn an_interrupted_discard_and_an_interrupted_reopening_can_be_undone() {
 
 #[test]
 fn an_interrupted_edit_is_undone_as_a_whole() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     add_letters(&mut client, "orders", 250);
     hold_at(&mut client, 150);
     let edited = |client: &mut Client| -> i64 {
@@ -171,27 +168,6 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
                    WHERE verb = 'edit' AND about ->> 'how' = 'restore'";
     let row = client.query_one(records, &[]).unwrap();
     assert_eq!((row.get(0), row.get(1)), (2_i64, 1_i64));
-}
-
-#[test]
-fn an_interrupted_prune_says_how_much_is_gone() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    add_letters(&mut client, "orders", 4500);
-    client
-        .execute(
-            "UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'why', changed_at = died_at",
-            &[],
-        )
-        .unwrap();
-    hold_at(&mut client, 2500);
-    let prune = ["prune", "--older-than", "0s", "--yes"];
-    let (line, _) = stop_message(&interrupted(&test, "DELETE", "-TERM", &prune));
-    assert_eq!(
-        line,
-        "stopped: 4,000 of 4,500 letters pruned; deleted letters cannot be restored"
-    );
-    assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 500);
 }
 
 #[test]

@@ -1,9 +1,7 @@
 //! Policies: scheduled redrives, by one process at a time and within limits.
 
-mod commands;
 mod hours;
 mod limits;
-mod others;
 mod ticks;
 
 use std::collections::BTreeSet;
@@ -12,7 +10,7 @@ use std::time::Duration;
 use postgres::{Client, GenericClient};
 use redrive::dlq::PolicyStatus;
 use redrive::{Database, JobId};
-use redrive_tests::{TestDatabase, statement};
+use redrive_tests::statement;
 use uuid::Uuid;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -48,26 +46,4 @@ fn status(db: &Database, name: &str) -> PolicyStatus {
     let mut found = db.dlq().policies().list().unwrap();
     found.retain(|policy| policy.name == name);
     found.pop().expect("the policy")
-}
-
-/// Runs a command and returns its output.
-#[track_caller]
-fn output_of(test: &TestDatabase, code: u8, arguments: &[&str]) -> String {
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let program = [
-        "redrive",
-        "--database-url",
-        test.url(),
-        "--no-wait",
-        "dlq",
-        "policies",
-    ];
-    let arguments = program
-        .iter()
-        .chain(arguments)
-        .map(std::ffi::OsString::from);
-    let ended = redrive_cli::run(arguments, &mut out, &mut err);
-    let err = String::from_utf8(err).unwrap();
-    assert_eq!(ended, std::process::ExitCode::from(code), "{err}");
-    String::from_utf8(out).unwrap()
 }

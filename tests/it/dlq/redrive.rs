@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive::{Failure, Job, Queue, Worker};
-use redrive_tests::{Order, TestDatabase, worker};
+use redrive_tests::{Begin, Order, TestDatabase, worker};
 
 /// A worker whose handler fails until it is fixed.
 fn fixable(queue: &Queue) -> (Worker, Arc<AtomicBool>) {
@@ -27,8 +27,7 @@ fn fixable(queue: &Queue) -> (Worker, Arc<AtomicBool>) {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     (worker, fixed)
 }
 

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use postgres::Client;
 use redrive::dlq::{Letter, LetterFilter, LetterState};
 use redrive::{Database, Job, JobId, Operator};
-use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, no_drift, stop, worker};
+use redrive_tests::{
+    Begin, Order, TestDatabase, finish, letters, letters_in, no_drift, willing, worker,
+};
 
 /// Adds open letters without a worker.
 pub(super) fn add_letters(client: &mut Client, queue: &str, count: i32) {
@@ -96,8 +98,7 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
 
 #[test]
 fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());
     let ids = letters(&queue, 2);
     let quarantine =
@@ -157,19 +158,14 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
     // It goes back as if it had never been closed.
     let one = LetterFilter::new().ids([ids[0]]);
     assert_eq!(db.dlq().redrive(&one, &maria()).unwrap().redriven, [ids[0]]);
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = willing(&queue);
+    finish(&queue, worker);
     assert_eq!(letter(db, ids[0]).state, LetterState::Recovered);
 }
 
 #[test]
 fn an_operation_no_longer_selects_a_letter_that_died_since() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ids = letters(&queue, 2);
     db.dlq().discard(&LetterFilter::new(), &maria()).unwrap();
@@ -187,23 +183,8 @@ fn an_operation_no_longer_selects_a_letter_that_died_since() {
     db.dlq().redrive(&one, &Operator::default()).unwrap();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Err(redrive::Failure::reject("still broken")))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+        .started();
+    finish(&queue, worker);
     let left = db.dlq().list(&operation).unwrap();
     assert_eq!(left.iter().map(|l| l.id).collect::<Vec<_>>(), [ids[1]]);
-}
-
-#[test]
-fn a_break_stops_between_two_batches() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    add_letters(&mut client, "orders", 600);
-    let discarded = db
-        .dlq()
-        .discard_while(&LetterFilter::new(), &maria(), |_| ControlFlow::Break(()))
-        .unwrap();
-    assert_eq!(discarded.letters.len(), 500);
-    assert_eq!(letters_in(&db, "orders", LetterState::Open), 100);
 }

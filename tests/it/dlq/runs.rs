@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{DriveStatus, Rate, RedriveRun, RunDriver, RunId, RunOptions, RunStep};
 use redrive::{Failure, Job, Operator, Worker};
-use redrive_tests::{Order, SOON, TestDatabase, wait_until, worker};
+use redrive_tests::{Begin, Order, SOON, TestDatabase, wait_until, worker};
 
 fn unthrottled() -> RunOptions {
     RunOptions::new().rate(Rate::Unthrottled)
@@ -104,7 +104,6 @@ fn fixable(test: &TestDatabase) -> (Worker, Arc<AtomicBool>) {
                 false => Err(Failure::reject("broken")),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     (worker, fixed)
 }

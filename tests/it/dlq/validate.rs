@@ -21,8 +21,7 @@ fn broken(test: &TestDatabase, queue: &Queue, count: i64, indexes: &[usize]) -> 
 
 #[test]
 fn validation_counts_passing_letters_and_groups_failing_ones() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = broken(&test, &queue, 43, &[0, 7]);
     let db = queue.database();
     let validators = Validators::new().check(|order: &Order| match order.number {
@@ -64,8 +63,7 @@ fn validation_counts_passing_letters_and_groups_failing_ones() {
 
 #[test]
 fn validation_runs_no_handler_and_changes_nothing() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 12);
     let before = test.client().query_one(
         "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l",
@@ -103,8 +101,7 @@ fn validation_runs_no_handler_and_changes_nothing() {
 
 #[test]
 fn a_validator_that_panics_fails_only_its_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let validators = Validators::new().check(|order: &Order| {
         assert!(order.number != 2, "cannot bear order 2");
@@ -126,8 +123,7 @@ fn a_validator_that_panics_fails_only_its_letter() {
 
 #[test]
 fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     for (position, kind, raw) in [
         ("1", "order", &b"{\"number\": 1}"[..]),
         ("2", "order", b"{\"number\": "),
@@ -156,8 +152,7 @@ fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
 
 #[test]
 fn validation_checks_every_letter_of_many_pages_once() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let events: Vec<ForeignFailure> = (0..2500)
         .map(|n| {
             let raw = format!("{{\"number\": {n}}}");
@@ -183,8 +178,7 @@ fn validation_checks_every_letter_of_many_pages_once() {
 
 #[test]
 fn a_json_schema_validates_letters() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = broken(&test, &queue, 9, &[2, 5]);
     let file = std::env::temp_dir().join(format!("{}.schema.json", test.name()));
     let schema = json!({
@@ -231,8 +225,7 @@ fn a_json_schema_validates_letters() {
 
 #[test]
 fn a_command_validates_letters() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 4);
     let check = r#"grep -q '"number":[12]}' || { echo "no good: $REDRIVE_KIND $REDRIVE_CAUSE" >&2; exit 9; }"#;
     let output = ran(&test, &["dlq", "validate", "orders", "--exec", check]).exits_with(1);

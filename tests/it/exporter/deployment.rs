@@ -4,11 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use postgres::error::SqlState;
-use redrive_tests::{Cluster, Exporter, SOON, wait_until};
 use saphyr::{LoadableYamlNode as _, Yaml};
 
-use super::{PROGRAM, backends, up};
+use super::PROGRAM;
 
 /// Returns a file of the deployment.
 fn file(name: &str) -> PathBuf {
@@ -137,44 +135,4 @@ fn the_container_sets_only_variables_that_the_program_reads() {
     assert!(text.contains(r#"CMD ["redrive-exporter", "--check"]"#));
     let user = text.lines().find_map(|line| line.strip_prefix("USER "));
     assert!(user.is_some_and(|user| !user.starts_with('0')), "{user:?}");
-}
-
-#[test]
-fn the_role_can_read_every_metric_and_no_payload() {
-    let cluster = Cluster::new();
-    cluster.start();
-    cluster.migrate();
-    for _ in 0..2 {
-        let output = Command::new(cluster.client_program("psql"))
-            .args(["--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--file"])
-            .arg(file("role.sql"))
-            .arg(cluster.url())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-    }
-    let url = cluster.url().replace("postgres@", "redrive_exporter@");
-    let exporter = Exporter::start(PROGRAM, &url);
-    up(&exporter);
-    assert_eq!(exporter.get("/-/ready").status, 200);
-    wait_until("every collector to succeed", SOON, || {
-        let page = exporter.scrape(10).text;
-        let collectors = page
-            .lines()
-            .filter(|line| line.starts_with("redrive_collector_success{"));
-        let failed: Vec<&str> = collectors
-            .clone()
-            .filter(|line| !line.ends_with(" 1"))
-            .collect();
-        collectors.count() == 7 && failed.is_empty()
-    });
-    assert_eq!(backends(&mut cluster.client()).len(), 1);
-
-    let mut role = postgres::Client::connect(&url, postgres::NoTls).unwrap();
-    for table in ["jobs", "jobs_delayed", "leases", "dead_letters"] {
-        let denied = role.batch_execute(&format!("SELECT FROM redrive.{table} LIMIT 1"));
-        let code = denied.expect_err(table).code().cloned();
-        assert_eq!(code, Some(SqlState::INSUFFICIENT_PRIVILEGE), "{table}");
-    }
 }

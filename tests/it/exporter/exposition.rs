@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use redrive::metrics::{CATALOGUE, MetricKind};
-use redrive_tests::{Exporter, Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Exporter, Order, TestDatabase, finish, worker};
 
 use super::{PROGRAM, up};
 
@@ -14,15 +14,12 @@ const OF_SLOTS: &str = "redrive_pg_replication_slot_";
 
 /// Returns the page of an exporter whose database has rows of every kind.
 fn page() -> String {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     let worker = worker(&queue)
         .handle(|_: &redrive::Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+        .started();
+    finish(&queue, worker);
     let mut client = test.client();
     client
         .batch_execute("SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \

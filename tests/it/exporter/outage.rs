@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive_tests::{Asked, Cluster, Exporter, Order, SOON, TestDatabase, wait_until};
+use redrive_tests::{Asked, Cluster, Exporter, Order, SOON, wait_until};
 
 use super::{PROGRAM, backends, up};
 
@@ -125,107 +125,4 @@ fn a_silent_server_receives_at_most_two_connections() {
     assert_eq!(exporter.threads("reader"), 1);
     assert!(exporter.scrape(TIMEOUT).is_up());
     assert!(exporter.log().contains("did not answer in time"));
-}
-
-#[test]
-fn a_silent_connection_is_replaced() {
-    let cluster = Cluster::new();
-    cluster.start();
-    cluster.migrate();
-    let exporter = Exporter::start(PROGRAM, &cluster.url());
-    up(&exporter);
-    let mut client = cluster.client();
-    let first = backends(&mut client);
-    let silence = cluster.silence_backend(first[0]);
-    let given_up = exporter.scrape(TIMEOUT);
-    in_time(std::slice::from_ref(&given_up));
-    assert!(!given_up.is_up());
-    up(&exporter);
-    assert_eq!(
-        backends(&mut client).len(),
-        2,
-        "the one that is silent and its successor"
-    );
-    drop(silence);
-    wait_until("the silent one to end", SOON, || {
-        let now = backends(&mut client);
-        now.len() == 1 && now != first
-    });
-    assert!(exporter.scrape(TIMEOUT).is_up());
-}
-
-#[test]
-fn a_lock_on_the_jobs_delays_no_scrape() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
-    let success = "redrive_collector_success{collector=\"queues\"}";
-    assert_eq!(exporter.scrape(10).value(success), Some(1.0));
-
-    let mut locker = test.client();
-    locker
-        .batch_execute("BEGIN; LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE")
-        .unwrap();
-    let (answers, most) = most_backends(&mut test.client(), || {
-        let mut answers = exporter.scrapes(20, TIMEOUT);
-        answers.extend(exporter.scrapes(20, TIMEOUT));
-        answers
-    });
-    in_time(&answers);
-    assert!(most <= 2, "{most} backends");
-    for asked in &answers {
-        assert_eq!(asked.value(success), Some(0.0), "{}", asked.text);
-    }
-    locker.batch_execute("COMMIT").unwrap();
-    let after = exporter.scrape(10);
-    assert!(after.is_up());
-    assert_eq!(after.value(success), Some(1.0));
-}
-
-#[test]
-fn a_slow_source_affects_only_its_own_metrics() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
-    test.client()
-        .batch_execute(
-            "CREATE OR REPLACE FUNCTION redrive.metrics_letters() \
-             RETURNS TABLE (metric text, labels text[], value double precision) LANGUAGE sql \
-             AS $$ SELECT 'redrive_dlq_oldest_age_seconds', ARRAY['orders', 'operator'], 1.0::float8 \
-                   FROM pg_catalog.pg_sleep(600) $$",
-        )
-        .unwrap();
-    let (answers, most) = most_backends(&mut test.client(), || exporter.scrapes(20, TIMEOUT));
-    in_time(&answers);
-    assert!(most <= 2, "{most} backends");
-    for asked in &answers {
-        assert!(asked.is_up(), "{}", asked.text);
-        let success = |source| {
-            asked.value(&format!(
-                "redrive_collector_success{{collector=\"{source}\"}}"
-            ))
-        };
-        assert_eq!(
-            (success("letters"), success("queues")),
-            (Some(0.0), Some(1.0))
-        );
-    }
-}
-
-#[test]
-fn a_connection_lost_between_scrapes_does_not_fail_a_scrape() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
-    let mut client = test.client();
-    for _ in 0..3 {
-        let cut = backends(&mut client)[0];
-        client
-            .execute("SELECT pg_terminate_backend($1)", &[&cut])
-            .unwrap();
-        wait_until("it to be gone", SOON, || {
-            !backends(&mut client).contains(&cut)
-        });
-        assert!(exporter.scrape(10).is_up());
-    }
 }

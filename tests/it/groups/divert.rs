@@ -6,7 +6,7 @@ use std::thread;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState};
 use redrive::{Failure, Worker};
-use redrive_tests::{drained, stop, worker};
+use redrive_tests::{Begin, drained, stop, worker};
 
 use super::*;
 
@@ -24,8 +24,7 @@ fn rejecting(queue: &Queue, finished: &Finished, below: &Arc<AtomicI64>) -> Work
             finished.note(job);
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// A queue whose group `a` is held by the letter of its first job, with four jobs diverted behind it.
@@ -152,16 +151,6 @@ fn a_redrive_of_the_first_lets_the_next_letter_hold_the_group() {
 }
 
 #[test]
-fn a_redrive_of_the_first_three_runs_them_before_the_fourth_holds() {
-    let diverted = Diverted::new();
-    diverted.redrive(&[1, 2, 3]);
-    diverted.holds(4);
-    assert_eq!(diverted.finished.of("a"), [1, 2, 3]);
-    diverted.redrive(&[4, 5]);
-    diverted.ends(&[1, 2, 3, 4, 5]);
-}
-
-#[test]
 fn a_redrive_of_a_later_letter_alone_returns_it_and_never_quarantines_it() {
     let diverted = Diverted::new();
     for generation in 1..=4 {
@@ -269,25 +258,6 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
 }
 
 #[test]
-fn a_job_that_ends_in_its_own_transaction_passes_the_group_to_the_next_letter() {
-    let diverted = Diverted::new();
-    stop(diverted.worker);
-    let finished = diverted.finished.clone();
-    let worker = worker(&diverted.queue)
-        .handle_in_transaction(move |job: &Job<Order>, _| {
-            finished.note(job);
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    let diverted = Diverted { worker, ..diverted };
-    diverted.redrive(&[1]);
-    diverted.holds(2);
-    diverted.redrive(&[2, 3, 4, 5]);
-    diverted.ends(&[1, 2, 3, 4, 5]);
-}
-
-#[test]
 fn other_policies_let_the_group_continue_or_wait() {
     for (policy, ran) in [(CONTINUE, &[6][..]), (GroupPolicy::Fair, &[6]), (HOLD, &[])] {
         let diverted = Diverted::new();
@@ -342,8 +312,7 @@ fn the_order_of_twenty_groups_survives_deaths_and_any_redrives() {
                     finished.note(job);
                     Ok(())
                 })
-                .start()
-                .unwrap()
+                .started()
         })
         .collect();
     let names: Vec<String> = (0..20).map(|group| format!("g{group}")).collect();

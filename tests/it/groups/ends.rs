@@ -5,7 +5,9 @@ use std::time::Duration;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::LetterFilter;
 use redrive::{Enqueued, Failure, Worker};
-use redrive_tests::{Gate, counted, drained, expire_leases, reap, statement, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Sql, counted, drained, expire_leases, finish, reap, statement, stop, worker,
+};
 use uuid::Uuid;
 
 use super::claim::{Place, claim};
@@ -20,8 +22,7 @@ fn finishing(queue: &Queue, finished: &Finished) -> Worker {
             finished.note(job);
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
@@ -57,9 +58,7 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     // Released jobs keep their turn, and a change does not move them back.
     expire_leases(&mut client);
-    client
-        .batch_execute("UPDATE redrive.jobs SET crashes = 0 WHERE segment < 8")
-        .unwrap();
+    client.sql("UPDATE redrive.jobs SET crashes = 0 WHERE segment < 8");
     jobs.change(&JobFilter::new().ids([ids[0]]), change, &maria())
         .unwrap();
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
@@ -82,7 +81,7 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     // As after the loss of a worker that had claimed them as followers.
     let suspects =
         "UPDATE redrive.jobs SET crashes = 1; UPDATE redrive.jobs_delayed SET crashes = 1";
-    client.batch_execute(suspects).unwrap();
+    client.sql(suspects);
     let admin = queue.database().admin();
     for (job, change) in [
         (ids[1], JobChange::SetPriority(9)),
@@ -102,7 +101,7 @@ fn a_changed_suspect_of_a_fair_group_runs_at_once() {
     let id = enqueue(&queue, "a", 1);
     let mut client = test.client();
     let suspect = "UPDATE redrive.jobs SET crashes = 1";
-    client.batch_execute(suspect).unwrap();
+    client.sql(suspect);
     queue.database().admin().set_priority(id, 9).unwrap();
     assert_eq!(waiting(&mut client), 0, "claims of others keep it alone");
 }
@@ -118,9 +117,7 @@ fn delayed_jobs_wait_for_their_group_once_they_are_due() {
     let jobs = queue.database().admin().jobs();
     jobs.change(&filter, JobChange::RunNow, &maria()).unwrap();
     assert_eq!(waiting(&mut client), 1);
-    client
-        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
-        .unwrap();
+    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     let finished = Finished::default();
     let worker = finishing(&queue, &finished);
     drained(&queue);
@@ -161,8 +158,7 @@ fn a_unique_key_and_a_group_go_together() {
         queue.enqueue_job(unique(4)).unwrap(),
         Enqueued::New(_)
     ));
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     no_slot_left(&test);
 }
 
@@ -178,8 +174,7 @@ fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
                 finished.note(job);
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     enqueue_rounds(&queue, &["a", "b"], 10);
     drained(&queue);
@@ -210,7 +205,7 @@ fn jobs_that_lose_their_workers_too_often_pass_their_turn_on() {
     let mut client = test.client();
     claim(&mut client, 5, &mut Place::default());
     let last = "UPDATE redrive.leases SET metas[1].crashes = 2";
-    client.batch_execute(last).unwrap();
+    client.sql(last);
     expire_leases(&mut client);
     assert_eq!(slots(&mut client), 0);
     assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
@@ -232,8 +227,7 @@ fn a_running_job_that_is_cancelled_passes_its_turn_on() {
                 finished.note(job);
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     let ids = enqueue_rounds(&queue, &["a"], 2);
     gate.wait_for(1);
@@ -249,20 +243,6 @@ fn a_running_job_that_is_cancelled_passes_its_turn_on() {
     assert_eq!(finished.of("a"), [2]);
     stop(worker);
     no_slot_left(&test);
-}
-
-#[test]
-fn two_thousand_grouped_jobs_are_stored_at_once_and_wait() {
-    let (test, queue) = with_policy(CONTINUE);
-    let jobs: Vec<NewJob> = (0..2000)
-        .map(|number| order(&format!("g{}", number % 3), number))
-        .collect();
-    let mut client = test.client();
-    queue.enqueue_jobs(&jobs).unwrap();
-    assert_eq!(waiting(&mut client), 2000);
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    assert_eq!(waiting(&mut client), 2000, "a job without a group is ready");
-    assert!(!queue.is_drained().unwrap());
 }
 
 #[test]
@@ -326,18 +306,15 @@ fn the_slot_of_a_running_job_does_not_expire() {
                 gate.pass();
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     enqueue_rounds(&queue, &["a"], 2);
     gate.wait_for(1);
     let mut client = test.client();
-    client
-        .batch_execute(
-            "UPDATE redrive.group_slots SET taken_at = taken_at - interval '30 days';
+    client.sql(
+        "UPDATE redrive.group_slots SET taken_at = taken_at - interval '30 days';
              UPDATE redrive.leases SET claimed_at = claimed_at - interval '30 days'",
-        )
-        .unwrap();
+    );
     assert_eq!(reap(&mut client), [], "its worker renews");
     assert_eq!(claim(&mut client, 10, &mut Place::default()), [0; 0]);
     assert_eq!((gate.arrived(), slots(&mut client)), (1, 1));

@@ -1,6 +1,6 @@
 //! Fair groups: no limit, but each group has its turn.
 
-use redrive_tests::{drained, stop, worker};
+use redrive_tests::{Begin, drained, stop, worker};
 
 use super::claim::{Place, claim, fill};
 use super::*;
@@ -52,8 +52,7 @@ fn workers_run_all_jobs_of_all_groups() {
                     finished.note(job);
                     Ok(())
                 })
-                .start()
-                .unwrap()
+                .started()
         })
         .collect();
     enqueue_rounds(&queue, &["a", "b", "c"], 100);

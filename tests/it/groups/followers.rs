@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Backoff, Failure};
-use redrive_tests::{Gate, Settlement, Tally, drained, reap, statement, stop, worker};
+use redrive_tests::{Begin, Gate, Settlement, Sql, Tally, drained, reap, statement, stop, worker};
 use uuid::Uuid;
 
 use super::claim::{Place, claim};
@@ -228,11 +228,7 @@ fn the_followers_of_a_lost_worker_are_suspects_that_run_alone() {
         (vec![ids[0]], ids[1..].to_vec())
     );
     // The first job ends.
-    client
-        .batch_execute(
-            "DELETE FROM redrive.jobs WHERE segment < 8; DELETE FROM redrive.group_slots",
-        )
-        .unwrap();
+    client.sql("DELETE FROM redrive.jobs WHERE segment < 8; DELETE FROM redrive.group_slots");
     for suspect in [ids[1], ids[2]] {
         assert_eq!(claim_in_a_row(&mut client, 10), [suspect]);
         settle(&mut client, &[(suspect, "done")]);
@@ -318,8 +314,7 @@ fn fast_jobs_keep_their_order_through_failures_and_deaths() {
                 }
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
@@ -349,8 +344,7 @@ fn followers_of_a_slow_job_wait_for_their_group_again() {
                 }
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     let mut client = test.client();
     // Until the worker has found its jobs to be fast, and claims followers.

@@ -2,7 +2,7 @@
 
 use redrive::dlq::{DeathCause, Edit, LetterFilter};
 use redrive::{Failure, Worker};
-use redrive_tests::{drained, stop, worker};
+use redrive_tests::{Begin, drained, stop, worker};
 
 use super::*;
 
@@ -18,8 +18,7 @@ fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
             finished.note(job);
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// A queue whose group `a` is held by the letter of its first job; three jobs wait behind it.
@@ -94,8 +93,7 @@ fn a_letter_that_dies_again_holds_its_group_again() {
                 finished.note(job);
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     let dlq = queue.database().dlq();
     let one = LetterFilter::new().ids([letter]);
@@ -106,37 +104,35 @@ fn a_letter_that_dies_again_holds_its_group_again() {
     followers_run(&queue, worker, &test, &finished, &[1, 2, 3, 4]);
 }
 
-#[test]
-fn a_discarded_letter_lets_its_group_continue() {
-    let (test, queue, worker, finished, letter) = with_letter();
-    let one = LetterFilter::new().ids([letter]);
-    queue.database().dlq().discard(&one, &maria()).unwrap();
-    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
-}
+/// A way in which a letter stops holding its group.
+type End = fn(&TestDatabase, &Queue, JobId);
 
 #[test]
-fn an_erased_letter_lets_its_group_continue() {
-    let (test, queue, worker, finished, letter) = with_letter();
-    let one = LetterFilter::new().ids([letter]);
-    queue.database().dlq().erase(&one, &maria()).unwrap();
-    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
-}
-
-#[test]
-fn a_deleted_letter_lets_its_group_continue() {
-    let (test, queue, worker, finished, letter) = with_letter();
-    let delete = "DELETE FROM redrive.dead_letters WHERE id = $1";
-    test.client().execute(delete, &[&letter.get()]).unwrap();
-    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
-}
-
-#[test]
-fn a_letter_that_is_redriven_to_another_queue_lets_its_group_continue() {
-    let (test, queue, worker, finished, letter) = with_letter();
-    let move_away =
-        "SELECT redrive.send_back(ARRAY[$1::bigint], '{\"event\": \"redriven\"}', 'elsewhere')";
-    test.client().execute(move_away, &[&letter.get()]).unwrap();
-    followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+fn a_letter_that_leaves_lets_its_group_continue() {
+    let ends: [End; 4] = [
+        |_, queue, letter| {
+            let one = LetterFilter::new().ids([letter]);
+            queue.database().dlq().discard(&one, &maria()).unwrap();
+        },
+        |_, queue, letter| {
+            let one = LetterFilter::new().ids([letter]);
+            queue.database().dlq().erase(&one, &maria()).unwrap();
+        },
+        |test, _, letter| {
+            let delete = "DELETE FROM redrive.dead_letters WHERE id = $1";
+            test.client().execute(delete, &[&letter.get()]).unwrap();
+        },
+        |test, _, letter| {
+            let move_away = "SELECT redrive.send_back(ARRAY[$1::bigint], \
+                                 '{\"event\": \"redriven\"}', 'elsewhere')";
+            test.client().execute(move_away, &[&letter.get()]).unwrap();
+        },
+    ];
+    for end in ends {
+        let (test, queue, worker, finished, letter) = with_letter();
+        end(&test, &queue, letter);
+        followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+    }
 }
 
 #[test]
@@ -173,8 +169,7 @@ fn a_group_that_continues_redrives_its_letters_in_order() {
     let rejecting_all = worker(&queue)
         .slots(4)
         .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
+        .started();
     enqueue_rounds(&queue, &["a"], 4);
     drained(&queue);
     stop(rejecting_all);

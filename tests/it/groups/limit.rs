@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redrive::{Backoff, Failure, Worker};
-use redrive_tests::{Gate, drained, stop, worker};
+use redrive_tests::{Begin, Gate, Sql, drained, stop, worker};
 
 use super::claim::{Place, claim};
 use super::*;
@@ -35,8 +35,7 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
                     finished.note(job);
                     Ok(())
                 })
-                .start()
-                .unwrap()
+                .started()
         })
         .collect();
     enqueue_rounds(&queue, &["a", "b"], 40);
@@ -68,16 +67,13 @@ fn a_job_in_backoff_makes_room_for_the_next() {
                 finished.note(job);
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     enqueue_rounds(&queue, &["a"], 3);
     wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
     let mut client = test.client();
     wait_until("all slots to be free", SOON, || slots(&mut client) == 0);
-    client
-        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
-        .unwrap();
+    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     // Its notification also promotes.
     enqueue(&queue, "b", 4);
     drained(&queue);
@@ -98,7 +94,7 @@ fn a_claim_takes_what_the_limit_leaves() {
     let claimed = claim(&mut client, 10, &mut Place::default());
     assert_eq!(claimed, ids[2..3]);
     let end = "DELETE FROM redrive.group_slots WHERE slot = 2";
-    client.execute(end, &[]).unwrap();
+    client.sql(end);
     let claimed = claim(&mut client, 10, &mut Place::default());
     assert_eq!(claimed, ids[3..4]);
     let taken = "SELECT array_agg(slot ORDER BY slot) FROM redrive.group_slots";
@@ -122,8 +118,7 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
                 gates[number].pass();
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     });
     enqueue_rounds(&queue, &["a"], 40);
     let running = |count: usize| {

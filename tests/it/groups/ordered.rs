@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::worker::WorkerStats;
 use redrive::{Backoff, Failure, Worker};
-use redrive_tests::{Gate, Tally, drained, expire_leases, stop, worker};
+use redrive_tests::{Begin, Gate, Sql, Tally, drained, expire_leases, stop, worker};
 
 use super::*;
 
@@ -37,8 +37,7 @@ fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -
                 false => Ok(()),
             }
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 fn in_order(finished: &Finished, groups: &[&str], count: i64) {
@@ -97,9 +96,7 @@ fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
     wait_until("one job to wait and one to back off", SOON, || {
         (waiting(&mut client), slots(&mut client)) == (1, 1)
     });
-    client
-        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
-        .unwrap();
+    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     // Its notification also promotes.
     enqueue(&queue, "c", 1);
     drained(&queue);
@@ -119,8 +116,7 @@ fn a_lost_worker_and_a_stop_keep_the_order() {
                 gate.pass();
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     enqueue_rounds(&queue, &["a"], 3);
     let lost = hanging(&queue);
@@ -157,8 +153,7 @@ fn jobs_released_by_a_stop_run_before_their_followers() {
                 }
                 Err(Failure::retry("interrupted"))
             })
-            .start()
-            .unwrap()
+            .started()
     };
     enqueue_rounds(&queue, &["a", "b"], 3);
     wait_until("both groups to start", SOON, || {

@@ -2,7 +2,7 @@
 
 use redrive::Worker;
 use redrive::dlq::ForeignFailure;
-use redrive_tests::{drained, stop, worker};
+use redrive_tests::{Begin, Sql, drained, stop, worker};
 
 use super::claim::{Place, claim};
 use super::*;
@@ -15,14 +15,12 @@ fn finishing(queue: &Queue, finished: &Finished) -> Worker {
             finished.note(job);
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
 fn without_a_policy_a_group_is_metadata() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     assert_eq!(queue.group_policy().unwrap(), GroupPolicy::None);
     let finished = Finished::default();
     enqueue_rounds(&queue, &["a"], 3);
@@ -73,9 +71,7 @@ fn a_stricter_policy_counts_the_jobs_that_already_run() {
     enqueue_rounds(&queue, &["a"], 6);
     let mut client = test.client();
     assert_eq!(claim(&mut client, 9, &mut Place::default()).len(), 3);
-    client
-        .batch_execute("DELETE FROM redrive.group_slots WHERE slot = 1")
-        .unwrap();
+    client.sql("DELETE FROM redrive.group_slots WHERE slot = 1");
     for policy in [CONTINUE, GroupPolicy::Limit(2)] {
         queue.set_group_policy(policy, &maria()).unwrap();
         assert!(claim(&mut client, 9, &mut Place::default()).is_empty());
@@ -103,8 +99,7 @@ fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
 
 #[test]
 fn a_running_worker_learns_of_a_policy() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let finished = Finished::default();
     let worker = finishing(&queue, &finished);
     queue.set_group_policy(CONTINUE, &maria()).unwrap();
@@ -116,12 +111,11 @@ fn a_running_worker_learns_of_a_policy() {
 
 #[test]
 fn sql_sets_policies_and_enqueues_into_groups() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let set =
         "SELECT redrive.set_group_policy('orders', 'limit', job_limit => 2, reason => 'a test')";
-    client.execute(set, &[]).unwrap();
+    client.sql(set);
     assert_eq!(queue.group_policy().unwrap(), GroupPolicy::Limit(2));
     for delay in ["0", "1 hour"] {
         let enqueue = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', delay => $1::text::interval, \
@@ -180,22 +174,6 @@ fn sql_sets_policies_and_enqueues_into_groups() {
         .enqueue_job(order(&long, 1))
         .expect_err("a long group");
     assert!(error.is_invalid(), "{error}");
-}
-
-#[test]
-fn a_policy_is_audited() {
-    let (test, queue) = with_policy(HOLD);
-    queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
-    let acts = "SELECT array_agg(concat_ws(' ', person, about ->> 'mode', about ->> 'on_death', reason) ORDER BY id) \
-                FROM redrive.audit WHERE verb = 'set_group_policy'";
-    let acts: Vec<String> = test.client().query_one(acts, &[]).unwrap().get(0);
-    assert_eq!(
-        acts,
-        [
-            "maria@ops-1 ordered hold a test of groups",
-            "maria@ops-1 none continue a test of groups"
-        ]
-    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use postgres::Client;
 use redrive::admin::Cancelled;
 use redrive::dlq::LetterFilter;
 use redrive::{Failure, Worker};
-use redrive_tests::{drained, stop, worker};
+use redrive_tests::{Begin, Sql, finish, scalar, stop, worker};
 
 use super::*;
 
@@ -26,16 +26,14 @@ fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
             finished.note(job);
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Lets inserts of jobs wait until the returned session unlocks the gate.
 fn close_gate(test: &TestDatabase) -> Client {
     let mut holder = test.client();
-    holder
-        .batch_execute(&format!(
-            "CREATE SCHEMA gate;
+    holder.sql(&format!(
+        "CREATE SCHEMA gate;
              CREATE FUNCTION gate.pass() RETURNS trigger LANGUAGE plpgsql AS $$
              BEGIN
                  PERFORM pg_advisory_xact_lock_shared({GATE});
@@ -44,8 +42,7 @@ fn close_gate(test: &TestDatabase) -> Client {
              CREATE TRIGGER gate BEFORE INSERT ON redrive.jobs
                  FOR EACH ROW WHEN (NEW.generation > 0) EXECUTE FUNCTION gate.pass();
              SELECT pg_advisory_lock({GATE})"
-        ))
-        .unwrap();
+    ));
     holder
 }
 
@@ -136,8 +133,7 @@ fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
     });
     assert_eq!(misplaced(&mut observer), 0);
     let worker = rejecting(&queue, &finished);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(finished.of("a"), [2]);
     no_slot_left(&test);
 }
@@ -164,7 +160,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     let mut session = test.client();
     let mut diverting = session.transaction().unwrap();
     let divert = "SELECT redrive.divert('orders', ARRAY['a'], 10)";
-    let diverted: i64 = diverting.query_one(divert, &[]).unwrap().get(0);
+    let diverted = scalar(&mut diverting, divert);
     assert_eq!(diverted, 1);
     thread::scope(|scope| {
         // Its letter is of the group, but the job had no turn.
@@ -182,8 +178,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     let worker = rejecting(&queue, &finished);
     wait_until("the first job to run", SOON, || finished.of("a") == [1]);
     let later = enqueue(&queue, "a", 4);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let letter = dlq.get(later).unwrap().expect("a letter");
     assert_eq!(letter.cause.as_str(), "diverted");
     assert_eq!(finished.of("a"), [1]);
@@ -203,8 +198,7 @@ fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
     });
     let mut session = test.client();
     let mut open = session.transaction().unwrap();
-    open.execute("DELETE FROM redrive.diverted_groups", &[])
-        .unwrap();
+    open.sql("DELETE FROM redrive.diverted_groups");
     // Its job waits behind a letter. Each claim of the other group tries to divert it.
     enqueue(&queue, "a", 3);
     for number in 1..=10 {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Enqueued, RateLimit, RateLimited, Replace};
-use redrive_tests::{drained, stop, worker};
+use redrive_tests::{Begin, finish, worker};
 
 use super::*;
 
@@ -23,8 +23,7 @@ fn jobs_of_groups_need_tokens_and_keep_their_order() {
                     finished.note(job);
                     Ok(())
                 })
-                .start()
-                .unwrap()
+                .started()
         };
         wait_until("the one token to be used", SOON, || {
             finished.all().len() == 1
@@ -32,8 +31,7 @@ fn jobs_of_groups_need_tokens_and_keep_their_order() {
         assert_eq!(waiting(&mut test.client()), 59);
         let more = RateLimit::per(10_000, Duration::from_secs(1));
         queue.limit_rate(limited, more, &maria()).unwrap();
-        drained(&queue);
-        stop(worker);
+        finish(&queue, worker);
         for group in ["a", "b", "c"] {
             assert_eq!(
                 finished.of(group),
@@ -62,11 +60,9 @@ fn a_replaced_job_keeps_its_place_in_its_group() {
                 finished.note(job);
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(finished.of("a"), [3, 2]);
     no_slot_left(&test);
 }

@@ -1,15 +1,14 @@
 //! The second connection of a worker claims jobs of other groups while the first one claims.
 
-use redrive_tests::{drained, statement, stop, worker};
+use redrive_tests::{Begin, Sql, drained, statement, stop, worker};
 
 use super::claim::fill;
 use super::*;
 
 /// Records which sessions claim.
 fn watch_claims(client: &mut Client) {
-    client
-        .batch_execute(
-            "CREATE SCHEMA watch;
+    client.sql(
+        "CREATE SCHEMA watch;
              CREATE TABLE watch.claims (pid integer);
              CREATE FUNCTION watch.note() RETURNS trigger LANGUAGE plpgsql AS $$
              BEGIN
@@ -18,8 +17,7 @@ fn watch_claims(client: &mut Client) {
              END $$;
              CREATE TRIGGER watch AFTER INSERT ON redrive.leases
                  FOR EACH STATEMENT EXECUTE FUNCTION watch.note()",
-        )
-        .unwrap();
+    );
 }
 
 #[test]
@@ -36,8 +34,7 @@ fn two_connections_claim_many_groups_and_each_group_keeps_its_order() {
                 finished.note(job);
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     };
     let names: Vec<String> = (0..1000).map(|group| format!("g{group:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

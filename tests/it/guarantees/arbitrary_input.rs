@@ -15,7 +15,7 @@ use proptest::test_runner::TestRunner;
 use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::MAX_PAYLOAD_BYTES;
 use redrive::{Database, Failure, JobId, NewJob, Operator};
-use redrive_tests::{TestDatabase, drained, ids, letters_in, stop, worker};
+use redrive_tests::{Begin, TestDatabase, drained, ids, letters_in, stop, worker};
 
 /// The number of inputs per kind.
 const INPUTS: usize = 400;
@@ -96,8 +96,7 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
                 let [class, message, detail] = stories[at].clone();
                 Err(Failure::reject(message).class(class).detail(detail))
             })
-            .start()
-            .unwrap()
+            .started()
     };
     drained(&queue);
     assert_eq!(letters_in(&db, "q", LetterState::Open), ids.len());
@@ -196,8 +195,7 @@ fn edits_of_any_kind_keep_every_letter(db: &Database, letters: usize) {
 
 #[test]
 fn the_database_accepts_every_arbitrary_filter_that_parses() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     redrive_tests::letters(&test.queue("q"), 3);
     let mut asked = 0;
     for text in inputs(texts::conditions(), 3 * INPUTS) {
@@ -214,8 +212,7 @@ fn the_database_accepts_every_arbitrary_filter_that_parses() {
 
 #[test]
 fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     redrive_tests::letters(&test.queue("q"), 3);
     let mut keys: Vec<String> = client
         .query("SELECT key FROM redrive.filter_keys('letters')", &[])
@@ -264,8 +261,7 @@ fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
 
 #[test]
 fn every_message_can_be_normalised() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let messages = inputs((texts::text(), 1..200_usize), INPUTS);
     for (message, times) in messages {
         let message = message.replace('\0', "").repeat(times);

@@ -7,12 +7,13 @@ use std::time::Duration;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::WORKER_CONNECTIONS;
 use redrive::{Batch, BatchOptions, Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Order, TestDatabase, drained, letters_in, stop, worker};
+use redrive_tests::{
+    Begin, Order, TestDatabase, drained, finish, letters_in, scalar, stop, worker,
+};
 
 #[test]
 fn a_bad_name_is_rejected_before_a_statement_is_sent() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let long = "x".repeat(256);
     for bad in [
         "",
@@ -53,10 +54,8 @@ fn a_bad_name_is_rejected_before_a_statement_is_sent() {
         queue.enqueue_job(NewJob::raw(good, "{}").unwrap()).unwrap();
         let worker = worker(&queue)
             .handle_any(|_| Err(Failure::reject("no")))
-            .start()
-            .unwrap();
-        drained(&queue);
-        stop(worker);
+            .started();
+        finish(&queue, worker);
         assert_eq!(letters_in(&db, good, LetterState::Open), 1, "{good}");
     }
 }
@@ -64,8 +63,7 @@ fn a_bad_name_is_rejected_before_a_statement_is_sent() {
 #[test]
 fn names_with_unicode_blanks_or_controls_do_not_strand_a_job() {
     // A name that the library accepts must be valid in every table.
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     for odd in [
         "\u{a0}q",
         "\u{2003}q",
@@ -84,18 +82,15 @@ fn names_with_unicode_blanks_or_controls_do_not_strand_a_job() {
             .unwrap_or_else(|error| panic!("{odd:?}: {error:?}"));
         let worker = worker(&queue)
             .handle_any(|_| Err(Failure::reject("no")))
-            .start()
-            .unwrap();
-        drained(&queue);
-        stop(worker);
+            .started();
+        finish(&queue, worker);
         assert_eq!(letters_in(&db, odd, LetterState::Open), 1, "{odd:?}");
     }
 }
 
 #[test]
 fn options_out_of_range_are_rejected() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let job = || NewJob::new(&Order { number: 1 }).unwrap();
     for bad in [
         job().delay(Duration::MAX),
@@ -167,8 +162,7 @@ fn letter_of(
         .id();
     let worker = worker(&queue)
         .handle(move |_: &Job<Order>| fail())
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!(
@@ -320,8 +314,7 @@ fn a_missing_schema_is_a_clear_error_everywhere() {
 
 #[test]
 fn a_misconfigured_worker_does_not_start() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let one = || worker(&queue).handle(|_: &Job<Order>| Ok(()));
     let batch = |options| worker(&queue).handle_batch(options, |_: &Batch<Order>| Ok(()));
     let few = Database::builder(test.url())
@@ -361,11 +354,7 @@ fn a_misconfigured_worker_does_not_start() {
         assert!(error.is_invalid(), "{why}: {error:?}");
         assert!(error.to_string().contains(why), "{why}: {error}");
     }
-    let workers: i64 = test
-        .client()
-        .query_one("SELECT count(*) FROM redrive.workers", &[])
-        .unwrap()
-        .get(0);
+    let workers = scalar(&mut test.client(), "SELECT count(*) FROM redrive.workers");
     assert_eq!(workers, 0, "nothing was begun");
-    stop(one().start().unwrap());
+    stop(one().started());
 }

@@ -3,8 +3,8 @@
 use redrive::NewJob;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive_tests::{
-    Abort, Finish, Hold, Lost, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids,
-    letters_in, stats, stop, wait_until, worker,
+    Abort, Begin, Finish, Hold, Lost, SOON, Sql, Tally, TestDatabase, counted, drained,
+    expire_leases, ids, letters_in, no_drift, stats, stop, wait_until, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -12,10 +12,7 @@ use crate::worker_process::WorkerProcess;
 /// Creates the tables in which the test worker records its progress.
 fn notes(test: &TestDatabase) {
     test.client()
-        .batch_execute(
-            "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)",
-        )
-        .unwrap();
+        .sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
 }
 
 /// Returns the number of rows in a table, and of different jobs.
@@ -49,6 +46,7 @@ fn a_killed_worker_loses_no_job() {
         noted(&test, "begun") == (4, 4)
     });
     process.kill();
+    no_drift(queue.database());
     let before = stats(queue.database(), "orders").expect("a queue with jobs");
     assert!(before.leased >= 4, "{before:?}");
     assert_eq!(before.leased + before.ready, 100, "{before:?}");
@@ -69,13 +67,13 @@ fn a_killed_worker_loses_no_job() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     counted(&rescuer, "100 done", |counts| counts.done == 100);
     assert_eq!(stop(rescuer).stats.lost, 0);
     assert!(ids.iter().all(|id| tally.of(*id) == 1));
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+    no_drift(queue.database());
 }
 
 #[test]

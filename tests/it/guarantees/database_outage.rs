@@ -7,18 +7,16 @@ use std::time::Duration;
 use redrive::postgres::{Client, NoTls};
 use redrive::{Database, Job, NewJob, Queue};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, eventually,
-    expire_leases, ids, server_url, stop, wait_until, worker,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, eventually,
+    expire_leases, finish, ids, server_url, stop, wait_until, worker,
 };
 
 /// Disconnects every client and rejects new connections.
 fn away(server: &mut Client, test: &TestDatabase) {
-    server
-        .batch_execute(&format!(
-            "ALTER DATABASE {} ALLOW_CONNECTIONS false",
-            test.name()
-        ))
-        .unwrap();
+    server.sql(&format!(
+        "ALTER DATABASE {} ALLOW_CONNECTIONS false",
+        test.name()
+    ));
     wait_until("every connection to be gone", SOON, || {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
         server.query(end, &[&test.name()]).unwrap().is_empty()
@@ -26,12 +24,10 @@ fn away(server: &mut Client, test: &TestDatabase) {
 }
 
 fn back(server: &mut Client, test: &TestDatabase) {
-    server
-        .batch_execute(&format!(
-            "ALTER DATABASE {} ALLOW_CONNECTIONS true",
-            test.name()
-        ))
-        .unwrap();
+    server.sql(&format!(
+        "ALTER DATABASE {} ALLOW_CONNECTIONS true",
+        test.name()
+    ));
 }
 
 #[test]
@@ -54,8 +50,7 @@ fn stop_without_a_database_reports_an_error_and_returns() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
@@ -92,8 +87,7 @@ fn a_worker_survives_a_database_outage() {
             }
         })
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     // On a handle without the short deadlines.
     test.queue("orders").enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
@@ -141,8 +135,7 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
             }
         })
         .handle(late.handler())
-        .start()
-        .unwrap();
+        .started();
     early.wait_for(1);
     late.wait_for(1);
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
@@ -157,13 +150,8 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
     // An unknown lease is released when it is old enough.
     wait_until("the first job to run again", SOON, || {
         test.client()
-            .execute(
-                "UPDATE redrive.leases SET claimed_at = claimed_at - interval '1 minute'",
-                &[],
-            )
-            .unwrap();
+            .sql("UPDATE redrive.leases SET claimed_at = claimed_at - interval '1 minute'");
         tally.of(ids[0]) == 2
     });
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
 }

@@ -5,7 +5,7 @@ mod order;
 
 use redrive::dlq::{ForeignFailure, LetterFilter};
 use redrive::{Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Gate, Order, SOON, TestDatabase, letters, wait_until, worker};
+use redrive_tests::{Begin, Gate, Order, SOON, Sql, TestDatabase, letters, wait_until, worker};
 
 /// The deadlock timeout. Longer than the lock timeouts of the library.
 const LOOK: &str = "150ms";
@@ -13,12 +13,10 @@ const LOOK: &str = "150ms";
 /// Makes a database with a short deadlock timeout.
 fn database() -> TestDatabase {
     let test = TestDatabase::migrated();
-    test.client()
-        .batch_execute(&format!(
-            "ALTER DATABASE {} SET deadlock_timeout = '{LOOK}'",
-            test.name()
-        ))
-        .unwrap();
+    test.client().sql(&format!(
+        "ALTER DATABASE {} SET deadlock_timeout = '{LOOK}'",
+        test.name()
+    ));
     test
 }
 
@@ -53,8 +51,7 @@ fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) 
             gate.pass();
             end(job.payload().number)
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Two redriven letters: the job of the first dies again, the second succeeds.

@@ -8,10 +8,9 @@ use redrive::dlq::{Letter, LetterFilter, LetterState, Policy, RedriveOptions, Re
 use redrive::metrics::Reader;
 use redrive::schedule::Schedule;
 use redrive::{
-    Backoff, Batch, BatchOptions, Database, Failure, HandlerOptions, Job, NewJob, Operator,
-    PauseEnd, RateLimit, RateLimited, Result, Worker, WorkerBuilder,
+    Backoff, Database, Failure, Job, NewJob, Operator, PauseEnd, RateLimit, RateLimited, Result,
 };
-use redrive_tests::{Order, SOON, TestDatabase, drained, wait_until, worker};
+use redrive_tests::{Begin, Order, SOON, TestDatabase, drained, wait_until, willing, worker};
 
 const ANY: [Duration; 4] = [
     Duration::ZERO,
@@ -132,8 +131,7 @@ fn backoffs_and_failures_take_any_duration() {
             }
         }
     }
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(8)).unwrap();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
@@ -143,8 +141,7 @@ fn backoffs_and_failures_take_any_duration() {
                 false => Failure::retry("later").after(time),
             })
         })
-        .start()
-        .unwrap();
+        .started();
     wait_until("the jobs to be put off", SOON, || {
         let stats = worker.stats();
         stats.snoozed >= 4 && stats.retried >= 4
@@ -172,10 +169,7 @@ fn the_timeouts_of_a_database_take_any_duration() {
             let queue = redrive::Queue::new(&db, "orders").unwrap();
             queue.enqueue(&Order { number: 1 }).unwrap();
             db.dlq().count_prunable(Duration::ZERO).unwrap();
-            let worker = worker(&queue)
-                .handle(|_: &Job<Order>| Ok(()))
-                .start()
-                .unwrap();
+            let worker = willing(&queue);
             assert!(worker.drain(time).unwrap());
             worker.stop(time).unwrap();
         }
@@ -183,62 +177,12 @@ fn the_timeouts_of_a_database_take_any_duration() {
 }
 
 #[test]
-fn the_settings_of_a_worker_take_any_duration() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let with = |set: &dyn Fn(WorkerBuilder) -> WorkerBuilder| {
-        set(worker(&queue)).handle(|_: &Job<Order>| Ok(())).start()
-    };
-    for time in ANY {
-        let settings: [(&str, Result<Worker>); 9] = [
-            ("lease", with(&|worker| worker.lease(time))),
-            ("poll_interval", with(&|worker| worker.poll_interval(time))),
-            ("hold_for", with(&|worker| worker.hold_for(time))),
-            (
-                "unhandled_after",
-                with(&|worker| worker.unhandled_after(time)),
-            ),
-            (
-                "age_priorities",
-                with(&|worker| worker.age_priorities(time, 1)),
-            ),
-            ("deadline", with(&|worker| worker.deadline(time))),
-            ("flood_guard", with(&|worker| worker.flood_guard(1, time))),
-            (
-                "HandlerOptions::deadline",
-                worker(&queue)
-                    .handle_with(
-                        HandlerOptions::new().deadline(time),
-                        |_: &Job<Order>| Ok(()),
-                    )
-                    .start(),
-            ),
-            (
-                "linger",
-                worker(&queue)
-                    .handle_batch(BatchOptions::new(2).linger(time), |_: &Batch<Order>| Ok(()))
-                    .start(),
-            ),
-        ];
-        for (call, started) in settings {
-            if let Some(worker) = fine(call, time, started) {
-                worker.stop(Duration::ZERO).unwrap();
-            }
-        }
-    }
-}
-
-#[test]
 fn a_worker_waits_and_stops_within_any_duration() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     for time in ANY {
         for stop in ["stop", "run_until_signal"] {
             queue.enqueue(&Order { number: 1 }).unwrap();
-            let worker = worker(&queue)
-                .handle(|_: &Job<Order>| Ok(()))
-                .start()
-                .unwrap();
+            let worker = willing(&queue);
             let is_drained = worker.drain(time).unwrap();
             assert!(is_drained || time < Duration::from_secs(1), "{time:?}");
             drained(&queue);

@@ -6,7 +6,8 @@ use postgres::{Client, NoTls};
 use redrive::worker::RecoveryBounds;
 use redrive::{Database, Job, Queue, Worker, WorkerBuilder};
 use redrive_tests::{
-    Cluster, Gate, Hold, Order, Proxy, SOON, TestDatabase, eventually, wait_until, worker,
+    Begin, Cluster, Gate, Hold, Order, Proxy, SOON, Sql, TestDatabase, eventually, wait_until,
+    worker,
 };
 
 /// The delay that an overloaded machine may add to a bound.
@@ -34,7 +35,6 @@ fn builder(url: &str) -> WorkerBuilder {
 /// A worker on a server with faults.
 struct Patient {
     cluster: Cluster,
-    proxy: Proxy,
     worker: Worker,
     bound: Duration,
     numbers: i64,
@@ -45,13 +45,11 @@ impl Patient {
         let cluster = Cluster::new();
         cluster.start();
         cluster.migrate();
-        let proxy = Proxy::to(&cluster.url());
-        let builder = builder(proxy.url());
+        let builder = builder(&cluster.url());
         let bound = builder.recovery().worker;
         let mut patient = Patient {
             worker: builder.start().expect("start the worker"),
             cluster,
-            proxy,
             bound,
             numbers: 0,
         };
@@ -59,7 +57,7 @@ impl Patient {
         patient
     }
 
-    /// Opens a connection without the proxy, as soon as the server accepts one.
+    /// Opens a connection, as soon as the server accepts one.
     fn client(&self) -> Client {
         let mut client = None;
         wait_until("the server to accept a connection", SOON, || {
@@ -130,88 +128,18 @@ fn a_worker_recovers_from_each_fault_of_the_server() {
 }
 
 #[test]
-fn a_worker_recovers_after_the_server_rejected_it() {
-    let mut patient = Patient::new();
-
-    let mut ours = patient.client();
-    let mut taken = Vec::new();
-    wait_until("every connection to be taken", SOON, || {
-        patient.proxy.cut();
-        match Client::connect(&patient.cluster.url(), NoTls) {
-            Ok(client) => taken.push(client),
-            Err(_) => return true,
-        }
-        false
-    });
-    drop(taken);
-    patient.works_again("a server without room for it");
-
-    ours.batch_execute("ALTER SYSTEM SET default_transaction_read_only = on")
-        .unwrap();
-    ours.batch_execute("SELECT pg_reload_conf()").unwrap();
-    let reader = open(&patient.cluster.url());
-    let queue = Queue::new(&reader, "orders").unwrap();
-    wait_until("nothing to be written any more", SOON, || {
-        queue
-            .enqueue(&Order { number: 0 })
-            .is_err_and(|error| error.is_unavailable())
-    });
-    patient.proxy.cut();
-    ours.batch_execute("SET default_transaction_read_only = off")
-        .unwrap();
-    ours.batch_execute("ALTER SYSTEM RESET default_transaction_read_only")
-        .unwrap();
-    ours.batch_execute("SELECT pg_reload_conf()").unwrap();
-    wait_until("the server to take writes", SOON, || {
-        patient
-            .client()
-            .query_one("SHOW default_transaction_read_only", &[])
-            .is_ok_and(|row| row.get::<_, &str>(0) == "off")
-    });
-    patient.works_again("a server that took no writes");
-
-    for table in ["jobs", "leases", "workers"] {
-        let mut transaction = ours.transaction().unwrap();
-        transaction
-            .batch_execute(&format!("LOCK TABLE redrive.{table}"))
-            .unwrap();
-        let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-        // Not in that transaction, because it sees the activity of the server only once.
-        let mut onlooker = patient.client();
-        wait_until("a session to wait for the lock", SOON, || {
-            let waiting: i64 = onlooker.query_one(blocked, &[]).unwrap().get(0);
-            waiting > 0
-        });
-        transaction.rollback().unwrap();
-        patient.works_again(table);
-    }
-}
-
-#[test]
-fn a_worker_recovers_when_its_connections_stay_silent_forever() {
-    let mut patient = Patient::new();
-    for _ in 0..4 {
-        patient.proxy.fall_silent();
-        until_calls_fail(patient.proxy.url());
-        // Only new connections reach the server; the old ones are open and silent.
-        patient.proxy.mend();
-        patient.works_again("silence on every connection that it had");
-    }
-}
-
-#[test]
 fn the_jobs_of_a_lost_worker_are_claimed_within_the_bound() {
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
     let (gate, second) = (Gate::new(), Gate::new());
     let hold = |url: &str, gate: &Gate| builder(url).handle(gate.handler());
-    let gone = hold(proxy.url(), &gate).start().unwrap();
+    let gone = hold(proxy.url(), &gate).started();
     let queue = test.queue("orders");
     queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     let other = hold(test.url(), &second);
     let RecoveryBounds { jobs, .. } = other.recovery();
-    let other = other.start().unwrap();
+    let other = other.started();
     // It can no longer renew.
     proxy.refuse();
     proxy.cut();
@@ -247,8 +175,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue
         .enqueue_many(&[Hold {}, Hold {}, Hold {}, Hold {}])
         .unwrap();
@@ -270,7 +197,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
 #[test]
 fn a_worker_survives_schema_changes_under_its_plans() {
     let test = TestDatabase::migrated();
-    let worker = builder(test.url()).start().unwrap();
+    let worker = builder(test.url()).started();
     let queue = test.queue("orders");
     let mut client = test.client();
     for change in [
@@ -280,7 +207,7 @@ fn a_worker_survives_schema_changes_under_its_plans() {
         "ANALYZE",
     ] {
         queue.enqueue_many(&Order::up_to(50)).unwrap();
-        client.batch_execute(change).unwrap();
+        client.sql(change);
         queue.enqueue_many(&Order::up_to(50)).unwrap();
         redrive_tests::drained(&queue);
     }

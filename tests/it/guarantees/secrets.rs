@@ -4,6 +4,7 @@ mod password;
 mod payload;
 
 use std::error::Error as StdError;
+use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};
 
 /// Runs `redrive` as a process with its URL in the environment.
@@ -19,7 +20,7 @@ fn command(url: &str) -> Command {
     command
 }
 
-fn run(url: &str, arguments: &[&str]) -> Output {
+fn run(url: &str, arguments: &[impl AsRef<OsStr>]) -> Output {
     command(url).args(arguments).output().expect("run redrive")
 }
 

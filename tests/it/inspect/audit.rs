@@ -5,12 +5,11 @@ use std::time::Duration;
 use redrive::Operator;
 use redrive::admin::AuditFilter;
 use redrive::dlq::{GroupFilter, GroupState};
-use redrive_tests::{TestDatabase, letters, ran};
+use redrive_tests::{Sql, TestDatabase, letters, ran};
 
 #[test]
 fn an_operation_is_audited_with_operator_and_reason_newest_first() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 1);
     assert!(db.admin().audit(&AuditFilter::new()).unwrap().is_empty());
@@ -75,14 +74,8 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
 
 #[test]
 fn audit_rows_cannot_be_changed_or_deleted() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .execute(
-            "SELECT redrive.record_act('test', 'me', NULL, NULL, 0)",
-            &[],
-        )
-        .unwrap();
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql("SELECT redrive.record_act('test', 'me', NULL, NULL, 0)");
     for statement in [
         "UPDATE redrive.audit SET reason = 'another'",
         "DELETE FROM redrive.audit",
@@ -104,17 +97,11 @@ fn audit_rows_cannot_be_changed_or_deleted() {
 
 #[test]
 fn a_rolled_back_operation_is_not_audited() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 1);
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    transaction
-        .execute(
-            "SELECT redrive.set_group_state(id, 'resolved') FROM redrive.groups",
-            &[],
-        )
-        .unwrap();
+    transaction.sql("SELECT redrive.set_group_state(id, 'resolved') FROM redrive.groups");
     transaction.rollback().unwrap();
     assert!(
         queue
@@ -147,8 +134,7 @@ fn aged(client: &mut postgres::Client, verb: &str, days: i32) {
 
 #[test]
 fn old_audit_records_are_pruned_with_a_record() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     for (verb, days) in [("old", 400), ("older", 500), ("young", 300)] {
         aged(&mut client, verb, days);
     }
@@ -169,7 +155,7 @@ fn old_audit_records_are_pruned_with_a_record() {
         &[&prune[..], &["--reason", "policy 9", "--yes"]].concat(),
     )
     .exits_with(0);
-    assert_eq!(done.out, "pruned 2 audit records\n");
+    assert_eq!(done.out, "2 audit records pruned\n");
     assert_eq!(verbs(), ["prune_audit", "young"]);
     let record = &test.open().admin().audit(&AuditFilter::new()).unwrap()[0];
     assert_eq!(record.reason.as_deref(), Some("policy 9"));

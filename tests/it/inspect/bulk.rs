@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState};
 use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
-use redrive::{Enqueued, Error, Job, JobId, NewJob, Operator, Queue};
+use redrive::{Enqueued, Error, JobId, NewJob, Operator, Queue};
 use redrive_tests::{
-    Gate, Hold, Order, Tally, TestDatabase, drained, no_drift, stop, worker, worker_at,
+    Begin, Gate, Hold, Order, Tally, TestDatabase, finish, no_drift, stop, worker, worker_at,
 };
 
 use super::listing::ids;
@@ -53,8 +53,7 @@ fn audit(test: &TestDatabase) -> Vec<(String, String, String, String, i64, bool)
 
 #[test]
 fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audit() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     waiting(&queue, 400);
     test.queue("mails").enqueue(&Order { number: 1 }).unwrap();
@@ -99,30 +98,8 @@ fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audi
 }
 
 #[test]
-fn a_cancelled_redriven_job_reopens_its_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let this = JobFilter::new().ids([id]);
-    let jobs = db.admin().jobs();
-    jobs.change(&this, JobChange::Cancel, &maria()).unwrap();
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([id]), &maria())
-        .unwrap();
-    let changed = jobs.change(&this, JobChange::Cancel, &maria()).unwrap();
-    assert_eq!(changed.jobs, [id]);
-    let letter = db.dlq().get(id).unwrap().expect("the same letter");
-    assert_eq!(
-        (letter.state, letter.generation, letter.audit),
-        (LetterState::Open, 1, changed.audit)
-    );
-}
-
-#[test]
 fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (ready, delayed) = waiting(&queue, 700);
     let jobs = db.admin().jobs();
@@ -173,17 +150,7 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
     assert!(bad.unwrap_err().is_invalid());
 
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .slots(1)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).slots(1).handle(tally.counting()).started();
     tally_of(&queue, &tally, &ready);
     stop(worker);
     assert_eq!(tally.order()[..100], ready[..100]);
@@ -208,8 +175,7 @@ fn tally_of(queue: &Queue, tally: &Tally, ready: &[JobId]) {
 
 #[test]
 fn run_now_makes_delayed_jobs_ready() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (ready, delayed) = waiting(&queue, 3);
     let filter = JobFilter::new().queue("orders");
@@ -224,26 +190,14 @@ fn run_now_makes_delayed_jobs_ready() {
     assert!(none.jobs.is_empty());
 
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .slots(1)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = worker(&queue).slots(1).handle(tally.counting()).started();
+    finish(&queue, worker);
     assert_eq!(tally.order(), [ready, delayed].concat());
 }
 
 #[test]
 fn an_edit_changes_the_payloads_of_waiting_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (ready, delayed) = waiting(&queue, 150);
     let edit = Edit::transform(|payload| match payload {
@@ -288,8 +242,7 @@ fn an_edit_changes_the_payloads_of_waiting_jobs() {
 
 #[test]
 fn an_edit_does_not_overwrite_a_payload_that_changed_meanwhile() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let other = test.open();
@@ -309,8 +262,7 @@ fn an_edit_does_not_overwrite_a_payload_that_changed_meanwhile() {
 
 #[test]
 fn leased_jobs_do_not_change() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let gate = Gate::new();
     let worker = worker_at(&gate, &queue);
@@ -337,8 +289,7 @@ fn leased_jobs_do_not_change() {
     // By id, the handler is asked to stop.
     assert_eq!(jobs.cancel(id, &maria()).unwrap(), Cancelled::Asked);
     gate.open();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(jobs.cancel(id, &maria()).unwrap(), Cancelled::NotLive);
     let waiting = queue.enqueue(&Order { number: 1 }).unwrap();
     assert_eq!(jobs.cancel(waiting, &maria()).unwrap(), Cancelled::Dead);
@@ -353,8 +304,7 @@ fn leased_jobs_do_not_change() {
 
 #[test]
 fn a_limit_and_a_stop_end_an_operation_between_two_batches() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let jobs = queue.database().admin().jobs();
     waiting(&queue, 1200);
     let ready = JobFilter::new().state(JobState::Ready);

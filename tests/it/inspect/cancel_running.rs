@@ -4,8 +4,7 @@ use redrive_tests::{TestDatabase, statement};
 
 #[test]
 fn only_a_job_that_is_not_done_is_asked_to_stop_under_its_lease() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, done) \

@@ -3,5 +3,4 @@
 mod changes;
 mod drift;
 mod fold;
-mod killed;
 mod values;

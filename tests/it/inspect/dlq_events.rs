@@ -2,7 +2,6 @@
 
 mod archive;
 mod changes;
-mod indexes;
 mod operators;
 mod sessions;
 
@@ -11,7 +10,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter};
 use redrive::{Backoff, Failure, Job, NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, counted, ids, scalar, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, counted, ids, scalar, stop, worker};
 
 // The queries are the specification and run unchanged.
 const FAILURES_BY_REASON: &str = "\
@@ -53,16 +52,14 @@ fn fail(job: &Job<Order>) -> Result<(), Failure> {
 
 /// A database with failures of many kinds, made by a worker.
 fn friday_evening() -> TestDatabase {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         // Six quick attempts, then a wait.
         .backoff(Backoff::custom(|attempt| {
             Duration::from_secs(if attempt < 6 { 0 } else { 3600 })
         }))
         .handle(fail)
-        .start()
-        .unwrap();
+        .started();
     let jobs: Vec<_> = Order::up_to(12)
         .iter()
         .map(|order| NewJob::new(order).unwrap().max_attempts(20))
@@ -97,7 +94,7 @@ fn friday_evening() -> TestDatabase {
 
 fn with_search_path(test: &TestDatabase) -> Client {
     let mut client = test.client();
-    client.batch_execute("SET search_path = redrive").unwrap();
+    client.sql("SET search_path = redrive");
     client
 }
 
@@ -201,8 +198,7 @@ fn a_live_job_is_no_event() {
     let retrying = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_hours(1)))
         .handle(|_: &Job<Order>| Err(Failure::retry("still down")))
-        .start()
-        .unwrap();
+        .started();
     counted(&retrying, "a failure", |counts| counts.retried == 1);
     stop(retrying);
     assert_eq!(events(&mut client), 0, "it waits for its retry");
@@ -225,30 +221,12 @@ fn one_death(test: &TestDatabase, failure: fn() -> Failure) -> i64 {
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::ZERO))
         .handle(move |_: &Job<Order>| Err(failure()))
-        .start()
-        .unwrap();
+        .started();
     let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(3);
     let id = ids(&queue.enqueue_jobs(&[job]).unwrap())[0].get();
     counted(&worker, "it to die", |counts| counts.dead == 1);
     stop(worker);
     id
-}
-
-#[test]
-fn a_long_stack_trace_is_in_the_failures_view() {
-    let test = TestDatabase::migrated();
-    let id = one_death(&test, || {
-        Failure::reject("broken").detail("at frame\n".repeat(100))
-    });
-    let trace = || -> Option<String> {
-        let query = "SELECT error_stacktrace FROM dlq_events WHERE id = $1";
-        with_search_path(&test)
-            .query_one(query, &[&id])
-            .unwrap()
-            .get(0)
-    };
-    let detail = "at frame\n".repeat(100);
-    assert_eq!(trace().as_deref(), Some(&*detail));
 }
 
 #[test]
@@ -268,8 +246,7 @@ fn the_retries_of_all_generations_are_counted() {
     let worker = worker(&test.queue("orders"))
         .backoff(Backoff::fixed(Duration::ZERO))
         .handle(|_: &Job<Order>| Err(Failure::reject("down")))
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "it to die again", |counts| counts.dead == 1);
     stop(worker);
     assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 4));
@@ -282,21 +259,14 @@ fn a_letter_is_pending_while_its_policy_will_redrive_it_again() {
     assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 3));
     let mut client = test.client();
     let tick = "SELECT letters FROM redrive.run_policies()";
-    client
-        .batch_execute(
-            "SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', 50, 2)",
-        )
-        .unwrap();
+    client.sql("SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', 50, 2)");
     for (generation, status) in [(1, "PENDING"), (2, "FAILED_PERMANENTLY")] {
-        client
-            .batch_execute("UPDATE redrive.policies SET next_at = now()")
-            .unwrap();
+        client.sql("UPDATE redrive.policies SET next_at = now()");
         assert_eq!(client.query_one(tick, &[]).unwrap().get::<_, i64>(0), 1);
         let failing = worker(&test.queue("orders"))
             .backoff(Backoff::fixed(Duration::ZERO))
             .handle(|_: &Job<Order>| Err(Failure::reject("down")))
-            .start()
-            .unwrap();
+            .started();
         counted(&failing, "it to die again", |counts| counts.dead == 1);
         stop(failing);
         assert_eq!(event(&test, id).0, status, "generation {generation}");

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use redrive::admin::{Cancelled, JobState};
+use redrive::admin::Cancelled;
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, NewJob, Operator};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases, ids, stop,
-    wait_until, worker, worker_at,
+    Begin, Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, finish,
+    ids, scalar, stop, wait_until, worker, worker_at,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
 
 #[test]
 fn cancelling_a_waiting_job_dead_letters_it_at_once() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ready = queue.enqueue(&Order { number: 1 }).unwrap();
     let delayed = queue
@@ -59,8 +58,7 @@ fn cancelling_a_waiting_job_dead_letters_it_at_once() {
 
 #[test]
 fn only_a_live_job_can_be_cancelled() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     assert_eq!(
         db.admin().cancel(JobId::new(12345)).unwrap(),
         Cancelled::NotLive
@@ -75,8 +73,7 @@ fn only_a_live_job_can_be_cancelled() {
 
 /// Cancels a running job, whose handler returns after it sees the cancellation.
 fn cancel_a_running_job(answer: fn() -> Result<(), Failure>) -> (TestDatabase, JobId) {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let begun = Gate::new();
     begun.open();
     let worker = worker(&queue)
@@ -90,16 +87,14 @@ fn cancel_a_running_job(answer: fn() -> Result<(), Failure>) -> (TestDatabase, J
                 answer()
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     assert_eq!(
         queue.database().admin().cancel(id).unwrap(),
         Cancelled::Asked
     );
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(begun.arrived(), 1, "it did not run again");
     (test, id)
 }
@@ -129,8 +124,7 @@ fn a_cancelled_running_job_that_succeeds_completes() {
 
 #[test]
 fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
@@ -152,8 +146,7 @@ fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
 
 #[test]
 fn a_cancelled_job_released_by_a_stop_does_not_run_again() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
@@ -174,8 +167,7 @@ fn a_cancelled_job_released_by_a_stop_does_not_run_again() {
 
 #[test]
 fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
     let worker = worker(&queue)
@@ -191,14 +183,9 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     gate.wait_for(3);
-    let leases: i64 = test
-        .client()
-        .query_one("SELECT count(*) FROM redrive.leases", &[])
-        .unwrap()
-        .get(0);
+    let leases = scalar(&mut test.client(), "SELECT count(*) FROM redrive.leases");
     assert_eq!(leases, 1);
     assert_eq!(
         queue.database().admin().cancel(ids[1]).unwrap(),
@@ -223,8 +210,7 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
 
 #[test]
 fn cancelling_a_redriven_job_reopens_its_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     db.admin().cancel(id).unwrap();
@@ -239,14 +225,12 @@ fn cancelling_a_redriven_job_reopens_its_letter() {
 
 #[test]
 fn a_job_that_changes_state_can_still_be_cancelled() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let worker = worker(&queue)
         .slots(2)
         .handle(|_: &Job<Order>| Err(Failure::retry("again")))
-        .start()
-        .unwrap();
+        .started();
     let jobs: Vec<_> = Order::up_to(20)
         .iter()
         .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
@@ -265,8 +249,7 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
             }
         });
     }
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(
         db.dlq()
             .list(&LetterFilter::new().cause(DeathCause::Manual))
@@ -277,69 +260,13 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
 }
 
 #[test]
-fn a_new_priority_changes_the_order_of_waiting_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
-    let delayed = queue
-        .enqueue_job(NewJob::new(&Order { number: 5 }).unwrap().delay(HOUR))
-        .unwrap()
-        .id();
-    let before = db.admin().job(ids[3]).unwrap().expect("a live job");
-    assert!(db.admin().set_priority(ids[3], 7).unwrap());
-    assert!(db.admin().set_priority(ids[0], -7).unwrap());
-    assert!(db.admin().set_priority(delayed, 1000).unwrap());
-    assert!(!db.admin().set_priority(JobId::new(99_999), 1).unwrap());
-    for bad in [1001, -1001, i16::MAX, i16::MIN] {
-        assert!(
-            db.admin()
-                .set_priority(ids[1], bad)
-                .expect_err("out of range")
-                .is_invalid()
-        );
-    }
-    let after = db.admin().job(ids[3]).unwrap().expect("a live job");
-    assert_eq!(
-        (after.priority, after.since, after.enqueued_at),
-        (7, before.since, before.enqueued_at)
-    );
-    assert_eq!(
-        (after.payload.get(), after.attempts),
-        (before.payload.get(), before.attempts)
-    );
-    let job = db.admin().job(delayed).unwrap().expect("a live job");
-    assert_eq!((job.state, job.priority), (JobState::Delayed, 1000));
-    test.client()
-        .execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[])
-        .unwrap();
-
-    let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
-    assert_eq!(tally.order(), [delayed, ids[3], ids[1], ids[2], ids[0]]);
-}
-
-#[test]
 fn the_priority_of_a_running_job_cannot_be_set() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     assert!(!queue.database().admin().set_priority(id, 5).unwrap());
     gate.open();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
 }

@@ -1,9 +1,9 @@
 //! Live jobs by filter: list and count.
 
 use postgres::Client;
-use redrive::admin::{JobChange, JobFilter, JobState};
-use redrive::{Database, JobId, Operator};
-use redrive_tests::TestDatabase;
+use redrive::Database;
+use redrive::admin::{JobFilter, JobState};
+use redrive_tests::{Sql, TestDatabase};
 
 /// Returns the ids of the jobs that match, and checks that the counts agree.
 pub(super) fn ids(db: &Database, filter: &str) -> Vec<i64> {
@@ -25,9 +25,7 @@ pub(super) fn ids(db: &Database, filter: &str) -> Vec<i64> {
 
 /// Stores jobs 1 to 6, which differ in everything: two ready, two delayed, two in one lease.
 fn six(client: &mut Client) {
-    client
-        .batch_execute(
-            r#"INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, unique_key, enqueued_at)
+    client.sql(r#"INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, unique_key, enqueued_at)
              VALUES (0, 1, 'orders', 'placed', '{"amount": 5, "tags": ["x y"]}', 0, NULL, now() - interval '10 minutes'),
                     (3, 2, 'orders', 'paid', '{"amount": 500}', -10, 'report-7', now());
              INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, run_at, attempt, generation, enqueued_at)
@@ -36,15 +34,12 @@ fn six(client: &mut Client) {
              INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, done)
              VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', '{5,6,7}', '{placed,paid,placed}',
                      ARRAY['{"amount": 5}', '{"amount": 6}', '{"amount": 5}']::json[],
-                     ARRAY[now(), now() - interval '1 hour', now()], '{7}')"#,
-        )
-        .unwrap();
+                     ARRAY[now(), now() - interval '1 hour', now()], '{7}')"#);
 }
 
 #[test]
 fn every_condition_selects_the_matching_jobs() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     six(&mut test.client());
     for (filter, expected) in [
         ("", &[1, 2, 3, 4, 5, 6][..]),
@@ -77,37 +72,13 @@ fn every_condition_selects_the_matching_jobs() {
     }
 }
 
-#[test]
-fn a_list_comes_in_pages() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    six(&mut test.client());
-    let page = |filter: JobFilter| -> Vec<i64> {
-        let jobs = db.admin().jobs().list(&filter).unwrap();
-        jobs.iter().map(|job| job.id.get()).collect()
-    };
-    let four = JobFilter::new().limit(4);
-    assert_eq!(page(four.clone()), [1, 2, 3, 4]);
-    assert_eq!(page(four.after(JobId::new(4))), [5, 6]);
-    let after = JobFilter::new().after(JobId::new(4));
-    assert!(db.admin().jobs().count(&after).unwrap_err().is_invalid());
-    let jobs = db.admin().jobs();
-    let changed = jobs.change(&after, JobChange::Cancel, &Operator::default());
-    assert!(changed.unwrap_err().is_invalid());
-}
-
 /// A payload that only a role with its own INSERT can store makes no listing fail.
 #[test]
 fn a_payload_that_jsonb_cannot_hold_matches_no_payload_condition() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     six(&mut test.client());
     test.client()
-        .execute(
-            r#"UPDATE redrive.jobs SET payload = '{"amount": "\u0000"}' WHERE id = 1"#,
-            &[],
-        )
-        .unwrap();
+        .sql(r#"UPDATE redrive.jobs SET payload = '{"amount": "\u0000"}' WHERE id = 1"#);
     assert_eq!(ids(&db, "payload.amount=5"), [5]);
     assert_eq!(ids(&db, "queue=orders state=ready"), [1, 2]);
 }

@@ -3,7 +3,7 @@
 use redrive::admin::Fault;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, letters, letters_in, no_drift, ran, scalar};
+use redrive_tests::{Order, Sql, TestDatabase, letters, letters_in, no_drift, ran, scalar};
 
 /// The kinds of faults and their places.
 fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {
@@ -15,8 +15,7 @@ fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {
 
 #[test]
 fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (db, maria) = (
         queue.database(),
         Operator::new("maria").reason("a row was lost"),
@@ -30,16 +29,14 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     ran(&test, &["repair"]).exits_with(0);
 
     let mut client = test.client();
-    client
-        .batch_execute(&format!(
+    client.sql(&format!(
             "DELETE FROM redrive.jobs;
              INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) VALUES ('orders', 'g', 1, 10000);
              INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent) VALUES ('finished', '{{}}', 1, 1, 1);
              INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)
              SELECT r.id, 1, {} FROM redrive.redrive_runs r",
             ids[3]
-        ))
-        .unwrap();
+        ));
     let expected = [
         ("letter", 2),
         ("unique_key", 1),
@@ -85,8 +82,7 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
 
 #[test]
 fn a_job_in_any_place_is_not_gone() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 3);
     db.dlq()
@@ -94,9 +90,7 @@ fn a_job_in_any_place_is_not_gone() {
         .unwrap();
     let mut client = test.client();
     // One is ready, one delayed, and one leased.
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, generation)
+    client.sql("INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, generation)
              SELECT j.id, now() + interval '1 hour', j.queue, j.kind, j.payload, j.generation
              FROM redrive.jobs j ORDER BY j.id LIMIT 1;
              INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas[1].generation)
@@ -104,28 +98,21 @@ fn a_job_in_any_place_is_not_gone() {
                     ARRAY[j.payload], ARRAY[j.enqueued_at], j.generation::integer
              FROM redrive.jobs j ORDER BY j.id DESC LIMIT 1;
              DELETE FROM redrive.jobs j WHERE j.id IN (
-                 SELECT d.id FROM redrive.jobs_delayed d UNION ALL SELECT l.ids[1] FROM redrive.leases l)",
-        )
-        .unwrap();
+                 SELECT d.id FROM redrive.jobs_delayed d UNION ALL SELECT l.ids[1] FROM redrive.leases l)");
     assert_eq!(db.admin().faults().unwrap(), []);
-    client.batch_execute("DELETE FROM redrive.leases").unwrap();
+    client.sql("DELETE FROM redrive.leases");
     let found = db.admin().repair(&Operator::default()).unwrap();
     assert_eq!(kinds(&found), [("letter", 1), ("counter", 1)]);
 }
 
 #[test]
 fn totals_groups_ids_and_schedules_are_fixed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 3);
     let mut client = test.client();
-    client
-        .batch_execute(
-            "SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour');
-             UPDATE redrive.schedules SET next_at = NULL, changed_at = now() - interval '2 minutes'",
-        )
-        .unwrap();
+    client.sql("SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour');
+             UPDATE redrive.schedules SET next_at = NULL, changed_at = now() - interval '2 minutes'");
     for (harm, expected) in [
         (
             "UPDATE redrive.groups SET open = 7; DELETE FROM redrive.letter_deltas",
@@ -144,7 +131,7 @@ fn totals_groups_ids_and_schedules_are_fixed() {
             &[("sequence", 1)],
         ),
     ] {
-        client.batch_execute(harm).unwrap();
+        client.sql(harm);
         let found = db.admin().repair(&Operator::default()).unwrap();
         assert_eq!(kinds(&found), expected, "{harm}");
         assert_eq!(db.admin().faults().unwrap(), [], "{harm}");

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use redrive::dlq::{GroupFilter, GroupState, LetterFilter};
 use redrive::{Failure, Job, NewJob, Operator};
-use redrive_tests::{Gate, Hold, Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Hold, Order, Sql, TestDatabase, drained, finish, stop, willing, worker,
+};
 
 #[test]
 fn stats_count_each_job_and_letter_by_state() {
@@ -16,8 +18,7 @@ fn stats_count_each_job_and_letter_by_state() {
 
     let broken = worker(&orders)
         .handle(|_: &Job<Order>| Err(Failure::reject("no")))
-        .start()
-        .unwrap();
+        .started();
     let ids = orders.enqueue_many(&Order::up_to(6)).unwrap();
     drained(&orders);
     stop(broken);
@@ -33,10 +34,7 @@ fn stats_count_each_job_and_letter_by_state() {
             &Operator::default(),
         )
         .unwrap();
-    let fixed = worker(&orders)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let fixed = worker(&orders).handle(|_: &Job<Order>| Ok(())).started();
     drained(&orders);
     stop(fixed);
     db.dlq()
@@ -44,11 +42,7 @@ fn stats_count_each_job_and_letter_by_state() {
         .unwrap();
 
     let gate = Gate::new();
-    let holding = worker(&orders)
-        .slots(2)
-        .handle(gate.handler())
-        .start()
-        .unwrap();
+    let holding = worker(&orders).slots(2).handle(gate.handler()).started();
     orders.enqueue_many(&[Hold {}; 3]).unwrap();
     gate.wait_for(2);
     orders
@@ -59,12 +53,9 @@ fn stats_count_each_job_and_letter_by_state() {
         )
         .unwrap();
     other.enqueue(&Order { number: 1 }).unwrap();
-    test.client()
-        .execute(
-            "UPDATE redrive.jobs SET ready_at = now() - interval '1 hour' WHERE queue = 'another'",
-            &[],
-        )
-        .unwrap();
+    test.client().sql(
+        "UPDATE redrive.jobs SET ready_at = now() - interval '1 hour' WHERE queue = 'another'",
+    );
 
     let all = db.admin().stats(None).unwrap();
     let names: Vec<&str> = all.iter().map(|queue| &*queue.queue).collect();
@@ -104,20 +95,12 @@ fn stats_count_each_job_and_letter_by_state() {
 
 #[test]
 fn a_worker_that_does_not_renew_is_not_counted() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let (test, queue) = TestDatabase::with_orders();
+    let worker = willing(&queue);
     let db = queue.database();
     assert_eq!(db.admin().stats(Some("orders")).unwrap()[0].workers, 1);
     test.client()
-        .execute(
-            "UPDATE redrive.workers SET expires_at = now() - interval '1 second'",
-            &[],
-        )
-        .unwrap();
+        .sql("UPDATE redrive.workers SET expires_at = now() - interval '1 second'");
     assert!(
         db.admin()
             .stats(Some("orders"))
@@ -130,8 +113,7 @@ fn a_worker_that_does_not_renew_is_not_counted() {
 
 #[test]
 fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let workers = |values: &str| {
         let sql = format!(
@@ -139,7 +121,7 @@ fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
              SELECT gen_random_uuid(), w.queue, 'h', 1, '1', 1, w.kinds::text[], now() + w.expires::interval
              FROM (VALUES {values}) w (queue, kinds, expires)"
         );
-        test.client().batch_execute(&sql).unwrap();
+        test.client().sql(&sql);
         let stats = queue.database().admin().stats(Some("orders")).unwrap();
         stats[0].kinds[0].is_handled
     };
@@ -152,18 +134,15 @@ fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
 
 #[test]
 fn letters_of_ignored_groups_are_not_the_oldest() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
             let gone = job.payload().number == 1;
             Err(Failure::reject(if gone { "gone" } else { "no money" }))
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(2)).unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let oldest = || {
         let stats = queue.database().admin().stats(Some("orders")).unwrap();
         stats[0].oldest_open

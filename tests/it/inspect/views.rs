@@ -5,13 +5,13 @@ use std::time::Duration;
 use redrive::admin::{Cancelled, JobState};
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Gate, Hold, Order, SOON, TestDatabase, counted, drained, ids, stats, stop, wait_until, worker,
+    Begin, Gate, Hold, Order, SOON, TestDatabase, counted, drained, ids, stats, stop, wait_until,
+    worker,
 };
 
 #[test]
 fn every_live_job_is_in_exactly_one_state_at_any_time() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // Jobs that keep moving: retried at once, retried later, snoozed.
     let worker = worker(&queue)
         .slots(4)
@@ -23,8 +23,7 @@ fn every_live_job_is_in_exactly_one_state_at_any_time() {
                 _ => Err(Failure::retry("again")),
             },
         )
-        .start()
-        .unwrap();
+        .started();
     let jobs: Vec<_> = Order::up_to(60)
         .iter()
         .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
@@ -63,8 +62,7 @@ fn coin(salt: i64) -> bool {
 
 #[test]
 fn a_completed_job_is_not_live_while_its_lease_lasts() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let jobs = vec![
         NewJob::new(&Hold {}).unwrap(),
         NewJob::new(&Order { number: 1 }).unwrap(),
@@ -75,8 +73,7 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
         .slots(2)
         .handle(gate.handler())
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "the quick one to be done", |counts| {
         counts.done == 1
     });

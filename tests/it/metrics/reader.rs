@@ -2,13 +2,12 @@
 
 mod backlog;
 mod faults;
-mod identity;
 mod schema;
 mod series;
 
 use postgres::Client;
 use redrive::metrics::{Reading, Source};
-use redrive_tests::{TestDatabase, number};
+use redrive_tests::{Sql, TestDatabase, number};
 
 /// Totals written by the test.
 const OWN_TOTALS: &str = "
@@ -21,7 +20,7 @@ const ENQUEUED: &str = "redrive_jobs_enqueued_total";
 
 fn with_own_totals(test: &TestDatabase) -> Client {
     let mut client = test.client();
-    client.batch_execute(OWN_TOTALS).unwrap();
+    client.sql(OWN_TOTALS);
     client
 }
 

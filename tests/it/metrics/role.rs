@@ -3,7 +3,7 @@
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{Order, TestDatabase, number, read, reads, scalar};
+use redrive_tests::{Order, Sql, TestDatabase, number, read, reads, scalar};
 
 /// A role that can only read the metrics, removed at the end of the test.
 struct Role {
@@ -20,9 +20,7 @@ impl Role {
             "metrics_{}",
             test.name().trim_start_matches("redrive_test_")
         );
-        owner
-            .batch_execute(&format!("CREATE ROLE {name} LOGIN CONNECTION LIMIT 3"))
-            .unwrap();
+        owner.sql(&format!("CREATE ROLE {name} LOGIN CONNECTION LIMIT 3"));
         Role { name, owner, test }
     }
 
@@ -56,15 +54,13 @@ impl Drop for Role {
 #[test]
 fn a_role_that_may_not_fold_reads_the_same() {
     let mut role = Role::granted();
-    role.owner
-        .batch_execute(&format!(
-            "REVOKE EXECUTE ON FUNCTION redrive.fold_metrics FROM {};
+    role.owner.sql(&format!(
+        "REVOKE EXECUTE ON FUNCTION redrive.fold_metrics FROM {};
              INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
              SELECT m.segment, 'orders', '{{enqueued}}', '{{1}}'
              FROM redrive.metric_ring m, generate_series(1, 100000)",
-            role.name
-        ))
-        .unwrap();
+        role.name
+    ));
     let reading = read(&mut Reader::new("1"), &mut role.client());
     assert!(reading.failures.is_empty(), "{:?}", reading.failures);
     reads(
@@ -84,10 +80,7 @@ fn the_exporter_role_reads_every_source() {
         .queue("orders")
         .enqueue(&Order { number: 1 })
         .unwrap();
-    role.test
-        .client()
-        .batch_execute("CREATE EXTENSION pgstattuple")
-        .unwrap();
+    role.test.client().sql("CREATE EXTENSION pgstattuple");
     let reading = read(&mut Reader::new("1"), &mut role.client());
     assert!(
         reading.is_ready() && reading.failures.is_empty(),
@@ -112,12 +105,9 @@ fn the_exporter_role_sees_the_transactions_of_other_roles() {
     let mut idle = other.build_transaction();
     idle = idle.isolation_level(postgres::IsolationLevel::RepeatableRead);
     let mut held = idle.start().unwrap();
-    held.batch_execute("SELECT txid_current()").unwrap();
+    held.sql("SELECT txid_current()");
     for _ in 0..3 {
-        role.test
-            .client()
-            .batch_execute("SELECT txid_current()")
-            .unwrap();
+        role.test.client().sql("SELECT txid_current()");
     }
     let reading = read(&mut Reader::new("1"), &mut role.client());
     let age = |holder| {
@@ -236,9 +226,7 @@ fn a_revoked_function_makes_the_numbers_untrusted_once_they_are_too_old() {
     let mut reader = Reader::new("1");
     reads(&read(&mut reader, &mut client), "redrive_up", &[], 1.0);
     let revoke = "REVOKE EXECUTE ON FUNCTION redrive.metrics_queues() FROM";
-    role.owner
-        .batch_execute(&format!("{revoke} {}", role.name))
-        .unwrap();
+    role.owner.sql(&format!("{revoke} {}", role.name));
     let reading = read(&mut reader, &mut client);
     reads(&reading, "redrive_collector_success", &["queues"], 0.0);
     reads(&reading, "redrive_up", &[], 1.0);
@@ -253,14 +241,12 @@ fn a_revoked_function_makes_the_numbers_untrusted_once_they_are_too_old() {
 fn grant_lists_the_grants_it_may_not_make() {
     let mut role = Role::new();
     let keeper = format!("{}_keeper", role.name);
-    role.owner
-        .batch_execute(&format!(
-            "CREATE ROLE {keeper}; GRANT USAGE ON SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
+    role.owner.sql(&format!(
+        "CREATE ROLE {keeper}; GRANT USAGE ON SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              GRANT SELECT ON redrive.migrations, redrive.definitions TO {keeper} WITH GRANT OPTION; \
              GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              SET ROLE {keeper}"
-        ))
-        .unwrap();
+    ));
     let grant = "SELECT redrive.grant_metrics($1)";
     let left: String = role.owner.query_one(grant, &[&role.name]).unwrap().get(0);
     assert_eq!(
@@ -269,9 +255,7 @@ fn grant_lists_the_grants_it_may_not_make() {
     );
     let nobody = role.owner.query_one(grant, &[&"no_such_role"]).unwrap_err();
     assert_eq!(nobody.code(), Some(&SqlState::UNDEFINED_OBJECT));
-    role.owner
-        .batch_execute(&format!(
-            "RESET ROLE; DROP OWNED BY {keeper} CASCADE; DROP ROLE {keeper}"
-        ))
-        .unwrap();
+    role.owner.sql(&format!(
+        "RESET ROLE; DROP OWNED BY {keeper} CASCADE; DROP ROLE {keeper}"
+    ));
 }

@@ -8,7 +8,7 @@ mod server;
 
 use postgres::Client;
 use redrive::metrics::{CATALOGUE, Reader, Reading, Source};
-use redrive_tests::{TestDatabase, number, read};
+use redrive_tests::{Sql, TestDatabase, number, read};
 
 /// A queue in every state, with a busy, a waiting and a lost worker and their leases.
 const LIVE: &str = "
@@ -47,9 +47,8 @@ fn about(reading: &Reading, name: &str, labels: &[&str], value: f64) {
 
 #[test]
 fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute(LIVE).unwrap();
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(LIVE);
     client
         .batch_execute(
             "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at) \

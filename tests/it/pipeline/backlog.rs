@@ -6,10 +6,10 @@ mod probe;
 use std::time::Duration;
 
 use postgres::{Client, IsolationLevel};
-use redrive::{Backoff, Failure, HandlerOptions, Job, JobId, Operator, Queue, Worker};
+use redrive::{Backoff, Failure, HandlerOptions, Job, Operator, Queue, Worker};
 use redrive_tests::{
-    Hold, Order, SOON, Tally, TestDatabase, counted, fewest_pages, statement, stop, wait_until,
-    worker,
+    Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, statement, stop,
+    wait_until, worker,
 };
 use serde_json::Value;
 
@@ -29,15 +29,13 @@ fn backlog(client: &mut Client, kind: &str) -> i64 {
 /// Returns the pages and rows that a claim reads: of jobs of the kind `order` with rank 0, after `from`
 /// and up to `to`.
 fn read(client: &mut Client, from: i64, to: i64) -> (i64, i64) {
-    client
-        .batch_execute(&format!("PREPARE claim AS {}", statement("claim_window")))
-        .unwrap();
+    client.sql(&format!("PREPARE claim AS {}", statement("claim_window")));
     let execute = format!(
         "EXECUTE claim('orders', '{{order}}', '{{}}', 10, \
          8388608, 1, gen_random_uuid(), gen_random_uuid(), '{{0}}', '{{{from}}}', '{{{to}}}', NULL, 2)"
     );
     let reading = fewest_pages(client, &execute);
-    client.batch_execute("DEALLOCATE claim").unwrap();
+    client.sql("DEALLOCATE claim");
     (reading.pages, removed(&reading.plan))
 }
 
@@ -57,10 +55,9 @@ const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET
 
 #[test]
 fn a_claim_reads_no_more_than_its_windows() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(PINNED).unwrap();
+    client.sql(PINNED);
     let last = backlog(&mut client, "unhandled");
     let order = queue.enqueue(&Order { number: 1 }).unwrap().get();
 
@@ -81,9 +78,7 @@ fn a_claim_reads_no_more_than_its_windows() {
         .start()
         .unwrap();
     held.query_one("SELECT 1", &[]).unwrap();
-    client
-        .batch_execute("DELETE FROM redrive.jobs WHERE kind = 'unhandled'")
-        .unwrap();
+    client.sql("DELETE FROM redrive.jobs WHERE kind = 'unhandled'");
     let (pages, rows) = read(&mut client, 0, order);
     assert_eq!(rows, 0);
     assert!(pages > 3000, "{pages} pages");
@@ -101,8 +96,7 @@ fn orders(queue: &Queue, tally: &Tally, failures: u32) -> Worker {
             runs if runs <= failures => Err(Failure::retry("not yet")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Waits until a worker has stored a mark at this id or a later one.
@@ -115,8 +109,7 @@ fn marked(client: &mut Client, id: i64) {
 
 #[test]
 fn jobs_that_appear_below_the_marks_are_found() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut caller) = (test.client(), test.client());
     let mut open = caller.transaction().unwrap();
     let late = queue.enqueue_in(&mut open, &Order { number: 1 }).unwrap();
@@ -141,35 +134,8 @@ fn jobs_that_appear_below_the_marks_are_found() {
 }
 
 #[test]
-fn a_new_process_starts_at_the_marks_of_another_one() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut client = test.client();
-    let early = queue.enqueue(&Order { number: 1 }).unwrap();
-    let last = backlog(&mut client, "unhandled");
-    let late = queue.enqueue(&Order { number: 2 }).unwrap();
-    let store = "INSERT INTO redrive.claim_marks (queue, claims, rank, id, kinds, left_out) \
-                 VALUES ('orders', $1, 0, $2, $3, '{}')";
-    // One that claims more kinds, and one that claims others.
-    for (claims, id, kinds) in [
-        ("more", last, &["hold", "order"]),
-        ("others", i64::MAX / 2, &["hold", "finish"]),
-    ] {
-        let kinds: Vec<&str> = kinds.to_vec();
-        client.execute(store, &[&claims, &id, &kinds]).unwrap();
-    }
-    let tally = Tally::new();
-    let worker = orders(&queue, &tally, 0);
-    counted(&worker, "both to be done", |counts| counts.done == 2);
-    let expected: [JobId; 2] = [late, early];
-    assert_eq!(tally.order(), expected, "the mark came first");
-    stop(worker);
-}
-
-#[test]
 fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let held = queue.enqueue(&Hold {}).unwrap();
     let last = backlog(&mut client, "hold");
@@ -182,13 +148,7 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
         .unwrap();
     let tally = Tally::new();
     let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
+        .handle(tally.counting())
         .handle_with(HandlerOptions::new().dependency("gateway"), {
             let tally = tally.clone();
             move |job: &Job<Hold>| {
@@ -196,35 +156,11 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "the order to be done", |counts| counts.done == 1);
     assert_eq!(tally.order(), [order]);
     marked(&mut client, last - AHEAD / 2);
     admin.admin().close_breaker("gateway", &operator).unwrap();
     wait_until("a job that was held back", SOON, || tally.of(held) == 1);
     stop(worker);
-}
-
-#[test]
-fn dead_rows_that_a_snapshot_keeps_are_passed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let (mut client, mut holder) = (test.client(), test.client());
-    let last = backlog(&mut client, "order");
-    let mut held = holder
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    held.query_one("SELECT 1", &[]).unwrap();
-    client.batch_execute("DELETE FROM redrive.jobs").unwrap();
-    let order = queue.enqueue(&Order { number: 1 }).unwrap();
-    let tally = Tally::new();
-    let worker = orders(&queue, &tally, 0);
-    counted(&worker, "it to be done", |counts| counts.done == 1);
-    marked(&mut client, last - AHEAD / 2);
-    assert_eq!(tally.order(), [order]);
-    stop(worker);
-    held.rollback().unwrap();
 }

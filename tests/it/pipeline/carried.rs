@@ -4,7 +4,7 @@ mod deaths;
 
 use postgres::Client;
 use postgres::types::ToSql;
-use redrive_tests::{TestDatabase, statement};
+use redrive_tests::{Sql, TestDatabase, statement};
 use uuid::Uuid;
 
 /// The id of the job.
@@ -91,7 +91,7 @@ struct Life {
 impl Life {
     fn begin(test: &TestDatabase) -> Life {
         let mut client = test.client();
-        client.batch_execute(NEW_JOB).unwrap();
+        client.sql(NEW_JOB);
         let row = client.query_one(STATE, &[&JOB]).unwrap();
         Life {
             client,

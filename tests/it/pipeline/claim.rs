@@ -4,23 +4,20 @@ use std::time::Duration;
 
 use redrive::{Job, NewJob, Queue};
 use redrive_tests::{
-    Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, statement, stats, stop,
-    wait_until, worker,
+    Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, finish, scalar, stats,
+    stop, wait_until, willing, worker,
 };
-use uuid::Uuid;
 
 #[test]
 fn slow_jobs_are_claimed_one_per_slot() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&[Hold {}; 20]).unwrap();
     let gate = Gate::new();
     let start = || {
         worker(&test.queue("orders"))
             .slots(3)
             .handle(gate.handler())
-            .start()
-            .unwrap()
+            .started()
     };
     let one = start();
     gate.wait_for(3);
@@ -42,15 +39,13 @@ fn slow_jobs_are_claimed_one_per_slot() {
 
 #[test]
 fn jobs_waiting_behind_a_slow_one_are_released() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let start = |queue: &Queue| {
         worker(queue)
             .handle(gate.handler())
             .handle(|_: &Job<Order>| Ok(()))
-            .start()
-            .unwrap()
+            .started()
     };
     let one = start(&queue);
     // Quick jobs first, so that it claims in batches.
@@ -66,7 +61,7 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
     });
     let untouched =
         "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
-    let untouched: i64 = test.client().query_one(untouched, &[]).unwrap().get(0);
+    let untouched = scalar(&mut test.client(), untouched);
     assert_eq!(untouched, 100);
     // It does not claim them again while it cannot run them; another worker does.
     let other = start(&test.queue("orders"));
@@ -80,15 +75,13 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
 
 #[test]
 fn the_size_of_payloads_limits_a_claim() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .hold_for(Duration::from_hours(1))
         .handle(gate.handler())
         .handle_any(|_| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     // Quick jobs first, so that it claims in batches.
     queue
         .enqueue_jobs(&vec![NewJob::raw("warm", "{}").unwrap(); 150])
@@ -104,24 +97,21 @@ fn the_size_of_payloads_limits_a_claim() {
     wait_until("a second claim, if there is one, to be over", SOON, || {
         stats(queue.database(), "orders").is_some_and(|now| now.leased > 1)
     });
-    let largest: i64 = test
-        .client()
-        .query_one("SELECT max(job_count)::bigint FROM redrive.leases", &[])
-        .unwrap()
-        .get(0);
+    let largest = scalar(
+        &mut test.client(),
+        "SELECT max(job_count)::bigint FROM redrive.leases",
+    );
     assert!(
         (2..=10).contains(&largest),
         "{largest} jobs of a megabyte in one lease"
     );
     gate.open();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
 }
 
 #[test]
 fn a_locked_job_is_skipped() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
@@ -131,35 +121,21 @@ fn a_locked_job_is_skipped() {
     )
     .unwrap();
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(tally.counting()).started();
     counted(&worker, "the others to be done", |counts| counts.done == 4);
     assert_eq!(tally.of(ids[0]), 0);
     tx.rollback().unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(tally.of(ids[0]), 1);
 }
 
 #[test]
 fn a_job_that_commits_late_is_found_below_the_mark() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     let late = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let worker = willing(&queue);
     let ids = queue.enqueue_many(&Order::up_to(3000)).unwrap();
     assert!(late < ids[0]);
     counted(&worker, "what came after it to be done", |counts| {
@@ -172,8 +148,7 @@ fn a_job_that_commits_late_is_found_below_the_mark() {
 
 #[test]
 fn a_held_snapshot_does_not_hide_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // An open transaction: no dead row can be removed.
     let mut client = test.client();
     let mut tx = client
@@ -196,8 +171,7 @@ fn a_held_snapshot_does_not_hide_jobs() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     for _ in 0..4 {
         queue.enqueue_many(&Order::up_to(5000)).unwrap();
         drained(&queue);
@@ -207,91 +181,4 @@ fn a_held_snapshot_does_not_hide_jobs() {
     });
     stop(worker);
     tx.rollback().unwrap();
-}
-
-/// Claims one job as a notified worker does, and returns its id and lease.
-fn claim_one(client: &mut postgres::Client, segment: i16, except: &[&str]) -> Option<(i64, Uuid)> {
-    let (lease, worker) = (Uuid::new_v4(), Uuid::nil());
-    let kinds = None::<Vec<String>>;
-    let except = (!except.is_empty()).then_some(except);
-    let rows = client
-        .query(
-            statement("claim_one"),
-            &[&"orders", &kinds, &except, &segment, &lease, &worker],
-        )
-        .unwrap();
-    assert!(rows.len() < 2);
-    rows.first()
-        .map(|row| (row.get::<_, Vec<i64>>("ids")[0], lease))
-}
-
-#[test]
-fn claim_one_claims_one_job_in_its_lease() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut client = test.client();
-    let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let urgent = NewJob::new(&Order { number: 4 }).unwrap().priority(7);
-    let urgent = queue.enqueue_job(urgent).unwrap().id();
-    let held = queue.enqueue(&Hold {}).unwrap();
-    // A suspect needs a claim that knows whether another suspect runs.
-    let crashed = "UPDATE redrive.jobs SET crashes = 1 WHERE id = $1";
-    client.execute(crashed, &[&ids[0].get()]).unwrap();
-    let segment: i16 = client
-        .query_one("SELECT segment FROM redrive.ring", &[])
-        .unwrap()
-        .get(0);
-
-    assert_eq!(claim_one(&mut client, segment ^ 1, &[]), None);
-    let (first, lease) = claim_one(&mut client, segment, &[]).expect("the urgent one");
-    assert_eq!(first, urgent.get());
-    let held_by = "SELECT ids[1], coalesce((metas[1]).attempt, 0) + 1, job_count, \
-                          (SELECT count(*) FROM redrive.jobs) \
-                   FROM redrive.leases WHERE lease_id = $1";
-    let row = client.query_one(held_by, &[&lease]).unwrap();
-    let found: (i64, i32, i32, i64) = (row.get(0), row.get(1), row.get(2), row.get(3));
-    assert_eq!(
-        found,
-        (first, 1, 1, 4),
-        "it, charged, alone, and nowhere else"
-    );
-    let second = claim_one(&mut client, segment, &["hold"]).map(|(id, _)| id);
-    assert_eq!(second, Some(ids[1].get()));
-    let third = claim_one(&mut client, segment, &["order"]).map(|(id, _)| id);
-    assert_eq!(third, Some(held.get()));
-    let fourth = claim_one(&mut client, segment, &[]).map(|(id, _)| id);
-    assert_eq!(fourth, Some(ids[2].get()));
-    assert_eq!(
-        claim_one(&mut client, segment, &[]),
-        None,
-        "the suspect is left"
-    );
-    let counted =
-        "SELECT sum(counts[1])::bigint FROM redrive.metric_deltas WHERE keys = '{claimed}'";
-    let counted: i64 = client.query_one(counted, &[]).unwrap().get(0);
-    assert_eq!(counted, 4);
-}
-
-#[test]
-fn claim_one_finds_a_job_in_another_segment() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    let is_waiting = "SELECT EXISTS (SELECT FROM redrive.workers WHERE waiting)";
-    let mut client = test.client();
-    wait_until("the worker to wait", SOON, || {
-        client.query_one(is_waiting, &[]).unwrap().get(0)
-    });
-    // It learns of the new segment at its next renewal.
-    client
-        .batch_execute(
-            "SELECT setval('redrive.ring_position', (SELECT (segment + 1) % 8 FROM redrive.ring))",
-        )
-        .unwrap();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "it to be done", |counts| counts.done == 1);
-    stop(worker);
 }

@@ -8,8 +8,7 @@ use redrive_tests::{Order, TestDatabase};
 
 #[test]
 fn threads_that_enqueue_at_the_same_time_each_get_the_id_of_their_own_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let stored: Vec<(JobId, i64)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..24_i64)
             .map(|thread| {

@@ -6,7 +6,7 @@ use std::num::ParseIntError;
 
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, stop, willing, worker};
 
 #[derive(Debug)]
 struct AmountError(ParseIntError);
@@ -29,16 +29,14 @@ fn amount() -> Result<i64, AmountError> {
 
 #[test]
 fn an_exhausted_job_lists_each_of_its_attempts() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .version("1.4.2")
         .handle(|_: &Job<Order>| {
             amount()?;
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     let new = NewJob::new(&Order { number: 12 })
         .unwrap()
         .priority(5)
@@ -94,8 +92,7 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
 
 #[test]
 fn a_rejected_job_dies_at_its_first_attempt() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::reject("currency `USD ` is unknown")
@@ -105,8 +102,7 @@ fn a_rejected_job_dies_at_its_first_attempt() {
                 "y".parse::<i64>().unwrap_err(),
             ))),
         })
-        .start()
-        .unwrap();
+        .started();
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, 2);
@@ -144,8 +140,7 @@ fn a_rejected_job_dies_at_its_first_attempt() {
 
 #[test]
 fn a_panic_is_recorded_with_message_and_location() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
             assert!(
@@ -155,8 +150,7 @@ fn a_panic_is_recorded_with_message_and_location() {
             );
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue
         .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
         .unwrap()
@@ -188,12 +182,8 @@ fn a_panic_is_recorded_with_message_and_location() {
 
 #[test]
 fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let (_test, queue) = TestDatabase::with_orders();
+    let worker = willing(&queue);
     let wrong = queue
         .enqueue_job(NewJob::raw("order", r#"{"number": "seven"}"#).unwrap())
         .unwrap()
@@ -251,13 +241,11 @@ fn a_payload_whose_decoding_panics_is_undecodable() {
             panic!("in Deserialize")
         }
     }
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|_: &Job<Cursed>| Ok(()))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Cursed {}).unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
@@ -273,8 +261,7 @@ fn a_payload_whose_decoding_panics_is_undecodable() {
 
 #[test]
 fn one_lease_settles_every_kind_of_verdict() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(400)).unwrap();
     let worker = worker(&queue)
         .slots(4)
@@ -284,8 +271,7 @@ fn one_lease_settles_every_kind_of_verdict() {
             2 if job.attempt() == 1 => Err(Failure::retry("once")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!(
@@ -310,45 +296,4 @@ fn one_lease_settles_every_kind_of_verdict() {
             format!(r#"{{"number":{place}}}"#)
         );
     }
-}
-
-#[test]
-fn stats_count_open_letters_by_error() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            1..=5 => Err(Failure::reject(format!("bad {}", job.payload().number)).class("Bad")),
-            6..=7 => Err(Failure::reject("worse").class("Worse")),
-            _ => panic!("worst"),
-        })
-        .start()
-        .unwrap();
-    let jobs: Vec<_> = Order::up_to(8)
-        .iter()
-        .map(|order| NewJob::new(order).unwrap().max_attempts(1))
-        .collect();
-    queue.enqueue_jobs(&jobs).unwrap();
-    drained(&queue);
-    stop(worker);
-    let stats = stats(queue.database(), "orders").expect("letters");
-    assert_eq!(
-        (stats.open, stats.ready, stats.delayed, stats.leased),
-        (8, 0, 0, 0)
-    );
-    let groups: Vec<(DeathCause, &str, u64)> = stats
-        .failures
-        .iter()
-        .map(|group| (group.cause, &*group.error_class, group.letters))
-        .collect();
-    assert_eq!(
-        groups,
-        [
-            (DeathCause::Rejected, "Bad", 5),
-            (DeathCause::Rejected, "Worse", 2),
-            (DeathCause::Exhausted, "panic", 1)
-        ]
-    );
-    assert_eq!(stats.failures[0].sample, "bad 5", "the newest");
-    assert!(stats.failures[0].first_at < stats.failures[0].last_at);
 }

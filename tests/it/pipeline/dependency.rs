@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redrive::admin::Cancelled;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Failure, Job, JobId, NewJob, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, expire_leases, letters_in, stop,
-    wait_until, worker,
+    Begin, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, expire_leases, letters_in,
+    live_job, stop, worker,
 };
 
 /// Returns the hours since the first outage in a row of a live job.
@@ -30,18 +29,18 @@ fn later(test: &TestDatabase, hours: i32) {
     ] {
         client.execute(age, &[&hours]).unwrap();
     }
+    client.sql("NOTIFY redrive_ready, 'orders'");
 }
 
 /// A worker whose breaker stays closed during these tests.
 fn patient(test: &TestDatabase, handler: fn(&Job<Order>) -> Result<(), Failure>) -> Worker {
     let builder = worker(&test.queue("orders")).breaker_threshold(1000);
-    builder.handle(handler).start().unwrap()
+    builder.handle(handler).started()
 }
 
 #[test]
 fn an_outage_charges_no_attempt_and_is_recorded() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let worker = patient(&test, |job| match job.payload().number {
         1 => Err(Failure::outage("the gateway is down").class("GatewayDown")),
         _ => Ok(()),
@@ -53,12 +52,7 @@ fn an_outage_charges_no_attempt_and_is_recorded() {
     counted(&worker, "further outages", |counts| counts.outages >= 2);
     let counts = stop(worker).stats;
     assert_eq!((counts.retried, counts.dead), (0, 0));
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, id);
     assert_eq!((job.attempts, job.max_attempts), (0, 1));
     assert_eq!(job.history.len() as u64, counts.outages);
     for attempt in &job.history {
@@ -76,8 +70,7 @@ fn an_outage_charges_no_attempt_and_is_recorded() {
 
 #[test]
 fn after_a_day_an_outage_is_an_ordinary_failure() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let down = || {
         patient(&test, |_| {
             Err(Failure::outage("down").dependency("payments"))
@@ -123,8 +116,7 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
 
 #[test]
 fn any_other_verdict_ends_the_outage_of_a_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .breaker_threshold(1000)
@@ -142,8 +134,7 @@ fn any_other_verdict_ends_the_outage_of_a_job() {
                 Err(Failure::outage("down again"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "an outage", |counts| counts.outages == 1);
     later(&test, 0);
@@ -159,8 +150,7 @@ fn any_other_verdict_ends_the_outage_of_a_job() {
 
 #[test]
 fn a_crash_and_a_release_do_not_end_the_outage_of_a_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let id = queue.enqueue(&Hold {}).unwrap();
     let (gate, down) = (Gate::new(), Arc::new(AtomicBool::new(true)));
     let start = || {
@@ -172,7 +162,7 @@ fn a_crash_and_a_release_do_not_end_the_outage_of_a_job() {
             gate.pass();
             Ok(())
         };
-        worker(&queue).handle(handler).start().unwrap()
+        worker(&queue).handle(handler).started()
     };
     let first = start();
     counted(&first, "an outage", |counts| counts.outages >= 1);
@@ -189,37 +179,4 @@ fn a_crash_and_a_release_do_not_end_the_outage_of_a_job() {
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
     drop(lost);
     gate.open();
-}
-
-#[test]
-fn a_cancelled_job_that_meets_an_outage_dies() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Hold>| {
-                gate.pass();
-                Err(Failure::outage("down"))
-            }
-        })
-        .start()
-        .unwrap();
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    assert_eq!(
-        queue.database().admin().cancel(id).unwrap(),
-        Cancelled::Asked
-    );
-    gate.open();
-    wait_until("its death", SOON, || {
-        letters_in(queue.database(), "orders", LetterState::Open) == 1
-    });
-    stop(worker);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
-    assert_eq!(
-        (letter.cause, &*letter.error_message),
-        (DeathCause::Manual, "down")
-    );
 }

@@ -3,7 +3,8 @@
 use postgres::{Client, IsolationLevel, Row, Transaction};
 use redrive::{Job, Queue, Worker};
 use redrive_tests::{
-    Order, SOON, Tally, TestDatabase, counted, fewest_pages, statement, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, scalar, statement, stop,
+    wait_until, worker,
 };
 
 /// The planner settings of the connections of a worker.
@@ -33,7 +34,7 @@ fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
         "DELETE FROM redrive.jobs_delayed",
         "VACUUM redrive.jobs_delayed",
     ] {
-        client.batch_execute(statement).unwrap();
+        client.sql(statement);
     }
 }
 
@@ -75,15 +76,13 @@ fn sweep(client: &mut Client, first: i64, end: i64) -> i64 {
 
 /// Returns the pages that a statement touches in a session with a cached plan.
 fn pages(client: &mut Client, name: &str, arguments: &str) -> i64 {
-    client
-        .batch_execute(&format!("PREPARE asked AS {}", statement(name)))
-        .unwrap();
+    client.sql(&format!("PREPARE asked AS {}", statement(name)));
     let execute = match arguments {
         "" => "EXECUTE asked".to_owned(),
         arguments => format!("EXECUTE asked ({arguments})"),
     };
     let pages = fewest_pages(client, &execute).pages;
-    client.batch_execute("DEALLOCATE asked").unwrap();
+    client.sql("DEALLOCATE asked");
     pages
 }
 
@@ -91,7 +90,7 @@ fn pages(client: &mut Client, name: &str, arguments: &str) -> i64 {
 fn a_promotion_after_a_mark_does_not_read_the_dead_rows_before_it() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(PINNED).unwrap();
+    client.sql(PINNED);
     let horizon = held(&mut holder);
     let whole = "'orders', 1000, 0, 0, 10000";
     delay(&mut client, "-1 second");
@@ -119,88 +118,6 @@ fn a_promotion_after_a_mark_does_not_read_the_dead_rows_before_it() {
 }
 
 #[test]
-fn jobs_that_were_cancelled_do_not_slow_the_search_for_the_next_one() {
-    let test = TestDatabase::migrated();
-    let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(PINNED).unwrap();
-    let horizon = held(&mut holder);
-    leave_dead(&mut client, "1 minute", DEAD);
-    delay(&mut client, "2 minutes");
-    let near = pages(&mut client, "promote", "'orders', 1000, 0, 0, 10000");
-    let far = pages(&mut client, "promote", "'orders', 1000, 0, 0, 600000");
-    assert!(near < 30 && far > 100, "{near} and {far} pages");
-    let next = |client: &mut Client, within: i64| -> Option<i64> {
-        client
-            .query_one(
-                statement("promote"),
-                &[&"orders", &1000_i64, &0_i64, &0_i64, &within],
-            )
-            .unwrap()
-            .get("next_due_ms")
-    };
-    assert_eq!(next(&mut client, 10_000), None);
-    let found = next(&mut client, 600_000).expect("it is due in two minutes");
-    assert!((1..=120_000).contains(&found), "{found} ms");
-    horizon.commit().unwrap();
-}
-
-#[test]
-fn a_sweep_reads_the_pages_of_its_window_and_no_index() {
-    let test = TestDatabase::migrated();
-    let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(PINNED).unwrap();
-    let horizon = held(&mut holder);
-    leave_dead(&mut client, "-1 hour", DEAD);
-    let touched = pages(&mut client, "sweep_delayed", "'orders', 1000, 0, 50");
-    assert!((50..70).contains(&touched), "{touched} pages");
-
-    let early = delay(&mut client, "-2 hours");
-    delay(&mut client, "1 hour");
-    let other = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) VALUES (now(), 'others', 'order', '{}')";
-    client.batch_execute(other).unwrap();
-    let place = "SELECT (ctid::text::point)[0]::bigint FROM redrive.jobs_delayed WHERE id = $1";
-    let page: i64 = client.query_one(place, &[&early]).unwrap().get(0);
-    assert!(page > 100, "page {page}");
-    assert_eq!(sweep(&mut client, 0, page), 0, "the end is excluded");
-    assert_eq!(sweep(&mut client, page, page + 1), 1);
-    let ready = client
-        .query_one("SELECT id FROM redrive.jobs", &[])
-        .unwrap();
-    assert_eq!(ready.get::<_, i64>(0), early);
-    horizon.commit().unwrap();
-}
-
-#[test]
-fn a_promotion_returns_the_place_of_its_last_job() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    let same = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
-                SELECT now() - interval '1 minute', 'orders', 'order', '{}' FROM generate_series(1, 5)";
-    client.batch_execute(same).unwrap();
-    let first: i64 = client
-        .query_one("SELECT min(id) FROM redrive.jobs_delayed", &[])
-        .unwrap()
-        .get(0);
-    // All are due in the same microsecond, so the id decides.
-    let mut mark = (0, 0);
-    for (moved, last) in [
-        (2, Some(first + 1)),
-        (2, Some(first + 3)),
-        (1, Some(first + 4)),
-        (0, None),
-    ] {
-        let row = promote(&mut client, 2, mark);
-        assert_eq!(row.get::<_, i64>("moved"), moved);
-        assert_eq!(row.get::<_, Option<i64>>("last_id"), last);
-        let used: (i64, i64) = (row.get("mark_micros"), row.get("mark_id"));
-        assert_eq!(used, mark);
-        if let (Some(micros), Some(id)) = (row.get("last_micros"), last) {
-            mark = (micros, id);
-        }
-    }
-}
-
-#[test]
 fn a_job_that_another_process_gave_back_lies_below_the_mark_and_is_swept() {
     let test = TestDatabase::migrated();
     let (mut client, mut other) = (test.client(), test.client());
@@ -222,8 +139,7 @@ fn a_job_that_another_process_gave_back_lies_below_the_mark_and_is_swept() {
 
 #[test]
 fn a_mark_in_the_future_is_replaced() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     // The clock of the server was set back.
     let future = micros(&mut client, "1 hour");
     delay(&mut client, "-1 minute");
@@ -244,13 +160,11 @@ fn a_mark_in_the_future_is_replaced() {
     };
     let stored = "SELECT (extract(epoch FROM run_at) * 1000000)::bigint FROM redrive.delayed_marks";
     assert_eq!(store(&mut client, future), 1);
-    let settled: i64 = client.query_one(stored, &[]).unwrap().get(0);
+    let settled = scalar(&mut client, stored);
     assert!(settled <= micros(&mut client, "-5 seconds"));
     // Another process stored one a moment ago.
     assert_eq!(store(&mut client, 1), 0);
-    client
-        .batch_execute("UPDATE redrive.delayed_marks SET noted_at = now() - interval '5 seconds'")
-        .unwrap();
+    client.sql("UPDATE redrive.delayed_marks SET noted_at = now() - interval '5 seconds'");
     assert_eq!(store(&mut client, 1), 1);
     assert_eq!(client.query_one(stored, &[]).unwrap().get::<_, i64>(0), 1);
 }
@@ -263,31 +177,12 @@ fn orders(queue: &Queue, tally: &Tally) -> Worker {
             tally.count(job.id());
             Ok(())
         })
-        .start()
-        .unwrap()
-}
-
-#[test]
-fn a_new_process_starts_at_the_stored_mark_and_finds_what_lies_below_it() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut client = test.client();
-    delay(&mut client, "-1 hour");
-    let mark = micros(&mut client, "-1 minute");
-    client
-        .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
-        .unwrap();
-    delay(&mut client, "-1 second");
-    let tally = Tally::new();
-    let worker = orders(&queue, &tally);
-    counted(&worker, "both to be done", |counts| counts.done == 2);
-    stop(worker);
+        .started()
 }
 
 #[test]
 fn a_worker_passes_dead_rows_and_finds_late_commits_below_its_mark() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder, mut caller) = (test.client(), test.client(), test.client());
     let horizon = held(&mut holder);
     let mut open = caller.transaction().unwrap();
@@ -325,7 +220,7 @@ fn a_worker_passes_dead_rows_and_finds_late_commits_below_its_mark() {
 fn the_exporter_counts_delayed_jobs_after_the_mark() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(PINNED).unwrap();
+    client.sql(PINNED);
     let horizon = held(&mut holder);
     let delayed = |client: &mut Client, queue: &str| -> f64 {
         let read = "SELECT value FROM redrive.metrics_queues() \
@@ -335,7 +230,7 @@ fn the_exporter_counts_delayed_jobs_after_the_mark() {
     let other = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
                  SELECT now() + interval '1 hour', q, 'order', '{}' FROM unnest('{a,z}'::text[]) q";
     let fill = |client: &mut Client| {
-        client.batch_execute(other).unwrap();
+        client.sql(other);
         for by in ["-1 second", "1 hour", "2 hours"] {
             delay(client, by);
         }
@@ -356,9 +251,7 @@ fn the_exporter_counts_delayed_jobs_after_the_mark() {
         assert!((delayed(&mut client, queue) - jobs).abs() < 0.5, "{queue}");
     }
     // A mark in the future is ignored.
-    client
-        .batch_execute("UPDATE redrive.delayed_marks SET run_at = now() + interval '90 minutes'")
-        .unwrap();
+    client.sql("UPDATE redrive.delayed_marks SET run_at = now() + interval '90 minutes'");
     assert!((delayed(&mut client, "orders") - 3.0).abs() < 0.5);
     horizon.commit().unwrap();
 }

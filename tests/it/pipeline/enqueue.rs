@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use postgres::error::SqlState;
 use redrive::admin::JobState;
-use redrive::{JobId, NewJob, Queue};
-use redrive_tests::{Order, TestDatabase};
+use redrive::{JobId, NewJob};
+use redrive_tests::{Order, Sql, TestDatabase, live_job, scalar};
 
 /// Returns the ids of the jobs in a table, in order.
 fn ids(test: &TestDatabase, table: &str) -> Vec<i64> {
@@ -28,15 +28,9 @@ fn numbered(ids: &[JobId]) -> Vec<i64> {
 
 #[test]
 fn one_job_is_stored_with_the_defaults() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let id = queue.enqueue(&Order { number: 7 }).unwrap();
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, id);
     assert_eq!(
         (&*job.queue, &*job.kind, job.state),
         ("orders", "order", JobState::Ready)
@@ -49,8 +43,7 @@ fn one_job_is_stored_with_the_defaults() {
 
 #[test]
 fn every_option_reaches_the_row() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let new = NewJob::raw("refund", r#"{"b": [1, null], "a": "é"}"#).unwrap();
     let id = queue.enqueue_job(
         new.delay(Duration::from_hours(1))
@@ -72,8 +65,7 @@ fn every_option_reaches_the_row() {
 
 #[test]
 fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // One statement, its limit, and COPY.
     for count in [1, 2, 1000, 1001] {
         let jobs = queue.enqueue_many(&Order::up_to(count)).unwrap();
@@ -90,16 +82,14 @@ fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
 
 #[test]
 fn enqueueing_no_jobs_is_not_an_error() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     assert_eq!(queue.enqueue_many(&Vec::<Order>::new()).unwrap(), []);
     assert!(queue.is_drained().unwrap());
 }
 
 #[test]
 fn a_hundred_thousand_jobs_are_stored_in_one_call() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let jobs = queue.enqueue_many(&Order::up_to(100_000)).unwrap();
     assert_eq!(jobs.len(), 100_000);
     let asked = "SELECT count(*), count(DISTINCT id), \
@@ -116,8 +106,7 @@ fn a_hundred_thousand_jobs_are_stored_in_one_call() {
 
 #[test]
 fn ready_and_delayed_jobs_can_be_mixed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // One statement, and COPY.
     for size in [10_u64, 2500] {
         let jobs = (0..size).map(|n| {
@@ -159,8 +148,7 @@ fn ready_and_delayed_jobs_can_be_mixed() {
 
 #[test]
 fn a_rolled_back_transaction_leaves_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
@@ -169,10 +157,7 @@ fn a_rolled_back_transaction_leaves_no_job() {
         .map(|order| NewJob::new(order).unwrap())
         .collect();
     queue.enqueue_jobs_in(&mut tx, &many).unwrap();
-    let seen: i64 = tx
-        .query_one("SELECT count(*) FROM redrive.jobs", &[])
-        .unwrap()
-        .get(0);
+    let seen = scalar(&mut tx, "SELECT count(*) FROM redrive.jobs");
     assert_eq!(seen, 1501, "seen by the transaction itself");
     assert_eq!(count(&test, "jobs"), 0, "seen by others");
     tx.rollback().unwrap();
@@ -181,14 +166,11 @@ fn a_rolled_back_transaction_leaves_no_job() {
 
 #[test]
 fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
-    client
-        .batch_execute("CREATE TABLE orders (id bigint)")
-        .unwrap();
+    client.sql("CREATE TABLE orders (id bigint)");
     let mut tx = client.transaction().unwrap();
-    tx.execute("INSERT INTO orders VALUES (42)", &[]).unwrap();
+    tx.sql("INSERT INTO orders VALUES (42)");
     let one = queue.enqueue_in(&mut tx, &Order { number: 42 }).unwrap();
     let later = NewJob::new(&Order { number: 43 })
         .unwrap()
@@ -201,8 +183,7 @@ fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
 
 #[test]
 fn jobs_can_be_enqueued_on_a_plain_client() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let id = queue
         .enqueue_in(&mut test.client(), &Order { number: 1 })
         .unwrap();
@@ -211,8 +192,7 @@ fn jobs_can_be_enqueued_on_a_plain_client() {
 
 #[test]
 fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     for size in [3, 2000] {
         let mut jobs: Vec<NewJob> = Order::up_to(size)
             .iter()
@@ -232,29 +212,16 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
 }
 
 #[test]
-fn queues_are_isolated() {
-    let test = TestDatabase::migrated();
-    let (one, other) = (test.queue("one"), test.queue("other"));
-    one.enqueue(&Order { number: 1 }).unwrap();
-    assert!(!one.is_drained().unwrap());
-    assert!(other.is_drained().unwrap());
-}
-
-#[test]
 fn ids_are_never_used_twice() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let first = queue.enqueue(&Order { number: 1 }).unwrap();
-    test.client()
-        .batch_execute("DELETE FROM redrive.jobs")
-        .unwrap();
+    test.client().sql("DELETE FROM redrive.jobs");
     assert!(queue.enqueue(&Order { number: 2 }).unwrap() > first);
 }
 
 #[test]
 fn the_sql_function_enqueues_in_the_callers_transaction() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let row = client
         .query_one(
             "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')",
@@ -292,8 +259,7 @@ fn the_sql_function_enqueues_in_the_callers_transaction() {
 
 #[test]
 fn the_sql_function_rejects_invalid_arguments() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     for (arguments, state, why) in [
         (
             "NULL, 'k', '{}'",
@@ -382,17 +348,6 @@ fn the_sql_function_rejects_invalid_arguments() {
     assert_eq!(count(&test, "live_jobs"), 0);
     // The largest payload.
     let largest = "SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))";
-    client.batch_execute(largest).unwrap();
+    client.sql(largest);
     assert_eq!(count(&test, "live_jobs"), 1);
-}
-
-#[test]
-fn a_queue_can_be_cloned_and_shared_between_threads() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let queue = Queue::new(&db, "orders").unwrap();
-    let copy = queue.clone();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    assert_eq!(copy.name(), "orders");
-    assert!(copy.database().admin().job(id).unwrap().is_some());
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
 use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Gate, Order, SOON, TestDatabase, counted, drained, ids, no_drift, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, drained, ids, no_drift, stop, wait_until,
+    worker,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -20,7 +21,7 @@ fn two_hours_later(test: &TestDatabase) {
     let mut client = test.client();
     for table in ["redrive.jobs", "redrive.jobs_delayed"] {
         let age = format!("UPDATE {table} SET enqueued_at = enqueued_at - interval '2 hours'");
-        client.execute(&age, &[]).unwrap();
+        client.sql(&age);
     }
 }
 
@@ -35,8 +36,7 @@ fn noting(queue: &Queue) -> (Worker, Arc<Mutex<Vec<i64>>>) {
             ran.lock().unwrap().push(job.payload().number);
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     (worker, noted)
 }
 
@@ -47,8 +47,7 @@ fn expired(db: &Database) -> Vec<Letter> {
 
 #[test]
 fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     // One way after the other to enqueue a job.
     let late = order(1)
@@ -105,40 +104,13 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
 }
 
 #[test]
-fn a_notified_worker_does_not_run_a_job_that_is_too_late() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let (worker, noted) = noting(&queue);
-    counted(&worker, "the first job to be done", |counts| {
-        queue.enqueue(&Order { number: 0 }).unwrap();
-        counts.done > 0
-    });
-    drained(&queue);
-    let before = noted.lock().unwrap().len();
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    queue
-        .enqueue_job_in(&mut transaction, &order(1).expires_in(HOUR))
-        .unwrap();
-    let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
-    transaction.execute(age, &[]).unwrap();
-    transaction.commit().unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 1);
-    assert_eq!(noted.lock().unwrap().len(), before);
-    assert_eq!(expired(queue.database()).len(), 1);
-}
-
-#[test]
 fn a_retry_after_the_time_dies_with_its_failed_attempts() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_job(order(1).expires_in(HOUR)).unwrap();
     let failing = worker(&queue)
         .backoff(redrive::Backoff::fixed(HOUR))
         .handle(|_: &Job<Order>| Err(Failure::retry("gateway down")))
-        .start()
-        .unwrap();
+        .started();
     counted(&failing, "the first attempt", |counts| counts.retried == 1);
     stop(failing);
     two_hours_later(&test);
@@ -160,8 +132,7 @@ fn a_retry_after_the_time_dies_with_its_failed_attempts() {
 
 #[test]
 fn a_redriven_job_does_not_expire() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     queue
         .enqueue_job(order(1).expires_in(HOUR).header("trace", "4bf9"))
@@ -183,8 +154,7 @@ fn a_redriven_job_does_not_expire() {
             noted.lock().unwrap().push(headers.collect());
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     wait_until("the job to expire", SOON, || expired(db).len() == 1);
     db.dlq()
         .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
@@ -203,45 +173,8 @@ fn a_redriven_job_does_not_expire() {
 }
 
 #[test]
-fn a_cancelled_job_that_is_too_late_is_manual_or_expired_but_never_runs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let gate = Gate::new();
-    let passing = gate.clone();
-    let worker = worker(&queue)
-        .handle(move |_: &Job<Order>| {
-            passing.pass();
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    // The slot is busy, so the late job waits in a lease or in the queue.
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    let late = queue
-        .enqueue_job_in(&mut transaction, &order(2).expires_in(HOUR))
-        .unwrap()
-        .id();
-    let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
-    transaction.execute(age, &[]).unwrap();
-    transaction.commit().unwrap();
-    queue.database().admin().cancel(late).unwrap();
-    gate.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 1);
-    let letter = queue.database().dlq().get(late).unwrap().unwrap();
-    assert!(
-        matches!(letter.cause, DeathCause::Expired | DeathCause::Manual),
-        "{letter:?}"
-    );
-}
-
-#[test]
 fn sql_rejects_bad_headers_and_times() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     for (bad, why) in [
         ("headers => '[]'", "a JSON object"),
         (

@@ -9,8 +9,8 @@ use redrive::admin::JobState;
 use redrive::dlq::Letter;
 use redrive::{Failure, Job, JobId, NewJob};
 use redrive_tests::{
-    Gate, Hold, Logged, Lost, Order, SOON, TestDatabase, drained, letters, reap, scalar, stop,
-    wait_until, worker,
+    Begin, Gate, Hold, Logged, Lost, Order, SOON, Sql, TestDatabase, drained, letters, reap,
+    scalar, stop, wait_until, worker,
 };
 
 /// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.
@@ -45,8 +45,7 @@ fn a_settled_death_keeps_the_letter_of_another_job_and_is_repeated() {
     assert_eq!(ids[0], taken);
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Err::<(), _>(Failure::reject("new")))
-        .start()
-        .unwrap();
+        .started();
     wait_until("the other deaths", SOON, || {
         letter(&test, ids[1]).is_some() && letter(&test, ids[2]).is_some()
     });
@@ -68,8 +67,7 @@ fn a_settled_death_keeps_the_letter_of_another_job_and_is_repeated() {
 
 #[test]
 fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let taken = lagging(&test);
     let (dies, back) = (taken.get() + 1, taken.get() + 2);
     let lease = |id: i64, crashes: i32, cancelled: &str| {
@@ -86,7 +84,7 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
         lease(dies, 2, ""),
         lease(back, 0, ""),
     ] {
-        client.batch_execute(&lease).unwrap();
+        client.sql(&lease);
     }
     let mut lost = reap(&mut client);
     lost.sort_by_key(|lost| match lost {
@@ -116,14 +114,9 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
 
 #[test]
 fn a_stop_releases_every_other_lease() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(3)
-        .handle(gate.handler())
-        .start()
-        .unwrap();
+    let worker = worker(&queue).slots(3).handle(gate.handler()).started();
     let taken = lagging(&test);
     // One by one, so that each has its own lease.
     let ids = [1, 2, 3].map(|running| {
@@ -150,8 +143,7 @@ fn a_stop_releases_every_other_lease() {
 
 #[test]
 fn a_cancel_keeps_the_letter_of_another_job_and_the_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let taken = lagging(&test);
     queue.enqueue(&Order { number: 1 }).unwrap();
     let error = test.open().admin().cancel(taken).unwrap_err();

@@ -1,12 +1,13 @@
 //! Leases: a worker can change a job only while it holds the lease.
 
-mod columns;
 mod lost;
 mod renewal;
 
 use redrive::admin::JobState;
 use redrive::{Failure, Job, Worker};
-use redrive_tests::{Gate, Lost, Order, Tally, TestDatabase, counted, expire_leases, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Lost, Order, Tally, TestDatabase, counted, expire_leases, live_job, stop, worker,
+};
 
 /// The result of a handler after its gate.
 type Verdict = fn(&Job<Order>) -> Result<(), Failure>;
@@ -20,8 +21,7 @@ fn gated(test: &TestDatabase, tally: &Tally, gate: &Gate, verdict: Verdict) -> W
             gate.pass();
             verdict(job)
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is one verdict among others")]
@@ -35,8 +35,7 @@ fn retry(_: &Job<Order>) -> Result<(), Failure> {
 
 /// The result of a stale worker has no effect: the worker that holds the job now completes it.
 fn stale(verdict: Verdict) {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (runs_a, runs_b) = (Tally::new(), Tally::new());
     let (gate_a, gate_b) = (Gate::new(), Gate::new());
     let a = gated(&test, &runs_a, &gate_a, verdict);
@@ -51,12 +50,7 @@ fn stale(verdict: Verdict) {
     counted(&a, "the stale result to be refused", |counts| {
         counts.lost == 1
     });
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("still live");
+    let job = live_job(&queue, id);
     assert_eq!(
         (job.state, job.crashes, job.attempts),
         (JobState::Leased, 1, 1)

@@ -6,7 +6,8 @@ use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Gate, Order, SOON, Tally, TestDatabase, counted, drained, letters_in, stop, wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, drained, letters_in, stop,
+    wait_until, worker,
 };
 
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
@@ -23,8 +24,7 @@ fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
                 _ => Err(Failure::reject("an odd number")),
             }
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 fn order(number: i64) -> NewJob {
@@ -33,8 +33,7 @@ fn order(number: i64) -> NewJob {
 
 #[test]
 fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (gate, tally) = (Gate::new(), Tally::new());
     let ids = ["a", "b", "c"]
         .map(|key| queue.enqueue_job(order(2).unique(key)).unwrap())
@@ -61,9 +60,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     let again = queue.enqueue_job_in(&mut transaction, &order(4).unique("a"));
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
     transaction.commit().unwrap();
-    test.client()
-        .batch_execute("ROLLBACK PREPARED 'forgotten'")
-        .unwrap();
+    test.client().sql("ROLLBACK PREPARED 'forgotten'");
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (4, 0, 0));
@@ -105,8 +102,7 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
 fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
     // Both jobs succeed, and both die: different statements settle them.
     for number in [2, 3] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         let (gate, tally) = (Gate::new(), Tally::new());
         let worker = at_the_gate(&queue, &gate, &tally);
         // Two leases, because the second job arrives after the claim of the first.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::{
-    Gate, Order, SOON, TestDatabase, counted, drained, scalar, stats, stop, wait_until, worker,
+    Begin, Gate, Order, SOON, TestDatabase, counted, drained, informed, scalar, stats, stop,
+    wait_until, worker,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -94,36 +95,14 @@ fn recording(queue: &Queue, orders: &Starts, mails: &Starts) -> Worker {
             mails.record();
             Ok::<(), Failure>(())
         })
-        .start()
-        .unwrap()
-}
-
-/// Waits until a worker that started before this call acts on the limits as they are now.
-#[track_caller]
-fn known(test: &TestDatabase) {
-    let mut client = test.client();
-    for _ in 0..2 {
-        let asked_at: std::time::SystemTime = client
-            .query_one("SELECT clock_timestamp()", &[])
-            .unwrap()
-            .get(0);
-        wait_until("a worker to read the limits", SOON, || {
-            client.batch_execute("NOTIFY redrive_breaker").unwrap();
-            let readers = "SELECT count(*) FROM pg_stat_activity \
-                WHERE datname = current_database() AND query_start >= $1 \
-                    AND query LIKE '-- Purpose: lists the breakers that are not closed%'";
-            let readers: i64 = client.query_one(readers, &[&asked_at]).unwrap().get(0);
-            readers > 0
-        });
-    }
+        .started()
 }
 
 #[test]
 fn no_window_has_more_starts_than_a_limit_allows() {
     // Bursts that refill within 250 ms and within 20 ms, and even spacing.
     for (rate, burst, jobs) in [(400, 100, 400), (1000, 2, 60), (100, 1, 20)] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         limit(
             &queue,
             RateLimited::Queue,
@@ -151,8 +130,7 @@ fn no_window_has_more_starts_than_a_limit_allows() {
 
 #[test]
 fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Kind("mail"), once());
     queue.enqueue_many(&mails(300)).unwrap();
     queue.enqueue_many(&Order::up_to(300)).unwrap();
@@ -179,8 +157,7 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
 
 #[test]
 fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(
         &queue,
         RateLimited::Queue,
@@ -194,7 +171,7 @@ fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     // The mail had one of the three tokens of the queue.
     wait_until("two orders to run", SOON, || orders.count() == 2);
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!((orders.count(), mails.count()), (2, 1));
     let live = stats(queue.database(), "orders").expect("the queue");
     assert_eq!((live.ready, live.open), (7, 0));
@@ -206,17 +183,16 @@ fn a_job_needs_a_token_of_its_queue_and_of_its_kind() {
 
 #[test]
 fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (orders, mails) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mails);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
     limit(&queue, RateLimited::Queue, once());
-    known(&test);
+    informed(&test, &[&worker]);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     wait_until("the one order to run", SOON, || orders.count() == 21);
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!(orders.count(), 21);
     // A larger limit applies at once, too.
     limit(&queue, RateLimited::Queue, RateLimit::per(100_000, SECOND));
@@ -226,8 +202,7 @@ fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
 
 #[test]
 fn a_retry_needs_another_token() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Queue, once());
     queue.enqueue(&Order { number: 1 }).unwrap();
     let starts = Starts::default();
@@ -242,13 +217,12 @@ fn a_retry_needs_another_token() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let failed = "SELECT count(*) FROM redrive.jobs WHERE attempt = 1";
     wait_until("the attempt to fail", SOON, || {
         scalar(&mut test.client(), failed) == 1
     });
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!(starts.count(), 1);
     unlimit(&queue, RateLimited::Queue);
     drained(&queue);
@@ -257,8 +231,7 @@ fn a_retry_needs_another_token() {
 
 #[test]
 fn a_job_that_starts_too_late_returns_without_a_charge() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // A job must start within 20 ms.
     let per_second = 1000;
     limit(
@@ -278,8 +251,7 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
                 Ok::<(), Failure>(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(100)).unwrap();
     drained(&queue);

@@ -3,37 +3,21 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::Job;
 use redrive_tests::{
-    Gate, Lost, Order, ReapLimits, SOON, TestDatabase, counted, drained, expire_leases, reap,
-    reap_after, reap_within, scalar, stop, wait_until, worker,
+    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, reap, reap_after, reap_within, stop, worker,
 };
 use uuid::Uuid;
 
 #[test]
 fn the_leases_of_a_worker_that_renews_are_left_alone() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let mut client = test.client();
-    client
-        .execute(
-            "UPDATE redrive.leases SET claimed_at = now() - interval '1 day'",
-            &[],
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.leases SET claimed_at = now() - interval '1 day'");
     assert_eq!(
         reap(&mut client),
         [],
@@ -46,23 +30,13 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
 
 #[test]
 fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let mut client = test.client();
-    client.execute("DELETE FROM redrive.workers", &[]).unwrap();
+    client.sql("DELETE FROM redrive.workers");
     assert_eq!(reap_after(&mut client, Duration::from_hours(1)), []);
     assert_eq!(reap_after(&mut client, Duration::ZERO), [Lost::Back(id)]);
     assert!(
@@ -77,33 +51,12 @@ fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
     counted(&worker, "the stale result to be refused", |counts| {
         counts.lost == 1
     });
-    drained(&queue);
-    stop(worker);
-}
-
-#[test]
-fn jobs_settled_before_a_crash_do_not_run_again() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, done) \
-             SELECT gen_random_uuid(), gen_random_uuid(), 'orders', array_agg(n), array_agg('order'::text), \
-                    array_agg('{}'::json), array_agg(now()), '{1,3}' \
-             FROM generate_series(1, 4) AS n",
-        )
-        .unwrap();
-    let mut lost = reap(&mut client);
-    lost.sort_by_key(|lost| match lost {
-        Lost::Back(id) | Lost::Dead(id) => *id,
-    });
-    assert_eq!(lost, [2, 4].map(|id| Lost::Back(redrive::JobId::new(id))));
+    finish(&queue, worker);
 }
 
 #[test]
 fn two_concurrent_reapers_return_each_job_once() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
@@ -140,8 +93,7 @@ fn two_concurrent_reapers_return_each_job_once() {
 
 #[test]
 fn rows_of_old_workers_are_deleted() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) VALUES \
@@ -176,8 +128,7 @@ fn large_leases(client: &mut Client, count: i32) {
 
 #[test]
 fn a_reap_is_bounded_but_takes_at_least_one_lease() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     large_leases(&mut client, 6);
     let unbounded = ReapLimits::default();
     for (limits, jobs) in [
@@ -217,26 +168,6 @@ fn a_reap_is_bounded_but_takes_at_least_one_lease() {
     assert_eq!(expire_leases(&mut client), []);
 }
 
-#[test]
-fn a_worker_reaps_many_large_leases_in_steps() {
-    let test = TestDatabase::migrated();
-    // More than the bytes of one statement.
-    let mut client = test.client();
-    large_leases(&mut client, 40);
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle_any(|_| Ok(()))
-        .start()
-        .unwrap();
-    wait_until("all leases of the lost worker to be reaped", SOON, || {
-        let lost = "SELECT count(*) FROM redrive.leases l
-                    WHERE NOT EXISTS (SELECT FROM redrive.workers w WHERE w.worker_id = l.worker_id)";
-        scalar(&mut client, lost) == 0
-    });
-    stop(worker);
-}
-
 /// Inserts or replaces a worker, with times relative to now in hours.
 fn place_worker(client: &mut Client, id: Uuid, started: i32, expires: i32) {
     client
@@ -252,8 +183,7 @@ fn place_worker(client: &mut Client, id: Uuid, started: i32, expires: i32) {
 
 #[test]
 fn a_new_worker_waits_one_lease_unless_an_older_worker_has_renewed() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let (me, older) = (Uuid::from_u128(1), Uuid::from_u128(2));
     let mine = ReapLimits {
         worker: me,
@@ -263,9 +193,7 @@ fn a_new_worker_waits_one_lease_unless_an_older_worker_has_renewed() {
     let mut reaped = || {
         large_leases(&mut client, 1);
         let count = reap_within(&mut client, lease, mine).len();
-        client
-            .batch_execute("TRUNCATE redrive.leases, redrive.jobs")
-            .unwrap();
+        client.sql("TRUNCATE redrive.leases, redrive.jobs");
         count
     };
     let mut other = test.client();

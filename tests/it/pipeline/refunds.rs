@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Order, SOON, Settlement, TestDatabase, counted, scalar, statement, wait_until, worker,
+    Begin, Order, SOON, Settlement, TestDatabase, counted, scalar, statement, wait_until, worker,
 };
 use uuid::Uuid;
 
@@ -102,8 +102,7 @@ fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
             (10, 2, (back, 1, Some(10))),
             (10, 1, (dead, 1, None)),
         ] {
-            let test = TestDatabase::migrated();
-            let mut client = test.client();
+            let (_test, mut client) = TestDatabase::with_client();
             lease(&mut client, refunds, max_attempts);
             path(&mut client, started);
             let (place, attempts, refunds) = job(&mut client);
@@ -114,8 +113,7 @@ fn the_eleventh_release_of_a_job_is_charged_on_every_path() {
 
 #[test]
 fn a_job_that_never_started_costs_no_refund() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     lease(&mut client, 10, 1);
     release(&mut client, Some(&[]));
     assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(10)));
@@ -124,8 +122,7 @@ fn a_job_that_never_started_costs_no_refund() {
 /// A stop gives up verdicts that the database rejects, and releases their jobs, whose handlers have run.
 #[test]
 fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ \
@@ -143,8 +140,7 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
             client.execute("SELECT nextval('public.runs')", &[])?;
             Err(Failure::reject("never"))
         })
-        .start()
-        .unwrap();
+        .started();
     queue
         .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap())
         .unwrap();
@@ -161,8 +157,7 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
 /// The database rejects the texts of an error: the attempt counts all the same.
 #[test]
 fn a_failure_whose_error_is_rejected_is_charged() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
@@ -176,8 +171,7 @@ fn a_failure_whose_error_is_rejected_is_charged() {
     let worker = worker(&queue)
         .backoff(redrive::Backoff::fixed(Duration::from_hours(1)))
         .handle(|_: &Job<Order>| Err(Failure::retry("unspeakable")))
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "the retry", |counts| counts.retried == 1);
     worker.stop(Duration::ZERO).unwrap();

@@ -5,32 +5,11 @@ use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{Backoff, Failure, HandlerOptions, Job, NewJob};
-use redrive_tests::{Finish, Order, TestDatabase, counted, drained, stop, worker};
-
-#[test]
-fn an_error_is_retried_until_the_job_succeeds() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            if job.attempt() < 3 {
-                "x".parse::<i64>()?;
-            }
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.retried, counts.done, counts.dead), (2, 1, 0));
-    assert!(queue.database().dlq().get(id).unwrap().is_none());
-}
+use redrive_tests::{Begin, Finish, Order, TestDatabase, counted, drained, live_job, stop, worker};
 
 #[test]
 fn a_retry_waits_for_the_backoff_of_its_kind() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(100)))
         .handle(|_: &Job<Order>| Err(Failure::retry("no")))
@@ -40,19 +19,13 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
             })),
             |_: &Job<Finish>| Err(Failure::retry("no")),
         )
-        .start()
-        .unwrap();
+        .started();
     let default = queue.enqueue(&Order { number: 1 }).unwrap();
     let own = queue.enqueue(&Finish {}).unwrap();
     counted(&worker, "two retries", |counts| counts.retried == 2);
     stop(worker);
     for (id, seconds) in [(default, 100), (own, 500)] {
-        let job = queue
-            .database()
-            .admin()
-            .job(id)
-            .unwrap()
-            .expect("a live job");
+        let job = live_job(&queue, id);
         assert_eq!(
             (job.state, job.attempts, job.history.len()),
             (JobState::Delayed, 1, 1)
@@ -67,21 +40,14 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
 
 #[test]
 fn a_failure_can_set_its_retry_delay() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_mins(30))))
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "one retry", |counts| counts.retried == 1);
     stop(worker);
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, id);
     let wait = job.since.duration_since(job.enqueued_at).unwrap().as_secs();
     assert!((1800..1860).contains(&wait), "{wait} s");
     assert_eq!((job.attempts, job.history[0].attempt), (1, 1));
@@ -89,59 +55,8 @@ fn a_failure_can_set_its_retry_delay() {
 }
 
 #[test]
-fn a_retried_job_keeps_its_identity_and_its_options() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .backoff(Backoff::fixed(Duration::from_hours(1)))
-        .handle(|_: &Job<Order>| Err(Failure::retry("no")))
-        .start()
-        .unwrap();
-    let new = NewJob::new(&Order { number: 8 })
-        .unwrap()
-        .priority(-7)
-        .max_attempts(9);
-    let id = queue.enqueue_job(new).unwrap().id();
-    counted(&worker, "one retry", |counts| counts.retried == 1);
-    stop(worker);
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
-    assert_eq!((job.priority, job.max_attempts, job.crashes), (-7, 9, 0));
-    assert_eq!(job.payload.get(), r#"{"number":8}"#);
-}
-
-#[test]
-fn a_long_history_keeps_its_first_and_last_attempts() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::retry("no")))
-        .start()
-        .unwrap();
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(30))
-        .unwrap()
-        .id();
-    drained(&queue);
-    stop(worker);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
-    let kept: Vec<u32> = letter
-        .history
-        .iter()
-        .map(|attempt| attempt.attempt)
-        .collect();
-    let expected: Vec<u32> = (1..=5).chain(16..=30).collect();
-    assert_eq!((kept, letter.attempts), (expected, 30));
-}
-
-#[test]
 fn a_snooze_charges_no_attempt() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let attempts = Arc::new(Mutex::new(Vec::new()));
     let worker = worker(&queue)
         .handle({
@@ -156,8 +71,7 @@ fn a_snooze_charges_no_attempt() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue
         .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
         .unwrap()
@@ -174,21 +88,14 @@ fn a_snooze_charges_no_attempt() {
 
 #[test]
 fn a_snoozed_job_waits_for_its_delay() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Err(Failure::snooze(Duration::from_hours(2))))
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "one snooze", |counts| counts.snoozed == 1);
     stop(worker);
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, id);
     assert_eq!(
         (job.state, job.attempts, job.history.len()),
         (JobState::Delayed, 0, 0)

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use postgres::Client;
-use postgres::error::SqlState;
 use redrive::{Job, JobId, Queue};
-use redrive_tests::{Order, SOON, Tally, TestDatabase, counted, drained, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, scalar, stop,
+    wait_until, worker,
+};
 
 /// Runs one rotation step, with segments of one page.
 fn step(client: &mut Client) -> String {
@@ -44,14 +46,12 @@ fn counting(queue: &Queue, slots: usize, tally: &Tally) -> redrive::Worker {
             tally.count(job.id());
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
 fn segments_rotate_under_load_and_lose_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let tally = Tally::new();
     let worker = counting(&test.queue("orders"), 2, &tally);
     let enough = Arc::new(AtomicBool::new(false));
@@ -138,9 +138,7 @@ fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
 /// Puts this many jobs into each of the segments 0 to 6, and enough to turn into segment 7, which
 /// becomes the current one.
 fn fill(client: &mut Client, jobs: [i32; 7]) {
-    client
-        .batch_execute("SELECT setval('redrive.ring_position', 7)")
-        .unwrap();
+    client.sql("SELECT setval('redrive.ring_position', 7)");
     for (segment, jobs) in (0_i16..).zip(jobs.into_iter().chain([500])) {
         client
             .execute(
@@ -154,8 +152,7 @@ fn fill(client: &mut Client, jobs: [i32; 7]) {
 
 #[test]
 fn only_without_a_clean_segment_the_fewest_jobs_move() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let admin = queue.database().admin();
@@ -180,8 +177,7 @@ fn only_without_a_clean_segment_the_fewest_jobs_move() {
 
 #[test]
 fn with_a_backlog_in_every_segment_the_current_one_grows() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     fill(&mut client, [1001; 7]);
     for _ in 0..3 {
         assert_eq!(step(&mut client), "nothing");
@@ -190,17 +186,14 @@ fn with_a_backlog_in_every_segment_the_current_one_grows() {
     // The segments with backlogs are not counted again at once.
     let waiting =
         "SELECT count(*) FROM redrive.ring_segments WHERE refusals = 1 AND retry_at > '-infinity'";
-    let waiting: i64 = client.query_one(waiting, &[]).unwrap().get(0);
+    let waiting = scalar(&mut client, waiting);
     assert_eq!(waiting, 7);
     let queue = test.queue("orders");
     let tally = Tally::new();
     let worker = counting(&queue, 2, &tally);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!((tally.jobs(), tally.repeated()), (7 * 1001 + 500, vec![]));
-    client
-        .batch_execute("UPDATE redrive.ring_segments SET retry_at = '-infinity'")
-        .unwrap();
+    client.sql("UPDATE redrive.ring_segments SET retry_at = '-infinity'");
     wait_until("the ring to turn", SOON, || {
         step(&mut client);
         current(&mut client) != 7
@@ -208,50 +201,8 @@ fn with_a_backlog_in_every_segment_the_current_one_grows() {
 }
 
 #[test]
-fn large_payloads_turn_the_ring() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    // About 8 kB that do not compress, stored outside of the row.
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-             SELECT 0, 'orders', 'order', \
-                 (SELECT to_jsonb(string_agg(md5(n::text || m), '')) FROM generate_series(1, 256) m) \
-             FROM generate_series(1, 200) n",
-        )
-        .unwrap();
-    let heap = sizes(&mut client)[0];
-    assert!(heap < 100_000, "{heap} bytes");
-    let turned = client
-        .query_one("SELECT redrive.turn_ring(1000000, 1000)", &[])
-        .unwrap();
-    assert_eq!(turned.get::<_, String>(0), "turned");
-}
-
-#[test]
-fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut client = test.client();
-    client
-        .batch_execute("DELETE FROM redrive.ring_segments")
-        .unwrap();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let error = client
-        .batch_execute("SELECT redrive.turn_ring(8192, 1000)")
-        .unwrap_err();
-    assert_eq!(error.code(), Some(&SqlState::NO_DATA_FOUND));
-    let tally = Tally::new();
-    let worker = counting(&queue, 1, &tally);
-    drained(&queue);
-    stop(worker);
-    assert_eq!(tally.order(), [id]);
-}
-
-#[test]
 fn an_uncommitted_enqueue_keeps_its_segment() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut late = test.client();
     let mut tx = late.transaction().unwrap();
     let id = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
@@ -274,27 +225,28 @@ fn an_uncommitted_enqueue_keeps_its_segment() {
         "an uncommitted job was truncated away"
     );
     let worker = counting(&queue, 2, &tally);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(tally.of(id), 1);
 }
 
 #[test]
-fn only_one_rotation_runs_at_a_time() {
+fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    queue.enqueue_many(&Order::up_to(500)).unwrap();
-    let mut one = test.client();
-    let mut tx = one.transaction().unwrap();
-    let first: String = tx
-        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
-        .unwrap()
-        .get(0);
-    assert_eq!(first, "turned");
+    let mut client = test.client();
+    client
+        .batch_execute("DELETE FROM redrive.ring_segments")
+        .unwrap();
+    let id = queue.enqueue(&Order { number: 1 }).unwrap();
+    let error = client
+        .batch_execute("SELECT redrive.turn_ring(8192, 1000)")
+        .unwrap_err();
     assert_eq!(
-        step(&mut test.client()),
-        "nothing",
-        "the other does not wait"
+        error.code(),
+        Some(&postgres::error::SqlState::NO_DATA_FOUND)
     );
-    tx.commit().unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue).handle(tally.counting()).started();
+    finish(&queue, worker);
+    assert_eq!(tally.order(), [id]);
 }

@@ -4,24 +4,22 @@
 use redrive::limits::MAX_CRASHES;
 use redrive::{Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Gate, Order, SOON, Tally, TestDatabase, drained, ids, stop, wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, finish, scalar, wait_until, worker,
 };
 
 #[test]
 fn suspects_run_in_parallel_each_in_its_own_lease() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     suspects(&test, &queue, [1; 5]);
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = at_the_gate(&test, &tally, &gate);
     gate.wait_for(5);
     let alone =
         "SELECT count(*) FROM redrive.leases WHERE (metas[1]).crashes > 0 AND job_count = 1";
-    let alone: i64 = test.client().query_one(alone, &[]).unwrap().get(0);
+    let alone = scalar(&mut test.client(), alone);
     assert_eq!(alone, 5, "each suspect is alone in its lease");
     gate.open();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
 }
 
@@ -30,8 +28,7 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
     let last = i16::try_from(MAX_CRASHES).unwrap() - 1;
     // The first suspect in the queue decides: one that must be alone, or those that need not.
     for (crashes, first) in [([last, 1, 1, last], 1), ([1, last, 1, last], 2)] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         let suspects = suspects(&test, &queue, crashes);
         let (tally, gate) = (Tally::new(), Gate::new());
         let worker = at_the_gate(&test, &tally, &gate);
@@ -47,8 +44,7 @@ fn a_job_on_its_last_chance_is_the_only_suspect() {
             .collect();
         assert_eq!(began, vec![crashes[0]; first]);
         gate.open();
-        drained(&queue);
-        stop(worker);
+        finish(&queue, worker);
         assert_eq!((tally.jobs(), tally.repeated()), (9, vec![]));
     }
 }
@@ -63,8 +59,7 @@ fn at_the_gate(test: &TestDatabase, tally: &Tally, gate: &Gate) -> Worker {
             gate.pass();
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Makes jobs that lost these numbers of workers.
@@ -83,12 +78,9 @@ fn suspects<const N: usize>(test: &TestDatabase, queue: &Queue, crashes: [i16; N
 #[test]
 fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     // If the next suspect began earlier and killed the process, this one would be blamed too.
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let suspects = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    test.client()
-        .execute("UPDATE redrive.jobs SET crashes = 2", &[])
-        .unwrap();
+    test.client().sql("UPDATE redrive.jobs SET crashes = 2");
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = worker(&test.queue("orders"))
         .slots(2)
@@ -100,8 +92,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     gate.wait_for(1);
     assert_eq!(tally.of(suspects[0]), 1);
     // The settle of the first suspect has to wait for this lock.
@@ -127,8 +118,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
         "the second suspect began before the first was settled"
     );
     tx.rollback().unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(tally.of(suspects[1]), 1);
 }
 
@@ -141,7 +131,7 @@ fn suspects_run_in_queue_order() {
             .unwrap()
             .priority(priority)
     });
-    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
+    let ids = redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap());
     test.client()
         .execute(
             "UPDATE redrive.jobs SET crashes = 1 WHERE id = ANY ($1)",
@@ -149,18 +139,8 @@ fn suspects_run_in_queue_order() {
         )
         .unwrap();
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = worker(&queue).handle(tally.counting()).started();
+    finish(&queue, worker);
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
     let order = tally.order();
     let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");

@@ -3,7 +3,7 @@
 use std::thread;
 
 use postgres::{Client, IsolationLevel, Transaction};
-use redrive_tests::{Order, SOON, TestDatabase, statement, wait_until};
+use redrive_tests::{Order, SOON, Sql, TestDatabase, statement, wait_until};
 use uuid::Uuid;
 
 /// Runs one step of the ring, with segments of one page.
@@ -92,15 +92,13 @@ fn truncated(client: &mut Client) {
 /// extended protocol would hold one.
 fn reading(client: &mut Client) -> Transaction<'_> {
     let mut open = client.transaction().unwrap();
-    open.batch_execute("SELECT count(*) FROM redrive.jobs")
-        .unwrap();
+    open.sql("SELECT count(*) FROM redrive.jobs");
     open
 }
 
 #[test]
 fn no_claim_waits_for_a_truncation_behind_a_reader() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     drain(&test, &mut client);
     let mut reader = test.client();
     let open = reading(&mut reader);
@@ -129,8 +127,7 @@ fn no_claim_waits_for_a_truncation_behind_a_reader() {
 
 #[test]
 fn a_refused_truncation_waits_at_most_a_minute() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     drain(&test, &mut client);
     let mut reader = test.client();
     let open = reading(&mut reader);
@@ -146,26 +143,6 @@ fn a_refused_truncation_waits_at_most_a_minute() {
     drop(open);
     assert_eq!(step(&mut client), "nothing", "before its time");
     assert!(size_of_0(&mut client) > 0);
-}
-
-#[test]
-fn the_queue_keeps_running_beside_a_reader() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut client = test.client();
-    drain(&test, &mut client);
-    let old = size_of_0(&mut client);
-    let mut reader = test.client();
-    let open = reading(&mut reader);
-    for _ in 0..5 {
-        assert_ne!(step(&mut client), "truncated");
-        retry_now(&mut client);
-    }
-    assert_eq!(size_of_0(&mut client), old, "segment 0 keeps its space");
-    queue.enqueue_many(&Order::up_to(500)).unwrap();
-    assert_eq!(claim(&mut client), 500);
-    drop(open);
-    truncated(&mut client);
 }
 
 /// Begins a transaction whose snapshot is taken now. It has not read `jobs`.
@@ -193,8 +170,7 @@ fn live(tx: &mut Transaction<'_>) -> (i64, i64) {
 
 #[test]
 fn a_snapshot_of_ten_seconds_misses_no_job() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     test.queue("orders")
         .enqueue_many(&Order::up_to(500))
         .unwrap();
@@ -204,11 +180,7 @@ fn a_snapshot_of_ten_seconds_misses_no_job() {
     assert_eq!(claim(&mut client), 500);
     assert_eq!(step(&mut client), "drained");
     // However slow this test is, the ten seconds are not over.
-    client
-        .batch_execute(
-            "UPDATE redrive.ring_segments SET drained_at = drained_at + interval '1 hour'",
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.ring_segments SET drained_at = drained_at + interval '1 hour'");
     for _ in 0..3 {
         assert_eq!(step(&mut client), "nothing", "the snapshot is waited for");
     }
@@ -219,8 +191,7 @@ fn a_snapshot_of_ten_seconds_misses_no_job() {
 
 #[test]
 fn an_older_snapshot_blocks_no_truncation() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     test.queue("orders")
         .enqueue_many(&Order::up_to(500))
         .unwrap();
@@ -249,8 +220,7 @@ fn drain_again(test: &TestDatabase, client: &mut Client, careful: &mut Client) {
         .isolation_level(IsolationLevel::RepeatableRead)
         .start()
         .unwrap();
-    open.batch_execute("LOCK TABLE redrive.jobs IN ACCESS SHARE MODE")
-        .unwrap();
+    open.sql("LOCK TABLE redrive.jobs IN ACCESS SHARE MODE");
     open.query("SELECT 1", &[]).unwrap();
     assert_eq!(step(client), "turned");
     assert_eq!(claim(client), 500);
@@ -268,14 +238,11 @@ fn drain_again(test: &TestDatabase, client: &mut Client, careful: &mut Client) {
 
 #[test]
 fn a_queue_is_not_drained_while_its_last_job_moves_into_a_lease() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let mut client = test.client();
     let mut truncating = client.transaction().unwrap();
-    truncating
-        .batch_execute("LOCK TABLE redrive.jobs_0 IN ACCESS EXCLUSIVE MODE")
-        .unwrap();
+    truncating.sql("LOCK TABLE redrive.jobs_0 IN ACCESS EXCLUSIVE MODE");
     let asking = thread::spawn(move || queue.is_drained().unwrap());
     let mut observer = test.client();
     wait_until("is_drained to wait for the lock", SOON, || {

@@ -3,21 +3,19 @@
 use std::time::{Duration, SystemTime};
 
 use redrive::schedule::Schedule;
-use redrive_tests::{SOON, TestDatabase, counted, scalar, stop, wait_until};
+use redrive_tests::{Begin, SOON, Sql, TestDatabase, counted, scalar, stop, wait_until};
 
 use super::{HOUR, due_since, every, history, order, set, status, ticking};
 
 #[test]
 fn a_worker_is_notified_of_a_new_schedule() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // It looks for chores every 10 seconds, so only the notification lets it see the second tick in time.
     let worker = redrive_tests::worker(&queue)
         .lease(Duration::from_mins(1))
         .handle(|_: &redrive::Job<redrive_tests::Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     set(db, &every("second", Duration::from_secs(1)));
     counted(&worker, "three jobs", |counts| counts.done >= 3);
     stop(worker);
@@ -30,8 +28,7 @@ fn a_worker_is_notified_of_a_new_schedule() {
 
 #[test]
 fn a_schedule_that_fails_stops_no_other() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let names = ["a", "b", "c", "d"];
@@ -39,17 +36,13 @@ fn a_schedule_that_fails_stops_no_other() {
         set(db, &every(name, HOUR));
         due_since(&mut client, name, HOUR / 2);
     }
-    client
-        .batch_execute(
-            "UPDATE redrive.schedules SET cron = '0 0 30 2 *', zone = 'UTC', every = NULL WHERE name = 'a';
+    client.sql("UPDATE redrive.schedules SET cron = '0 0 30 2 *', zone = 'UTC', every = NULL WHERE name = 'a';
              -- This line has no tick in the last half hour, at any time of day.
              UPDATE redrive.schedules SET cron = '0 0 29 2 *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
              CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN RAISE EXCEPTION ''refused for a test''; END';
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.schedule_ticks FOR EACH ROW
-                 WHEN (NEW.schedule = 'c') EXECUTE FUNCTION public.refuse()",
-        )
-        .unwrap();
+                 WHEN (NEW.schedule = 'c') EXECUTE FUNCTION public.refuse()");
     let worker = ticking(&queue);
     wait_until("the last schedule", SOON, || history(db, "d").len() == 1);
     let trouble = |name| status(db, name).last_trouble.unwrap_or_default();
@@ -77,13 +70,11 @@ fn a_schedule_that_fails_stops_no_other() {
         1
     );
     // They are tried again.
-    client
-        .batch_execute(
-            "DROP TRIGGER refuse ON redrive.schedule_ticks;
+    client.sql(
+        "DROP TRIGGER refuse ON redrive.schedule_ticks;
              UPDATE redrive.schedules SET retry_at = clock_timestamp();
              UPDATE redrive.schedules SET zone = 'Europe/Berlin' WHERE name = 'b'",
-        )
-        .unwrap();
+    );
     wait_until("the schedules to recover", SOON, || {
         ["b", "c"].iter().all(|name| history(db, name).len() == 1)
     });
@@ -93,8 +84,7 @@ fn a_schedule_that_fails_stops_no_other() {
 
 #[test]
 fn a_cron_line_ticks_at_its_time() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let worker = ticking(&queue);
     let each_second = Schedule::cron("seconds", "* * * * * *").unwrap();

@@ -21,8 +21,7 @@ fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
 #[test]
 fn three_days_of_downtime_follow_the_policy() {
     use TickOutcome::{Fired, Missed as Lost};
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let daily = |name, missed| every(name, DAY).missed(missed);
@@ -75,8 +74,7 @@ fn three_days_of_downtime_follow_the_policy() {
 
 #[test]
 fn a_pause_keeps_the_next_tick_and_its_ticks_are_missed_ones() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let operator = Operator::new("maria").reason("stocktaking");

@@ -3,14 +3,13 @@
 use redrive::dlq::LetterFilter;
 use redrive::schedule::{Overlap, ScheduledJobState, TickOutcome, Triggered};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{Order, TestDatabase, counted, drained, no_drift, scalar, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, counted, drained, no_drift, scalar, stop, worker};
 
 use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
 
 #[test]
 fn a_tick_is_skipped_while_an_earlier_job_is_live() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     set(db, &every("skips", HOUR).overlap(Overlap::Skip));
@@ -44,8 +43,7 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
             Some("skips") => Err(Failure::reject("broken")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&until_dead, "the job to die", |counts| counts.dead == 1);
     drained(&queue);
     stop(until_dead);
@@ -68,8 +66,7 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
 
 #[test]
 fn a_trigger_runs_the_job_now_and_is_recorded() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     set(db, &every("skips", HOUR).overlap(Overlap::Skip));

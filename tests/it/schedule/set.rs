@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redrive::Operator;
 use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
-use redrive_tests::{TestDatabase, scalar};
+use redrive_tests::{Sql, TestDatabase, scalar};
 
 use super::{DAY, HOUR, due_since, every, operator, order, read, set, status};
 
@@ -17,8 +17,7 @@ fn cron(line: &str, zone: &str) -> Schedule {
 
 #[test]
 fn a_schedule_is_stored_as_it_was_set() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let job = order().priority(7).max_attempts(2).header("a", "b");
     let schedule = Schedule::cron("report", "0  8 * * MON-FRI")
         .and_then(|schedule| schedule.zone("europe/berlin"))
@@ -66,8 +65,7 @@ fn a_schedule_is_stored_as_it_was_set() {
 #[test]
 fn syncing_sets_the_own_schedules_and_keeps_the_others() {
     use ScheduleChange::{Changed, Created, Unchanged};
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     let program = Operator::new("reports 1.4");
     set(&db, &every("foreign", HOUR));
@@ -107,17 +105,11 @@ fn syncing_sets_the_own_schedules_and_keeps_the_others() {
 
 #[test]
 fn no_tick_runs_again_after_the_clock_went_back() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     set(&db, &cron("0 8 * * *", "UTC"));
     // The last tick lies ahead, as after a clock that went back by two days.
-    client
-        .execute(
-            "UPDATE redrive.schedules SET last_at = next_at + interval '2 days'",
-            &[],
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.schedules SET last_at = next_at + interval '2 days'");
     let last = status(&db, "report").last_at.unwrap();
     set(&db, &cron("30 8 * * *", "UTC"));
     assert_eq!(status(&db, "report").next_at, Some(last + HOUR / 2));
@@ -125,8 +117,7 @@ fn no_tick_runs_again_after_the_clock_went_back() {
 
 #[test]
 fn a_removed_schedule_leaves_its_jobs() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     set(&db, &every("a", HOUR));
     db.schedules().trigger("a", &operator()).unwrap();

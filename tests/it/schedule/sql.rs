@@ -3,14 +3,13 @@
 use std::time::SystemTime;
 
 use redrive::schedule::Missed;
-use redrive_tests::{SOON, TestDatabase, statement, stop, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, scalar, statement, stop, wait_until};
 
 use super::{HOUR, history, status, ticking};
 
 #[test]
 fn sql_sets_an_interval_without_a_worker() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     let mut schedule = |sql: &str| -> String { client.query_one(sql, &[]).unwrap().get(0) };
     let set = "SELECT redrive.schedule('clean', 'orders', 'order', '{\"number\": 1}', every => '1 hour', missed => 'all')";
@@ -26,8 +25,7 @@ fn sql_sets_an_interval_without_a_worker() {
 
 #[test]
 fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let set = |client: &mut postgres::Client, name: &str, line: &str| {
@@ -64,8 +62,7 @@ fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
 
 #[test]
 fn sql_rejects_what_it_can_check() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     for (arguments, why) in [
         ("", "either a cron line or an interval"),
         (
@@ -123,12 +120,11 @@ fn sql_rejects_what_it_can_check() {
 
 #[test]
 fn a_tick_that_failed_is_tried_again_later_and_a_start_forgets_it() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let set = "SELECT redrive.schedule('report', 'orders', 'order', '{}', cron => '0 8 * * *')";
-    client.execute(set, &[]).unwrap();
+    client.sql(set);
     let version = "SELECT version FROM redrive.schedules";
-    let version: i64 = client.query_one(version, &[]).unwrap().get(0);
+    let version = scalar(&mut client, version);
     let is = |condition: &str| -> bool {
         let query = format!("SELECT {condition} FROM redrive.schedules");
         test.client().query_one(&query, &[]).unwrap().get(0)

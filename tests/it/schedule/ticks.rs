@@ -7,10 +7,10 @@ use std::thread;
 use std::time::SystemTime;
 
 use redrive::schedule::TickOutcome;
-use redrive::{Database, Failure, Job, JobId, Queue};
+use redrive::{Database, Failure, Job, Queue};
 use redrive_tests::{
-    Order, SOON, TestDatabase, counted, letters_in, no_drift, scalar, statement, stop, wait_until,
-    worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, letters_in, no_drift, scalar, statement, stop,
+    wait_until, worker,
 };
 
 use super::{HOUR, due_since, every, history, read, set, status, tick, ticking};
@@ -18,8 +18,7 @@ use super::{HOUR, due_since, every, history, read, set, status, tick, ticking};
 #[test]
 fn eight_processes_run_each_tick_once() {
     const ROUNDS: i64 = 20;
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     set(&db, &every("hourly", HOUR));
     due_since(&mut client, "hourly", HOUR * 30);
@@ -52,8 +51,7 @@ fn eight_processes_run_each_tick_once() {
 
 #[test]
 fn the_workers_of_eight_processes_run_each_tick_once() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     let other = test.queue("other");
     // Any worker ticks any schedule, here of a queue that none of them serves.
@@ -70,9 +68,7 @@ fn the_workers_of_eight_processes_run_each_tick_once() {
             }
             due_since(&mut client, name, HOUR / 120);
         }
-        client
-            .execute("SELECT pg_notify('redrive_schedule', '')", &[])
-            .unwrap();
+        client.sql("SELECT pg_notify('redrive_schedule', '')");
         wait_until("the ticks", SOON, || {
             scalar(&mut client, "SELECT count(*) FROM redrive.jobs") >= 2 * round
         });
@@ -88,8 +84,7 @@ fn the_workers_of_eight_processes_run_each_tick_once() {
 
 #[test]
 fn a_process_that_dies_during_a_tick_leaves_it_to_another() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let (mut client, mut dying) = (test.client(), test.client());
     set(&db, &every("hourly", HOUR));
     due_since(&mut client, "hourly", HOUR / 2);
@@ -127,7 +122,7 @@ fn a_worker_runs_missed_ticks_when_it_starts() {
     // The look for chores would find the schedule too. It waits for this lock.
     let mut locker = test.client();
     let mut lock = locker.transaction().unwrap();
-    lock.batch_execute("LOCK TABLE redrive.retention").unwrap();
+    lock.sql("LOCK TABLE redrive.retention");
     let worker = ticking(&queue);
     let fired = "SELECT count(*) FROM redrive.schedule_ticks WHERE outcome = 'fired'";
     wait_until("the tick", SOON, || scalar(&mut client, fired) == 1);
@@ -186,8 +181,7 @@ fn ticks() -> i64 {
 #[test]
 fn random_kills_lose_no_tick_and_repeat_none() {
     let ticks = ticks();
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     set(&db, &every("hourly", HOUR));
     let first = HOUR * u32::try_from(ticks - 1).unwrap() + HOUR / 2;
@@ -227,8 +221,7 @@ fn random_kills_lose_no_tick_and_repeat_none() {
 
 #[test]
 fn a_tick_that_was_planned_for_another_state_has_no_effect() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut client = test.client();
     set(&db, &every("hourly", HOUR));
     let (version, future) = read(&mut client, "hourly");
@@ -258,8 +251,7 @@ fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
 
 #[test]
 fn a_job_knows_its_tick_through_retry_death_and_redrive() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let job = super::order().max_attempts(2).header("trace", "4bf9");
@@ -287,8 +279,7 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
                 _ => Ok(()),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "the job to die", |counts| counts.dead == 1);
     assert_eq!(letters_in(db, "orders", redrive::dlq::LetterState::Open), 1);
     let letters = redrive::dlq::LetterFilter::new();
@@ -314,34 +305,4 @@ fn crossbeam() -> (
     std::sync::mpsc::Receiver<Seen>,
 ) {
     std::sync::mpsc::sync_channel(16)
-}
-
-#[test]
-fn a_job_without_a_schedule_has_no_tick() {
-    let job = Job::sample(Order { number: 1 });
-    assert_eq!((job.scheduled_for(), job.schedule()), (None, None));
-}
-
-#[test]
-fn the_history_keeps_a_hundred_entries() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let mut client = test.client();
-    set(&db, &every("hourly", HOUR));
-    let mut last = JobId::new(0);
-    for _ in 0..103 {
-        let redrive::schedule::Triggered::New(job) = db
-            .schedules()
-            .trigger("hourly", &super::operator())
-            .unwrap()
-        else {
-            panic!("no job")
-        };
-        last = job;
-    }
-    assert_eq!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.schedule_ticks"),
-        100
-    );
-    assert_eq!(history(&db, "hourly")[0].job.unwrap().0, last);
 }

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::dlq::LetterFilter;
-use redrive::{Failure, Job, NewJob, Operator};
+use redrive::{Job, NewJob};
 use redrive_tests::{
-    Order, SOON, TestDatabase, counted, drained, no_drift, scalar, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, no_drift, scalar, stop, wait_until, worker,
 };
 
 /// Raises jobs of the queue `orders` that have waited for a minute to priority 0.
@@ -46,8 +45,7 @@ fn wait_an_hour(client: &mut Client, priority: i16) {
 
 #[test]
 fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let supply: Vec<Order> = (0..2000).map(|_| Order { number: 1 }).collect();
     queue.enqueue_many(&supply).unwrap();
     let low = NewJob::new(&Order { number: 0 }).unwrap().priority(-10);
@@ -65,8 +63,7 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
             }
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "a part of the supply", |counts| counts.done >= 500);
     assert!(
         !ran.load(Ordering::SeqCst),
@@ -81,44 +78,9 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
 }
 
 #[test]
-fn a_worker_without_the_setting_changes_no_priority() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut client = test.client();
-    let low = NewJob::raw("elsewhere", "{}").unwrap().priority(-10);
-    queue.enqueue_job(low).unwrap();
-    wait_an_hour(&mut client, -10);
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    // Each fold is part of a later round of chores.
-    for _ in 0..2 {
-        client
-            .batch_execute(
-                "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
-                 VALUES (1, 0, 0, 0, 0, 0, 0)",
-            )
-            .unwrap();
-        wait_until("a round of chores", SOON, || {
-            scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") == 0
-        });
-    }
-    assert_eq!(
-        priorities(&mut client),
-        [("elsewhere".to_owned(), -10, None)]
-    );
-    stop(worker);
-}
-
-#[test]
 fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, generation, ready_at, headers)
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, generation, ready_at, headers)
              SELECT 0, k.queue, k.kind, '{}', k.priority, k.generation, now() - k.waited * interval '1 minute',
                     k.headers::jsonb
              FROM (VALUES
@@ -126,9 +88,7 @@ fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
                 ('orders', 'c with headers', -3, 0, 2, '{\"trace\": \"x\"}'), ('orders', 'd equal', 0, 0, 2, NULL),
                 ('orders', 'e equal and redriven', 0, 1, 2, NULL), ('orders', 'f low and redriven', -10, 2, 2, NULL),
                 ('orders', 'g high', 5, 0, 2, NULL), ('mails', 'h elsewhere', -10, 0, 2, NULL)
-             ) AS k (queue, kind, priority, generation, waited, headers)",
-        )
-        .unwrap();
+             ) AS k (queue, kind, priority, generation, waited, headers)");
     assert_eq!(age_all(&mut client), [(1, 1), (6, 1), (20, 1), (21, 1)]);
     let aged = priorities(&mut client);
     let shown: Vec<(&str, i16, Option<&str>)> = aged
@@ -157,8 +117,7 @@ fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
 
 #[test]
 fn a_call_raises_at_most_its_number_of_jobs_and_skips_locked_ones() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut other) = (test.client(), test.client());
     let jobs: Vec<NewJob> = (0..5)
         .map(|_| NewJob::raw("order", "{}").unwrap().priority(-1))
@@ -173,59 +132,4 @@ fn a_call_raises_at_most_its_number_of_jobs_and_skips_locked_ones() {
     claiming.rollback().unwrap();
     assert_eq!(age(&mut client, None, 2), (2, Some(2)));
     assert_eq!(age(&mut client, None, 2), (0, None));
-}
-
-#[test]
-fn a_raised_priority_stays_in_retries_in_the_letter_and_in_a_redrive() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let mut client = test.client();
-    let job = NewJob::new(&Order { number: 1 })
-        .unwrap()
-        .priority(-10)
-        .max_attempts(2);
-    let id = queue.enqueue_job(job).unwrap().id();
-    wait_an_hour(&mut client, -10);
-    assert_eq!(age_all(&mut client), [(20, 1)]);
-
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| Err(Failure::retry(format!("priority {}", job.priority()))))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
-    let letter = db.dlq().list(&LetterFilter::new()).unwrap().remove(0);
-    assert_eq!((letter.id, letter.attempts, letter.priority), (id, 2, 0));
-    assert_eq!(letter.error_message, "priority 0");
-    let headers = letter.headers.unwrap();
-    assert_eq!(headers.get(), r#"{"redrive-priority": "-10"}"#);
-
-    db.dlq()
-        .redrive(&LetterFilter::new(), &Operator::new("ops"))
-        .unwrap();
-    let after = ("order".to_owned(), 0, Some("-10".to_owned()));
-    assert_eq!(priorities(&mut client), [after]);
-    no_drift(db);
-}
-
-#[test]
-fn a_time_or_priority_out_of_range_is_rejected() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let minute = Duration::from_mins(1);
-    for (after, priority, range) in [
-        (Duration::from_millis(999), 0, "1 s to 30 days"),
-        (Duration::from_hours(721), 0, "1 s to 30 days"),
-        (minute, -1001, "-1000 to 999"),
-        (minute, 1000, "-1000 to 999"),
-    ] {
-        let started = worker(&queue)
-            .age_priorities(after, priority)
-            .handle(|_: &Job<Order>| Ok(()))
-            .start();
-        let error = started.expect_err("out of range");
-        assert!(error.is_invalid(), "{error}");
-        assert!(error.to_string().contains(range), "{error}");
-    }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Finish, Gate, Hold, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until,
-    worker,
+    Begin, Finish, Gate, Hold, Order, SOON, TestDatabase, counted, drained, stats, stop,
+    wait_until, worker,
 };
 
 /// Longer than any test: a batch with this linger starts only when it is full.
@@ -54,8 +54,7 @@ fn leased(queue: &Queue, jobs: u64) {
 fn full_batches_start_at_once_in_the_order_of_the_claim() {
     // A worker with another handler first has to learn that the queue has jobs for batches.
     for with_others in [false, true] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (_test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(300)).unwrap();
         let batches = Batches::default();
         let mut builder =
@@ -63,7 +62,7 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
         if with_others {
             builder = builder.handle(|_: &Job<Finish>| Ok(()));
         }
-        let worker = builder.start().unwrap();
+        let worker = builder.started();
         counted(&worker, "300 done", |counts| counts.done == 300);
         drained(&queue);
         assert_eq!(stop(worker).stats.retried, 0);
@@ -73,39 +72,14 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
 }
 
 #[test]
-fn a_batch_waits_for_jobs_that_are_enqueued_one_by_one() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let batches = Batches::default();
-    let worker = worker(&queue)
-        .slots(2)
-        .handle_batch(BatchOptions::new(3).linger(LONG), batches.handler())
-        .start()
-        .unwrap();
-    for number in 1..=2 {
-        queue.enqueue(&Order { number }).unwrap();
-    }
-    leased(&queue, 2);
-    assert_eq!(batches.all(), [[0; 0]; 0]);
-    assert!(!worker.is_idle());
-    queue.enqueue(&Order { number: 3 }).unwrap();
-    counted(&worker, "3 done", |counts| counts.done == 3);
-    assert_eq!(batches.all(), [[1, 2, 3]]);
-    wait_until("the worker to be idle", SOON, || worker.is_idle());
-    stop(worker);
-}
-
-#[test]
 fn a_batch_that_is_not_full_starts_after_the_linger_time() {
     for linger in [Duration::ZERO, Duration::from_millis(20)] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (_test, queue) = TestDatabase::with_orders();
         queue.enqueue_many(&Order::up_to(7)).unwrap();
         let batches = Batches::default();
         let worker = worker(&queue)
             .handle_batch(BatchOptions::new(1000).linger(linger), batches.handler())
-            .start()
-            .unwrap();
+            .started();
         counted(&worker, "7 done", |counts| counts.done == 7);
         stop(worker);
         assert_eq!(batches.sizes(), [7], "{linger:?}");
@@ -114,8 +88,7 @@ fn a_batch_that_is_not_full_starts_after_the_linger_time() {
 
 #[test]
 fn a_batch_with_large_payloads_starts_before_it_is_full() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let text = format!("\"{}\"", "x".repeat(1024 * 1024 - 2));
     for _ in 0..8 {
         queue
@@ -126,8 +99,7 @@ fn a_batch_with_large_payloads_starts_before_it_is_full() {
         .handle_batch(BatchOptions::new(1000).linger(LONG), |_: &Batch<Text>| {
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "8 done", |counts| counts.done == 8);
     stop(worker);
 }
@@ -143,8 +115,7 @@ impl redrive::Payload for Text {
 
 #[test]
 fn single_jobs_run_beside_batches() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let (batches, gate) = (Batches::default(), Gate::new());
     let worker = worker(&queue)
         .slots(3)
@@ -154,8 +125,7 @@ fn single_jobs_run_beside_batches() {
         )
         .handle(|_: &Job<Finish>| Ok(()))
         .handle(gate.handler())
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     let mut jobs = Vec::new();
@@ -179,8 +149,7 @@ fn single_jobs_run_beside_batches() {
 
 #[test]
 fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(2)).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let worker = worker(&queue)
@@ -201,8 +170,7 @@ fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "two orders and two follow-ups", |counts| {
         counts.done == 4
     });

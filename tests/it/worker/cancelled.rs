@@ -7,7 +7,9 @@ use std::time::Duration;
 use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
 use redrive::{Failure, Job, Operator, Queue, Worker};
-use redrive_tests::{Gate, Hold, Order, SOON, TestDatabase, drained, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, drained, stop, wait_until, worker,
+};
 
 /// A renewal would tell the handlers, too.
 const LEASE: Duration = Duration::from_mins(30);
@@ -33,8 +35,7 @@ fn waiting(queue: &Queue, running: &Arc<AtomicUsize>, in_transaction: bool) -> W
             wait_for_cancel(job)
         }),
     }
-    .start()
-    .unwrap()
+    .started()
 }
 
 #[test]
@@ -42,8 +43,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
     for in_transaction in [true, false] {
         for locked in [true, false] {
             for audited in [true, false] {
-                let test = TestDatabase::migrated();
-                let queue = test.queue("orders");
+                let (test, queue) = TestDatabase::with_orders();
                 let running = Arc::default();
                 let worker = waiting(&queue, &running, in_transaction);
                 let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -54,7 +54,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
                 let mut locker = client.transaction().unwrap();
                 if locked {
                     let lock = "SELECT FROM redrive.leases FOR UPDATE";
-                    locker.execute(lock, &[]).unwrap();
+                    locker.sql(lock);
                 }
                 let db = queue.database();
                 let cancelled = match audited {
@@ -75,8 +75,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
 
 #[test]
 fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .lease(LEASE)
@@ -84,8 +83,7 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
         .handle(gate.handler())
         .handle(wait_for_cancel)
         .handle_any(|_| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     super::transaction::warm_up(&queue, &worker);
     let held = redrive::NewJob::new(&Hold {}).unwrap().priority(1);
     let order = redrive::NewJob::new(&Order { number: 1 }).unwrap();

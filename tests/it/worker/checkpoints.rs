@@ -7,8 +7,8 @@ use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
 use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, ran, scalar,
-    stop, wait_until, worker,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, ran, scalar, stop, wait_until, worker,
 };
 use serde_json::json;
 
@@ -32,8 +32,7 @@ fn saving(queue: &Queue, gate: &Gate, found: &ResumedFrom) -> Worker {
                 None => Err(Failure::retry("not yet")),
             }
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Returns a header of a live job.
@@ -48,8 +47,7 @@ fn checkpoint(queue: &Queue, id: JobId) -> Option<String> {
 
 #[test]
 fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), ResumedFrom::default());
     let a = saving(&test.queue("orders"), &gate_a, &found);
     let new = NewJob::new(&Order { number: 7 })
@@ -78,8 +76,7 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
 
 #[test]
 fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let found = ResumedFrom::default();
     let worker = worker(&queue)
         .handle({
@@ -97,8 +94,7 @@ fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let dlq = queue.database().dlq();
@@ -121,8 +117,7 @@ fn json_of(text: &str) -> serde_json::Value {
 
 #[test]
 fn a_timed_out_attempt_stores_its_checkpoint() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .handle_with(
@@ -136,8 +131,7 @@ fn a_timed_out_attempt_stores_its_checkpoint() {
                 }
             },
         )
-        .start()
-        .unwrap();
+        .started();
     let once = NewJob::new(&Hold {}).unwrap().max_attempts(1);
     let id = queue.enqueue_job(once).unwrap().id();
     counted(&worker, "the timeout", |counts| counts.dead == 1);
@@ -153,8 +147,7 @@ fn a_timed_out_attempt_stores_its_checkpoint() {
 
 #[test]
 fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let jobs: Vec<NewJob> = (1..=40)
         .map(|number| {
             let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
@@ -173,10 +166,8 @@ fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
             }
             Err(Failure::retry("no"))
         })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+        .started();
+    finish(&queue, worker);
     let letters = queue
         .database()
         .dlq()
@@ -199,8 +190,7 @@ fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
 
 #[test]
 fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b) = (Gate::new(), Gate::new());
     let start = |gate: &Gate| {
         let gate = gate.clone();
@@ -211,8 +201,7 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
                 job.checkpoint(&1)?;
                 Err(Failure::retry("late"))
             })
-            .start()
-            .unwrap()
+            .started()
     };
     let a = start(&gate_a);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -233,8 +222,7 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
 
 #[test]
 fn a_transaction_that_fails_stores_its_checkpoint() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle_in_transaction(|job: &Job<Order>, _: &mut Transaction<'_>| {
             match job.last_checkpoint::<i64>()? {
@@ -246,8 +234,7 @@ fn a_transaction_that_fails_stores_its_checkpoint() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
@@ -256,8 +243,7 @@ fn a_transaction_that_fails_stores_its_checkpoint() {
 
 #[test]
 fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let cancelled = Arc::new(Mutex::new(None));
     let worker = worker(&queue)
@@ -272,8 +258,7 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let (mut client, mut locker) = (test.client(), test.client());
@@ -292,8 +277,7 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
         checkpoint(&queue, id).is_some()
     });
     gate.open();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(
         *cancelled.lock().unwrap(),
         Some(false),
@@ -303,14 +287,9 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
 
 #[test]
 fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     test.client()
-        .execute(
-            "SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')",
-            &[],
-        )
-        .unwrap();
+        .sql("SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')");
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
             let saved = match job.payload().number {
@@ -321,8 +300,7 @@ fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
             job.checkpoint(&saved)?;
             Err(Failure::reject("broken"))
         })
-        .start()
-        .unwrap();
+        .started();
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, 2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::{Failure, Job, Queue, Worker};
 use redrive_tests::{
-    Order, SOON, TestDatabase, counted, published, scalar, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, published, scalar, stop, wait_until, worker,
 };
 
 /// A worker that renews often and polls rarely.
@@ -17,20 +17,17 @@ fn start(queue: &Queue) -> Worker {
             1 => Err(Failure::reject("no such order")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Replaces the body of the function that folds the counts of letters.
 fn break_fold(client: &mut Client, body: &str) {
-    client
-        .batch_execute(&format!(
-            "CREATE OR REPLACE FUNCTION redrive.fold_letters(max_rows integer DEFAULT 20000)
+    client.sql(&format!(
+        "CREATE OR REPLACE FUNCTION redrive.fold_letters(max_rows integer DEFAULT 20000)
                  RETURNS bigint LANGUAGE plpgsql
              SET search_path = pg_catalog, pg_temp SET lock_timeout = 0
              AS $$ BEGIN {body}; RETURN 0; END $$"
-        ))
-        .unwrap();
+    ));
 }
 
 fn failures(client: &mut Client) -> i64 {
@@ -40,19 +37,14 @@ fn failures(client: &mut Client) -> i64 {
 
 #[test]
 fn a_chore_that_always_fails_stops_no_other() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     break_fold(&mut client, "RAISE EXCEPTION 'broken for a test'");
     let queue = test.queue("orders");
     // An expired lease of a lost worker, a dead letter to retain, and a letter to count.
-    client
-        .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at)
+    client.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at)
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - interval '1 hour',
                     '{7}', '{order}', ARRAY['{\"number\": 7}'::json], ARRAY[now()];
-             SELECT redrive.set_retention(NULL, 'recovered', '30 days')",
-        )
-        .unwrap();
+             SELECT redrive.set_retention(NULL, 'recovered', '30 days')");
     let worker = start(&queue);
     queue.enqueue_many(&Order::up_to(2)).unwrap();
     counted(&worker, "the jobs and the reaped one", |counts| {
@@ -76,8 +68,7 @@ fn a_chore_that_always_fails_stops_no_other() {
 
 #[test]
 fn a_worker_that_stops_counts_its_chores() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let queue = test.queue("orders");
     let worker = start(&queue);
     queue.enqueue_many(&Order::up_to(1)).unwrap();
@@ -96,8 +87,7 @@ const HELD: i64 = 8_112_026;
 
 #[test]
 fn a_chore_that_hangs_delays_no_renewal_and_no_notification() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut holder = test.client();
     holder
         .execute("SELECT pg_advisory_lock($1)", &[&HELD])

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, NewJob};
-use redrive_tests::{Gate, Hold, Order, SOON, TestDatabase, counted, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Gate, Hold, Order, SOON, TestDatabase, counted, stop, wait_until, worker,
+};
 
 #[test]
 fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let cancelled = Arc::new(Mutex::new(None));
     let worker = worker(&queue)
@@ -22,8 +23,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
             }
         })
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let slow = queue
         .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
         .unwrap()
@@ -63,38 +63,10 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
     assert_eq!(letter.state.as_str(), "open");
 }
 
-#[test]
-fn a_timeout_is_retried_like_other_failures() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(2)
-        .handle_with(HandlerOptions::new().deadline(Duration::from_secs(1)), {
-            let gate = gate.clone();
-            move |job: &Job<Hold>| {
-                if job.attempt() == 1 {
-                    gate.pass();
-                }
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    queue.enqueue(&Hold {}).unwrap();
-    counted(&worker, "a retry, and then success", |counts| {
-        counts.retried == 1 && counts.done == 1
-    });
-    gate.open();
-    assert_eq!(stop(worker).stats.dead, 0);
-    assert!(queue.is_drained().unwrap());
-}
-
 /// After a stall of the machine, more handlers than slots may be overdue until they get the processor.
 #[test]
 fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let first = Gate::new();
     let worker = worker(&queue)
         .handle_with(
@@ -115,8 +87,7 @@ fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
             },
         )
         .handle(|_: &Job<Hold>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     for number in [1, 2] {
         let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
         queue.enqueue_job(job).unwrap();
@@ -132,14 +103,12 @@ fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
 
 #[test]
 fn a_worker_stops_when_more_handlers_than_slots_do_not_end() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .deadline(Duration::from_millis(10))
         .handle(gate.handler())
-        .start()
-        .unwrap();
+        .started();
     for _ in 0..2 {
         queue
             .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))

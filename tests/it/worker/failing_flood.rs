@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use log::LevelFilter;
 use redrive::{Failure, Job, Queue};
 use redrive_tests::{
-    Cluster, Logged, Order, SOON, TestDatabase, counted, drained, scalar, stop, wait_until, worker,
+    Begin, Cluster, Logged, Order, SOON, Sql, TestDatabase, counted, drained, scalar, stop,
+    wait_until, worker,
 };
 
 /// What a worker with fast jobs may run ahead: the verdicts that hold up claims, and what it holds and claims.
@@ -14,16 +15,13 @@ const AHEAD: u64 = 5000 + 4 * 1000 + 2 * 1000 + 32;
 
 #[test]
 fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
-    const JOBS: i64 = 30_000;
+    const JOBS: i64 = 15_000;
     let logged = Logged::start(LevelFilter::Warn);
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
     let mut client = test.client();
     let mut locker = client.transaction().unwrap();
-    locker
-        .batch_execute("LOCK TABLE redrive.dead_letters IN SHARE MODE")
-        .unwrap();
+    locker.sql("LOCK TABLE redrive.dead_letters IN SHARE MODE");
     let runs = Arc::new(AtomicU64::new(0));
     let worker = worker(&queue)
         .slots(32)
@@ -34,8 +32,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
                 Err(Failure::reject("broken"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     wait_until("verdicts to wait for the lock", SOON, || {
         let waits = |line: &String| line.contains("verdicts not settled yet");
         logged.lines().iter().any(waits)
@@ -53,8 +50,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
 fn a_flood_of_letters_is_logged_once_a_second() {
     const JOBS: i64 = 5000;
     let logged = Logged::start(LevelFilter::Warn);
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
     let began = std::time::Instant::now();
     let worker = worker(&queue)
@@ -63,8 +59,7 @@ fn a_flood_of_letters_is_logged_once_a_second() {
             let class = format!("Class{}", job.payload().number % 2);
             Err(Failure::reject("broken").class(class))
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, JOBS.unsigned_abs());
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
@@ -86,42 +81,37 @@ fn a_flood_of_letters_is_logged_once_a_second() {
 /// The server commits a settle and ends the session before it answers.
 #[test]
 fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
+    // Only a transaction that asks for it waits for the standby.
+    let cluster = Cluster::with("synchronous_commit = local");
+    cluster.start();
+    let db = cluster.migrate();
+    let mut client = cluster.client();
+    client.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    client
+        .batch_execute(
+            "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+                 PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
+             CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
+                 FOR EACH ROW EXECUTE FUNCTION public.wait(); \
+             SELECT pg_reload_conf()",
+        )
+        .unwrap();
     for fails in [false, true] {
-        // Only a transaction that asks for it waits for the standby.
-        let cluster = Cluster::with("synchronous_commit = local");
-        cluster.start();
-        let db = cluster.migrate();
-        let mut client = cluster.client();
-        client
-            .batch_execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-            .unwrap();
-        client
-            .batch_execute(
-                "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                     PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
-                 CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
-                     FOR EACH ROW EXECUTE FUNCTION public.wait(); \
-                 SELECT pg_reload_conf()",
-            )
-            .unwrap();
-        let queue = Queue::new(&db, "orders").unwrap();
+        let queue = Queue::new(&db, &format!("fails: {fails}")).unwrap();
         let worker = worker(&queue)
             .handle(move |_: &Job<Order>| match fails {
                 true => Err(Failure::reject("broken")),
                 false => Ok(()),
             })
-            .start()
-            .unwrap();
+            .started();
         queue.enqueue(&Order { number: 1 }).unwrap();
         wait_until("the settle to wait for the standby", SOON, || {
             let waits = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
             !client.query(waits, &[]).unwrap().is_empty()
         });
-        client
-            .batch_execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
-            )
-            .unwrap();
+        client.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+        );
         counted(&worker, "the verdict", |counts| {
             counts.done + counts.dead + counts.lost == 1
         });

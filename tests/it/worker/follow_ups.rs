@@ -9,8 +9,8 @@ use redrive::dlq::{LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, HandlerOptions, Job, NewJob, Worker};
 use redrive_tests::{
-    Finish, Gate, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases,
-    letters_in, scalar, stop, wait_until, worker,
+    Begin, Finish, Gate, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
+    expire_leases, letters_in, scalar, stop, wait_until, worker,
 };
 
 fn finish() -> NewJob {
@@ -33,21 +33,18 @@ fn stored(db: &Database) -> Vec<LiveJob> {
 
 /// Makes the database refuse jobs of the kind `finish` with this statement.
 fn on_finish(test: &TestDatabase, statement: &str) {
-    test.client()
-        .batch_execute(&format!(
-            "CREATE SEQUENCE public.tries; \
+    test.client().sql(&format!(
+        "CREATE SEQUENCE public.tries; \
              CREATE FUNCTION public.on_finish() RETURNS trigger LANGUAGE plpgsql AS $$ \
              BEGIN {statement}; RETURN NEW; END $$; \
              CREATE TRIGGER on_finish BEFORE INSERT ON redrive.jobs \
              FOR EACH ROW WHEN (NEW.kind = 'finish') EXECUTE FUNCTION public.on_finish()"
-        ))
-        .unwrap();
+    ));
 }
 
 #[test]
 fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let finished = Tally::new();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
@@ -64,8 +61,7 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The worker is idle at times, so it is notified of follow-ups.
     wait_until("the follow-ups to be done", SOON, || finished.jobs() == 3);
@@ -92,8 +88,7 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
 
 #[test]
 fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
             follow(job)?;
@@ -105,8 +100,7 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
                 _ => Ok(()),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
@@ -120,8 +114,7 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
 
 #[test]
 fn a_late_success_after_the_deadline_stores_no_follow_up() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .handle_with(HandlerOptions::new().deadline(Duration::from_millis(10)), {
@@ -132,8 +125,7 @@ fn a_late_success_after_the_deadline_stores_no_follow_up() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let once = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
     queue.enqueue_job(once).unwrap();
     counted(&worker, "the timeout", |counts| counts.dead == 1);
@@ -150,14 +142,12 @@ fn gated(test: &TestDatabase, gate: &Gate) -> Worker {
             gate.pass();
             follow(job)
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
 fn a_worker_that_lost_its_lease_stores_no_follow_up() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b) = (Gate::new(), Gate::new());
     let a = gated(&test, &gate_a);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -180,13 +170,12 @@ fn a_worker_that_lost_its_lease_stores_no_follow_up() {
 
 #[test]
 fn a_connection_lost_between_settle_and_follow_up_stores_each_once() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     on_finish(
         &test,
         "IF nextval('public.tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF",
     );
-    let worker = worker(&queue).handle(follow).start().unwrap();
+    let worker = worker(&queue).handle(follow).started();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
     counted(&worker, "20 done", |counts| counts.done == 20);
@@ -198,8 +187,7 @@ fn a_connection_lost_between_settle_and_follow_up_stores_each_once() {
 
 #[test]
 fn a_rejected_follow_up_fails_its_job_and_no_other() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = worker(&queue)
@@ -207,8 +195,7 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
             7 => follow(job),
             _ => Ok(job.then_in_queue("next", NewJob::raw("other", "{}")?)?),
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.retried, counts.dead), (19, 4, 1));
@@ -230,8 +217,7 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
 #[test]
 fn a_job_can_be_followed_by_one_with_its_unique_key() {
     for in_transaction in [false, true] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         let next = |job: &Job<Order>| -> Result<(), Failure> {
             if job.payload().number > 1 {
                 let number = job.payload().number - 1;
@@ -245,12 +231,11 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
                 .handle_in_transaction(move |job: &Job<Order>, _: &mut Transaction<'_>| next(job)),
             false => worker.handle(next),
         };
-        let worker = worker.start().unwrap();
+        let worker = worker.started();
         let first = NewJob::new(&Order { number: 10 }).unwrap().unique("chain");
         queue.enqueue_job(first).unwrap();
         counted(&worker, "the chain to end", |counts| counts.done == 10);
-        drained(&queue);
-        stop(worker);
+        redrive_tests::finish(&queue, worker);
         let keys = "SELECT count(*) FROM redrive.unique_keys";
         assert_eq!(scalar(&mut test.client(), keys), 0);
     }
@@ -258,12 +243,10 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
 
 #[test]
 fn a_follow_up_whose_key_a_live_job_holds_is_not_stored() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| Ok(job.then_in_queue("next", finish().unique("one"))?))
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 5);
@@ -291,8 +274,7 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     ran.wait_for(1);
     queue.enqueue(&Order { number: 2 }).unwrap();
@@ -310,8 +292,7 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
 
 #[test]
 fn follow_ups_of_a_transaction_commit_with_it() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let fixed = Arc::new(AtomicBool::new(false));
     let worker = worker(&queue)
         .handle_in_transaction({
@@ -324,8 +305,7 @@ fn follow_ups_of_a_transaction_commit_with_it() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
@@ -339,19 +319,16 @@ fn follow_ups_of_a_transaction_commit_with_it() {
 
 #[test]
 fn a_rejected_follow_up_rolls_the_transaction_back() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     test.client()
-        .batch_execute("CREATE TABLE public.effects (number bigint)")
-        .unwrap();
+        .sql("CREATE TABLE public.effects (number bigint)");
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
     let worker = worker(&queue)
         .handle_in_transaction(|job: &Job<Order>, transaction: &mut Transaction<'_>| {
             transaction.execute("INSERT INTO public.effects VALUES (1)", &[])?;
             follow(job)
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;

@@ -6,46 +6,14 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Finish, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, ids, stats, stop,
-    wait_until, worker, worker_at,
+    Begin, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, ids,
+    live_job, stop, wait_until, worker, worker_at,
 };
 use serde_json::value::RawValue;
 
 #[test]
-fn a_job_that_succeeds_is_deleted() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    let ids = queue.enqueue_many(&Order::up_to(100)).unwrap();
-    drained(&queue);
-    counted(&worker, "100 done", |counts| counts.done == 100);
-    let stopped = stop(worker);
-    assert_eq!(
-        (stopped.stats.done, stopped.stats.dead, stopped.stats.lost),
-        (100, 0, 0)
-    );
-    assert_eq!(stopped.stats.retried, 0);
-    assert!(ids.iter().all(|id| tally.of(*id) == 1));
-    assert!(
-        stats(queue.database(), "orders").is_none(),
-        "nothing is left of it"
-    );
-}
-
-#[test]
 fn a_handler_sees_the_details_of_its_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let worker = worker(&queue)
         .handle({
@@ -69,15 +37,13 @@ fn a_handler_sees_the_details_of_its_job() {
                 Err(Failure::retry("again"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let new = NewJob::new(&Order { number: 9 })
         .unwrap()
         .priority(3)
         .max_attempts(2);
     let id = queue.enqueue_job(new).unwrap().id();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
     let seen = seen.lock().unwrap();
     let who = (id, "orders".to_owned(), "order".to_owned(), 9);
@@ -92,53 +58,8 @@ fn a_handler_sees_the_details_of_its_job() {
 }
 
 #[test]
-fn each_kind_goes_to_its_handler() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let (orders, finishes) = (Tally::new(), Tally::new());
-    let worker = worker(&queue)
-        .slots(3)
-        .handle({
-            let orders = orders.clone();
-            move |job: &Job<Order>| {
-                orders.count(job.id());
-                Ok(())
-            }
-        })
-        .handle({
-            let finishes = finishes.clone();
-            move |job: &Job<Finish>| {
-                finishes.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    let mut expected = (Vec::new(), Vec::new());
-    for number in 0..20 {
-        expected.0.push(queue.enqueue(&Order { number }).unwrap());
-        expected.1.push(queue.enqueue(&Finish {}).unwrap());
-    }
-    drained(&queue);
-    stop(worker);
-    assert!(
-        expected
-            .0
-            .iter()
-            .all(|id| orders.of(*id) == 1 && finishes.of(*id) == 0)
-    );
-    assert!(
-        expected
-            .1
-            .iter()
-            .all(|id| finishes.of(*id) == 1 && orders.of(*id) == 0)
-    );
-}
-
-#[test]
 fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let any = Arc::new(Mutex::new(Vec::new()));
     let typed = Tally::new();
     let worker = worker(&queue)
@@ -158,15 +79,13 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let order = queue.enqueue(&Order { number: 1 }).unwrap();
     // A number that no f64 can represent and serde_json would change.
     queue
         .enqueue_job(NewJob::raw("odd", "123456789012345678901234567890.10").unwrap())
         .unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(typed.of(order), 1);
     let expected = (
         "odd".to_owned(),
@@ -177,45 +96,29 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
 
 #[test]
 fn a_kind_without_a_handler_stays_ready_for_a_worker_that_has_one() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let stranger = queue
         .enqueue_job(NewJob::raw("stranger", "{}").unwrap().priority(9))
         .unwrap()
         .id();
     let known = queue.enqueue(&Order { number: 1 }).unwrap();
     let tally = Tally::new();
-    let one = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let one = worker(&queue).handle(tally.counting()).started();
     wait_until("the job behind it to be done", SOON, || {
         tally.of(known) == 1
     });
     stop(one);
-    let job = queue
-        .database()
-        .admin()
-        .job(stranger)
-        .unwrap()
-        .expect("still live");
+    let job = live_job(&queue, stranger);
     assert_eq!((job.state, job.attempts), (JobState::Ready, 0));
 
-    let other = worker(&queue).handle_any(|_| Ok(())).start().unwrap();
+    let other = worker(&queue).handle_any(|_| Ok(())).started();
     drained(&queue);
     assert_eq!(stop(other).stats.done, 1);
 }
 
 #[test]
 fn higher_priorities_run_first_then_lower_ids() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let priorities = [0, -1, 5, 0, 1000, 5, -1000, 0, 5];
     let jobs = priorities.map(|priority| {
         NewJob::new(&Order { number: 0 })
@@ -224,18 +127,8 @@ fn higher_priorities_run_first_then_lower_ids() {
     });
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = worker(&queue).handle(tally.counting()).started();
+    finish(&queue, worker);
     assert_eq!(
         tally.order(),
         [4, 2, 5, 8, 0, 3, 7, 1, 6].map(|place: usize| ids[place])
@@ -244,48 +137,29 @@ fn higher_priorities_run_first_then_lower_ids() {
 
 #[test]
 fn a_delayed_job_runs_when_it_is_due_and_not_before() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let later = NewJob::new(&Order { number: 1 })
         .unwrap()
         .delay(Duration::from_hours(1))
         .priority(9);
     let later = queue.enqueue_job(later).unwrap().id();
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(tally.counting()).started();
     let now = queue.enqueue(&Order { number: 2 }).unwrap();
     wait_until("the ready job to be done", SOON, || tally.of(now) == 1);
-    let job = queue
-        .database()
-        .admin()
-        .job(later)
-        .unwrap()
-        .expect("still live");
+    let job = live_job(&queue, later);
     assert_eq!((job.state, tally.of(later)), (JobState::Delayed, 0));
-    test.client()
-        .execute(
-            "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 ms'",
-            &[],
-        )
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    test.client().sql(
+        "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 ms'; \
+              NOTIFY redrive_ready, 'orders'",
+    );
+    finish(&queue, worker);
     assert_eq!(tally.of(later), 1);
 }
 
 #[test]
 fn no_transaction_or_lock_is_held_while_a_handler_runs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker_at(&gate, &queue);
     queue.enqueue(&Hold {}).unwrap();

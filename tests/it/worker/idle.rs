@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use postgres::{Client, NoTls};
 use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::{
-    Order, SOON, TestDatabase, counted, drained, scalar, server_url, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, drained, scalar, server_url, stop, wait_until,
+    worker,
 };
 
 use super::wake::notified;
@@ -15,8 +16,7 @@ fn rarely_looking(queue: &Queue) -> Worker {
     worker(queue)
         .poll_interval(Duration::from_mins(1))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap()
+        .started()
 }
 
 /// Less than the poll interval of [`rarely_looking`], and much more than a slow machine needs.
@@ -29,8 +29,7 @@ fn waits(client: &mut Client) -> bool {
 
 #[test]
 fn a_job_enqueued_while_the_worker_registers_to_wait_is_found() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let mut late = test.client();
     let mut tx = late.transaction().unwrap();
@@ -40,7 +39,7 @@ fn a_job_enqueued_while_the_worker_registers_to_wait_is_found() {
     wait_until("the worker to wait", SOON, || waits(&mut client));
     // It polled after it registered, and a few times more.
     let mut listener = test.client();
-    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    listener.sql("LISTEN redrive_ready");
     tx.commit().unwrap();
     assert_eq!(notified(&mut listener), [""; 0], "it sent no notification");
     wait_until("the job to be done", LONG_BEFORE, || {
@@ -51,8 +50,7 @@ fn a_job_enqueued_while_the_worker_registers_to_wait_is_found() {
 
 #[test]
 fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let worker = rarely_looking(&queue);
     wait_until("the worker to wait", SOON, || waits(&mut client));
@@ -62,12 +60,10 @@ fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
         client.query_opt(listening, &[]).unwrap().is_some()
     });
     // In one transaction: cut its connection and enqueue a job without a notification.
-    client
-        .batch_execute(&format!(
-            "SELECT pg_terminate_backend(pid, 10000) FROM ({listening}) p; \
+    client.sql(&format!(
+        "SELECT pg_terminate_backend(pid, 10000) FROM ({listening}) p; \
              SELECT redrive.enqueue('orders', 'order', '{{\"number\": 1}}')"
-        ))
-        .unwrap();
+    ));
     wait_until("the job to be done", LONG_BEFORE, || {
         worker.stats().done == 1
     });
@@ -76,11 +72,10 @@ fn a_job_enqueued_while_the_worker_did_not_listen_is_found() {
 
 #[test]
 fn only_an_idle_worker_is_notified() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let mut listener = test.client();
-    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    listener.sql("LISTEN redrive_ready");
     let worker = rarely_looking(&queue);
     wait_until("the worker to wait", SOON, || waits(&mut client));
     // A backlog of full claims, until the worker turns notifications off.
@@ -90,9 +85,7 @@ fn only_an_idle_worker_is_notified() {
         queue.enqueue_many(&Order::up_to(20_000)).unwrap();
         // While its row is locked it cannot turn them on again.
         let mut locked = client.transaction().unwrap();
-        locked
-            .batch_execute("SELECT FROM redrive.workers FOR UPDATE")
-            .unwrap();
+        locked.sql("SELECT FROM redrive.workers FOR UPDATE");
         let waits = "SELECT bool_or(waiting) FROM redrive.workers";
         if locked.query_one(waits, &[]).unwrap().get(0) {
             return false;
@@ -132,7 +125,7 @@ const AROUND: i64 = 80;
 #[test]
 fn an_idle_worker_sends_few_statements_over_four_connections() {
     let test = TestDatabase::migrated();
-    test.client().batch_execute(EVERYTHING).unwrap();
+    test.client().sql(EVERYTHING);
     let queue = test.queue_of("orders", 5);
     sends_few_statements(&test, queue);
 }
@@ -148,7 +141,7 @@ fn a_worker_whose_groups_have_no_free_slot_sends_few_statements() {
     let busy = "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
         VALUES ('orders', 'a', 1, 0)";
     let mut client = test.client();
-    client.batch_execute(busy).unwrap();
+    client.sql(busy);
     drop(client);
     sends_few_statements(&test, queue);
 }
@@ -184,8 +177,7 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
         .lease(Duration::from_secs(3))
         .poll_interval(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let mut asked = 0;
     let mut renewals = 0;
     let mut last = String::new();

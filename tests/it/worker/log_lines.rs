@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, NewJob};
-use redrive_tests::{Logged, Order, SOON, TestDatabase, counted, ids, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Logged, Order, SOON, Sql, TestDatabase, counted, ids, stop, wait_until, willing, worker,
+};
 
 /// A log that keeps the lines.
 struct Lines(Mutex<Vec<(Level, String)>>);
@@ -29,8 +31,7 @@ impl Log for Lines {
 fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
     log::set_logger(&LINES).expect("the only log of this process");
     log::set_max_level(LevelFilter::Debug);
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(8)))
         .handle(|job: &Job<Order>| match job.payload().number {
@@ -39,8 +40,7 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
             3 => Err(Failure::outage("the gateway is down")),
             _ => Err(Failure::reject("no such order")),
         })
-        .start()
-        .unwrap();
+        .started();
     let orders: Vec<NewJob> = (1..=4)
         .map(|number| NewJob::new(&Order { number }).unwrap())
         .collect();
@@ -67,15 +67,11 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
 #[test]
 fn an_idle_worker_warns_about_ready_jobs_that_it_does_not_handle() {
     let logged = Logged::start(LevelFilter::Warn);
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
                  SELECT 0, q, k, '{}' FROM (VALUES ('orders', 'refund'), ('orders', 'refund'), ('mail', 'letter')) v (q, k)";
-    test.client().batch_execute(added).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    test.client().sql(added);
+    let worker = willing(&queue);
     let unhandled = || -> Vec<String> {
         let lines = logged.lines().into_iter();
         lines.filter(|line| line.contains("no handler")).collect()

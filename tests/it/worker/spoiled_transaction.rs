@@ -9,7 +9,8 @@ use redrive::admin::JobState;
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Cluster, Gate, Order, SOON, TestDatabase, counted, drained, stop, wait_until, worker,
+    Begin, Cluster, Gate, Order, SOON, Sql, TestDatabase, counted, drained, scalar, stop,
+    wait_until, worker,
 };
 
 /// What a handler does in its transaction before it returns `Ok`.
@@ -122,7 +123,7 @@ const TABLES: &str = "
 #[test]
 fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
     let test = TestDatabase::migrated();
-    test.client().batch_execute(TABLES).unwrap();
+    test.client().sql(TABLES);
     let queue = test.queue("orders");
     let url = test.url().to_owned();
     let worker = worker(&queue)
@@ -132,8 +133,7 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
             (SPOILED[place].0)(tx, &url)?;
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     let jobs: Vec<NewJob> = (0..)
         .zip(&SPOILED)
         .map(|(number, _)| NewJob::new(&Order { number }).unwrap().max_attempts(2))
@@ -162,7 +162,7 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
         assert!(text.contains(part), "{place}: {text}");
     }
     let effects = "SELECT count(*) FROM public.effects";
-    let left: i64 = test.client().query_one(effects, &[]).unwrap().get(0);
+    let left = scalar(&mut test.client(), effects);
     assert_eq!(left, 0);
 }
 
@@ -190,8 +190,7 @@ fn waiting(queue: &Queue, gate: &Gate) -> Worker {
                 _ => Err(Failure::reject("a decision")),
             }
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
@@ -234,7 +233,7 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
         "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
         "SELECT pg_reload_conf()",
     ] {
-        client.batch_execute(prepared).unwrap();
+        client.sql(prepared);
     }
     let queue = Queue::new(&db, "orders").unwrap();
     let pid = Arc::new(AtomicI32::new(0));
@@ -250,8 +249,7 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     wait_until("the commit to wait for the standby", SOON, || {
         let waits = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
@@ -263,7 +261,7 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
     let counts = stop(worker).stats;
     assert_eq!((counts.lost, counts.retried, counts.released), (0, 0, 0));
     let effects = "SELECT count(*) FROM public.effects";
-    let effects: i64 = client.query_one(effects, &[]).unwrap().get(0);
+    let effects = scalar(&mut client, effects);
     assert_eq!(effects, 1);
 }
 
@@ -285,8 +283,7 @@ fn a_job_without_a_session_is_released_with_a_counted_refund() {
             held.pass();
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     counted(&worker, "a job to be released", |counts| {
         counts.released > 0
@@ -298,9 +295,7 @@ fn a_job_without_a_session_is_released_with_a_counted_refund() {
         client.query_one(refunded, &[]).unwrap().get::<_, i64>(0) > 0
     });
     gate.open();
-    client
-        .batch_execute("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()")
-        .unwrap();
+    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 4);
 }

@@ -1,13 +1,13 @@
 //! Stop: running jobs end, other jobs are released, and no connection is left.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redrive::admin::JobState;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, Proxy, SOON, TestDatabase, counted, drained, expire_leases, stats,
-    stop, wait_until, worker, worker_at,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    live_job, scalar, stats, stop, wait_until, willing, worker, worker_at,
 };
 use rustix::process::Signal;
 
@@ -27,8 +27,7 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
         .hold_for(Duration::from_hours(1))
         .handle(gate.handler())
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
     counted(&worker, "the warm-up to be done", |counts| {
@@ -47,8 +46,7 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
 
 #[test]
 fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = held(&queue, &gate, 10);
     let stop_handle = worker.stop_handle();
@@ -69,7 +67,7 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
     );
     let asked =
         "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
-    let refunded: i64 = test.client().query_one(asked, &[]).unwrap().get(0);
+    let refunded = scalar(&mut test.client(), asked);
     assert_eq!(refunded, 10);
     assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
     assert_eq!(stopped.released, 10, "it reports the released jobs");
@@ -77,8 +75,7 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
 
 #[test]
 fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (gate, output) = (Gate::new(), Gate::new());
     output.open();
     let worker = worker(&queue)
@@ -92,8 +89,7 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
                 Err(Failure::reject("too late"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue
         .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
         .unwrap()
@@ -103,12 +99,7 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
     assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
     let check = || {
-        let job = queue
-            .database()
-            .admin()
-            .job(id)
-            .unwrap()
-            .expect("live again");
+        let job = live_job(&queue, id);
         assert_eq!(
             (job.state, job.attempts, job.crashes),
             (JobState::Ready, 0, 0)
@@ -122,24 +113,20 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     check();
     let next = redrive_tests::worker(&queue)
         .handle(|_: &Job<Hold>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     assert_eq!(stop(next).stats.done, 1);
 }
 
 #[test]
 fn refunds_of_jobs_that_ran_are_bounded() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let id = queue
         .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
         .unwrap()
         .id();
-    test.client()
-        .execute("UPDATE redrive.jobs SET refunds = 10", &[])
-        .unwrap();
+    test.client().sql("UPDATE redrive.jobs SET refunds = 10");
     let worker = worker_at(&gate, &queue);
     gate.wait_for(1);
     worker.stop(Duration::ZERO).unwrap();
@@ -159,8 +146,7 @@ fn refunds_of_jobs_that_ran_are_bounded() {
 
 #[test]
 fn verdicts_during_the_stop_are_written() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .slots(3)
@@ -175,8 +161,7 @@ fn verdicts_during_the_stop_are_written() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     gate.wait_for(3);
     let stop_handle = worker.stop_handle();
@@ -199,12 +184,8 @@ fn verdicts_during_the_stop_are_written() {
 
 #[test]
 fn stop_can_be_requested_more_than_once() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let (_test, queue) = TestDatabase::with_orders();
+    let worker = willing(&queue);
     let (one, other) = (worker.stop_handle(), worker.stop_handle());
     assert!(!one.is_stopping());
     one.stop();
@@ -215,20 +196,14 @@ fn stop_can_be_requested_more_than_once() {
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let stopped = stop(worker);
     assert_eq!(stopped.stats.done, 0);
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("still live");
+    let job = live_job(&queue, id);
     assert_eq!((job.state, job.attempts), (JobState::Ready, 0));
     one.stop();
 }
 
 #[test]
 fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = held(&queue, &gate, 3);
     drop(worker);
@@ -238,8 +213,7 @@ fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
     gate.open();
     let next = redrive_tests::worker(&queue)
         .handle_any(|_| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     assert_eq!(stop(next).stats.done, 4);
 }
@@ -263,8 +237,7 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
         let worker = worker(&queue)
             .slots(2)
             .handle(|_: &Job<Order>| Ok(()))
-            .start()
-            .unwrap();
+            .started();
         queue.enqueue(&Order { number: round }).unwrap();
         if round % 2 == 0 {
             counted(&worker, "a job to be done", |counts| counts.done >= 1);
@@ -282,12 +255,7 @@ fn a_dropped_worker_closes_its_connections_too() {
     let test = TestDatabase::migrated();
     {
         let queue = test.queue("orders");
-        drop(
-            worker(&queue)
-                .handle(|_: &Job<Order>| Ok(()))
-                .start()
-                .unwrap(),
-        );
+        drop(worker(&queue).handle(|_: &Job<Order>| Ok(())).started());
     }
     wait_until("the connections to be closed", SOON, || {
         connections(&test) == 0
@@ -298,10 +266,7 @@ fn a_dropped_worker_closes_its_connections_too() {
 fn an_idle_worker_holds_four_connections_at_most() {
     let test = TestDatabase::migrated();
     let queue = test.queue_of("orders", 5);
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let worker = willing(&queue);
     queue.enqueue_many(&Order::up_to(10)).unwrap();
     counted(&worker, "the jobs to be done", |counts| counts.done == 10);
     // A call gets the fifth one.
@@ -312,9 +277,7 @@ fn an_idle_worker_holds_four_connections_at_most() {
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
     let test = TestDatabase::migrated();
-    test.client()
-        .batch_execute("CREATE TABLE public.begun (job bigint)")
-        .unwrap();
+    test.client().sql("CREATE TABLE public.begun (job bigint)");
     let queue = test.queue("orders");
     queue.enqueue(&Hold {}).unwrap();
     let mut process = WorkerProcess::start_with(&test, &queue, &["hour"]);
@@ -326,31 +289,4 @@ fn a_second_signal_ends_the_process_at_once() {
     let status = process.wait_for_its_end();
     // Two signals that wait together arrive in any order.
     assert!(matches!(status.code(), Some(129 | 131)), "{status}");
-}
-
-#[test]
-fn a_stop_without_a_database_ends_soon_after_the_grace() {
-    for fault in [Proxy::refuse as fn(&Proxy), Proxy::fall_silent] {
-        let test = TestDatabase::migrated();
-        let proxy = Proxy::to(test.url());
-        let db = redrive::connect(proxy.url()).unwrap();
-        let (queue, gate) = (Queue::new(&db, "orders").unwrap(), Gate::new());
-        let worker = worker_at(&gate, &queue);
-        queue.enqueue(&Hold {}).unwrap();
-        gate.wait_for(1);
-        fault(&proxy);
-        proxy.cut();
-        let begun = Instant::now();
-        let error = worker
-            .stop(Duration::from_secs(1))
-            .expect_err("no database");
-        assert!(error.is_unavailable(), "{error}");
-        // One call alone may take 15 seconds.
-        assert!(
-            begun.elapsed() < Duration::from_secs(14),
-            "{:?}",
-            begun.elapsed()
-        );
-        gate.open();
-    }
 }

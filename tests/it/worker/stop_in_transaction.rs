@@ -1,14 +1,14 @@
 //! Stops that interrupt a handler in its transaction.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use log::LevelFilter;
 use redrive::admin::JobState;
 use redrive::postgres::Transaction;
 use redrive::{Job, Queue, Worker};
 use redrive_tests::{
-    Gate, HoldTransaction, Logged, Order, SOON, TestDatabase, drained, statement, stop, wait_until,
-    worker,
+    Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, drained, live_job, stop,
+    wait_until, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -38,8 +38,7 @@ fn a_worker_with_effects(queue: &Queue, gate: &Gate) -> Worker {
             gate.pass();
             Ok(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
@@ -47,8 +46,7 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     let logged = Logged::start(LevelFilter::Warn);
     let test = TestDatabase::migrated();
     test.client()
-        .batch_execute("CREATE TABLE public.effects (number bigint)")
-        .unwrap();
+        .sql("CREATE TABLE public.effects (number bigint)");
     let queue = test.queue("orders");
     let gate = Gate::new();
     let worker = a_worker_with_effects(&queue, &gate);
@@ -63,7 +61,7 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
         ),
         (0, 0)
     );
-    let job = queue.database().admin().job(id).unwrap().expect("a job");
+    let job = live_job(&queue, id);
     assert_eq!(
         (job.state, job.attempts, job.crashes),
         (JobState::Ready, 0, 0)
@@ -86,8 +84,7 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
 fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
     let test = TestDatabase::migrated();
     test.client()
-        .batch_execute("CREATE TABLE public.effects (number bigint)")
-        .unwrap();
+        .sql("CREATE TABLE public.effects (number bigint)");
     let queue = test.queue("orders");
     let (gate, other_gate) = (Gate::new(), Gate::new());
     let (worker, other) = (
@@ -110,9 +107,7 @@ fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
 #[test]
 fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
     let test = TestDatabase::migrated();
-    test.client()
-        .batch_execute("CREATE TABLE public.begun (job bigint)")
-        .unwrap();
+    test.client().sql("CREATE TABLE public.begun (job bigint)");
     let queue = test.queue("orders");
     let ids = [
         queue.enqueue(&HoldTransaction::InStatement).unwrap(),
@@ -134,7 +129,7 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
             (0, 0)
         );
         for id in ids {
-            let job = queue.database().admin().job(id).unwrap().expect("a job");
+            let job = live_job(&queue, id);
             assert_eq!(
                 (job.state, job.attempts, job.crashes),
                 (JobState::Ready, 0, 0),
@@ -144,45 +139,7 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
     }
     let next = worker(&queue)
         .handle(|_: &Job<HoldTransaction>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     assert_eq!(stop(next).stats.done, 2);
-}
-
-#[test]
-fn the_end_of_a_transaction_of_a_handler_ends_no_other_session() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    let mut sessions = [test.client(), test.client(), test.client()];
-    let open: Vec<(i32, SystemTime)> = sessions
-        .iter_mut()
-        .map(|session| {
-            session.batch_execute("BEGIN").unwrap();
-            let own = "SELECT pg_backend_pid() AS pid, transaction_timestamp() AS began";
-            let row = session.query_one(own, &[]).unwrap();
-            (row.get("pid"), row.get("began"))
-        })
-        .collect();
-    // The second one has begun another transaction since, and the third one is not asked for.
-    sessions[1]
-        .batch_execute("COMMIT; BEGIN; SELECT 1")
-        .unwrap();
-    let (pids, begins): (Vec<i32>, Vec<SystemTime>) = open[..2].iter().copied().unzip();
-    let told = client
-        .query(statement("end_transactions"), &[&pids, &begins])
-        .unwrap();
-    assert_eq!(told.len(), 1);
-    wait_until("the first session to end", SOON, || {
-        let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1";
-        client
-            .query_one(left, &[&pids[0]])
-            .unwrap()
-            .get::<_, i64>(0)
-            == 0
-    });
-    let [mut first, mut second, mut third] = sessions;
-    assert!(first.batch_execute("COMMIT").is_err());
-    second.batch_execute("COMMIT").unwrap();
-    third.batch_execute("COMMIT").unwrap();
 }

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::{Client, Transaction};
-use redrive::{Database, Job, Queue, Worker};
+use redrive::{Database, Queue, Worker};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, TestDatabase, expire_leases, wait_until, worker, worker_at,
+    Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, expire_leases, wait_until, willing, worker_at,
 };
 
 /// How long a claim may take in the test of one without an answer.
@@ -40,9 +40,7 @@ fn with_lease(queue: &Queue, gate: &Gate) -> Worker {
 /// Locks all leases until the transaction ends.
 fn locked(client: &mut Client) -> Transaction<'_> {
     let mut locker = client.transaction().unwrap();
-    locker
-        .execute("SELECT FROM redrive.leases FOR UPDATE", &[])
-        .unwrap();
+    locker.sql("SELECT FROM redrive.leases FOR UPDATE");
     locker
 }
 
@@ -89,11 +87,8 @@ fn a_stop_reports_a_lease_that_stays_locked() {
 fn a_stop_reports_a_claim_that_the_database_does_not_answer() {
     // The second grace is longer than the claim may take.
     for grace in [Duration::ZERO, Duration::from_hours(1)] {
-        let test = TestDatabase::migrated();
-        let mut client = test.client();
-        client
-            .batch_execute(
-                "CREATE FUNCTION public.wait_at_the_gate() RETURNS trigger LANGUAGE plpgsql AS $$
+        let (test, mut client) = TestDatabase::with_client();
+        client.sql("CREATE FUNCTION public.wait_at_the_gate() RETURNS trigger LANGUAGE plpgsql AS $$
                  BEGIN
                      WHILE NOT pg_try_advisory_xact_lock_shared(1) LOOP PERFORM pg_sleep(0.01); END LOOP;
                      RETURN NEW;
@@ -101,19 +96,14 @@ fn a_stop_reports_a_claim_that_the_database_does_not_answer() {
                  $$;
                  CREATE TRIGGER gate BEFORE INSERT ON redrive.leases
                      FOR EACH ROW EXECUTE FUNCTION public.wait_at_the_gate();
-                 SELECT pg_advisory_lock(1)",
-            )
-            .unwrap();
+                 SELECT pg_advisory_lock(1)");
         let db = Database::builder(test.url())
             .call_timeout(CALL_TIMEOUT)
             .open()
             .unwrap();
         let queue = Queue::new(&db, "orders").unwrap();
         let id = queue.enqueue(&Order { number: 1 }).unwrap();
-        let worker = worker(&queue)
-            .handle(|_: &Job<Order>| Ok(()))
-            .start()
-            .unwrap();
+        let worker = willing(&queue);
         let mut watcher = test.client();
         wait_until("the claim to wait", SOON, || {
             has_session(&mut watcher, "a.wait_event = 'PgSleep'")
@@ -124,9 +114,7 @@ fn a_stop_reports_a_claim_that_the_database_does_not_answer() {
             error.to_string(),
             "could not release the jobs of a claim that the database has not answered"
         );
-        client
-            .batch_execute("SELECT pg_advisory_unlock(1)")
-            .unwrap();
+        client.sql("SELECT pg_advisory_unlock(1)");
         wait_until("the claim to end", SOON, || leases(&test) == 1);
         let lost = expire_leases(&mut client);
         assert!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use log::{LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Order, Proxy, SOON, TestDatabase, counted, eventually, stop, wait_until, worker,
+    Begin, Order, Proxy, SOON, TestDatabase, counted, eventually, stop, wait_until, worker,
 };
 
 /// A log that panics on lines about one queue.
@@ -46,8 +46,7 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     });
     let worker = worker(&Queue::new(&db, QUEUE).unwrap())
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     assert_eq!(worker.failure(), None);
     // It tries to log the outage, which panics.
     proxy.refuse();
@@ -63,8 +62,7 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
 
 #[test]
 fn a_backoff_that_panics_does_not_end_a_slot() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .backoff(Backoff::custom(|attempt| {
             assert!(attempt > 1, "who would think of the first one");
@@ -74,8 +72,7 @@ fn a_backoff_that_panics_does_not_end_a_slot() {
             1 => Err(Failure::retry("not yet")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     let retried = NewJob::new(&Order { number: 1 }).unwrap();
     queue.enqueue_job(retried).unwrap();
     counted(&worker, "a retry", |counts| counts.retried == 1);

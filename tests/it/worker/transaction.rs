@@ -8,15 +8,14 @@ use redrive::dlq::{LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, letters_in,
-    stats, stop, wait_until, worker,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, letters_in, stats, stop, wait_until, worker,
 };
 
 /// Creates the table for the effects of the handlers.
 fn effects(test: &TestDatabase) {
     test.client()
-        .batch_execute("CREATE TABLE public.effects (number bigint NOT NULL)")
-        .unwrap();
+        .sql("CREATE TABLE public.effects (number bigint NOT NULL)");
 }
 
 fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
@@ -42,8 +41,7 @@ fn effects_and_the_end_of_the_job_commit_together() {
     let worker = worker(&queue)
         .slots(3)
         .handle_in_transaction(effect)
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
     counted(&worker, "50 done", |counts| counts.done == 50);
@@ -66,8 +64,7 @@ fn a_failure_and_a_panic_roll_the_effects_back() {
                 _ => Ok(()),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
@@ -83,30 +80,6 @@ fn a_failure_and_a_panic_roll_the_effects_back() {
         (letters[0].attempts, &*letters[0].error_message),
         (1, "never")
     );
-}
-
-#[test]
-fn a_failed_statement_in_the_transaction_is_an_ordinary_failure() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
-            effect(job, tx)?;
-            tx.execute("INSERT INTO public.effects VALUES (NULL)", &[])?;
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
-        .unwrap()
-        .id();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 1);
-    assert_eq!(tally(&test), (0, 0));
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
-    assert_eq!((letter.cause.as_str(), letter.attempts), ("exhausted", 2));
 }
 
 /// Runs quick jobs until the worker claims in batches.
@@ -131,8 +104,7 @@ fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
         .hold_for(Duration::from_hours(1))
         .handle_in_transaction(effect)
         .handle_any(|_| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     warm_up(&queue, &worker);
 
     // The only slot is busy; the transactional jobs behind it are claimed.
@@ -179,8 +151,7 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
@@ -209,8 +180,7 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     assert_eq!(tally(&test), (0, 0));
@@ -220,8 +190,7 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
         .dlq()
         .redrive(&LetterFilter::new().ids([id]), &Operator::default())
         .unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(tally(&test), (1, 1));
     let letter = queue
         .database()

@@ -6,13 +6,11 @@ use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
 use redrive::dlq::LetterFilter;
 use redrive::{Job, NewJob, Operator};
-use redrive_tests::{Order, SOON, TestDatabase, reap, stop, wait_until, worker};
+use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, reap, stop, wait_until, worker};
 
 /// Returns the queues notified since the last call. A final notification ends the wait.
 pub(crate) fn notified(listener: &mut Client) -> Vec<String> {
-    listener
-        .batch_execute("NOTIFY redrive_ready, 'the end of this test''s patience'")
-        .unwrap();
+    listener.sql("NOTIFY redrive_ready, 'the end of this test''s patience'");
     let mut notifications = listener.notifications();
     let mut arrived = notifications.timeout_iter(SOON);
     let mut queues = Vec::new();
@@ -116,7 +114,7 @@ fn register(client: &mut Client, queue: &str, waiting: bool, expires: &str) {
 fn every_way_to_enqueue_notifies_a_waiting_worker() {
     let test = TestDatabase::migrated();
     let mut listener = test.client();
-    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    listener.sql("LISTEN redrive_ready");
     let mut client = test.client();
     register(&mut client, "orders", true, "1 hour");
     register(&mut client, "orders", true, "1 hour");
@@ -142,7 +140,7 @@ fn every_way_to_enqueue_notifies_a_waiting_worker() {
 fn no_notification_is_sent_without_a_waiting_worker() {
     let test = TestDatabase::migrated();
     let mut listener = test.client();
-    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    listener.sql("LISTEN redrive_ready");
     let mut client = test.client();
     // A busy worker, one of another queue, and a lost one.
     register(&mut client, "orders", false, "1 hour");
@@ -156,14 +154,12 @@ fn no_notification_is_sent_without_a_waiting_worker() {
 
 #[test]
 fn an_enqueue_wakes_a_waiting_worker() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // It polls once a minute: a job that runs before the deadline of the test was notified.
     let worker = worker(&queue)
         .poll_interval(Duration::from_mins(1))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let waiting = || {
         test.client()
             .query_one("SELECT bool_and(waiting) FROM redrive.workers", &[])
@@ -189,7 +185,7 @@ fn an_enqueue_wakes_a_waiting_worker() {
                 let letter = "INSERT INTO redrive.dead_letters \
                      (queue, kind, cause, error_class, error_message, enqueued_at, payload) \
                      VALUES ('orders', 'order', 'rejected', 'c', 'm', now(), '{\"number\":1}')";
-                test.client().execute(letter, &[]).unwrap();
+                test.client().sql(letter);
                 let redriven = queue
                     .database()
                     .dlq()

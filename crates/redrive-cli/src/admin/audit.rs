@@ -5,14 +5,15 @@ mod lines;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use redrive::admin::{AuditFilter, AuditRecord, CounterAudit};
-use serde_json::json;
+use redrive::admin::{AuditFilter, AuditRecord};
+use serde::Serialize;
 
+use super::findings::{Finding, report};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::profession::Profession;
-use crate::terminal::{Column, Table, grouped, json_line, one_line};
-use crate::time::{self, rfc3339};
+use crate::terminal::{grouped, line, one_line, table};
+use crate::time;
 use lines::lines;
 
 /// Show the audit log: operations on letters and jobs with their operator and reason, newest first
@@ -85,109 +86,44 @@ impl AuditCommand {
             filter = filter.before(before);
         }
         let records = cx.database()?.admin().audit(&filter)?;
-        if cx.global.json {
-            for record in &records {
-                json_line(cx.out, &record_json(record))?;
-            }
-        } else if !records.is_empty() {
-            record_table(&records).write(cx.out)?;
+        let table = table!(line in lines(&records) => {
+            Number "ID" => line.id,
+            Text "AT" => line.at,
+            Word "VERB" => line.verb,
+            Number "CHANGED" => grouped(line.letters),
+            Text "OPERATOR" => line.operator,
+            Text "DETAILS AND REASON" => line.details,
+        });
+        cx.list("no audit record matches", &records, record_json, &table)?;
+        match records.is_empty() {
+            true => Ok(Ending::NothingMatched),
+            false => cx.next_page("records", &records, self.limit, |last| {
+                format!("--before {}", last.id)
+            }),
         }
-        match records.last() {
-            None => {
-                cx.say("no audit record matches");
-                return Ok(Ending::NothingMatched);
-            }
-            Some(last) if records.len() as u64 == self.limit => {
-                cx.say_more("records", &format!("--before {}", last.id))?;
-            }
-            Some(_) => {}
-        }
-        Ok(Ending::Done)
     }
 }
 
-fn record_table(records: &[AuditRecord]) -> Table {
-    let mut table = Table::new([
-        Column::Number("ID"),
-        Column::Text("AT"),
-        Column::Word("VERB"),
-        Column::Number("CHANGED"),
-        Column::Text("OPERATOR"),
-        Column::Text("DETAILS AND REASON"),
-    ]);
-    for line in lines(records) {
-        table.row([
-            line.id.to_string(),
-            line.at,
-            line.verb,
-            grouped(line.letters),
-            line.operator,
-            line.details,
-        ]);
-    }
-    table
-}
-
-fn record_json(record: &AuditRecord) -> serde_json::Value {
-    json!({
-        "id": record.id,
-        "at": rfc3339(record.at),
-        "verb": record.verb,
-        "role": record.role,
-        "person": record.person,
-        "reason": record.reason,
-        "filter": record.filter,
-        "letters": record.letters,
-        "about": record.about,
-    })
+fn record_json(record: &AuditRecord) -> impl Serialize {
+    line!(record => id, at, verb, role, person, reason, filter, letters, about)
 }
 
 fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {
     let audits = cx.unchecked_database()?.admin().audit_counters()?;
-    if cx.global.json {
-        for audit in &audits {
-            json_line(cx.out, &counter_json(audit))?;
-        }
-    } else if !audits.is_empty() {
-        let mut table = Table::new([
-            Column::Text("QUEUE"),
-            Column::Word("SET"),
-            Column::Number("ROWS"),
-            Column::Number("TOTAL"),
-            Column::Number("DRIFT"),
-        ]);
-        for audit in &audits {
-            table.row([
-                one_line(&audit.queue),
-                audit.set.to_string(),
-                signed(audit.rows),
-                signed(audit.total),
-                signed(audit.drift),
-            ]);
-        }
-        table.write(cx.out)?;
-    }
-    let wrong = audits.iter().filter(|audit| audit.drift != 0).count();
-    cx.out.flush()?;
-    if wrong > 0 {
-        cx.say(format!("{wrong} counters differ from the rows"));
-        return Ok(Ending::NothingMatched);
-    }
-    cx.say("the counters match the rows");
-    Ok(Ending::Done)
-}
-
-fn signed(number: i64) -> String {
-    let sign = if number < 0 { "-" } else { "" };
-    format!("{sign}{}", grouped(number.unsigned_abs()))
-}
-
-fn counter_json(audit: &CounterAudit) -> serde_json::Value {
-    json!({
-        "queue": audit.queue,
-        "set": audit.set.as_str(),
-        "rows": audit.rows,
-        "total": audit.total,
-        "drift": audit.drift,
-    })
+    let wrong = audits.into_iter().filter(|audit| audit.drift != 0);
+    let findings = wrong.map(|audit| Finding {
+        fault: "counter".to_owned(),
+        places: audit.drift.unsigned_abs(),
+        what: format!(
+            "queue {}, {}: {} rows, {} counted",
+            one_line(&audit.queue),
+            audit.set,
+            audit.rows,
+            audit.total
+        ),
+        examples: Vec::new(),
+    });
+    let findings: Vec<Finding> = findings.collect();
+    let wrong = format!("{} counters differ from the rows", findings.len());
+    report(&findings, "the counters match the rows", &wrong, cx)
 }

@@ -1,18 +1,16 @@
 //! `redrive erase`: erases everything about a person or tenant.
 
-use std::ops::ControlFlow;
-
 use clap::Args;
 use redrive::Database;
 use redrive::dlq::{Erasure, LetterFilter};
 use serde_json::{Value, json};
 
+use crate::batches::in_batches;
 use crate::context::{Context, Ending};
 use crate::dlq::FilterArgs;
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Column, Progress, Table, counted, grouped, json_line};
+use crate::terminal::{Table, counted, grouped, json_line, table};
 
 /// Erase everything about a person or tenant: jobs, letters and their traces
 ///
@@ -67,10 +65,10 @@ impl Erase {
             json_line(cx.out, &line)?;
         }
         if found.is_empty() && found.leased == 0 {
-            return Ok(nothing_matched(cx));
+            return cx.nothing("nothing matches");
         }
         if !cx.global.json {
-            table(&found, "WOULD ERASE").write(cx.out)?;
+            erasure_table(&found, "WOULD ERASE").write(cx.out)?;
             write_leased(found.leased, cx)?;
             writeln!(
                 cx.out,
@@ -88,17 +86,14 @@ impl Erase {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
-        let progress = Progress::of("erasing", rows(found));
         let operator = operator::current(self.reason.as_deref());
-        let (mut erased, mut course) = (Erasure::default(), ControlFlow::Continue(()));
-        let done = db.dlq().erase_while(filter, &operator, |so_far| {
-            erased = *so_far;
-            progress.at(rows(&erased));
-            course = stop.check();
-            course
-        });
-        drop(progress);
+        let mut erased = Erasure::default();
+        let (_, course, done) = in_batches("erasing", rows(found), |go_on| {
+            db.dlq().erase_while(filter, &operator, |so_far| {
+                erased = *so_far;
+                go_on(rows(so_far))
+            })
+        })?;
         if done.is_err() && !erased.is_empty() {
             cx.say(format!(
                 "erased {} before the error; repeat the command for the rest",
@@ -112,10 +107,10 @@ impl Erase {
             json_line(cx.out, &erasure_json(&erased))?;
         }
         if erased.is_empty() && erased.leased == 0 {
-            return Ok(nothing_matched(cx));
+            return cx.nothing("nothing matches");
         }
         if !cx.global.json {
-            table(&erased, "ERASED").write(cx.out)?;
+            erasure_table(&erased, "ERASED").write(cx.out)?;
             write_leased(erased.leased, cx)?;
         }
         if course.is_break() {
@@ -129,19 +124,13 @@ impl Erase {
     }
 }
 
-fn nothing_matched(cx: &mut Context<'_>) -> Ending {
-    cx.say("nothing matches");
-    Ending::NothingMatched
-}
-
 /// The deleted rows, which take almost all of the time.
 fn rows(erasure: &Erasure) -> u64 {
     erasure.jobs + erasure.letters + erasure.versions + erasure.archived
 }
 
-fn table(erasure: &Erasure, heading: &'static str) -> Table {
-    let mut table = Table::new([Column::Word("PLACE"), Column::Number(heading)]);
-    for (place, entries) in [
+fn erasure_table(erasure: &Erasure, heading: &'static str) -> Table {
+    let entries = [
         ("waiting jobs", erasure.jobs),
         ("letters", erasure.letters),
         ("earlier payloads of other letters", erasure.versions),
@@ -149,13 +138,14 @@ fn table(erasure: &Erasure, heading: &'static str) -> Table {
         ("samples of failure groups", erasure.groups),
         ("conditions in the audit log", erasure.audit),
         ("conditions of ended runs", erasure.runs),
-    ] {
-        // A dry run does not count the samples.
-        if entries > 0 || place != "samples of failure groups" {
-            table.row([place.to_owned(), grouped(entries)]);
-        }
-    }
-    table
+    ];
+    // A dry run does not count the samples.
+    let is_counted =
+        |(place, entries): &&(&str, u64)| *entries > 0 || *place != "samples of failure groups";
+    table!((place, entries) in entries.iter().filter(is_counted) => {
+        Word "PLACE" => place,
+        Number heading => grouped(*entries),
+    })
 }
 
 fn write_leased(leased: u64, cx: &mut Context<'_>) -> Result<()> {

@@ -1,25 +1,34 @@
 //! `redrive queue groups`: the policy for the groups of a queue, and the groups that a letter holds.
 
-use clap::Subcommand;
-
-use redrive::{Database, GroupDeath, GroupPolicy, HeldGroup, Queue};
-use serde_json::{Value, json};
+use clap::Args;
+use redrive::{GroupDeath, GroupPolicy, HeldGroup, Queue};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, grouped, json_line, one_line};
-use crate::time::{ago, rfc3339};
+use crate::subcommands::subcommands;
+use crate::terminal::{grouped, line, one_line, table};
+use crate::time::ago;
 
 /// The largest number of held groups in a list.
 const MAX_LISTED: u32 = 1000;
 
-#[derive(Debug, Subcommand)]
-pub(super) enum QueueGroupsCommand {
-    /// Set what the groups of a queue mean
-    #[command(
-        before_help = "\
+subcommands! {
+    /// Order, limit or take turns between the groups of a queue
+    pub(crate) enum QueueGroupsCommand {
+        Set(SetPolicy) = Operator,
+        Show(ShowPolicy) = Reader,
+        Held(ListHeld) = Reader,
+        Release(ReleaseGroup) = Operator,
+    }
+}
+
+/// Set what the groups of a queue mean
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
 Examples:
   redrive queue groups set orders ordered --on-death hold --reason 'one step after the other'
   redrive queue groups set bills ordered --on-death divert --reason 'repair them together'
@@ -27,69 +36,68 @@ Examples:
   redrive queue groups set mails fair --reason 'customers take turns'
   redrive queue groups set mails none --reason 'one customer is left'
 ",
-        after_help = "\
+    after_help = "\
 ordered: one job of a group at a time, in the order of the ids. limit=N: at most N at a time.
 fair: the groups take turns. none: the group of a job is metadata. Waiting jobs are kept."
-    )]
-    Set {
-        /// Queue.
-        queue: String,
-        /// Policy: ordered, limit=N, fair or none.
-        #[arg(value_parser = mode)]
-        policy: Mode,
-        /// Effect of a death on an ordered group: continue; hold until the letter is dealt with; or divert
-        /// the jobs behind it to the dead letters [default: continue].
-        #[arg(long, value_name = "EFFECT")]
-        on_death: Option<OnDeath>,
-        /// The reason, for other operators and the audit log.
-        #[arg(long, value_name = "TEXT")]
-        reason: String,
-    },
-    /// Show the policy of a queue
-    #[command(before_help = "\
-Example:
-  redrive queue groups show orders
-")]
-    Show {
-        /// Queue.
-        queue: String,
-    },
-    /// List the groups whose jobs wait behind a letter
-    #[command(
-        before_help = "\
-Example:
-  redrive queue groups held orders
-",
-        after_help = "\
+)]
+pub(crate) struct SetPolicy {
+    /// Queue.
+    queue: String,
+    /// Policy: ordered, limit=N, fair or none.
+    #[arg(value_parser = mode)]
+    policy: Mode,
+    /// Effect of a death on an ordered group: continue; hold until the letter is dealt with; or divert
+    /// the jobs behind it to the dead letters [default: continue].
+    #[arg(long, value_name = "EFFECT")]
+    on_death: Option<OnDeath>,
+    /// The reason, for other operators and the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+/// Show the policy of a queue
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive queue groups show orders\n")]
+pub(crate) struct ShowPolicy {
+    /// Queue.
+    queue: String,
+}
+
+/// List the groups whose jobs wait behind a letter
+#[derive(Args, Debug)]
+#[command(
+    before_help = "Example:\n  redrive queue groups held orders\n",
+    after_help = "\
 Redrive the letter to run its job first, or discard it to continue without the job. The
 exit code is 1 if no letter holds a group."
-    )]
-    Held {
-        /// Queue.
-        queue: String,
-    },
-    /// Let the jobs of a group continue without the letter that holds it
-    #[command(
-        before_help = "\
+)]
+pub(crate) struct ListHeld {
+    /// Queue.
+    queue: String,
+}
+
+/// Let the jobs of a group continue without the letter that holds it
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
 Example:
   redrive queue groups release orders order:42 --reason 'shipped by hand'
 ",
-        after_help = "The letter stays open. The exit code is 1 if no letter holds the group."
-    )]
-    Release {
-        /// Queue.
-        queue: String,
-        /// Group.
-        group: String,
-        /// The reason, for the audit log.
-        #[arg(long, value_name = "TEXT")]
-        reason: String,
-    },
+    after_help = "The letter stays open. The exit code is 1 if no letter holds the group."
+)]
+pub(crate) struct ReleaseGroup {
+    /// Queue.
+    queue: String,
+    /// Group.
+    group: String,
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
 }
 
 /// The value of `POLICY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+enum Mode {
     None,
     Ordered,
     Limit(u32),
@@ -98,7 +106,7 @@ pub(super) enum Mode {
 
 /// The value of `--on-death`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum OnDeath {
+enum OnDeath {
     Continue,
     Hold,
     Divert,
@@ -132,46 +140,23 @@ fn policy(mode: Mode, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
     }
 }
 
-impl QueueGroupsCommand {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self {
-            QueueGroupsCommand::Show { .. } | QueueGroupsCommand::Held { .. } => Profession::Reader,
-            QueueGroupsCommand::Set { .. } | QueueGroupsCommand::Release { .. } => {
-                Profession::Operator
-            }
-        }
+impl SetPolicy {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let queue = cx.queue(&self.queue)?;
+        let Some(policy) = policy(self.policy, self.on_death) else {
+            return Err(Error::new(
+                "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
+            ));
+        };
+        queue.set_group_policy(policy, &operator::current(Some(&self.reason)))?;
+        show(&queue, policy, cx)
     }
+}
 
-    pub(super) fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        match self {
-            QueueGroupsCommand::Set {
-                queue,
-                policy: mode,
-                on_death,
-                reason,
-            } => {
-                let queue = Queue::new(db, queue)?;
-                let Some(policy) = policy(*mode, *on_death) else {
-                    return Err(Error::new(
-                        "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
-                    ));
-                };
-                queue.set_group_policy(policy, &operator::current(Some(reason)))?;
-                show(&queue, policy, cx)
-            }
-            QueueGroupsCommand::Show { queue } => {
-                let queue = Queue::new(db, queue)?;
-                let policy = queue.group_policy()?;
-                show(&queue, policy, cx)
-            }
-            QueueGroupsCommand::Held { queue } => held(&Queue::new(db, queue)?, cx),
-            QueueGroupsCommand::Release {
-                queue,
-                group,
-                reason,
-            } => release(&Queue::new(db, queue)?, group, reason, cx),
-        }
+impl ShowPolicy {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let queue = cx.queue(&self.queue)?;
+        show(&queue, queue.group_policy()?, cx)
     }
 }
 
@@ -207,91 +192,50 @@ fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Endi
         GroupPolicy::Fair => ("fair", None, "continue", "groups take turns".to_owned()),
         GroupPolicy::None | _ => ("none", None, "continue", "groups are metadata".to_owned()),
     };
-    match cx.global.json {
-        true => json_line(
-            cx.out,
-            &json!({
-                "queue": queue.name(),
-                "policy": mode,
-                "limit": limit,
-                "on_death": on_death,
-            }),
-        )?,
-        false => writeln!(cx.out, "queue {}: {meaning}", one_line(queue.name()))?,
-    }
-    Ok(Ending::Done)
+    cx.print(
+        &json!({
+            "queue": queue.name(),
+            "policy": mode,
+            "limit": limit,
+            "on_death": on_death,
+        }),
+        format!("queue {}: {meaning}", one_line(queue.name())),
+    )
 }
 
-fn held(queue: &Queue, cx: &mut Context<'_>) -> Result<Ending> {
-    let groups = queue.held_groups(MAX_LISTED)?;
-    if groups.is_empty() {
-        cx.say("no letter holds a group");
-        return Ok(Ending::NothingMatched);
+impl ListHeld {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let groups = cx.queue(&self.queue)?.held_groups(MAX_LISTED)?;
+        let table = table!(group in &groups => {
+            Name "GROUP" => group.group,
+            Number "LETTER" => group.letter,
+            Number "HELD FOR" => ago(group.held_at),
+            Number "WAITING" => grouped(group.waiting),
+            Number "DIVERTED" => grouped(group.diverted),
+            Name "KIND" => group.kind,
+            Text "ERROR CLASS" => group.error_class,
+        });
+        cx.list("no letter holds a group", &groups, group_json, &table)
     }
-    if cx.global.json {
-        for group in &groups {
-            json_line(cx.out, &group_json(group))?;
-        }
-        return Ok(Ending::Done);
-    }
-    let mut table = Table::new([
-        Column::Name("GROUP"),
-        Column::Number("LETTER"),
-        Column::Number("HELD FOR"),
-        Column::Number("WAITING"),
-        Column::Number("DIVERTED"),
-        Column::Name("KIND"),
-        Column::Text("ERROR CLASS"),
-    ]);
-    for group in &groups {
-        table.row([
-            group.group.clone(),
-            group.letter.to_string(),
-            ago(group.held_at),
-            grouped(group.waiting),
-            grouped(group.diverted),
-            group.kind.clone(),
-            group.error_class.clone(),
-        ]);
-    }
-    table.write(cx.out)?;
-    Ok(Ending::Done)
 }
 
-fn group_json(group: &HeldGroup) -> Value {
-    json!({
-        "queue": group.queue,
-        "group": group.group,
-        "letter": group.letter.get(),
-        "kind": group.kind,
-        "error_class": group.error_class,
-        "held_at": rfc3339(group.held_at),
-        "waiting": group.waiting,
-        "diverted": group.diverted,
-    })
+fn group_json(group: &HeldGroup) -> impl Serialize {
+    line!(group => queue, group, letter, kind, error_class, held_at, waiting, diverted)
 }
 
-fn release(queue: &Queue, group: &str, reason: &str, cx: &mut Context<'_>) -> Result<Ending> {
-    let Some(letter) = queue.release_group(group, &operator::current(Some(reason)))? else {
-        cx.say(format!(
-            "no letter holds group {} of queue {}",
-            one_line(group),
-            one_line(queue.name())
-        ));
-        return Ok(Ending::NothingMatched);
-    };
-    match cx.global.json {
-        true => json_line(
-            cx.out,
-            &json!({ "queue": queue.name(), "group": group, "letter": letter.get() }),
-        )?,
-        false => writeln!(
-            cx.out,
-            "group {} continues without letter {letter}, which stays open",
-            one_line(group)
-        )?,
+impl ReleaseGroup {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (queue, group) = (cx.queue(&self.queue)?, one_line(&self.group));
+        let operator = operator::current(Some(&self.reason));
+        let Some(letter) = queue.release_group(&self.group, &operator)? else {
+            let name = one_line(queue.name());
+            return cx.nothing(format!("no letter holds group {group} of queue {name}"));
+        };
+        cx.print(
+            &json!({ "queue": queue.name(), "group": self.group, "letter": letter.get() }),
+            format!("group {group} continues without letter {letter}, which stays open"),
+        )
     }
-    Ok(Ending::Done)
 }
 
 #[cfg(test)]

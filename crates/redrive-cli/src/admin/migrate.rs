@@ -2,12 +2,14 @@
 
 use clap::Args;
 use redrive::Database;
-use redrive::admin::SchemaDrift;
 use serde_json::json;
 
+use super::findings::{Finding, report};
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{json_line, one_line};
+use crate::terminal::one_line;
+
+const UP_TO_DATE: &str = "the schema is up to date";
 
 /// Create the schema `redrive`, or update it to the version of this program
 ///
@@ -41,19 +43,11 @@ impl Migrate {
         }
         let applied = db.migrate()?;
         for one in &applied {
-            print(
-                &json!({ "applied": one.name }),
-                &format!("applied {}", one.name),
-                cx,
-            )?;
+            let json = json!({ "applied": one.name });
+            cx.print(&json, format!("applied {}", one.name))?;
         }
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "up_to_date": true, "applied": applied.len() }),
-            )?;
-        } else if applied.is_empty() {
-            writeln!(cx.out, "the schema is up to date")?;
+        if applied.is_empty() {
+            cx.say(UP_TO_DATE);
         }
         match db.admin().schema_drift() {
             Ok(drifts) => {
@@ -70,45 +64,33 @@ impl Migrate {
 }
 
 fn check(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    match db.check_schema() {
-        Ok(()) => {
-            warn_about_durability(db, cx);
-            report(&db.admin().schema_drift()?, cx)
-        }
-        Err(error) if error.is_migration_required() => {
-            print(&json!({ "up_to_date": false }), &error.to_string(), cx)?;
-            Ok(Ending::NothingMatched)
-        }
-        // What hides rows or disables triggers may be a change of the schema.
-        Err(error) => match db.admin().schema_drift() {
-            Ok(drifts) if !drifts.is_empty() => report(&drifts, cx),
-            Ok(_) | Err(_) => Err(error.into()),
-        },
-    }
-}
-
-/// Reports the differences between the schema and the migrations.
-fn report(drifts: &[SchemaDrift], cx: &mut Context<'_>) -> Result<Ending> {
-    let objects: Vec<_> = drifts
-        .iter()
-        .map(|drift| json!({ "object": drift.object, "problem": drift.kind.as_str() }))
-        .collect();
-    let text = match drifts {
-        [] => "the schema is up to date".to_owned(),
-        _ => {
-            let lines = drifts.iter().map(|drift| format!("\n  {drift}"));
-            format!(
-                "the migrations are applied, but the schema was changed afterwards:{}\n\
-                 `redrive migrate --print` has the definitions",
-                lines.collect::<String>()
-            )
-        }
+    let finding = |fault: &str, what: String| Finding {
+        fault: fault.to_owned(),
+        places: 1,
+        what,
+        examples: Vec::new(),
     };
-    print(&json!({ "up_to_date": true, "drift": objects }), &text, cx)?;
-    Ok(match drifts {
-        [] => Ending::Done,
-        _ => Ending::NothingMatched,
-    })
+    let wrong = match db.check_schema() {
+        Err(error) if error.is_migration_required() => {
+            let missing = finding("migration", error.to_string());
+            return report(&[missing], UP_TO_DATE, "to act: redrive migrate", cx);
+        }
+        checked => checked.err(),
+    };
+    let drifts = match (db.admin().schema_drift(), wrong) {
+        (Ok(drifts), None) => drifts,
+        // What hides rows or disables triggers may be a change of the schema.
+        (Ok(drifts), Some(_)) if !drifts.is_empty() => drifts,
+        (_, Some(error)) | (Err(error), None) => return Err(error.into()),
+    };
+    warn_about_durability(db, cx);
+    let drifts = drifts.iter();
+    let findings: Vec<Finding> = drifts
+        .map(|drift| finding("schema", drift.to_string()))
+        .collect();
+    let wrong = "the migrations are applied, but the schema was changed afterwards; \
+                 `redrive migrate --print` has the definitions";
+    report(&findings, UP_TO_DATE, wrong, cx)
 }
 
 /// Warns if the server may lose committed data. An error here does not affect the schema.
@@ -116,11 +98,4 @@ fn warn_about_durability(db: &Database, cx: &mut Context<'_>) {
     for warning in db.admin().durability_warnings().into_iter().flatten() {
         cx.say(format!("warning: {}", one_line(&warning.to_string())));
     }
-}
-
-fn print(json: &serde_json::Value, text: &str, cx: &mut Context<'_>) -> Result<()> {
-    if cx.global.json {
-        return json_line(cx.out, json);
-    }
-    Ok(writeln!(cx.out, "{text}")?)
 }

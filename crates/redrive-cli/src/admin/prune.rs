@@ -1,22 +1,19 @@
 //! `redrive prune`: deletes or archives old letters, and deletes old audit records.
 
-mod audit;
-
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
 use redrive::Database;
+use redrive::dlq::RetentionDue;
 use serde_json::json;
 
+use crate::batches::Batches;
 use crate::context::{Context, Ending};
-use crate::dlq::{Stopped, rule_cells, rule_json};
+use crate::dlq::{EVERY_QUEUE, rule_json};
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Column, Progress, Table, counted, grouped, json_line};
+use crate::terminal::{counted, grouped, table};
 use crate::time::{self, exact, short};
-use audit::PruneAudit;
 
 /// The age without retention rules: 30 days.
 const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
@@ -70,16 +67,7 @@ impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let scope = match self.older_than {
-            Some(age) if self.audit => {
-                let prune = PruneAudit {
-                    older_than: age,
-                    reason: self.reason.as_deref(),
-                };
-                return match self.yes {
-                    true => prune.prune(&db, cx),
-                    false => prune.dry_run(&db, cx),
-                };
-            }
+            Some(age) if self.audit => return self.prune_audit(age, &db, cx),
             Some(age) => Scope::OlderThan(age),
             None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
             None => Scope::Rules,
@@ -91,9 +79,40 @@ impl Prune {
         }
     }
 
+    /// Deletes audit records of this age.
+    fn prune_audit(&self, age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+        let records = db.admin().count_prunable_audit(age)?;
+        if !self.yes {
+            return cx.print(
+                &json!({
+                    "dry_run": true,
+                    "action": "prune",
+                    "older_than_ms": age.as_millis(),
+                    "audit_records": records,
+                }),
+                format!(
+                    "{}, older than {}, would be deleted.\n\
+                     Nothing was changed. To act:\n  redrive prune --audit --older-than {} --yes",
+                    counted(records, "audit record"),
+                    short(age),
+                    exact(age),
+                ),
+            );
+        }
+        let prune = Batches {
+            action: "prune",
+            progressive: "pruning the audit log",
+            participle: "pruned",
+            noun: "audit record",
+            total: records,
+            undo: "repeat the command for the others",
+        };
+        let operator = operator::current(self.reason.as_deref());
+        prune.run(cx, |go_on| db.admin().prune_audit(age, &operator, go_on))
+    }
+
     /// Removes letters in batches, until a signal arrives.
     fn prune(&self, scope: &Scope, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
         let operator = operator::current(self.reason.as_deref());
         let (total, participle, undo) = match scope {
             Scope::OlderThan(age) => (
@@ -112,92 +131,61 @@ impl Prune {
                 "deleted letters cannot be restored; for the archived ones: redrive dlq archive list",
             ),
         };
-        let progress = Progress::of("pruning letters", total);
-        let (mut pruned, mut course) = (0, ControlFlow::Continue(()));
-        let go_on = |so_far: u64| {
-            pruned = so_far;
-            progress.at(pruned);
-            course = stop.check();
-            course
+        let prune = Batches {
+            action: "prune",
+            progressive: "pruning letters",
+            participle,
+            noun: "letter",
+            total,
+            undo,
         };
-        let done = match scope {
+        prune.run(cx, |go_on| match scope {
             Scope::OlderThan(age) => db.dlq().prune_while(*age, &operator, go_on),
             Scope::Rules => db.dlq().retention().apply_while(&operator, go_on),
-        };
-        drop(progress);
-        let stopped = Stopped {
-            done: pruned,
-            total,
-            participle,
-            undo: (pruned > 0).then(|| undo.to_owned()),
-        };
-        done.inspect_err(|_| stopped.say_after_error(cx))?;
-        if cx.global.json {
-            json_line(cx.out, &json!({ "action": "prune", "letters": pruned }))?;
-        } else {
-            writeln!(cx.out, "{participle} {}", counted(pruned, "letter"))?;
-        }
-        if course.is_break() && pruned < total {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
-        }
-        Ok(Ending::Done)
+        })
     }
 }
 
 fn dry_run_by_age(age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let letters = db.dlq().count_prunable(age)?;
-    if cx.global.json {
-        json_line(
-            cx.out,
-            &json!({
-                "dry_run": true,
-                "action": "prune",
-                "older_than_ms": u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-                "letters": letters,
-            }),
-        )?;
-        return Ok(Ending::Done);
-    }
-    writeln!(
-        cx.out,
-        "{}, recovered or discarded more than {} ago, would be deleted.\n\
-         Nothing was changed. To act:\n  redrive prune --older-than {} --yes",
-        counted(letters, "letter"),
-        short(age),
-        exact(age),
-    )?;
-    Ok(Ending::Done)
+    cx.print(
+        &json!({
+            "dry_run": true,
+            "action": "prune",
+            "older_than_ms": u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+            "letters": letters,
+        }),
+        format!(
+            "{}, recovered or discarded more than {} ago, would be deleted.\n\
+             Nothing was changed. To act:\n  redrive prune --older-than {} --yes",
+            counted(letters, "letter"),
+            short(age),
+            exact(age),
+        ),
+    )
 }
 
 fn dry_run_of_rules(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let due = db.dlq().retention().due()?;
-    if cx.global.json {
-        for due in &due {
-            let mut line = rule_json(&due.rule);
-            line["dry_run"] = true.into();
-            line["letters"] = due.letters.into();
-            json_line(cx.out, &line)?;
-        }
-        return Ok(Ending::Done);
+    let json = |due: &RetentionDue| {
+        let mut line = rule_json(&due.rule);
+        line["dry_run"] = true.into();
+        line["letters"] = due.letters.into();
+        line
+    };
+    let table = table!(due in &due => {
+        Text "QUEUE" => due.rule.for_queue().unwrap_or(EVERY_QUEUE),
+        Word "STATE" => due.rule.state(),
+        Number "KEEP" => short(due.rule.keep()),
+        Word "THEN" => due.rule.action(),
+        Number "LETTERS NOW" => grouped(due.letters),
+    });
+    cx.items(&due, json, &table)?;
+    if !cx.global.json {
+        let total = due.iter().map(|due| due.letters).sum();
+        let total = counted(total, "letter");
+        writeln!(cx.out, "\n{total} would be deleted or archived.")?;
+        cx.propose("redrive prune --yes")?;
     }
-    let mut table = Table::new([
-        Column::Text("QUEUE"),
-        Column::Word("STATE"),
-        Column::Number("KEEP"),
-        Column::Word("THEN"),
-        Column::Number("LETTERS NOW"),
-    ]);
-    for due in &due {
-        let letters = grouped(due.letters);
-        table.row(rule_cells(&due.rule).into_iter().chain([letters]));
-    }
-    table.write(cx.out)?;
-    let total = due.iter().map(|due| due.letters).sum();
-    writeln!(
-        cx.out,
-        "\n{} would be deleted or archived. Nothing was changed. To act:\n  redrive prune --yes",
-        counted(total, "letter")
-    )?;
     Ok(Ending::Done)
 }

@@ -2,26 +2,28 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use redrive::admin::ListedRateLimit;
-use redrive::{Database, Queue, RateLimit, RateLimited};
-use serde_json::{Value, json};
+use redrive::{Queue, RateLimit, RateLimited};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue, quoted};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, grouped, json_line, one_line};
-use crate::time::{self, exact, rfc3339};
+use crate::terminal::{Json as _, grouped, line, one_line, table};
+use crate::time::{self, exact};
 
 /// A rate such as `100/1s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate {
+struct Rate {
     starts: u32,
     period: Duration,
 }
 
 /// Parses a rate such as `100/1s`, `5/m` or `10000/1h30m`.
-pub(super) fn rate(text: &str) -> std::result::Result<Rate, String> {
+fn rate(text: &str) -> std::result::Result<Rate, String> {
     let expected = |before: &str, what: &str| {
         format!(
             "at character {}: expected {what}; a rate is a number of jobs per time, such as 100/1s, 5/m or 1000/30m",
@@ -45,9 +47,77 @@ pub(super) fn rate(text: &str) -> std::result::Result<Rate, String> {
     Ok(Rate { starts, period })
 }
 
+/// Limit the rate at which jobs start, in all processes together
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive queue limit mails --rate 100/1s --reason 'the provider allows 100 a second'
+  redrive queue limit mails --rate 100/1s --burst 20 --reason 'no peaks'
+  redrive queue limit mails --kind newsletter --rate 5/m --reason 'a new sender'
+  redrive queue limit mails --each-group --rate 10/1s --reason 'the contract of each customer'
+",
+    after_help = "\
+Within any time t, at most BURST + rate * t jobs start. Jobs that wait lose no attempt
+and delay no others. A second limit replaces the first one."
+)]
+pub(crate) struct SetLimit {
+    /// Queue.
+    queue: String,
+    /// Jobs per time, such as 100/1s, 5/m or 1000/30m.
+    #[arg(long, value_name = "JOBS/TIME", value_parser = rate)]
+    rate: Rate,
+    /// Jobs that may start at once after a quiet time [default: the jobs of the rate].
+    #[arg(long, value_name = "JOBS")]
+    burst: Option<u32>,
+    #[command(flatten)]
+    jobs: LimitedJobs,
+    /// The reason, for other operators and the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+/// Remove a rate limit
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive queue unlimit mails --reason 'a larger contract'
+  redrive queue unlimit mails --kind newsletter
+  redrive queue unlimit mails --each-group
+",
+    after_help = "The exit code is 1 if there is no such limit."
+)]
+pub(crate) struct RemoveLimit {
+    /// Queue.
+    queue: String,
+    #[command(flatten)]
+    jobs: LimitedJobs,
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// List the rate limits with the tokens that are left
+#[derive(Args, Debug)]
+#[command(
+    before_help = "\
+Examples:
+  redrive queue limits
+  redrive queue limits mails
+",
+    after_help = "\
+A job needs a token to start. Of a limit of each group, the tokens of the group that has
+the fewest are shown. The exit code is 1 if there is no limit."
+)]
+pub(crate) struct ListLimits {
+    /// Queue [default: all].
+    queue: Option<String>,
+}
+
 /// The jobs that a limit counts.
-#[derive(Debug, clap::Args)]
-pub(super) struct LimitedJobs {
+#[derive(Debug, Args)]
+struct LimitedJobs {
     /// The limit of the jobs of this kind.
     #[arg(long)]
     kind: Option<String>,
@@ -76,139 +146,95 @@ impl LimitedJobs {
     }
 }
 
-/// Sets a limit.
-pub(super) fn set(
-    queue: &Queue,
-    jobs: &LimitedJobs,
-    rate: Rate,
-    burst: Option<u32>,
-    reason: &str,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    let limit = RateLimit::per(rate.starts, rate.period);
-    let limit = burst.map_or(limit, |burst| limit.burst(burst));
-    queue.limit_rate(jobs.limited(), limit, &operator::current(Some(reason)))?;
+/// Warns about a queue that does not exist yet, and names the command that undoes the change.
+pub(super) fn warn_if_unknown(queue: &Queue, undo: &str, cx: &mut Context<'_>) -> Result<()> {
     let queues = queue.database().admin().queue_names(queue.name(), QUEUES)?;
     if !queues.is_known {
         let problem = no_queue(queue.name(), &queues.names);
+        let name = quoted(queue.name());
         cx.say(format!(
-            "warning: {problem}; if the name is wrong: redrive queue unlimit {}",
-            quoted(queue.name())
+            "warning: {problem}; if the name is wrong: {undo} {name}"
         ));
     }
-    let burst = burst.unwrap_or(rate.starts);
-    if cx.global.json {
-        json_line(
-            cx.out,
+    Ok(())
+}
+
+impl SetLimit {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let SetLimit {
+            rate, burst, jobs, ..
+        } = self;
+        let queue = cx.queue(&self.queue)?;
+        let limit = RateLimit::per(rate.starts, rate.period);
+        let limit = burst.map_or(limit, |burst| limit.burst(burst));
+        queue.limit_rate(
+            jobs.limited(),
+            limit,
+            &operator::current(Some(&self.reason)),
+        )?;
+        warn_if_unknown(&queue, "redrive queue unlimit", cx)?;
+        let burst = burst.unwrap_or(rate.starts);
+        cx.print(
             &json!({
                 "queue": queue.name(),
                 "kind": jobs.kind,
                 "each_group": jobs.each_group,
                 "starts": rate.starts,
-                "period_ms": ms(rate.period),
+                "period_ms": rate.period.json(),
                 "burst": burst,
             }),
-        )?;
-        return Ok(Ending::Done);
+            format!(
+                "{} is limited to {} starts per {}, with a burst of {}",
+                jobs.describe(queue.name()),
+                grouped(u64::from(rate.starts)),
+                exact(rate.period),
+                grouped(u64::from(burst)),
+            ),
+        )
     }
-    writeln!(
-        cx.out,
-        "{} is limited to {} starts per {}, with a burst of {}",
-        jobs.describe(queue.name()),
-        grouped(u64::from(rate.starts)),
-        exact(rate.period),
-        grouped(u64::from(burst)),
-    )?;
-    Ok(Ending::Done)
 }
 
-/// Removes a limit.
-pub(super) fn remove(
-    queue: &Queue,
-    jobs: &LimitedJobs,
-    reason: Option<&str>,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    if !queue.unlimit_rate(jobs.limited(), &operator::current(reason))? {
-        let jobs = jobs.describe(queue.name());
-        cx.say(format!("{jobs} has no rate limit: redrive queue limits"));
-        return Ok(Ending::NothingMatched);
-    }
-    match cx.global.json {
-        true => json_line(
-            cx.out,
-            &json!({ "queue": queue.name(), "kind": jobs.kind, "each_group": jobs.each_group }),
-        )?,
-        false => writeln!(
-            cx.out,
-            "{} has no rate limit any more",
-            jobs.describe(queue.name())
-        )?,
-    }
-    Ok(Ending::Done)
-}
-
-/// Lists the limits of one queue, or of all.
-pub(super) fn list(db: &Database, queue: Option<&str>, cx: &mut Context<'_>) -> Result<Ending> {
-    let limits = db.admin().rate_limits(queue)?;
-    if limits.is_empty() {
-        cx.say("there is no rate limit");
-        return Ok(Ending::NothingMatched);
-    }
-    if cx.global.json {
-        for limit in &limits {
-            json_line(cx.out, &limit_json(limit))?;
+impl RemoveLimit {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let (queue, jobs) = (cx.queue(&self.queue)?, &self.jobs);
+        let shown = jobs.describe(queue.name());
+        if !queue.unlimit_rate(jobs.limited(), &operator::current(self.reason.as_deref()))? {
+            return cx.nothing(format!("{shown} has no rate limit: redrive queue limits"));
         }
-        return Ok(Ending::Done);
+        cx.print(
+            &json!({ "queue": queue.name(), "kind": jobs.kind, "each_group": jobs.each_group }),
+            format!("{shown} has no rate limit any more"),
+        )
     }
-    let mut table = Table::new([
-        Column::Name("QUEUE"),
-        Column::Name("JOBS"),
-        Column::Number("STARTS"),
-        Column::Number("PER"),
-        Column::Number("BURST"),
-        Column::Number("TOKENS"),
-        Column::Text("BY"),
-        Column::Text("REASON"),
-    ]);
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-    for limit in &limits {
-        table.row([
-            limit.queue.clone(),
-            match (&limit.kind, limit.each_group) {
-                (Some(kind), _) => kind.clone(),
-                (None, true) => "(each group)".to_owned(),
-                (None, false) => "(all)".to_owned(),
-            },
-            grouped(u64::from(limit.starts)),
-            exact(limit.period),
-            grouped(u64::from(limit.burst)),
-            grouped(limit.tokens.max(0).unsigned_abs()),
-            or_dash(&limit.person),
-            or_dash(&limit.reason),
-        ]);
-    }
-    table.write(cx.out)?;
-    Ok(Ending::Done)
 }
 
-fn limit_json(limit: &ListedRateLimit) -> Value {
-    json!({
-        "queue": limit.queue,
-        "kind": limit.kind,
-        "each_group": limit.each_group,
-        "starts": limit.starts,
-        "period_ms": ms(limit.period),
-        "burst": limit.burst,
-        "tokens": limit.tokens,
-        "set_at": rfc3339(limit.set_at),
-        "by": limit.person,
-        "reason": limit.reason,
-    })
+impl ListLimits {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let limits = cx.database()?.admin().rate_limits(self.queue.as_deref())?;
+        let jobs = |limit: &ListedRateLimit| match (&limit.kind, limit.each_group) {
+            (Some(kind), _) => kind.clone(),
+            (None, true) => "(each group)".to_owned(),
+            (None, false) => "(all)".to_owned(),
+        };
+        let table = table!(limit in &limits => {
+            Name "QUEUE" => limit.queue,
+            Name "JOBS" => jobs(limit),
+            Number "STARTS" => grouped(u64::from(limit.starts)),
+            Number "PER" => exact(limit.period),
+            Number "BURST" => grouped(u64::from(limit.burst)),
+            Number "TOKENS" => grouped(limit.tokens.max(0).unsigned_abs()),
+            Text "BY" => limit.person.as_deref().unwrap_or("-"),
+            Text "REASON" => limit.reason.as_deref().unwrap_or("-"),
+        });
+        cx.list("there is no rate limit", &limits, limit_json, &table)
+    }
 }
 
-fn ms(period: Duration) -> u64 {
-    u64::try_from(period.as_millis()).unwrap_or(u64::MAX)
+fn limit_json(limit: &ListedRateLimit) -> impl Serialize {
+    line!(limit =>
+        queue, kind, each_group, starts, period_ms = limit.period.json(), burst, tokens, set_at,
+        by = &limit.person, reason,
+    )
 }
 
 #[cfg(test)]

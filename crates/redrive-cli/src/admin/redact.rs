@@ -2,39 +2,34 @@
 
 mod apply;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args};
 use redrive::dlq::{Redaction, RedactionId};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, json_line};
+use crate::subcommands::subcommands;
+use crate::terminal::table;
 
-/// List, add, remove and apply redactions: data that letters must not keep
-///
-/// A redaction applies to every letter that dies or is captured from then on. A letter whose payload
-/// was redacted goes back only with --force, or after an edit replaced the redacted values. `redact
-/// apply` redacts existing letters.
+subcommands! {
+    /// List, add, remove and apply redactions: data that letters must not keep
+    ///
+    /// A redaction applies to every letter that dies or is captured from then on. A letter whose payload
+    /// was redacted goes back only with --force, or after an edit replaced the redacted values. `redact
+    /// apply` redacts existing letters.
+    pub(crate) enum RedactCommand {
+        List(ListRedactions) = Reader,
+        Add(AddRedaction) = Operator,
+        Apply(apply::ApplyRedactions) = Operator,
+        Remove(RemoveRedaction) = Operator,
+    }
+}
+
+/// List the redactions
 #[derive(Args, Debug)]
-pub(crate) struct RedactCommand {
-    #[command(subcommand)]
-    subcommand: RedactSubcommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum RedactSubcommand {
-    /// List the redactions
-    #[command(before_help = "\
-Example:
-  redrive redact list
-")]
-    List,
-    Add(AddRedaction),
-    Apply(apply::ApplyRedactions),
-    Remove(RemoveRedaction),
-}
+#[command(before_help = "Example:\n  redrive redact list\n")]
+pub(crate) struct ListRedactions {}
 
 /// Redact payload values by path, or parts of texts by pattern
 #[derive(Args, Debug)]
@@ -46,7 +41,7 @@ Examples:
   redrive redact add --pattern '\\d{13,19}' --reason 'no card numbers in errors'
 "
 )]
-struct AddRedaction {
+pub(crate) struct AddRedaction {
     /// Only letters of this queue.
     #[arg(long)]
     queue: Option<String>,
@@ -79,7 +74,7 @@ struct AddRedaction {
 Example:
   redrive redact remove 3
 ")]
-struct RemoveRedaction {
+pub(crate) struct RemoveRedaction {
     /// The id of the redaction.
     id: i64,
     /// The reason, for the audit log.
@@ -87,62 +82,25 @@ struct RemoveRedaction {
     reason: Option<String>,
 }
 
-impl RedactCommand {
-    /// The role that the command needs.
-    pub(crate) fn profession(&self) -> Profession {
-        match self.subcommand {
-            RedactSubcommand::List => Profession::Reader,
-            RedactSubcommand::Add(_) | RedactSubcommand::Apply(_) | RedactSubcommand::Remove(_) => {
-                Profession::Operator
-            }
-        }
+impl ListRedactions {
+    #[expect(clippy::unused_self, reason = "every command has the same signature")]
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let redactions = cx.database()?.dlq().redactions().list()?;
+        let values = |redaction: &Redaction| match redaction.keeps_types() {
+            true => "of their type",
+            false => "[redacted]",
+        };
+        let table = table!((id, redaction) in &redactions => {
+            Number "ID" => id,
+            Text "QUEUE" => redaction.for_queue().unwrap_or("(every)"),
+            Name "KIND" => redaction.for_kind().unwrap_or("(every)"),
+            Text "PATHS" => redaction.paths().join(" "),
+            Text "PATTERNS" => redaction.patterns().join(" "),
+            Text "VALUES" => values(redaction),
+        });
+        let json = |(id, redaction): &(RedactionId, Redaction)| redaction_json(*id, redaction);
+        cx.list("there are no redactions", &redactions, json, &table)
     }
-
-    pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        match &self.subcommand {
-            RedactSubcommand::List => list(cx),
-            RedactSubcommand::Add(command) => command.run(cx),
-            RedactSubcommand::Apply(command) => command.run(cx),
-            RedactSubcommand::Remove(command) => command.run(cx),
-        }
-    }
-}
-
-fn list(cx: &mut Context<'_>) -> Result<Ending> {
-    let redactions = cx.database()?.dlq().redactions().list()?;
-    if redactions.is_empty() {
-        cx.say("there are no redactions");
-        return Ok(Ending::NothingMatched);
-    }
-    if cx.global.json {
-        for (id, redaction) in &redactions {
-            json_line(cx.out, &redaction_json(*id, redaction))?;
-        }
-        return Ok(Ending::Done);
-    }
-    let mut table = Table::new([
-        Column::Number("ID"),
-        Column::Text("QUEUE"),
-        Column::Name("KIND"),
-        Column::Text("PATHS"),
-        Column::Text("PATTERNS"),
-        Column::Text("VALUES"),
-    ]);
-    for (id, redaction) in &redactions {
-        table.row([
-            id.to_string(),
-            redaction.for_queue().unwrap_or("(every)").to_owned(),
-            redaction.for_kind().unwrap_or("(every)").to_owned(),
-            redaction.paths().join(" "),
-            redaction.patterns().join(" "),
-            match redaction.keeps_types() {
-                true => "of their type".to_owned(),
-                false => "[redacted]".to_owned(),
-            },
-        ]);
-    }
-    table.write(cx.out)?;
-    Ok(Ending::Done)
 }
 
 fn redaction_json(id: RedactionId, redaction: &Redaction) -> serde_json::Value {
@@ -173,32 +131,22 @@ impl AddRedaction {
         let db = cx.database()?;
         let operator = operator::current(self.reason.as_deref());
         let id = db.dlq().redactions().add(&redaction, &operator)?;
-        if cx.global.json {
-            json_line(cx.out, &redaction_json(id, &redaction))?;
-        } else {
-            writeln!(cx.out, "{id}")?;
-        }
-        Ok(Ending::Done)
+        cx.print(&redaction_json(id, &redaction), id)
     }
 }
 
 impl RemoveRedaction {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
         let operator = operator::current(self.reason.as_deref());
-        if !db
-            .dlq()
-            .redactions()
-            .remove(RedactionId::new(self.id), &operator)?
-        {
-            cx.say(format!("redaction {} does not exist", self.id));
-            return Ok(Ending::NothingMatched);
+        let redactions = cx.database()?;
+        let redactions = redactions.dlq();
+        let id = RedactionId::new(self.id);
+        if !redactions.redactions().remove(id, &operator)? {
+            return cx.nothing(format!("redaction {id} does not exist"));
         }
-        if cx.global.json {
-            json_line(cx.out, &json!({ "id": self.id, "removed": true }))?;
-        } else {
-            writeln!(cx.out, "removed redaction {}", self.id)?;
-        }
-        Ok(Ending::Done)
+        cx.print(
+            &json!({ "id": self.id, "removed": true }),
+            format!("removed redaction {id}"),
+        )
     }
 }

@@ -1,13 +1,11 @@
 //! `redrive repair`: finds and fixes what points at a job that is gone, and totals that differ.
 
 use clap::Args;
-use redrive::admin::Fault;
-use serde_json::json;
 
+use super::findings::{Finding, report};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, grouped, json_line, one_line};
 
 /// Find and fix letters, keys, turns and runs whose jobs are gone, and totals that differ
 ///
@@ -46,37 +44,22 @@ impl Repair {
                 .repair(&operator::current(self.reason.as_deref()))?,
             false => db.admin().faults()?,
         };
-        if cx.global.json {
-            for fault in &faults {
-                json_line(cx.out, &fault_json(fault, !self.yes))?;
-            }
-        } else if !faults.is_empty() {
-            let mut table = Table::new([
-                Column::Word("FAULT"),
-                Column::Number("PLACES"),
-                Column::Text("WHAT"),
-                Column::Text("FIRST ONES"),
-            ]);
-            for fault in &faults {
-                table.row([
-                    fault.kind.clone(),
-                    grouped(fault.places),
-                    what(&fault.kind).to_owned(),
-                    one_line(&fault.examples.join(", ")),
-                ]);
-            }
-            table.write(cx.out)?;
-        }
-        cx.out.flush()?;
-        if faults.is_empty() {
-            cx.say("there is nothing to repair");
-            return Ok(Ending::Done);
-        }
-        if self.yes {
-            return Ok(Ending::Done);
-        }
-        cx.say("nothing was changed; to act: redrive repair --yes");
-        Ok(Ending::NothingMatched)
+        let findings = faults.into_iter().map(|fault| Finding {
+            what: what(&fault.kind).to_owned(),
+            fault: fault.kind,
+            places: fault.places,
+            examples: fault.examples,
+        });
+        let findings: Vec<Finding> = findings.collect();
+        let (fine, wrong) = match self.yes {
+            true => ("there is nothing to repair", "repaired"),
+            false => (
+                "there is nothing to repair",
+                "nothing was changed; to act: redrive repair --yes",
+            ),
+        };
+        let ending = report(&findings, fine, wrong, cx)?;
+        Ok(if self.yes { Ending::Done } else { ending })
     }
 }
 
@@ -94,14 +77,4 @@ fn what(kind: &str) -> &'static str {
         "counter" => "differs from the rows",
         _ => "",
     }
-}
-
-fn fault_json(fault: &Fault, dry_run: bool) -> serde_json::Value {
-    json!({
-        "dry_run": dry_run,
-        "action": "repair",
-        "fault": fault.kind,
-        "places": fault.places,
-        "examples": fault.examples,
-    })
 }

@@ -3,7 +3,7 @@
 mod restore;
 mod delete;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 use redrive::{Database, JobId};
 use serde::Serialize;
@@ -11,29 +11,24 @@ use serde::Serialize;
 use super::filter::FilterArgs;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{Backtrace, LetterLine, print_letter};
+use crate::letter::{Backtrace, letter_line, print_letter};
 use crate::ndjson::CaptureLine;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, json_line};
+use crate::subcommands::subcommands;
+use crate::terminal::{Table, json_line, table};
 use crate::time::{ago, rfc3339};
 
 /// How many letters are read at a time.
 const PAGE: u64 = 500;
 
-/// List, show, restore, delete and export archived letters
-#[derive(Args, Debug)]
-pub(super) struct ArchiveCommand {
-    #[command(subcommand)]
-    subcommand: ArchiveSubcommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ArchiveSubcommand {
-    List(ListArchive),
-    Show(ShowArchived),
-    Restore(restore::RestoreArchived),
-    Delete(delete::DeleteArchived),
-    Export(ExportArchive),
+subcommands! {
+    /// List, show, restore, delete and export archived letters
+    pub(super) enum ArchiveCommand {
+        List(ListArchive) = Reader,
+        Show(ShowArchived) = Reader,
+        Restore(restore::RestoreArchived) = Operator,
+        Delete(delete::DeleteArchived) = Operator,
+        Export(ExportArchive) = Reader,
+    }
 }
 
 /// List archived letters by id
@@ -43,7 +38,7 @@ Examples:
   redrive dlq archive list orders class=Timeout
   redrive dlq archive list payload.customer=42 --json | jq .history
 ")]
-struct ListArchive {
+pub(crate) struct ListArchive {
     /// Only letters of this queue. A condition may take its place.
     #[arg(help_heading = "Selection")]
     queue: Option<String>,
@@ -60,7 +55,7 @@ struct ListArchive {
 /// Show an archived letter: details, timeline, error and payload
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq archive show 42\n")]
-struct ShowArchived {
+pub(crate) struct ShowArchived {
     /// The id of the letter, which is the id of its job.
     id: JobId,
 }
@@ -74,34 +69,12 @@ struct ShowArchived {
 Example:
   redrive dlq archive export orders > orders.ndjson
 ")]
-struct ExportArchive {
+pub(crate) struct ExportArchive {
     /// Only letters of this queue. A condition may take its place.
     #[arg(help_heading = "Selection")]
     queue: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
-}
-
-impl ArchiveCommand {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self.subcommand {
-            ArchiveSubcommand::List(_)
-            | ArchiveSubcommand::Show(_)
-            | ArchiveSubcommand::Export(_) => Profession::Reader,
-            ArchiveSubcommand::Restore(_) | ArchiveSubcommand::Delete(_) => Profession::Operator,
-        }
-    }
-
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        match &self.subcommand {
-            ArchiveSubcommand::List(command) => command.run(cx),
-            ArchiveSubcommand::Show(command) => command.run(cx),
-            ArchiveSubcommand::Restore(command) => command.run(cx),
-            ArchiveSubcommand::Delete(command) => command.run(cx),
-            ArchiveSubcommand::Export(command) => command.run(cx),
-        }
-    }
 }
 
 fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
@@ -114,18 +87,16 @@ fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
 
 /// An archived letter as one line of JSON.
 #[derive(Serialize)]
-struct ArchivedLine<'a> {
+struct ArchivedLine<L> {
     archived_at: String,
     #[serde(flatten)]
-    letter: LetterLine<'a>,
+    letter: L,
 }
 
-impl ArchivedLine<'_> {
-    fn of(archived: &ArchivedLetter) -> ArchivedLine<'_> {
-        ArchivedLine {
-            archived_at: rfc3339(archived.archived_at),
-            letter: LetterLine::of(&archived.letter),
-        }
+fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
+    ArchivedLine {
+        archived_at: rfc3339(archived.archived_at),
+        letter: letter_line(&archived.letter),
     }
 }
 
@@ -137,65 +108,40 @@ impl ListArchive {
             filter = filter.after(after);
         }
         let found = cx.database()?.dlq().archived(&filter)?;
-        let Some(last) = found.last() else {
+        if found.is_empty() {
             return Ok(nothing_matched(&matching, cx));
-        };
-        if cx.global.json {
-            for archived in &found {
-                json_line(cx.out, &ArchivedLine::of(archived))?;
-            }
-        } else {
-            table(&found).write(cx.out)?;
         }
-        if found.len() as u64 == self.limit {
-            cx.say_more("letters", &format!("--after {}", last.letter.id))?;
-        }
-        Ok(Ending::Done)
+        cx.items(&found, archived_line, &table(&found))?;
+        let after = |last: &ArchivedLetter| format!("--after {}", last.letter.id);
+        cx.next_page("letters", &found, self.limit, after)
     }
 }
 
 fn table(letters: &[ArchivedLetter]) -> Table {
-    let mut table = Table::new([
-        Column::Number("ID"),
-        Column::Text("QUEUE"),
-        Column::Name("KIND"),
-        Column::Word("STATE"),
-        Column::Number("ARCHIVED"),
-        Column::Text("ERROR"),
-    ]);
-    for ArchivedLetter {
-        archived_at,
-        letter,
-        ..
-    } in letters
-    {
-        table.row([
-            letter.id.to_string(),
-            letter.queue.clone(),
-            letter.kind.clone(),
-            letter.state.to_string(),
-            ago(*archived_at),
-            format!("{}: {}", letter.error_class, letter.error_message),
-        ]);
-    }
-    table
+    table!(ArchivedLetter { archived_at, letter, .. } in letters => {
+        Number "ID" => letter.id,
+        Text "QUEUE" => letter.queue,
+        Name "KIND" => letter.kind,
+        Word "STATE" => letter.state,
+        Number "ARCHIVED" => ago(*archived_at),
+        Text "ERROR" => format!("{}: {}", letter.error_class, letter.error_message),
+    })
 }
 
 impl ShowArchived {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let Some(archived) = db.dlq().archived_letter(self.id)? else {
-            cx.say(match db.dlq().get(self.id)? {
+            return cx.nothing(match db.dlq().get(self.id)? {
                 Some(_) => format!(
                     "letter {} is not archived: redrive dlq show {}",
                     self.id, self.id
                 ),
                 None => format!("letter {} is not in the archive", self.id),
             });
-            return Ok(Ending::NothingMatched);
         };
         if cx.global.json {
-            json_line(cx.out, &ArchivedLine::of(&archived))?;
+            json_line(cx.out, &archived_line(&archived))?;
             return Ok(Ending::Done);
         }
         print_letter(cx.out, &archived.letter, &[], None, Backtrace::Full)?;

@@ -2,12 +2,12 @@
 //! or that another run sends.
 
 use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
-use serde_json::json;
+use serde::Serialize;
 
 use super::filter::quoted;
 use crate::context::Context;
-use crate::terminal::counted;
-use crate::time::{ago, rfc3339};
+use crate::terminal::{Json as _, counted, line};
+use crate::time::ago;
 
 /// Warns about jobs whose queue has no worker for their kind, or is paused, and about jobs behind a
 /// breaker.
@@ -152,31 +152,17 @@ fn by_gate(gated: &[Gated]) -> Vec<(&Gated, u64)> {
     gates
 }
 
-pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<serde_json::Value> {
-    unserved
-        .iter()
-        .map(|waiting| {
-            json!({
-                "queue": waiting.queue,
-                "kind": waiting.kind,
-                "letters": waiting.letters,
-            })
-        })
+pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<impl Serialize> {
+    let lines = unserved.iter();
+    lines
+        .map(|waiting| line!(waiting => queue, kind, letters))
         .collect()
 }
 
-pub(super) fn gated_json(gated: &[Gated]) -> Vec<serde_json::Value> {
-    gated
-        .iter()
-        .map(|waiting| {
-            json!({
-                "breaker": waiting.breaker,
-                "paused": waiting.breaker.is_none(),
-                "held_at": rfc3339(waiting.since),
-                "queue": waiting.queue,
-                "kind": waiting.kind,
-                "letters": waiting.letters,
-            })
-        })
-        .collect()
+pub(super) fn gated_json(gated: &[Gated]) -> Vec<impl Serialize> {
+    let lines = gated.iter().map(|waiting| line!(waiting =>
+        breaker, paused = waiting.breaker.is_none(), held_at = waiting.since.json(), queue, kind,
+        letters,
+    ));
+    lines.collect()
 }

@@ -7,13 +7,13 @@ use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::filter::quoted;
-use super::left_out::{LeftOutLine, left_out_json, matching, write_left_out};
+use super::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use super::letter_table::letter_table;
 use super::none_matched::words;
 use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
-use crate::terminal::{Window, command_lines, grouped, json_line};
+use crate::terminal::{grouped, json_line};
 
 /// How many letters a dry run shows.
 const SAMPLE: u64 = 5;
@@ -150,7 +150,7 @@ impl BulkSelection {
                     "action": action.command,
                     "letters": affected,
                     "matching": count.letters,
-                    "skipped": left_out_json(&left_out),
+                    "skipped": left_out_json("letters", &left_out),
                 }),
             )?;
         } else if let Some(taken) = taken
@@ -163,18 +163,11 @@ impl BulkSelection {
                 grouped(affected),
                 action.participle
             )?;
-            write_left_out(&left_out, cx.out)?;
+            write_left_out("letter", &left_out, cx.out)?;
             let sample = db.dlq().list(&taken.limit(SAMPLE))?;
             letter_table(&sample).write(cx.out)?;
-            writeln!(
-                cx.out,
-                "\nNothing was changed. To act:\n{}",
-                command_lines(
-                    "  ",
-                    &self.command_line(action, &[]),
-                    Window::of_stdout().columns()
-                )
-            )?;
+            writeln!(cx.out)?;
+            cx.propose(&self.command_line(action, &[]))?;
         }
         Ok(match count.letters {
             0 => None,
@@ -183,7 +176,7 @@ impl BulkSelection {
     }
 
     /// The matching letters that the action leaves out because of their state.
-    fn left_out(&self, takes: &[LetterState], db: &Database) -> Result<Vec<LeftOutLine>> {
+    fn left_out(&self, takes: &[LetterState], db: &Database) -> Result<Vec<LeftOut>> {
         let letters = self.selection.letters()?;
         let states = self.states(takes)?;
         let candidates = letters.named_states().unwrap_or_else(|| takes.to_vec());
@@ -199,8 +192,8 @@ impl BulkSelection {
             let include = takes
                 .contains(&state)
                 .then(|| "the condition state=open,quarantined includes them".to_owned());
-            lines.push(LeftOutLine {
-                letters,
+            lines.push(LeftOut {
+                count: letters,
                 reason: state.as_str(),
                 state: Some(state.as_str()),
                 because: state.to_string(),

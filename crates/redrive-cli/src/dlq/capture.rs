@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::ndjson::{CaptureLine, Lines};
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::terminal::{Progress, counted, grouped};
 
 /// The longest line: the largest capture in base64, and the other members.
 const MAX_LINE_BYTES: usize = MAX_CAPTURE_BYTES / 3 * 4 + 1024 * 1024;
@@ -111,18 +111,12 @@ impl CaptureFailures {
         let db = cx.database()?;
         let captured = db.dlq().capture(&failure)?;
         let id = captured.id();
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({
-                    "id": id.get(),
-                    "new": matches!(captured, CaptureOutcome::New(_)),
-                    "reopened": matches!(captured, CaptureOutcome::Reopened(_)),
-                }),
-            )?;
-        } else {
-            writeln!(cx.out, "{id}")?;
-        }
+        let json = json!({
+            "id": id.get(),
+            "new": matches!(captured, CaptureOutcome::New(_)),
+            "reopened": matches!(captured, CaptureOutcome::Reopened(_)),
+        });
+        cx.print(&json, id)?;
         match captured {
             CaptureOutcome::New(_) => {}
             CaptureOutcome::Reopened(_) => cx.say(format!(
@@ -132,11 +126,10 @@ impl CaptureFailures {
                 cx.say(format!("this position was already captured as letter {id}"));
             }
             CaptureOutcome::Different(_) => {
-                cx.say(format!(
+                return cx.nothing(format!(
                     "this position was already captured as letter {id}, with other bytes; these \
                      are not stored"
                 ));
-                return Ok(Ending::NothingMatched);
             }
         }
         Ok(Ending::Done)
@@ -242,28 +235,19 @@ fn capture_chunk(
 }
 
 fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
-    if cx.global.json {
-        json_line(
-            cx.out,
-            &json!({
-                "new": counts.new,
-                "reopened": counts.reopened,
-                "known": counts.known,
-                "bad_lines": counts.bad_lines,
-            }),
-        )?;
-    } else {
-        let reopened = match counts.reopened {
-            0 => String::new(),
-            reopened => format!("{} reopened, ", counted(reopened, "letter")),
-        };
-        writeln!(
-            cx.out,
-            "{} captured, {reopened}{} already known",
-            counted(counts.new, "failure"),
-            grouped(counts.known)
-        )?;
-    }
+    let reopened = match counts.reopened {
+        0 => String::new(),
+        reopened => format!("{} reopened, ", counted(reopened, "letter")),
+    };
+    let json = json!({
+        "new": counts.new, "reopened": counts.reopened, "known": counts.known,
+        "bad_lines": counts.bad_lines,
+    });
+    let (new, known) = (counted(counts.new, "failure"), grouped(counts.known));
+    cx.print(
+        &json,
+        format!("{new} captured, {reopened}{known} already known"),
+    )?;
     if counts.different > 0 {
         cx.say(format!(
             "{} already known with other bytes, which are not stored",

@@ -16,12 +16,12 @@ use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use super::not_done::{say_not_done, skipped_json};
 use super::selection::Selection;
-use super::stopped::Stopped;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
 use crate::shell::{Interrupt, Shell, Stdout};
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::stopped::Stopped;
+use crate::terminal::{Progress, counted, grouped, json_line, line};
 use crate::time;
 
 /// How many letters a dry run shows.
@@ -118,7 +118,7 @@ impl Deliver {
                 undo: Some("the others stay open".to_owned()),
             };
             // If stderr is closed, the exit code still reports the interruption.
-            _ = writeln!(io::stderr(), "{}", stopped.text());
+            _ = writeln!(io::stderr(), "{}", stopped.text_of("letter"));
         })?;
         let operator = operator::current(self.reason.as_deref());
         let done = match self.force {
@@ -243,23 +243,20 @@ impl Sink for ProgressSink<'_> {
 
 fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
     if cx.global.json {
-        for id in &done.delivered {
-            json_line(cx.out, &json!({ "id": id.get(), "outcome": "delivered" }))?;
+        for (ids, outcome) in [
+            (&done.delivered, "delivered"),
+            (&done.skipped, "skipped"),
+            (&done.redacted, "redacted"),
+        ] {
+            for id in ids {
+                json_line(cx.out, &json!({ "id": id.get(), "outcome": outcome }))?;
+            }
         }
         for failed in &done.failed {
-            json_line(
-                cx.out,
-                &json!({
-                    "id": failed.id.get(), "outcome": "failed",
-                    "error_class": failed.error_class, "error_message": failed.error_message,
-                }),
-            )?;
-        }
-        for id in &done.skipped {
-            json_line(cx.out, &json!({ "id": id.get(), "outcome": "skipped" }))?;
-        }
-        for id in &done.redacted {
-            json_line(cx.out, &json!({ "id": id.get(), "outcome": "redacted" }))?;
+            let line = line!(failed =>
+                id, outcome = "failed", error_class, error_message,
+            );
+            json_line(cx.out, &line)?;
         }
         let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
         let redacted = done.redacted.iter().map(|id| (*id, "redacted"));
@@ -291,7 +288,7 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
     let cause = "it is not open, or another process is using it";
     let skipped = done.skipped.iter().map(|id| (*id, cause.to_owned()));
     let skipped: Vec<(JobId, String)> = skipped.collect();
-    say_not_done(&skipped, "delivered", cx);
+    say_not_done("letter", &skipped, "delivered", cx);
     if !done.redacted.is_empty() {
         let redacted = done.redacted.len() as u64;
         cx.say(format!(

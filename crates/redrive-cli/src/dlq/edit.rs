@@ -1,23 +1,20 @@
 //! `redrive dlq edit`: changes payloads and keeps their versions.
 
-use std::ops::ControlFlow;
-
 use clap::{ArgGroup, Args};
-use redrive::dlq::{Edited, LetterFilter, LetterState};
-use redrive::{Database, JobId};
+use redrive::Database;
+use redrive::dlq::{LetterFilter, LetterState};
 use serde_json::json;
 
 use super::edit_preview::Preview;
-use super::not_done::{say_not_done, skipped_json};
+use super::edit_report::report_edit;
 use super::payload_edit::PayloadEdit;
 use super::selection::Selection;
-use super::stopped::Stopped;
-use super::validators::{error_json, print_errors};
+use crate::batches::in_batches;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::stopped::Stopped;
+use crate::terminal::counted;
 
 /// Change the payloads of open and quarantined letters
 ///
@@ -125,28 +122,22 @@ impl Edit {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
         let total = self.editable(filter, db)?;
-        let progress = Progress::of("editing", total);
         let operator = operator::current(self.reason.as_deref());
-        let (mut tried, mut course) = (0, ControlFlow::Continue(()));
         let mut edited = (0, None);
-        let done = db.dlq().edit_while(filter, edit, &operator, |so_far| {
-            edited = (so_far.edited.len() as u64, so_far.audit);
-            tried = edited.0 + so_far.unchanged;
-            progress.at(tried);
-            course = stop.check();
-            course
-        });
-        drop(progress);
+        let (tried, course, done) = in_batches("editing", total, |go_on| {
+            db.dlq().edit_while(filter, edit, &operator, |so_far| {
+                edited = (so_far.edited.len() as u64, so_far.audit);
+                go_on(edited.0 + so_far.unchanged)
+            })
+        })?;
         let stopped = stopped(edited, total, "edited");
-        let done = done.inspect_err(|_| stopped.say_after_error(cx))?;
-        let ending = report(&done, cx)?;
-        if course.is_break() && tried < total {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
+        let done = done.inspect_err(|_| stopped.say_after_error("letter", cx))?;
+        let ending = report_edit("letter", &done, &[], cx)?;
+        match course.is_break() && tried < total {
+            true => stopped.say("letter", cx),
+            false => Ok(ending),
         }
-        Ok(ending)
     }
 
     /// Counts the letters that can be edited.
@@ -169,29 +160,22 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let letters = self.editable(filter, db)?;
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "dry_run": true, "action": "restore", "letters": letters }),
-            )?;
-        } else if letters > 0 {
-            let version = match self.change.restore {
-                Some(version) => format!("version {version} of their payload"),
-                None => "their payload before the last edit".to_owned(),
-            };
-            writeln!(
-                cx.out,
+        if letters == 0 {
+            return cx.nothing("no open or quarantined letter matches");
+        }
+        let version = match self.change.restore {
+            Some(version) => format!("version {version} of their payload"),
+            None => "their payload before the last edit".to_owned(),
+        };
+        cx.print(
+            &json!({ "dry_run": true, "action": "restore", "letters": letters }),
+            format!(
                 "{} would get {version}, if they have one.\n\
                  Nothing was changed. To act, repeat the command {}.",
                 counted(letters, "letter"),
                 self.repeat(),
-            )?;
-        }
-        if letters == 0 {
-            cx.say("no open or quarantined letter matches");
-            return Ok(Ending::NothingMatched);
-        }
-        Ok(Ending::Done)
+            ),
+        )
     }
 
     /// Restores the payloads of all matching letters in batches, until a signal arrives.
@@ -201,39 +185,27 @@ impl Edit {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
         let total = self.editable(filter, db)?;
-        let progress = Progress::of("restoring", total);
         let operator = operator::current(self.reason.as_deref());
-        let (mut restored, mut course) = ((0, None), ControlFlow::Continue(()));
-        let done =
+        let (version, mut audit) = (self.change.restore, None);
+        let (letters, course, done) = in_batches("restoring", total, |go_on| {
             db.dlq()
-                .restore_versions_while(filter, self.change.restore, &operator, |so_far| {
-                    restored = (so_far.letters.len() as u64, so_far.audit);
-                    progress.at(restored.0);
-                    course = stop.check();
-                    course
-                });
-        drop(progress);
-        let stopped = stopped(restored, total, "restored");
-        let done = done.inspect_err(|_| stopped.say_after_error(cx))?;
-        let letters = done.letters.len() as u64;
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "action": "restore", "letters": letters, "audit": done.audit }),
-            )?;
-        } else {
-            writeln!(cx.out, "{} restored", counted(letters, "letter"))?;
+                .restore_versions_while(filter, version, &operator, |so_far| {
+                    audit = so_far.audit;
+                    go_on(so_far.letters.len() as u64)
+                })
+        })?;
+        let stopped = stopped((letters, audit), total, "restored");
+        done.inspect_err(|_| stopped.say_after_error("letter", cx))?;
+        cx.print(
+            &json!({ "action": "restore", "letters": letters, "audit": audit }),
+            format!("{} restored", counted(letters, "letter")),
+        )?;
+        match letters {
+            _ if course.is_break() && letters < total => stopped.say("letter", cx),
+            0 => Ok(Ending::NothingMatched),
+            _ => Ok(Ending::Done),
         }
-        if course.is_break() && letters < total {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
-        }
-        Ok(match letters {
-            0 => Ending::NothingMatched,
-            _ => Ending::Done,
-        })
     }
 
     fn restore(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
@@ -244,10 +216,12 @@ impl Edit {
                 .dlq()
                 .restore_version(*id, self.change.restore, &operator)
             {
-                Ok(version) if cx.global.json => {
-                    json_line(cx.out, &json!({ "id": id.get(), "version": version }))?;
+                Ok(version) => {
+                    cx.print(
+                        &json!({ "id": id.get(), "version": version }),
+                        format!("letter {id} was restored as version {version}"),
+                    )?;
                 }
-                Ok(version) => writeln!(cx.out, "letter {id} was restored as version {version}")?,
                 Err(error) if error.is_invalid() => {
                     cx.say(Error::from(error).one_line());
                     ending = Ending::NothingMatched;
@@ -267,40 +241,4 @@ fn stopped((done, audit): (u64, Option<i64>), total: u64, participle: &'static s
         participle,
         undo: audit.map(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
     }
-}
-
-fn report(done: &Edited, cx: &mut Context<'_>) -> Result<Ending> {
-    let invalid: u64 = done.refused.iter().map(|error| error.letters).sum();
-    if cx.global.json {
-        let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
-        json_line(
-            cx.out,
-            &json!({
-                "action": "edit", "letters": done.edited.len(), "unchanged": done.unchanged, "invalid": invalid,
-                "errors": done.refused.iter().map(error_json).collect::<Vec<_>>(),
-                "skipped": skipped_json(skipped), "audit": done.audit,
-            }),
-        )?;
-    } else {
-        let edited = counted(done.edited.len() as u64, "letter");
-        let mut counts = vec![format!("{edited} edited")];
-        for (count, name) in [(done.unchanged, "unchanged"), (invalid, "invalid")] {
-            if count > 0 {
-                counts.push(format!("{} {name}", grouped(count)));
-            }
-        }
-        writeln!(cx.out, "{}", counts.join(", "))?;
-        print_errors(&done.refused, cx)?;
-        let cause = "it is neither open nor quarantined";
-        let skipped = done.skipped.iter().map(|id| (*id, cause.to_owned()));
-        let skipped: Vec<(JobId, String)> = skipped.collect();
-        say_not_done(&skipped, "edited", cx);
-    }
-    let did_nothing = done.edited.is_empty() && done.unchanged == 0;
-    Ok(
-        match invalid > 0 || !done.skipped.is_empty() || did_nothing {
-            true => Ending::NothingMatched,
-            false => Ending::Done,
-        },
-    )
 }

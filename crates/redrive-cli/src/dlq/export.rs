@@ -42,9 +42,10 @@ impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         self.selection.resolve(&db)?;
-        let filter = match self.state {
-            StateArg::Only(state) => self.selection.letters()?.state(state),
-            StateArg::Any => self.selection.letters()?,
+        let letters = self.selection.letters()?;
+        let filter = match self.state.filter().named_states() {
+            Some(states) if self.state != StateArg::Any => letters.states(states),
+            _ => letters,
         };
         let (mut skipped, mut named) = (0_u64, Vec::new());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {

@@ -103,6 +103,8 @@ impl FilterArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateArg {
     Only(LetterState),
+    /// Open or quarantined.
+    Waiting,
     Any,
 }
 
@@ -110,6 +112,9 @@ impl StateArg {
     pub(super) fn filter(self) -> LetterFilter {
         match self {
             StateArg::Only(state) => LetterFilter::new().state(state),
+            StateArg::Waiting => {
+                LetterFilter::new().states([LetterState::Open, LetterState::Quarantined])
+            }
             StateArg::Any => LetterFilter::new().any_state(),
         }
     }
@@ -119,18 +124,26 @@ impl FromStr for StateArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<StateArg, String> {
-        if text == "any" {
-            return Ok(StateArg::Any);
+        match text {
+            "any" => Ok(StateArg::Any),
+            "waiting" => Ok(StateArg::Waiting),
+            state => state
+                .parse()
+                .map(StateArg::Only)
+                .map_err(|error: redrive::Error| format!("{error}, waiting and any")),
         }
-        text.parse()
-            .map(StateArg::Only)
-            .map_err(|error: redrive::Error| format!("{error}, and any"))
     }
 }
 
 /// Whether an argument is a condition and not the name of a queue.
 pub(crate) fn is_condition(argument: &str) -> bool {
     argument.contains(['=', '<', '>', '~'])
+}
+
+/// Adds the option that gives a reason to a command.
+pub(crate) fn with_reason(command: impl Into<String>, reason: Option<&str>) -> String {
+    let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
+    command.into() + &reason.unwrap_or_default()
 }
 
 /// Quotes a word for a shell. Dangerous characters, which a name in the database may contain, are

@@ -9,7 +9,7 @@ use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 
 use super::patience::{Patience, Stall};
 use super::run_progress::Reports;
-use super::run_report::{RunLine, print_end, skips};
+use super::run_report::{print_end, run_line, skips};
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::operator;
@@ -207,10 +207,9 @@ fn gave_up(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -
             "the jobs wait in their queue"
         }
     };
-    cx.say(format!(
+    cx.nothing(format!(
         "stopped waiting: {patience}; {continues}. To see why, or to wait again:\n  redrive dlq runs show {id}\n  redrive dlq runs watch {id}"
-    ));
-    Ok(Ending::NothingMatched)
+    ))
 }
 
 /// Prints the outcomes of a run that ended.
@@ -251,7 +250,7 @@ fn print(db: &Database, id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
     };
     let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &RunLine::of(&run, &skips))?;
+        json_line(cx.out, &run_line(&run, &skips, None))?;
     } else {
         print_end(&run, &skips, cx.out)?;
     }

@@ -1,8 +1,10 @@
-//! A failure group as text and as JSON.
+//! A failure group as text, in a table and as JSON.
 
 use redrive::dlq::FailureGroup;
+use serde::Serialize;
 
-use crate::time::rfc3339;
+use crate::terminal::{Charset, Json as _, Table, grouped, line, sparkline, table};
+use crate::time::ago;
 
 /// The state in one word, which is `REGRESSION` if the group died again after it was resolved.
 pub(super) fn state(group: &FailureGroup) -> &'static str {
@@ -35,32 +37,40 @@ pub(super) fn list_of(group: &FailureGroup) -> String {
 }
 
 /// A group as JSON, with the number of its letters that wait or match.
-pub(super) fn group_json(group: &FailureGroup, letters: u64) -> serde_json::Value {
-    serde_json::json!({
-        "id": group.id.get(),
-        "queue": group.queue,
-        "kind": group.kind,
-        "error_class": group.error_class,
-        "title": group.title,
-        "sample": group.sample,
-        "newest": group.newest,
-        "state": group.state.as_str(),
-        "regression": group.is_regression(),
-        "note": group.note,
-        "owner": group.owner,
-        "first_at": rfc3339(group.first_seen),
-        "first_version": group.first_version,
-        "last_at": rfc3339(group.last_seen),
-        "resolved_at": group.resolved_at.map(rfc3339),
-        "regressed_at": group.regressed_at.map(rfc3339),
-        "regressions": group.regressions,
-        "deaths": group.deaths,
-        "letters": letters,
-        "open": group.open,
-        "redriving": group.redriving,
-        "recovered": group.recovered,
-        "discarded": group.discarded,
-        "quarantined": group.quarantined,
-        "deaths_by_hour": group.hours,
+pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
+    line!(group =>
+        id, queue, kind, error_class, title, sample, newest, state,
+        regression = group.is_regression(), note, owner, first_at = group.first_seen.json(),
+        first_version, last_at = group.last_seen.json(), resolved_at, regressed_at, regressions,
+        deaths, letters = letters, open, redriving, recovered, discarded, quarantined,
+        deaths_by_hour = &group.hours,
+    )
+}
+
+/// A group, and how many of its letters match.
+pub(super) struct MatchingGroup {
+    pub(super) group: FailureGroup,
+    pub(super) letters: u64,
+}
+
+/// A table of groups, each with a number of letters. It has a column for the kind if kinds differ.
+pub(super) fn group_table(groups: &[MatchingGroup], charset: Charset) -> Table {
+    let has_kinds = groups
+        .windows(2)
+        .any(|two| two[0].group.kind != two[1].group.kind);
+    // A table joins spaces, so an hour without a death needs a visible character.
+    let empty_hour = match charset {
+        Charset::Unicode => "\u{b7}",
+        Charset::Ascii => "_",
+    };
+    table!(MatchingGroup { group, letters } in groups => {
+        Number "GROUP" => group.id,
+        Text "QUEUE" => group.queue,
+        Name "KIND" if has_kinds => group.kind,
+        Word "STATE" => state(group),
+        Number "LETTERS" => grouped(*letters),
+        Number "LAST" => ago(group.last_seen),
+        Bars "BY HOUR" => sparkline(&group.hours, charset).replace(' ', empty_hour),
+        Text "FAILURE" => failure(group),
     })
 }

@@ -1,4 +1,4 @@
-//! Matching letters that a command leaves out, by reason, and the option that includes them.
+//! Matching letters or jobs that a command leaves out, by reason, and the option that includes them.
 
 use std::io::Write;
 
@@ -7,52 +7,47 @@ use serde_json::{Value, json};
 use crate::error::Result;
 use crate::terminal::counted;
 
-/// Letters left out for one reason.
-pub(super) struct LeftOutLine {
-    pub(super) letters: u64,
+/// Letters or jobs left out for one reason.
+pub(crate) struct LeftOut {
+    pub(crate) count: u64,
     /// The reason in one word, for JSON.
-    pub(super) reason: &'static str,
+    pub(crate) reason: &'static str,
     /// The state, if it is the reason.
-    pub(super) state: Option<&'static str>,
+    pub(crate) state: Option<&'static str>,
     /// The reason as text.
-    pub(super) because: String,
+    pub(crate) because: String,
     /// The option or condition that includes them; `None`: there is none.
-    pub(super) include: Option<String>,
+    pub(crate) include: Option<String>,
 }
 
-/// Prints one line per reason.
-pub(super) fn write_left_out(lines: &[LeftOutLine], out: &mut dyn Write) -> Result<()> {
-    if lines.is_empty() {
-        return Ok(());
-    }
+/// Prints one line per reason, and an empty one after them.
+pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], out: &mut dyn Write) -> Result<()> {
     for line in lines {
-        let include = match &line.include {
-            Some(include) => format!("; {include}"),
-            None => String::new(),
-        };
+        let include = line.include.as_ref();
+        let include = include.map(|include| format!("; {include}"));
         writeln!(
             out,
-            "  {} left out: {}{include}",
-            counted(line.letters, "letter"),
-            line.because
+            "  {} left out: {}{}",
+            counted(line.count, noun),
+            line.because,
+            include.unwrap_or_default()
         )?;
     }
-    writeln!(out)?;
+    if !lines.is_empty() {
+        writeln!(out)?;
+    }
     Ok(())
 }
 
-pub(super) fn left_out_json(lines: &[LeftOutLine]) -> Vec<Value> {
-    lines
-        .iter()
-        .map(|line| {
-            json!({
-                "reason": line.reason,
-                "state": line.state,
-                "letters": line.letters,
-                "include": line.include,
-            })
+/// The lines as JSON, with a name for the numbers: `letters` or `jobs`.
+pub(crate) fn left_out_json(name: &str, lines: &[LeftOut]) -> Vec<Value> {
+    let line = |line: &LeftOut| {
+        json!({
+            "reason": line.reason, "state": line.state, name: line.count,
+            "include": line.include,
         })
-        .collect()
+    };
+    lines.iter().map(line).collect()
 }
 
 /// The number of letters that match, in words: `12 open letters match`.

@@ -1,36 +1,41 @@
-//! `redrive dlq list`: letters, one line each.
+//! `redrive dlq list` and its short form `ls`: letters, one line each, or their numbers.
 
 use clap::Args;
-use redrive::JobId;
-use redrive::dlq::LetterState;
+use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
+use redrive::{Database, JobId};
 
-use super::filter::{FilterArgs, StateArg};
+use super::counts::counts;
+use super::filter::{FilterArgs, StateArg, quoted};
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::LetterLine;
-use crate::terminal::json_line;
+use crate::letter::letter_line;
 
-/// List letters, newest death first
-#[derive(Args, Debug)]
+/// List letters, newest death first, or count them by a property
+#[derive(Args, Debug, Default)]
 #[command(before_help = "\
 Examples:
   redrive dlq list
   redrive dlq list orders --cause rejected --limit 200
   redrive dlq list class=Timeout 'age>2h' 'payload.amount>100'
   redrive dlq list orders --state any --json | jq .error_message
+  redrive dlq list orders --by payload.tenant
 ")]
 pub(super) struct ListLetters {
     /// Letters of this queue. A condition may take its place.
     queue: Option<String>,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any
-    /// [default: open].
+    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
+    /// waiting, which is open or quarantined [default: open].
     #[arg(long, help_heading = "Selection")]
     state: Option<StateArg>,
-    /// At most this many letters.
+    /// Count the letters by this property instead: class, kind, queue, payload.PATH, host, version,
+    /// cause, state, source or group.
+    #[arg(long, value_name = "PROPERTY", conflicts_with = "after")]
+    by: Option<LetterProperty>,
+    /// At most this many letters, or values with --by.
     #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     /// Only letters after this one: the next page.
@@ -44,43 +49,82 @@ impl ListLetters {
         let mut filter = match self.state {
             None => filter.or_state(LetterState::Open),
             Some(state) => filter.and(state.filter())?,
+        };
+        let db = cx.database()?;
+        if let Some(property) = &self.by {
+            let conditions = LetterFilter::conditions(&filter);
+            let conditions: Vec<String> = conditions.iter().map(|of| quoted(of)).collect();
+            let list = format!("redrive dlq list {}", conditions.join(" "));
+            return match counts(&filter, property, self.limit, &list, &db, cx)? {
+                Some(ending) => Ok(ending),
+                None => self.none_matched(&filter, &db, cx),
+            };
         }
-        .limit(self.limit);
+        filter = filter.limit(self.limit);
         if let Some(after) = self.after {
             filter = filter.after(after);
         }
-        let db = cx.database()?;
         let letters = db.dlq().list(&filter)?;
-        if cx.global.json {
-            for letter in &letters {
-                json_line(cx.out, &LetterLine::of(letter))?;
-            }
-        } else if !letters.is_empty() {
-            letter_table(&letters).write(cx.out)?;
-        }
-        match letters.last() {
+        match (letters.is_empty(), self.after) {
             // The page after the last letter says nothing about other states.
-            None if self.after.is_some() => {
-                cx.say(format!("no letter matches {filter}"));
-                return Ok(Ending::NothingMatched);
+            (true, Some(_)) => cx.nothing(format!("no letter matches {filter}")),
+            (true, None) => self.none_matched(&filter, &db, cx),
+            (false, _) => {
+                cx.items(&letters, letter_line, &letter_table(&letters))?;
+                cx.next_page("letters", &letters, self.limit, |last| {
+                    format!("--after {}", last.id)
+                })
             }
-            None => {
-                let states = filter.named_states().unwrap_or_default();
-                let none = NoneMatched {
-                    queue: self.queue.as_deref(),
-                    filter: &filter,
-                    states: &states,
-                    what: format!("no letter matches {filter}"),
-                    by_id: "show",
-                    quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
-                };
-                return none.say(&db, cx);
-            }
-            Some(last) if letters.len() as u64 == self.limit => {
-                cx.say_more("letters", &format!("--after {}", last.id))?;
-            }
-            Some(_) => {}
         }
-        Ok(Ending::Done)
+    }
+
+    fn none_matched(
+        &self,
+        filter: &LetterFilter,
+        db: &Database,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let none = NoneMatched {
+            queue: self.queue.as_deref(),
+            filter,
+            states: &filter.named_states().unwrap_or_default(),
+            what: format!("no letter matches {filter}"),
+            by_id: "show",
+            quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+        };
+        none.say(db, cx)
+    }
+}
+
+/// Count the waiting letters by error class, or list the newest ones of a class
+///
+/// Short for `list --state waiting --by class`, and for `list --state waiting --class CLASS`.
+#[derive(Args, Debug)]
+#[command(before_help = "\
+Examples:
+  redrive dlq ls
+  redrive dlq ls ValueError 50
+")]
+pub(super) struct Ls {
+    /// List the letters whose last error has this class.
+    class: Option<String>,
+    /// At most this many letters or classes.
+    #[arg(value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+}
+
+impl Ls {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let list = ListLetters {
+            state: Some(StateArg::Waiting),
+            by: self.class.is_none().then_some(LetterProperty::CLASS),
+            filter: FilterArgs {
+                class: self.class.clone(),
+                ..FilterArgs::default()
+            },
+            limit: self.limit,
+            ..ListLetters::default()
+        };
+        list.run(cx)
     }
 }

@@ -11,8 +11,13 @@ use crate::terminal::counted;
 const NAMED: usize = 5;
 
 /// Says which letters were not changed, and why.
-pub(super) fn say_not_done(letters: &[(JobId, String)], participle: &str, cx: &mut Context<'_>) {
-    for line in lines(letters, participle) {
+pub(super) fn say_not_done(
+    noun: &str,
+    letters: &[(JobId, String)],
+    participle: &str,
+    cx: &mut Context<'_>,
+) {
+    for line in lines(noun, letters, participle) {
         cx.say(line);
     }
 }
@@ -32,10 +37,10 @@ pub(super) fn skipped_json<'a>(letters: impl Iterator<Item = (JobId, &'a str)>) 
         .collect()
 }
 
-fn lines(letters: &[(JobId, String)], participle: &str) -> Vec<String> {
+fn lines(noun: &str, letters: &[(JobId, String)], participle: &str) -> Vec<String> {
     if letters.len() <= NAMED {
         let line = |(id, cause): &(JobId, String)| {
-            format!("letter {id} was not {participle}: {}", naming(cause, *id))
+            format!("{noun} {id} was not {participle}: {}", naming(cause, *id))
         };
         return letters.iter().map(line).collect();
     }
@@ -51,7 +56,7 @@ fn lines(letters: &[(JobId, String)], participle: &str) -> Vec<String> {
         let named: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
         let more = if ids.len() > NAMED { " ..." } else { "" };
         let verb = if ids.len() == 1 { "was" } else { "were" };
-        let letters = counted(ids.len() as u64, "letter");
+        let letters = counted(ids.len() as u64, noun);
         let named = named.join(" ");
         let cause = cause.replace(ID, "ID");
         format!("{letters} {verb} not {participle}: {cause} ({named}{more})")
@@ -89,7 +94,7 @@ mod tests {
         let letter = |id, cause: &str| (JobId::new(id), cause.to_owned());
         let few = [letter(7, &forced), letter(9, "it is recovered")];
         assert_eq!(
-            lines(&few, "redriven"),
+            lines("letter", &few, "redriven"),
             [
                 "letter 7 was not redriven: quarantined: redrive dlq redrive --id 7 --force",
                 "letter 9 was not redriven: it is recovered",
@@ -98,12 +103,12 @@ mod tests {
         let mut many: Vec<(JobId, String)> = (1..=7).map(|id| letter(id, &forced)).collect();
         many.insert(3, letter(100, "it is recovered"));
         assert_eq!(
-            lines(&many, "redriven"),
+            lines("letter", &many, "redriven"),
             [
                 "7 letters were not redriven: quarantined: redrive dlq redrive --id ID --force (1 2 3 4 5 ...)",
                 "1 letter was not redriven: it is recovered (100)",
             ]
         );
-        assert!(lines(&[], "redriven").is_empty());
+        assert!(lines("letter", &[], "redriven").is_empty());
     }
 }

@@ -22,8 +22,8 @@ use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::pause::pause_json;
 use crate::terminal::{
-    Charset, Column, Style, Table, Window, command_lines, counted, cut, grouped, json_line,
-    one_line, sparkline, width, wrap,
+    Charset, Json as _, Style, Table, Window, command_lines, counted, cut, grouped, json_line,
+    line, one_line, sparkline, table, width, wrap,
 };
 use crate::time::{ago, rfc3339, short};
 use activity::{Activity, breakers, held_groups, pauses, runs};
@@ -120,29 +120,16 @@ impl Screen {
     }
 
     fn depths(&self) -> Table {
-        let mut table = Table::new([
-            Column::Text("QUEUE"),
-            Column::Number("READY"),
-            Column::Number("WAIT"),
-            Column::Number("DELAYED"),
-            Column::Number("LEASED"),
-            Column::Number("WORKERS"),
-            Column::Number("LETTERS"),
-            Column::Number("OLDEST"),
-        ]);
-        for queue in &self.queues {
-            table.row([
-                queue.queue.clone(),
-                grouped(queue.ready),
-                queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
-                grouped(queue.delayed),
-                grouped(queue.leased),
-                grouped(queue.workers),
-                grouped(queue.open + queue.quarantined),
-                queue.oldest_open.map_or_else(|| "-".to_owned(), ago),
-            ]);
-        }
-        table
+        table!(queue in &self.queues => {
+            Text "QUEUE" => queue.queue,
+            Number "READY" => grouped(queue.ready),
+            Number "WAIT" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
+            Number "DELAYED" => grouped(queue.delayed),
+            Number "LEASED" => grouped(queue.leased),
+            Number "WORKERS" => grouped(queue.workers),
+            Number "LETTERS" => grouped(queue.open + queue.quarantined),
+            Number "OLDEST" => queue.oldest_open.map_or_else(|| "-".to_owned(), ago),
+        })
     }
 
     fn write_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
@@ -259,32 +246,20 @@ impl Screen {
     }
 
     fn json(&self) -> Value {
-        let queues: Vec<Value> = self
-            .queues
-            .iter()
-            .map(|queue| {
-                json!({
-                    "queue": queue.queue,
-                    "pause": queue.pause.as_ref().map(pause_json),
-                    "ready": queue.ready,
-                    "oldest_ready_seconds": queue.oldest_ready.map(|age| age.as_secs_f64()),
-                    "delayed": queue.delayed,
-                    "leased": queue.leased,
-                    "workers": queue.workers,
-                    "open": queue.open,
-                    "quarantined": queue.quarantined,
-                    "unhandled_kinds": unhandled_kinds(queue).map(|kind| &kind.kind).collect::<Vec<_>>(),
-                    "oldest_open_died_at": queue.oldest_open.map(rfc3339),
-                })
-            })
-            .collect();
+        let queues = self.queues.iter().map(|queue| line!(queue =>
+            queue, pause = queue.pause.as_ref().map(pause_json), ready,
+            oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), delayed, leased,
+            workers, open, quarantined,
+            unhandled_kinds = unhandled_kinds(queue).map(|kind| &kind.kind).collect::<Vec<_>>(),
+            oldest_open_died_at = queue.oldest_open.json(),
+        ));
         let objects = |activities: &[Activity]| {
             let objects = activities.iter().map(|activity| activity.json.clone());
             objects.collect::<Vec<_>>()
         };
         let warnings = self.durability_warnings.iter().map(ToString::to_string);
         json!({
-            "queues": queues,
+            "queues": queues.collect::<Vec<_>>(),
             "failures": failures(&self.groups).iter().take(FAILURES).map(Failure::json).collect::<Vec<_>>(),
             "groups": self.groups.iter().take(FAILURES).map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
             "sources": sources::json(&self.captured),

@@ -1,33 +1,32 @@
 //! `redrive dlq protection`: who may redrive letters of a queue, and which runs need an approval.
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args};
 use redrive::dlq::{Approver, Protection};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, grouped, json_line};
+use crate::subcommands::subcommands;
+use crate::terminal::{grouped, line, one_line, table};
 
-/// List, set and remove protections: who may redrive, and which runs need an approval
-///
-/// The database enforces a protection whenever letters are sent back. Only the owner of the schema can
-/// change it.
+subcommands! {
+    /// List, set and remove protections: who may redrive, and which runs need an approval
+    ///
+    /// The database enforces a protection whenever letters are sent back. Only the owner of the schema can
+    /// change it.
+    pub(super) enum ProtectionCommand {
+        List(ListProtections) = Reader,
+        Set(SetProtection) = Owner,
+        Remove(RemoveProtection) = Owner,
+    }
+}
+
+/// List the protected queues
 #[derive(Args, Debug)]
-pub(super) struct ProtectionCommand {
-    #[command(subcommand)]
-    subcommand: ProtectionSubcommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ProtectionSubcommand {
-    /// List the protected queues
-    #[command(before_help = "Example:\n  redrive dlq protection list\n")]
-    List,
-    Set(SetProtection),
-    Remove(RemoveProtection),
-}
+#[command(before_help = "Example:\n  redrive dlq protection list\n")]
+pub(crate) struct ListProtections {}
 
 /// Set the protection of a queue; an earlier one is replaced
 #[derive(Args, Debug)]
@@ -39,7 +38,7 @@ Examples:
   redrive dlq protection set payments --approve-above 0 --other-role --role oncall
 "
 )]
-struct SetProtection {
+pub(crate) struct SetProtection {
     /// Queue of the letters.
     queue: String,
     /// A second operator must approve a run with more letters than this.
@@ -59,30 +58,12 @@ struct SetProtection {
 /// Remove the protection of a queue
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq protection remove payments\n")]
-struct RemoveProtection {
+pub(crate) struct RemoveProtection {
     /// Queue of the letters.
     queue: String,
     /// The reason, for the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-}
-
-impl ProtectionCommand {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self.subcommand {
-            ProtectionSubcommand::List => Profession::Reader,
-            ProtectionSubcommand::Set(_) | ProtectionSubcommand::Remove(_) => Profession::Owner,
-        }
-    }
-
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        match &self.subcommand {
-            ProtectionSubcommand::List => list(cx),
-            ProtectionSubcommand::Set(command) => command.run(cx),
-            ProtectionSubcommand::Remove(command) => command.run(cx),
-        }
-    }
 }
 
 impl SetProtection {
@@ -99,70 +80,53 @@ impl SetProtection {
         }
         let operator = operator::current(self.reason.as_deref());
         cx.database()?.dlq().protect(&protection, &operator)?;
-        match cx.global.json {
-            true => json_line(cx.out, &protection_json(&protection))?,
-            false => writeln!(cx.out, "queue `{}` is protected", self.queue)?,
-        }
-        Ok(Ending::Done)
+        cx.print(
+            &protection_json(&protection),
+            format!("queue `{}` is protected", one_line(&self.queue)),
+        )
     }
 }
 
 impl RemoveProtection {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let operator = operator::current(self.reason.as_deref());
+        let queue = one_line(&self.queue);
         if !cx.database()?.dlq().unprotect(&self.queue, &operator)? {
-            cx.say(format!("queue `{}` is not protected", self.queue));
-            return Ok(Ending::NothingMatched);
+            return cx.nothing(format!("queue `{queue}` is not protected"));
         }
-        match cx.global.json {
-            true => json_line(cx.out, &json!({ "queue": self.queue, "removed": true }))?,
-            false => writeln!(cx.out, "queue `{}` is no longer protected", self.queue)?,
-        }
-        Ok(Ending::Done)
+        cx.print(
+            &json!({ "queue": self.queue, "removed": true }),
+            format!("queue `{queue}` is no longer protected"),
+        )
     }
 }
 
-fn list(cx: &mut Context<'_>) -> Result<Ending> {
-    let protections = cx.database()?.dlq().protections()?;
-    if protections.is_empty() {
-        cx.say("no queue is protected");
-        return Ok(Ending::NothingMatched);
-    }
-    if cx.global.json {
-        for protection in &protections {
-            json_line(cx.out, &protection_json(protection))?;
-        }
-        return Ok(Ending::Done);
-    }
-    let mut table = Table::new([
-        Column::Text("QUEUE"),
-        Column::Number("APPROVAL ABOVE"),
-        Column::Word("APPROVED BY"),
-        Column::Text("ROLES"),
-    ]);
-    for protection in &protections {
-        let approver = match (protection.approve_above, protection.approver) {
+impl ListProtections {
+    #[expect(clippy::unused_self, reason = "every command has the same signature")]
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let protections = cx.database()?.dlq().protections()?;
+        let approver = |of: &Protection| match (of.approve_above, of.approver) {
             (None, _) => "",
             (Some(_), Approver::OtherRole) => "another role",
             (Some(_), _) => "another operator",
         };
-        let above = protection.approve_above.map(grouped);
-        table.row([
-            protection.queue.clone(),
-            above.unwrap_or_default(),
-            approver.to_owned(),
-            protection.roles.join(", "),
-        ]);
+        let table = table!(protection in &protections => {
+            Text "QUEUE" => protection.queue,
+            Number "APPROVAL ABOVE" => protection.approve_above.map(grouped).unwrap_or_default(),
+            Word "APPROVED BY" => approver(protection),
+            Text "ROLES" => protection.roles.join(", "),
+        });
+        cx.list(
+            "no queue is protected",
+            &protections,
+            protection_json,
+            &table,
+        )
     }
-    table.write(cx.out)?;
-    Ok(Ending::Done)
 }
 
-fn protection_json(protection: &Protection) -> serde_json::Value {
-    json!({
-        "queue": protection.queue,
-        "approve_above": protection.approve_above,
-        "other_role": protection.approver == Approver::OtherRole,
-        "roles": protection.roles,
-    })
+fn protection_json(protection: &Protection) -> impl Serialize {
+    line!(protection =>
+        queue, approve_above, other_role = protection.approver == Approver::OtherRole, roles,
+    )
 }

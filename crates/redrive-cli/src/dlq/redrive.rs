@@ -20,11 +20,11 @@ use super::follow::follow;
 use super::none_matched::{NoneMatched, words};
 use super::not_done::{ID, say_not_done, skipped_json};
 use super::patience::WaitArgs;
-use super::run_report::{RunLine, skips};
+use super::run_report::{run_line, skips};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{counted, json_line};
+use crate::terminal::counted;
 use crate::time;
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
@@ -285,7 +285,7 @@ impl Redrive {
             };
             not_done.push((*id, cause));
         }
-        say_not_done(&not_done, "redriven", cx);
+        say_not_done("letter", &not_done, "redriven", cx);
         warn_blocked(&done.unserved, &done.gated, cx);
         let are_all_redriven = done.skipped.is_empty()
             && validated
@@ -310,8 +310,7 @@ impl Redrive {
                 cx.say(message);
             }
             if validated.passing.is_empty() && !validated.messages().is_empty() {
-                cx.say("no letter passes validation; nothing was redriven");
-                return Ok(Ending::NothingMatched);
+                return cx.nothing("no letter passes validation; nothing was redriven");
             }
             options = options.only(validated.passing);
         }
@@ -343,49 +342,36 @@ impl Redrive {
 }
 
 fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    let stored = db.dlq().runs().get(run.id)?;
-    if cx.global.json {
-        if let Some(run) = stored {
-            json_line(cx.out, &RunLine::of(&run, &skips(&run, db)?))?;
-        }
-    } else if stored.is_some_and(|run| run.state == RunState::Unapproved) {
-        writeln!(
-            cx.out,
-            "created run {} of {}; a second operator must approve it: redrive dlq runs approve {}",
-            run.id,
-            counted(run.letters, "letter"),
-            run.id
-        )?;
-    } else {
-        writeln!(
-            cx.out,
-            "created run {} of {}; the workers drive it: redrive dlq runs watch {}",
-            run.id,
-            counted(run.letters, "letter"),
-            run.id
-        )?;
-    }
-    Ok(Ending::Done)
+    let Some(stored) = db.dlq().runs().get(run.id)? else {
+        return Ok(Ending::Done);
+    };
+    let next = match stored.state {
+        RunState::Unapproved => "a second operator must approve it: redrive dlq runs approve",
+        RunState::Running
+        | RunState::Paused
+        | RunState::Halted
+        | RunState::Cancelled
+        | RunState::Finished
+        | _ => "the workers drive it: redrive dlq runs watch",
+    };
+    let letters = counted(run.letters, "letter");
+    cx.print(
+        &run_line(&stored, &skips(&stored, db)?, None),
+        format!("created run {} of {letters}; {next} {}", run.id, run.id),
+    )
 }
 
-fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<()> {
+fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<Ending> {
     let redriven = done.redriven.len() as u64;
-    if cx.global.json {
-        let skipped = done.skipped.iter().map(|(id, skip)| (*id, skip.as_str()));
-        return json_line(
-            cx.out,
-            &json!({
-                "action": "redrive",
-                "letters": redriven,
-                "skipped": skipped_json(skipped),
-                "unserved": unserved_json(&done.unserved),
-                "gated": gated_json(&done.gated),
-            }),
-        );
-    }
-    Ok(writeln!(
-        cx.out,
-        "{} redriven",
-        counted(redriven, "letter")
-    )?)
+    let skipped = done.skipped.iter().map(|(id, skip)| (*id, skip.as_str()));
+    cx.print(
+        &json!({
+            "action": "redrive",
+            "letters": redriven,
+            "skipped": skipped_json(skipped),
+            "unserved": unserved_json(&done.unserved),
+            "gated": gated_json(&done.gated),
+        }),
+        format!("{} redriven", counted(redriven, "letter")),
+    )
 }

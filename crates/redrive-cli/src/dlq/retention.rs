@@ -2,37 +2,32 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use redrive::dlq::{LetterState, RetentionAction, RetentionRule as Rule};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, json_line, one_line};
+use crate::subcommands::subcommands;
+use crate::terminal::{one_line, table};
 use crate::time::{self, short};
 
-/// List, set and remove retention rules
-///
-/// Without a rule, letters are kept forever. The workers and `redrive prune` apply the rules.
-#[derive(Args, Debug)]
-pub(super) struct RetentionCommand {
-    #[command(subcommand)]
-    subcommand: RetentionSubcommand,
+subcommands! {
+    /// List, set and remove retention rules
+    ///
+    /// Without a rule, letters are kept forever. The workers and `redrive prune` apply the rules.
+    pub(super) enum RetentionCommand {
+        List(ListRules) = Reader,
+        Set(SetRule) = Operator,
+        Remove(RemoveRule) = Operator,
+    }
 }
 
-#[derive(Debug, Subcommand)]
-enum RetentionSubcommand {
-    /// List the rules; `redrive prune --dry-run` counts the letters that they affect now
-    #[command(before_help = "\
-Example:
-  redrive dlq retention list
-")]
-    List,
-    Set(SetRule),
-    Remove(RemoveRule),
-}
+/// List the rules; `redrive prune --dry-run` counts the letters that they affect now
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq retention list\n")]
+pub(crate) struct ListRules {}
 
 /// Set the rule for letters in a state, in one queue or in every queue
 ///
@@ -43,7 +38,7 @@ Examples:
   redrive dlq retention set recovered 30d
   redrive dlq retention set open 365d archive --queue orders --reason 'GDPR 17'
 ")]
-struct SetRule {
+pub(crate) struct SetRule {
     /// State of the letters: recovered, discarded, open or quarantined.
     state: LetterState,
     /// How long letters are kept in this state, such as 12h, 30d or 365d.
@@ -71,7 +66,7 @@ struct SetRule {
 Example:
   redrive dlq retention remove open --queue orders
 ")]
-struct RemoveRule {
+pub(crate) struct RemoveRule {
     /// State of the rule.
     state: LetterState,
     /// Queue of the rule [default: the rule for every queue].
@@ -82,57 +77,22 @@ struct RemoveRule {
     reason: Option<String>,
 }
 
-impl RetentionCommand {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self.subcommand {
-            RetentionSubcommand::List => Profession::Reader,
-            RetentionSubcommand::Set(_) | RetentionSubcommand::Remove(_) => Profession::Operator,
-        }
-    }
+/// Stands for the queue of a rule that applies to every queue.
+pub(crate) const EVERY_QUEUE: &str = "(every)";
 
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        match &self.subcommand {
-            RetentionSubcommand::List => list(cx),
-            RetentionSubcommand::Set(command) => command.run(cx),
-            RetentionSubcommand::Remove(command) => command.run(cx),
-        }
+impl ListRules {
+    #[expect(clippy::unused_self, reason = "every command has the same signature")]
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let rules = cx.database()?.dlq().retention().list()?;
+        let table = table!(rule in &rules => {
+            Text "QUEUE" => rule.for_queue().unwrap_or(EVERY_QUEUE),
+            Word "STATE" => rule.state(),
+            Number "KEEP" => short(rule.keep()),
+            Word "THEN" => rule.action(),
+        });
+        let none = "there are no retention rules; letters are kept until they are pruned";
+        cx.list(none, &rules, rule_json, &table)
     }
-}
-
-fn list(cx: &mut Context<'_>) -> Result<Ending> {
-    let rules = cx.database()?.dlq().retention().list()?;
-    if rules.is_empty() {
-        cx.say("there are no retention rules; letters are kept until they are pruned");
-        return Ok(Ending::NothingMatched);
-    }
-    if cx.global.json {
-        for rule in &rules {
-            json_line(cx.out, &rule_json(rule))?;
-        }
-        return Ok(Ending::Done);
-    }
-    let mut table = Table::new([
-        Column::Text("QUEUE"),
-        Column::Word("STATE"),
-        Column::Number("KEEP"),
-        Column::Word("THEN"),
-    ]);
-    for rule in &rules {
-        table.row(rule_cells(rule));
-    }
-    table.write(cx.out)?;
-    Ok(Ending::Done)
-}
-
-/// The cells of a rule: queue, state, time, action.
-pub(crate) fn rule_cells(rule: &Rule) -> [String; 4] {
-    [
-        rule.for_queue().unwrap_or("(every)").to_owned(),
-        rule.state().to_string(),
-        short(rule.keep()),
-        rule.action().to_string(),
-    ]
 }
 
 /// A rule as JSON.
@@ -161,17 +121,15 @@ impl SetRule {
         db.dlq()
             .retention()
             .set(&rule, &operator::current(self.reason.as_deref()))?;
-        if cx.global.json {
-            json_line(cx.out, &rule_json(&rule))?;
-        } else {
-            let [queue, state, keep, action] = rule_cells(&rule);
-            writeln!(
-                cx.out,
-                "queue {}: {state} letters are kept for {keep}; then: {action}",
-                one_line(&queue)
-            )?;
-        }
-        Ok(Ending::Done)
+        let queue = one_line(rule.for_queue().unwrap_or(EVERY_QUEUE));
+        let (keep, action) = (short(rule.keep()), rule.action());
+        cx.print(
+            &rule_json(&rule),
+            format!(
+                "queue {queue}: {} letters are kept for {keep}; then: {action}",
+                rule.state()
+            ),
+        )
     }
 }
 
@@ -184,17 +142,11 @@ impl RemoveRule {
             .retention()
             .remove(self.queue.as_deref(), self.state, &operator)?
         {
-            cx.say(format!("there is no such rule for {} letters", self.state));
-            return Ok(Ending::NothingMatched);
+            return cx.nothing(format!("there is no such rule for {} letters", self.state));
         }
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "queue": self.queue, "state": self.state.as_str(), "removed": true }),
-            )?;
-        } else {
-            writeln!(cx.out, "removed the rule for {} letters", self.state)?;
-        }
-        Ok(Ending::Done)
+        cx.print(
+            &json!({ "queue": self.queue, "state": self.state.as_str(), "removed": true }),
+            format!("removed the rule for {} letters", self.state),
+        )
     }
 }

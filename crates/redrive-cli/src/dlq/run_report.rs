@@ -6,97 +6,28 @@ use redrive::Database;
 use redrive::dlq::runs::{Rate, RedriveRun, RunState};
 use redrive::dlq::{Blocked, Skip, stored_conditions};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::blocked::{gated_json, unserved_json};
 use crate::error::Result;
-use crate::terminal::{clean, counted, grouped, write_labelled};
-use crate::time::{ago, rfc3339, short};
+use crate::terminal::{Json as _, clean, counted, grouped, line, write_labelled};
+use crate::time::{ago, short};
 
-/// A run as one line of JSON.
-#[derive(Debug, Serialize)]
-pub(super) struct RunLine<'a> {
-    id: i64,
-    state: &'static str,
-    filter: &'a RawValue,
-    person: Option<&'a str>,
-    reason: Option<&'a str>,
-    to_queue: Option<&'a str>,
-    priority: Option<i16>,
-    delay_ms: Option<u64>,
-    rate: Option<u32>,
-    canary: u64,
-    tolerated_percent: u8,
-    sample: Option<u32>,
-    stage: u32,
-    stage_to: Option<u64>,
-    is_driven: bool,
-    letters: u64,
-    tried: u64,
-    sent: u64,
-    skipped: Vec<Value>,
-    recovered: u64,
-    died_alike: u64,
-    died_differently: u64,
-    still_running: u64,
-    halted_because: Option<&'a str>,
-    approved_by: Option<&'a str>,
-    approved_at: Option<String>,
-    created_at: String,
-    started_at: Option<String>,
-    ended_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unserved: Option<Vec<Value>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gated: Option<Vec<Value>>,
-}
-
-impl RunLine<'_> {
-    /// Adds what the jobs of the run wait for.
-    pub(super) fn with(mut self, blocked: &Blocked) -> Self {
-        self.unserved = Some(unserved_json(&blocked.unserved));
-        self.gated = Some(gated_json(&blocked.gated));
-        self
-    }
-
-    pub(super) fn of<'a>(run: &'a RedriveRun, skips: &[(Skip, u64)]) -> RunLine<'a> {
-        RunLine {
-            id: run.id.get(),
-            state: run.state.as_str(),
-            filter: &run.filter,
-            person: run.person.as_deref(),
-            reason: run.reason.as_deref(),
-            to_queue: run.to_queue.as_deref(),
-            priority: run.priority,
-            delay_ms: run
-                .delay
-                .and_then(|delay| u64::try_from(delay.as_millis()).ok()),
-            rate: per_second(run.rate),
-            canary: run.canary,
-            tolerated_percent: run.tolerated,
-            sample: run.sample,
-            stage: run.stage,
-            stage_to: run.stage_to,
-            is_driven: run.is_driven,
-            letters: run.total,
-            tried: run.tried,
-            sent: run.sent,
-            skipped: skips_json(skips),
-            recovered: run.recovered,
-            died_alike: run.died_alike,
-            died_differently: run.died_differently,
-            still_running: run.still_running,
-            halted_because: run.halted_because.as_deref(),
-            approved_by: run.approved_by.as_deref(),
-            approved_at: run.approved_at.map(rfc3339),
-            created_at: rfc3339(run.created_at),
-            started_at: run.started_at.map(rfc3339),
-            ended_at: run.ended_at.map(rfc3339),
-            unserved: None,
-            gated: None,
-        }
-    }
+/// A run as one line of JSON, with what its jobs wait for if that is known.
+pub(super) fn run_line(
+    run: &RedriveRun,
+    skips: &[(Skip, u64)],
+    blocked: Option<&Blocked>,
+) -> impl Serialize {
+    line!(run =>
+        id, state, filter, person, reason, to_queue, priority, delay_ms = run.delay.json(),
+        rate = per_second(run.rate), canary, tolerated_percent = run.tolerated, sample, stage,
+        stage_to, is_driven, letters = run.total, tried, sent, skipped = skips_json(skips),
+        recovered, died_alike, died_differently, still_running, halted_because, approved_by,
+        approved_at, created_at, started_at, ended_at,
+        unserved = blocked.map(|blocked| unserved_json(&blocked.unserved)),
+        gated = blocked.map(|blocked| gated_json(&blocked.gated)),
+    )
 }
 
 /// The letters that a run skipped, by reason.

@@ -2,53 +2,44 @@
 
 mod show;
 
-use clap::{Args, Subcommand};
-use redrive::Database;
-use redrive::dlq::runs::{RunChange, RunId, RunState};
+use clap::Args;
+use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState};
+use redrive::{Database, Operator};
 
 use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
-use super::run_report::{RunLine, queue_and_conditions, skips};
+use super::run_report::{queue_and_conditions, run_line, skips};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, grouped, json_line};
+use crate::subcommands::subcommands;
+use crate::terminal::{grouped, table};
 use crate::time::ago;
 use show::show;
 
-/// List, show, watch, approve, pause, resume and cancel redrive runs
-#[derive(Args, Debug)]
-pub(super) struct RunsCommand {
-    #[command(subcommand)]
-    subcommand: RunsSubcommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum RunsSubcommand {
-    List(ListRuns),
-    Show(show::ShowRun),
-    /// Pause a run; letters that have not been sent wait
-    #[command(
-        before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n"
-    )]
-    Pause(ChangeRun),
-    /// Approve a run of another operator that is too large for one; the workers drive it
-    #[command(
-        before_help = "Example:\n  redrive dlq runs approve 7 --reason 'checked the sample'\n"
-    )]
-    Approve(ChangeRun),
-    Resume(ResumeRun),
-    Watch(WatchRun),
-    /// End a run; letters that have not been sent stay open
-    #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
-    Cancel(ChangeRun),
+subcommands! {
+    /// List, show, watch, approve, pause, resume and cancel redrive runs
+    pub(super) enum RunsCommand {
+        List(ListRuns) = Reader,
+        Show(show::ShowRun) = Reader,
+        /// Pause a run; letters that have not been sent wait
+        #[command(before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n")]
+        Pause(ChangeRun).pause = Operator,
+        /// Approve a run of another operator that is too large for one; the workers drive it
+        #[command(before_help = "Example:\n  redrive dlq runs approve 7 --reason 'checked the sample'\n")]
+        Approve(ChangeRun).approve = Operator,
+        Resume(ResumeRun) = Operator,
+        Watch(WatchRun) = Reader,
+        /// End a run; letters that have not been sent stay open
+        #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
+        Cancel(ChangeRun).cancel = Operator,
+    }
 }
 
 /// List runs, newest first
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq runs list\n")]
-struct ListRuns {
+pub(crate) struct ListRuns {
     /// At most this many runs.
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -57,7 +48,7 @@ struct ListRuns {
 /// A run, and the reason for its new state.
 #[derive(Args, Debug)]
 #[group(skip)]
-struct ChangeRun {
+pub(crate) struct ChangeRun {
     /// The id of the run.
     id: RunId,
     /// The reason, for the audit log.
@@ -71,7 +62,7 @@ struct ChangeRun {
 /// this command only watches. A halted run starts over with its canary.
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq runs resume 7\n")]
-struct ResumeRun {
+pub(crate) struct ResumeRun {
     #[command(flatten)]
     change: ChangeRun,
     #[command(flatten)]
@@ -88,108 +79,89 @@ struct ResumeRun {
 /// unchanged.
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq runs watch 7\n")]
-struct WatchRun {
+pub(crate) struct WatchRun {
     /// The id of the run.
     id: RunId,
     #[command(flatten)]
     limit: MaxWait,
 }
 
-impl RunsCommand {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self.subcommand {
-            RunsSubcommand::List(_) | RunsSubcommand::Show(_) | RunsSubcommand::Watch(_) => {
-                Profession::Reader
-            }
-            RunsSubcommand::Pause(_)
-            | RunsSubcommand::Approve(_)
-            | RunsSubcommand::Resume(_)
-            | RunsSubcommand::Cancel(_) => Profession::Operator,
-        }
+impl ChangeRun {
+    fn pause(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        report(
+            self.id,
+            db.dlq().runs().pause(self.id, &self.operator())?,
+            &db,
+            cx,
+        )
     }
 
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+    fn approve(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        match &self.subcommand {
-            RunsSubcommand::List(list) => list.run(&db, cx),
-            RunsSubcommand::Show(command) => command.run(&db, cx),
-            RunsSubcommand::Pause(ChangeRun { id, reason }) => {
-                let change = db
-                    .dlq()
-                    .runs()
-                    .pause(*id, &operator::current(reason.as_deref()))?;
-                report(*id, change, &db, cx)
-            }
-            RunsSubcommand::Approve(ChangeRun { id, reason }) => {
-                let operator = operator::current(reason.as_deref());
-                let change = db.dlq().runs().approve(*id, &operator)?;
-                report(*id, change, &db, cx)
-            }
-            RunsSubcommand::Cancel(ChangeRun { id, reason }) => {
-                let change = db
-                    .dlq()
-                    .runs()
-                    .cancel(*id, &operator::current(reason.as_deref()))?;
-                report(*id, change, &db, cx)
-            }
-            RunsSubcommand::Resume(resume) => resume.run(&db, cx),
-            RunsSubcommand::Watch(watch) => watch.run(&db, cx),
-        }
+        report(
+            self.id,
+            db.dlq().runs().approve(self.id, &self.operator())?,
+            &db,
+            cx,
+        )
+    }
+
+    fn cancel(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        report(
+            self.id,
+            db.dlq().runs().cancel(self.id, &self.operator())?,
+            &db,
+            cx,
+        )
+    }
+
+    fn operator(&self) -> Operator {
+        operator::current(self.reason.as_deref())
     }
 }
 
 impl ListRuns {
-    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let runs = db.dlq().runs().list(self.limit)?;
-        if runs.is_empty() {
-            cx.say("there are no redrive runs");
-            return Ok(Ending::NothingMatched);
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        let mut runs = Vec::new();
+        for run in db.dlq().runs().list(self.limit)? {
+            let skips = match cx.global.json {
+                true => skips(&run, &db)?,
+                false => Vec::new(),
+            };
+            runs.push((queue_and_conditions(&run), skips, run));
         }
-        if cx.global.json {
-            for run in &runs {
-                json_line(cx.out, &RunLine::of(run, &skips(run, db)?))?;
-            }
-            return Ok(Ending::Done);
-        }
-        let mut table = Table::new([
-            Column::Number("RUN"),
-            Column::Word("STATE"),
-            Column::Text("QUEUE"),
-            Column::Number("LETTERS"),
-            Column::Number("SENT"),
-            Column::Number("RECOVERED"),
-            Column::Number("DIED"),
-            Column::Number("AGE"),
-            Column::Text("FILTER AND REASON"),
-        ]);
-        for run in &runs {
-            let (queue, conditions) = queue_and_conditions(run);
-            let about: Vec<String> = conditions.into_iter().chain(run.reason.clone()).collect();
-            table.row([
-                run.id.to_string(),
-                run.state.to_string(),
-                queue,
-                grouped(run.total),
-                grouped(run.sent),
-                grouped(run.recovered),
-                grouped(run.died()),
-                ago(run.created_at),
-                about.join(": "),
-            ]);
-        }
-        table.write(cx.out)?;
-        Ok(Ending::Done)
+        let about = |conditions: &Option<String>, run: &RedriveRun| {
+            let about = conditions.iter().chain(&run.reason);
+            about.map(String::as_str).collect::<Vec<_>>().join(": ")
+        };
+        let table = table!(((queue, conditions), _, run) in &runs => {
+            Number "RUN" => run.id,
+            Word "STATE" => run.state,
+            Text "QUEUE" => queue,
+            Number "LETTERS" => grouped(run.total),
+            Number "SENT" => grouped(run.sent),
+            Number "RECOVERED" => grouped(run.recovered),
+            Number "DIED" => grouped(run.died()),
+            Number "AGE" => ago(run.created_at),
+            Text "FILTER AND REASON" => about(conditions, run),
+        });
+        cx.list(
+            "there are no redrive runs",
+            &runs,
+            |(_, skips, run)| run_line(run, skips, None),
+            &table,
+        )
     }
 }
 
 impl ResumeRun {
-    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let ChangeRun { id, reason } = &self.change;
-        let change = db
-            .dlq()
-            .runs()
-            .resume(*id, &operator::current(reason.as_deref()))?;
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let id = &self.change.id;
+        let change = db.dlq().runs().resume(*id, &self.change.operator())?;
         if change.is_some_and(|change| change.became == RunState::Running) && !self.detach {
             let driver = db.dlq().runs().drive(*id)?;
             if driver.is_none() {
@@ -207,17 +179,17 @@ impl ResumeRun {
 }
 
 impl WatchRun {
-    fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
-            Some(run) => follow(db, self.id, None, self.limit.patience(run.delay), cx),
-            None => Ok(no_run(self.id, cx)),
+            Some(run) => follow(&db, self.id, None, self.limit.patience(run.delay), cx),
+            None => no_run(self.id, cx),
         }
     }
 }
 
-fn no_run(id: RunId, cx: &mut Context<'_>) -> Ending {
-    cx.say(format!("run {id} does not exist"));
-    Ending::NothingMatched
+fn no_run(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
+    cx.nothing(format!("run {id} does not exist"))
 }
 
 /// Prints the run after a change. A run that has ended cannot change.
@@ -229,8 +201,7 @@ fn report(
 ) -> Result<Ending> {
     match change {
         Some(change) if change.was == change.became => {
-            cx.say(format!("run {id} is {}; nothing was changed", change.was));
-            Ok(Ending::NothingMatched)
+            cx.nothing(format!("run {id} is {}; nothing was changed", change.was))
         }
         _ => show(id, db, cx),
     }

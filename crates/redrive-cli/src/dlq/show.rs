@@ -5,7 +5,7 @@ use redrive::JobId;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{Backtrace, LetterLine, print_letter};
+use crate::letter::{Backtrace, print_letter, whole_letter_line};
 use crate::terminal::json_line;
 
 /// How many of the newest runs are shown.
@@ -43,14 +43,13 @@ impl ShowLetter {
             return Ok(Ending::Done);
         }
         let Some(letter) = db.dlq().get(self.id)? else {
-            cx.say(match db.admin().job(self.id)? {
+            return cx.nothing(match db.admin().job(self.id)? {
                 Some(job) => format!(
                     "letter {} does not exist; the job is {}: redrive job show {}",
                     self.id, job.state, self.id
                 ),
                 None => format!("letter {} does not exist", self.id),
             });
-            return Ok(Ending::NothingMatched);
         };
         let runs = db.dlq().runs().of_letter(self.id, RUNS)?;
         let held = match letter.group_key {
@@ -58,8 +57,10 @@ impl ShowLetter {
             None => None,
         };
         if cx.global.json {
-            let line = LetterLine::of(&letter).with_runs(&runs);
-            json_line(cx.out, &line.with_held(held.as_ref()))?;
+            json_line(
+                cx.out,
+                &whole_letter_line(&letter, Some(&runs), held.as_ref()),
+            )?;
         } else {
             let backtrace = match self.full {
                 true => Backtrace::Full,

@@ -9,12 +9,12 @@ use serde_json::json;
 use super::bulk::{BulkAction, BulkPlan, BulkSelection};
 use super::none_matched::{NoneMatched, words};
 use super::not_done::{say_not_done, skipped_json};
-use super::stopped::Stopped;
+use crate::batches::in_batches;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, json_line};
+use crate::stopped::Stopped;
+use crate::terminal::counted;
 
 /// Called after each batch with all letters changed so far.
 pub(super) type GoOn<'a> = &'a mut dyn FnMut(&Changed) -> ControlFlow<()>;
@@ -88,33 +88,27 @@ impl StateChange<'_> {
         let Some(filter) = selection.taken(self.takes)? else {
             return self.nothing_matched(selection, db, cx);
         };
-        let mut stop = StopSignal::listen()?;
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let total = selection.limited((self.action.affects)(&db.dlq().count(&filter)?));
-        let progress = Progress::of(self.action.progressive, total);
         let operator = operator::current(self.action.reason);
-        let (mut letters, mut audit, mut course) = (0, None, ControlFlow::Continue(()));
-        let changed = (self.change)(db.dlq(), &filter.limit(total), &operator, &mut |so_far| {
-            (letters, audit) = (so_far.letters.len() as u64, so_far.audit);
-            progress.at(letters);
-            course = stop.check();
-            course
-        });
-        drop(progress);
+        let filter = filter.limit(total);
+        let mut audit = None;
+        let (letters, course, changed) = in_batches(self.action.progressive, total, |go_on| {
+            (self.change)(db.dlq(), &filter, &operator, &mut |so_far| {
+                audit = so_far.audit;
+                go_on(so_far.letters.len() as u64)
+            })
+        })?;
         let stopped = Stopped {
             done: letters,
             total,
             participle: self.action.participle,
             undo: audit.map(|audit| format!("undo: {}", (self.undo)(audit))),
         };
-        if let Err(error) = changed {
-            stopped.say_after_error(cx);
-            return Err(error.into());
-        }
+        changed.inspect_err(|_| stopped.say_after_error("letter", cx))?;
         self.report(letters, &[], audit, cx)?;
         if course.is_break() && letters < total {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
+            return stopped.say("letter", cx);
         }
         match letters {
             0 => self.nothing_matched(selection, db, cx),
@@ -152,7 +146,7 @@ impl StateChange<'_> {
             not_done.push((*id, cause));
         }
         self.report(changed.letters.len() as u64, &reasons, changed.audit, cx)?;
-        say_not_done(&not_done, self.action.participle, cx);
+        say_not_done("letter", &not_done, self.action.participle, cx);
         Ok(if skipped.is_empty() {
             Ending::Done
         } else {
@@ -166,23 +160,16 @@ impl StateChange<'_> {
         skipped: &[(JobId, &str)],
         audit: Option<i64>,
         cx: &mut Context<'_>,
-    ) -> Result<()> {
+    ) -> Result<Ending> {
         let participle = self.action.participle;
-        if cx.global.json {
-            return json_line(
-                cx.out,
-                &json!({
-                    "action": self.action.command,
-                    "letters": changed,
-                    "skipped": skipped_json(skipped.iter().copied()),
-                    "audit": audit,
-                }),
-            );
-        }
-        Ok(writeln!(
-            cx.out,
-            "{} {participle}",
-            counted(changed, "letter")
-        )?)
+        cx.print(
+            &json!({
+                "action": self.action.command,
+                "letters": changed,
+                "skipped": skipped_json(skipped.iter().copied()),
+                "audit": audit,
+            }),
+            format!("{} {participle}", counted(changed, "letter")),
+        )
     }
 }

@@ -140,19 +140,23 @@ fn write_result(
 }
 
 fn report(validation: &Validation, cx: &mut Context<'_>) -> Result<()> {
-    if cx.global.json {
-        return json_line(
-            cx.out,
-            &json!({
-                "passed": validation.passed,
-                "failed": validation.failed,
-                "unchecked": validation.unchecked,
-                "errors": validation.errors.iter().map(error_json).collect::<Vec<_>>(),
-            }),
-        );
+    let errors = validation
+        .errors
+        .iter()
+        .map(|error| error_json("letter", error));
+    cx.print(
+        &json!({
+            "passed": validation.passed,
+            "failed": validation.failed,
+            "unchecked": validation.unchecked,
+            "errors": errors.collect::<Vec<_>>(),
+        }),
+        counts(validation),
+    )?;
+    match cx.global.json {
+        true => Ok(()),
+        false => print_errors("letter", &validation.errors, cx),
     }
-    writeln!(cx.out, "{}", counts(validation))?;
-    print_errors(&validation.errors, cx)
 }
 
 /// How many letters pass, fail and have no validator.

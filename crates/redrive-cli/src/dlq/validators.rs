@@ -108,7 +108,11 @@ fn schema_check(
 }
 
 /// Prints validation errors, most frequent first.
-pub(super) fn print_errors(errors: &[ValidationError], cx: &mut Context<'_>) -> Result<()> {
+pub(super) fn print_errors(
+    noun: &str,
+    errors: &[ValidationError],
+    cx: &mut Context<'_>,
+) -> Result<()> {
     for error in errors {
         writeln!(
             cx.out,
@@ -121,15 +125,16 @@ pub(super) fn print_errors(errors: &[ValidationError], cx: &mut Context<'_>) -> 
             true => " ...",
             false => "",
         };
-        writeln!(cx.out, "{:>9}  letters {}{more}", "", ids.join(" "))?;
+        writeln!(cx.out, "{:>9}  {noun}s {}{more}", "", ids.join(" "))?;
     }
     Ok(())
 }
 
 /// A validation error as JSON.
-pub(super) fn error_json(error: &ValidationError) -> Value {
+pub(super) fn error_json(noun: &str, error: &ValidationError) -> Value {
     let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
     json!({
-        "error": error.message, "sample": error.sample, "letters": error.letters, "ids": ids,
+        "error": error.message, "sample": error.sample, format!("{noun}s"): error.letters,
+        "ids": ids,
     })
 }

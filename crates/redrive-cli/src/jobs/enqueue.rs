@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::ndjson::without_mark;
-use crate::terminal::{Progress, counted, grouped, json_line};
+use crate::terminal::{Progress, counted, grouped};
 use crate::time;
 use file::{BadLines, EnqueuedFile, JobFile, unreadable};
 
@@ -121,30 +121,29 @@ fn unique_key(text: &str) -> Result<String, String> {
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
-    let delay = time::parse(text).map_err(|error| error.to_string())?;
-    if delay > MAX_DELAY {
-        return Err("a delay is at most ten years (3650d)".to_owned());
-    }
-    Ok(delay)
+    bounded(text, Duration::ZERO, "a delay is at most ten years (3650d)")
 }
 
 fn expiry(text: &str) -> Result<Duration, String> {
-    let time = time::parse(text).map_err(|error| error.to_string())?;
-    if time.is_zero() || time > MAX_DELAY {
-        return Err("a job expires in 1 ms to ten years (3650d)".to_owned());
-    }
-    Ok(time)
+    let least = Duration::from_millis(1);
+    bounded(text, least, "a job expires in 1 ms to ten years (3650d)")
 }
 
 fn window(text: &str) -> Result<Duration, String> {
-    let window = time::parse(text).map_err(|error| error.to_string())?;
-    if window.is_zero() || window > MAX_DELAY {
-        return Err("a unique window is 1 ms to ten years (3650d)".to_owned());
-    }
-    Ok(window)
+    let least = Duration::from_millis(1);
+    bounded(text, least, "a unique window is 1 ms to ten years (3650d)")
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+fn bounded(text: &str, least: Duration, otherwise: &str) -> Result<Duration, String> {
+    let time = time::parse(text).map_err(|error| error.to_string())?;
+    match (least..=MAX_DELAY).contains(&time) {
+        true => Ok(time),
+        false => Err(otherwise.to_owned()),
+    }
+}
+
+/// Parses a header such as `trace=4bf92f35`.
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         Some(_) | None => Err("expected NAME=VALUE".to_owned()),
@@ -175,17 +174,13 @@ impl Enqueue {
             Enqueued::New(_) | Enqueued::Replaced(_) => Ending::Done,
             Enqueued::Existing(_) => Ending::NothingMatched,
         };
-        if cx.global.json {
-            let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
-            if let Some(key) = &self.unique {
-                line["unique"] = json!(key);
-                line["stored"] = json!(matches!(enqueued, Enqueued::New(_)));
-                line["replaced"] = json!(matches!(enqueued, Enqueued::Replaced(_)));
-            }
-            json_line(cx.out, &line)?;
-        } else {
-            writeln!(cx.out, "{id}")?;
+        let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
+        if let Some(key) = &self.unique {
+            line["unique"] = json!(key);
+            line["stored"] = json!(matches!(enqueued, Enqueued::New(_)));
+            line["replaced"] = json!(matches!(enqueued, Enqueued::Replaced(_)));
         }
+        cx.print(&line, id)?;
         match enqueued {
             Enqueued::New(_) => {}
             Enqueued::Existing(_) if self.unique_window.is_some() => cx.say(format!(
@@ -275,20 +270,16 @@ impl Enqueue {
             reason = "an approximate rate is enough"
         )]
         let rate = (enqueued.jobs as f64 / seconds.max(0.001)) as u64;
-        if cx.global.json {
-            return json_line(
-                cx.out,
-                &json!({
-                    "queue": self.queue, "kind": self.kind, "jobs": enqueued.jobs,
-                    "bad_lines": enqueued.bad_lines, "seconds": seconds, "jobs_per_second": rate,
-                }),
-            );
-        }
-        writeln!(
-            cx.out,
-            "enqueued {} in {seconds:.1} s, {} per second",
-            counted(enqueued.jobs, "job"),
-            grouped(rate)
+        cx.print(
+            &json!({
+                "queue": self.queue, "kind": self.kind, "jobs": enqueued.jobs,
+                "bad_lines": enqueued.bad_lines, "seconds": seconds, "jobs_per_second": rate,
+            }),
+            format!(
+                "enqueued {} in {seconds:.1} s, {} per second",
+                counted(enqueued.jobs, "job"),
+                grouped(rate)
+            ),
         )?;
         if enqueued.bad_lines > 0 {
             let skipped = counted(enqueued.bad_lines, "bad line");

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use redrive::admin::QueueStats;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::pause::{pause_json, state};
-use crate::terminal::{Column, Table, grouped, json_line};
-use crate::time::{ago, rfc3339, short};
+use crate::terminal::{Json as _, Table, grouped, json_line, line, table};
+use crate::time::{ago, short};
 
 /// Show how many jobs and letters the queues hold, the jobs by kind, and the most frequent failures
 ///
@@ -28,8 +28,7 @@ impl Stats {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let stats = cx.database()?.admin().stats(self.queue.as_deref())?;
         if let (true, Some(queue)) = (stats.is_empty(), &self.queue) {
-            cx.say(format!("queue `{queue}` is empty and has no worker"));
-            return Ok(Ending::NothingMatched);
+            return cx.nothing(format!("queue `{queue}` is empty and has no worker"));
         }
         if cx.global.json {
             for queue in &stats {
@@ -42,71 +41,56 @@ impl Stats {
             return Ok(Ending::Done);
         }
         jobs(&stats).write(cx.out)?;
-        if stats.iter().any(|queue| !queue.kinds.is_empty()) {
+        let kinds = stats
+            .iter()
+            .flat_map(|queue| queue.kinds.iter().map(move |kind| (queue, kind)));
+        if kinds.clone().next().is_some() {
             writeln!(cx.out)?;
-            kinds(&stats).write(cx.out)?;
+            let table = table!((queue, kind) in kinds => {
+                Text "JOBS OF" => queue.queue,
+                Name "KIND" => kind.kind,
+                Number "READY" => grouped(kind.ready),
+                Number "DELAYED" => grouped(kind.delayed),
+                Number "LEASED" => grouped(kind.leased),
+                Text "" => if kind.is_handled { "" } else { "no worker" },
+            });
+            table.write(cx.out)?;
         }
         if stats.iter().any(has_letters) {
             writeln!(cx.out)?;
             letters(&stats).write(cx.out)?;
         }
-        if stats.iter().any(|queue| !queue.failures.is_empty()) {
+        let failures = stats
+            .iter()
+            .flat_map(|queue| queue.failures.iter().map(move |of| (queue, of)));
+        if failures.clone().next().is_some() {
             writeln!(cx.out, "\nOpen letters by failure:")?;
-            failures(&stats).write(cx.out)?;
+            let table = table!((queue, failure) in failures => {
+                Text "QUEUE" => queue.queue,
+                Number "GROUP" => failure.group,
+                Number "LETTERS" => grouped(failure.letters),
+                Word "CAUSE" => failure.cause,
+                Text "CLASS" => failure.error_class,
+                Number "LAST" => ago(failure.last_at),
+                Text "NEWEST MESSAGE" => failure.sample,
+            });
+            table.write(cx.out)?;
         }
         Ok(Ending::Done)
     }
 }
 
 fn jobs(stats: &[QueueStats]) -> Table {
-    let mut table = Table::new([
-        Column::Text("QUEUE"),
-        Column::Number("READY"),
-        Column::Number("DELAYED"),
-        Column::Number("LEASED"),
-        Column::Number("OLDEST"),
-        Column::Number("WORKERS"),
-        Column::Number("SLOTS"),
-        Column::Word("STATE"),
-    ]);
-    for queue in stats {
-        table.row([
-            queue.queue.clone(),
-            grouped(queue.ready),
-            grouped(queue.delayed),
-            grouped(queue.leased),
-            queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
-            grouped(queue.workers),
-            grouped(queue.slots),
-            state(queue).to_owned(),
-        ]);
-    }
-    table
-}
-
-fn kinds(stats: &[QueueStats]) -> Table {
-    let mut table = Table::new([
-        Column::Text("JOBS OF"),
-        Column::Name("KIND"),
-        Column::Number("READY"),
-        Column::Number("DELAYED"),
-        Column::Number("LEASED"),
-        Column::Text(""),
-    ]);
-    for queue in stats {
-        for kind in &queue.kinds {
-            let worker = if kind.is_handled { "" } else { "no worker" };
-            table.row([
-                queue.queue.clone(),
-                kind.kind.clone(),
-                grouped(kind.ready),
-                grouped(kind.delayed),
-                grouped(kind.leased),
-                worker.to_owned(),
-            ]);
-        }
-    }
-    table
+    table!(queue in stats => {
+        Text "QUEUE" => queue.queue,
+        Number "READY" => grouped(queue.ready),
+        Number "DELAYED" => grouped(queue.delayed),
+        Number "LEASED" => grouped(queue.leased),
+        Number "OLDEST" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
+        Number "WORKERS" => grouped(queue.workers),
+        Number "SLOTS" => grouped(queue.slots),
+        Word "STATE" => state(queue),
+    })
 }
 
 fn has_letters(queue: &QueueStats) -> bool {
@@ -114,99 +98,32 @@ fn has_letters(queue: &QueueStats) -> bool {
 }
 
 fn letters(stats: &[QueueStats]) -> Table {
-    let mut table = Table::new([
-        Column::Text("LETTERS OF"),
-        Column::Number("OPEN"),
-        Column::Number("REDRIVING"),
-        Column::Number("RECOVERED"),
-        Column::Number("DISCARDED"),
-        Column::Number("QUARANTINED"),
-    ]);
-    for queue in stats.iter().filter(|queue| has_letters(queue)) {
-        table.row([
-            queue.queue.clone(),
-            grouped(queue.open),
-            grouped(queue.redriving),
-            grouped(queue.recovered),
-            grouped(queue.discarded),
-            grouped(queue.quarantined),
-        ]);
-    }
-    table
-}
-
-fn failures(stats: &[QueueStats]) -> Table {
-    let mut table = Table::new([
-        Column::Text("QUEUE"),
-        Column::Number("GROUP"),
-        Column::Number("LETTERS"),
-        Column::Word("CAUSE"),
-        Column::Text("CLASS"),
-        Column::Number("LAST"),
-        Column::Text("NEWEST MESSAGE"),
-    ]);
-    for queue in stats {
-        for failure in &queue.failures {
-            table.row([
-                queue.queue.clone(),
-                failure.group.to_string(),
-                grouped(failure.letters),
-                failure.cause.to_string(),
-                failure.error_class.clone(),
-                ago(failure.last_at),
-                failure.sample.clone(),
-            ]);
-        }
-    }
-    table
-}
-
-fn queue_json(queue: &QueueStats) -> serde_json::Value {
-    let failures: Vec<_> = queue
-        .failures
-        .iter()
-        .map(|failure| {
-            json!({
-                "group": failure.group.get(),
-                "cause": failure.cause.as_str(),
-                "error_class": failure.error_class,
-                "letters": failure.letters,
-                "newest": failure.sample,
-                "first_at": rfc3339(failure.first_at),
-                "last_at": rfc3339(failure.last_at),
-            })
-        })
-        .collect();
-    let kinds: Vec<_> = queue
-        .kinds
-        .iter()
-        .map(|kind| {
-            json!({
-                "kind": kind.kind,
-                "ready": kind.ready,
-                "delayed": kind.delayed,
-                "leased": kind.leased,
-                "handled": kind.is_handled,
-            })
-        })
-        .collect();
-    json!({
-        "queue": queue.queue,
-        "state": state(queue),
-        "pause": queue.pause.as_ref().map(pause_json),
-        "ready": queue.ready,
-        "delayed": queue.delayed,
-        "leased": queue.leased,
-        "oldest_ready_seconds": queue.oldest_ready.map(|age| age.as_secs_f64()),
-        "workers": queue.workers,
-        "slots": queue.slots,
-        "open": queue.open,
-        "redriving": queue.redriving,
-        "recovered": queue.recovered,
-        "discarded": queue.discarded,
-        "quarantined": queue.quarantined,
-        "oldest_open_died_at": queue.oldest_open.map(rfc3339),
-        "kinds": kinds,
-        "failures": failures,
+    table!(queue in stats.iter().filter(|queue| has_letters(queue)) => {
+        Text "LETTERS OF" => queue.queue,
+        Number "OPEN" => grouped(queue.open),
+        Number "REDRIVING" => grouped(queue.redriving),
+        Number "RECOVERED" => grouped(queue.recovered),
+        Number "DISCARDED" => grouped(queue.discarded),
+        Number "QUARANTINED" => grouped(queue.quarantined),
     })
+}
+
+fn queue_json(queue: &QueueStats) -> impl Serialize {
+    let failures = queue.failures.iter().map(|failure| {
+        line!(failure =>
+            group, cause, error_class, letters, newest = &failure.sample, first_at, last_at,
+        )
+    });
+    let kinds = queue.kinds.iter().map(|kind| {
+        line!(kind =>
+            kind, ready, delayed, leased, handled = kind.is_handled,
+        )
+    });
+    line!(queue =>
+        queue, state = state(queue), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
+        leased, oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), workers,
+        slots, open, redriving, recovered, discarded, quarantined,
+        oldest_open_died_at = queue.oldest_open.json(), kinds = kinds.collect::<Vec<_>>(),
+        failures = failures.collect::<Vec<_>>(),
+    )
 }

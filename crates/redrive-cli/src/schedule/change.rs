@@ -1,19 +1,20 @@
 //! `redrive schedule pause`, `resume`, `trigger` and `remove`.
 
 use clap::Args;
+use redrive::Operator;
 use redrive::schedule::Triggered;
-use redrive::{JobId, Operator};
 use serde_json::{Value, json};
 
+use super::list::no_schedule;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{json_line, one_line};
+use crate::terminal::one_line;
 
 /// A schedule, and the reason for the change.
 #[derive(Args, Debug)]
 #[group(skip)]
-pub(super) struct ChangeSchedule {
+pub(crate) struct ChangeSchedule {
     /// Name of the schedule.
     name: String,
     /// The reason, for the audit log.
@@ -23,10 +24,8 @@ pub(super) struct ChangeSchedule {
 
 impl ChangeSchedule {
     pub(super) fn pause(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let exists = cx
-            .database()?
-            .schedules()
-            .pause(&self.name, &self.operator())?;
+        let db = cx.database()?;
+        let exists = db.schedules().pause(&self.name, &self.operator())?;
         self.report(
             exists,
             "paused",
@@ -36,10 +35,8 @@ impl ChangeSchedule {
     }
 
     pub(super) fn resume(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let exists = cx
-            .database()?
-            .schedules()
-            .resume(&self.name, &self.operator())?;
+        let db = cx.database()?;
+        let exists = db.schedules().resume(&self.name, &self.operator())?;
         self.report(
             exists,
             "resumed",
@@ -49,10 +46,8 @@ impl ChangeSchedule {
     }
 
     pub(super) fn remove(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let exists = cx
-            .database()?
-            .schedules()
-            .remove(&self.name, &self.operator())?;
+        let db = cx.database()?;
+        let exists = db.schedules().remove(&self.name, &self.operator())?;
         self.report(
             exists,
             "removed",
@@ -62,33 +57,22 @@ impl ChangeSchedule {
     }
 
     pub(super) fn trigger(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        match cx
-            .database()?
-            .schedules()
-            .trigger(&self.name, &self.operator())?
-        {
-            Triggered::NotFound => self.report(false, "", &Value::Null, cx),
-            Triggered::New(job) => {
-                self.print_job(job, true, cx)?;
-                Ok(Ending::Done)
-            }
-            Triggered::Live(job) => {
-                self.print_job(job, false, cx)?;
-                cx.say(format!(
-                    "nothing was enqueued: job {job} of this schedule is still live"
-                ));
-                Ok(Ending::NothingMatched)
-            }
+        let db = cx.database()?;
+        let (job, is_new) = match db.schedules().trigger(&self.name, &self.operator())? {
+            Triggered::NotFound => return no_schedule(&self.name, cx),
+            Triggered::New(job) => (job, true),
+            Triggered::Live(job) => (job, false),
+        };
+        cx.print(
+            &json!({ "id": self.name, "job": job.get(), "stored": is_new }),
+            job,
+        )?;
+        match is_new {
+            true => Ok(Ending::Done),
+            false => cx.nothing(format!(
+                "nothing was enqueued: job {job} of this schedule is still live"
+            )),
         }
-    }
-
-    fn print_job(&self, job: JobId, is_new: bool, cx: &mut Context<'_>) -> Result<()> {
-        if cx.global.json {
-            let line = json!({ "id": self.name, "job": job.get(), "stored": is_new });
-            return json_line(cx.out, &line);
-        }
-        writeln!(cx.out, "{job}")?;
-        Ok(())
     }
 
     fn operator(&self) -> Operator {
@@ -102,16 +86,12 @@ impl ChangeSchedule {
         json: &Value,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let name = one_line(&self.name);
-        if !exists {
-            cx.say(format!("schedule `{name}` does not exist"));
-            return Ok(Ending::NothingMatched);
+        match exists {
+            true => cx.print(
+                json,
+                format!("schedule `{}` is {state}", one_line(&self.name)),
+            ),
+            false => no_schedule(&self.name, cx),
         }
-        if cx.global.json {
-            json_line(cx.out, json)?;
-        } else {
-            writeln!(cx.out, "schedule `{name}` is {state}")?;
-        }
-        Ok(Ending::Done)
     }
 }

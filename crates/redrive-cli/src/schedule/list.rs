@@ -1,15 +1,15 @@
 //! `redrive schedule list`: the schedules with their last and next tick.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::Args;
 use redrive::schedule::ScheduleStatus;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{Column, Table, json_line, one_line};
-use crate::time::{ago, exact, rfc3339, short};
+use crate::terminal::{Json as _, line, one_line, table};
+use crate::time::{ago, exact, short};
 
 /// List schedules with their last and next tick
 #[derive(Args, Debug)]
@@ -21,55 +21,38 @@ Examples:
 ",
     after_help = "The exit code is 1 if there are no schedules."
 )]
-pub(super) struct ListSchedules {}
+pub(crate) struct ListSchedules {}
 
 impl ListSchedules {
     #[expect(clippy::unused_self, reason = "every command has the same signature")]
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let schedules = cx.database()?.schedules().list()?;
-        if schedules.is_empty() {
-            cx.say("there are no schedules");
-            return Ok(Ending::NothingMatched);
-        }
-        if cx.global.json {
-            for schedule in &schedules {
-                json_line(cx.out, &schedule_json(schedule))?;
-            }
-            return Ok(Ending::Done);
-        }
-        let mut table = Table::new([
-            Column::Text("SCHEDULE"),
-            Column::Text("RHYTHM"),
-            Column::Text("QUEUE"),
-            Column::Text("KIND"),
-            Column::Word("MISSED"),
-            Column::Word("OVERLAP"),
-            Column::Word("NEXT"),
-            Column::Word("LAST"),
-        ]);
-        for schedule in &schedules {
-            table.row([
-                schedule.name.clone(),
-                rhythm(schedule),
-                schedule.queue.clone(),
-                schedule.kind.clone(),
-                schedule.missed.to_string(),
-                schedule.overlap.to_string(),
-                next_tick(schedule),
-                schedule
-                    .last_at
-                    .map_or_else(|| "-".to_owned(), |at| format!("{} ago", ago(at))),
-            ]);
-        }
-        table.write(cx.out)?;
-        for schedule in &schedules {
-            if let Some(error) = &schedule.last_trouble {
-                let (name, error) = (one_line(&schedule.name), one_line(error));
-                writeln!(cx.out, "\nThe last tick of `{name}` failed: {error}")?;
-            }
-        }
-        Ok(Ending::Done)
+        let last = |schedule: &ScheduleStatus| match schedule.last_at {
+            Some(at) => format!("{} ago", ago(at)),
+            None => "-".to_owned(),
+        };
+        let table = table!(schedule in &schedules => {
+            Text "SCHEDULE" => schedule.name,
+            Text "RHYTHM" => rhythm(schedule),
+            Text "QUEUE" => schedule.queue,
+            Text "KIND" => schedule.kind,
+            Word "MISSED" => schedule.missed,
+            Word "OVERLAP" => schedule.overlap,
+            Word "NEXT" => next_tick(schedule),
+            Word "LAST" => last(schedule),
+        });
+        let ending = cx.list("there are no schedules", &schedules, schedule_json, &table)?;
+        let failed = schedules
+            .iter()
+            .map(|schedule| (&*schedule.name, schedule.last_trouble.as_deref()));
+        cx.write_troubles(failed)?;
+        Ok(ending)
     }
+}
+
+/// Reports that no schedule has this name.
+pub(super) fn no_schedule(name: &str, cx: &mut Context<'_>) -> Result<Ending> {
+    cx.nothing(format!("schedule `{}` does not exist", one_line(name)))
 }
 
 /// The cron line with its zone, or the interval.
@@ -96,28 +79,11 @@ pub(super) fn next_tick(schedule: &ScheduleStatus) -> String {
     }
 }
 
-pub(super) fn schedule_json(schedule: &ScheduleStatus) -> Value {
-    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    json!({
-        "id": schedule.name,
-        "cron": schedule.cron,
-        "zone": schedule.zone,
-        "every_ms": schedule.every.map(ms),
-        "queue": schedule.queue,
-        "kind": schedule.kind,
-        "payload": schedule.payload,
-        "priority": schedule.priority,
-        "max_attempts": schedule.max_attempts,
-        "headers": schedule.headers,
-        "missed": schedule.missed.as_str(),
-        "missed_ticks": schedule.missed_ticks,
-        "missed_age_ms": ms(schedule.missed_age),
-        "overlap": schedule.overlap.as_str(),
-        "next_at": schedule.next_at.map(rfc3339),
-        "last_at": schedule.last_at.map(rfc3339),
-        "last_error": schedule.last_trouble,
-        "paused_at": schedule.paused_at.map(rfc3339),
-        "created_at": rfc3339(schedule.created_at),
-        "changed_at": rfc3339(schedule.changed_at),
-    })
+pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
+    line!(schedule =>
+        id = &schedule.name, cron, zone, every_ms = schedule.every.json(), queue, kind, payload,
+        priority, max_attempts, headers, missed, missed_ticks,
+        missed_age_ms = schedule.missed_age.json(), overlap, next_at, last_at,
+        last_error = &schedule.last_trouble, paused_at, created_at, changed_at,
+    )
 }

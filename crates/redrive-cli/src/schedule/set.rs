@@ -10,9 +10,10 @@ use serde_json::json;
 use super::zoned::zoned;
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::jobs::header;
 use crate::operator;
 use crate::profession::Profession;
-use crate::terminal::{json_line, one_line};
+use crate::terminal::one_line;
 use crate::time::{self, rfc3339};
 
 /// How many ticks to print.
@@ -35,7 +36,7 @@ Examples:
   redrive schedule set bills billing bill '{}' --cron '0 0 1 * *' --missed all --dry-run
 "
 )]
-pub(super) struct SetSchedule {
+pub(crate) struct SetSchedule {
     /// Name of the schedule.
     name: String,
     /// Queue of the jobs.
@@ -96,13 +97,6 @@ pub(super) struct SetSchedule {
     reason: Option<String>,
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
-    }
-}
-
 impl SetSchedule {
     /// The role that the command needs.
     pub(super) fn profession(&self) -> Profession {
@@ -133,19 +127,15 @@ impl SetSchedule {
                 }
             }
         };
-        if cx.global.json {
-            let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
-            json_line(
-                cx.out,
-                &json!({ "id": self.name, "result": result, "next_ticks": ticks }),
-            )?;
-            return Ok(Ending::Done);
-        }
-        match self.dry_run {
-            true => writeln!(cx.out, "Nothing was changed.")?,
-            false => writeln!(cx.out, "schedule `{}` is {result}", one_line(&self.name))?,
-        }
-        Ok(Ending::Done)
+        let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
+        let text = match self.dry_run {
+            true => "Nothing was changed.".to_owned(),
+            false => format!("schedule `{}` is {result}", one_line(&self.name)),
+        };
+        cx.print(
+            &json!({ "id": self.name, "result": result, "next_ticks": ticks }),
+            text,
+        )
     }
 
     fn schedule(&self) -> Result<Schedule> {

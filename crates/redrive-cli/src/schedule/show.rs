@@ -3,7 +3,7 @@
 use clap::Args;
 use redrive::schedule::{Missed, ScheduleStatus};
 
-use super::list::{next_tick, rhythm, schedule_json};
+use super::list::{next_tick, no_schedule, rhythm, schedule_json};
 use super::zoned::zoned;
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -19,7 +19,7 @@ Example:
 ",
     after_help = "The exit code is 1 if the schedule does not exist."
 )]
-pub(super) struct ShowSchedule {
+pub(crate) struct ShowSchedule {
     /// Name of the schedule.
     name: String,
 }
@@ -27,11 +27,7 @@ pub(super) struct ShowSchedule {
 impl ShowSchedule {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let Some(schedule) = cx.database()?.schedules().get(&self.name)? else {
-            cx.say(format!(
-                "schedule `{}` does not exist",
-                one_line(&self.name)
-            ));
-            return Ok(Ending::NothingMatched);
+            return no_schedule(&self.name, cx);
         };
         if cx.global.json {
             json_line(cx.out, &schedule_json(&schedule))?;

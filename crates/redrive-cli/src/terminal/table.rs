@@ -150,6 +150,29 @@ impl Table {
     }
 }
 
+/// A table of items: `table!(item in items => { Word "STATE" => item.state, })`. A column may have a
+/// condition: `Word "STATE" if has_states`.
+macro_rules! table {
+    ($item:pat in $items:expr => {
+        $($column:ident $heading:tt $(if $shown:expr)? => $cell:expr,)*
+    }) => {{
+        use $crate::terminal::{Column, Table};
+        let (mut columns, mut rows) = (Vec::new(), Vec::new());
+        $($(if $shown)? { columns.push(Column::$column($heading)); })*
+        for $item in $items {
+            let mut cells: Vec<String> = Vec::new();
+            $($(if $shown)? { cells.push(ToString::to_string(&$cell)); })*
+            rows.push(cells);
+        }
+        let mut table = Table::new(columns);
+        for cells in rows {
+            table.row(cells);
+        }
+        table
+    }};
+}
+pub(crate) use table;
+
 #[cfg(test)]
 mod tests {
     use super::*;

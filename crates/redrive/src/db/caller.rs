@@ -7,6 +7,7 @@
 //! the thread, with its connection, when it expires. The thread ends when the server answers or the
 //! connection breaks.
 
+use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,27 @@ pub(crate) enum SessionUse {
 
 type Call = Box<dyn FnOnce(&mut CallSession) + Send>;
 
+/// What a call does, and its result, without their types: a hundred kinds of calls would otherwise compile a channel, a
+/// thread and their ends a hundred times.
+type Work = Box<dyn FnOnce(&mut Session) -> Result<Answer> + Send>;
+type Answer = Box<dyn Any + Send>;
+
+fn work_of<T: Send + 'static>(
+    work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+) -> Work {
+    Box::new(move |session| Ok(Box::new(work(session)?)))
+}
+
+/// Returns the answer of a call of `work_of` with this type, which cannot have another one.
+fn answer_of<T: 'static>(doing: &str, answer: Result<Answer>) -> Result<T> {
+    match answer?.downcast() {
+        Ok(answer) => Ok(*answer),
+        Err(_) => Err(Error::lost(format!(
+            "could not {doing}: the answer has another type"
+        ))),
+    }
+}
+
 /// Makes database calls, one at a time, each with a deadline.
 pub(crate) struct DbCaller {
     name: String,
@@ -125,7 +147,7 @@ impl DbCaller {
         let ticket = self.here.source.abandoned.ticket();
         // The first call reports an error.
         _ = calls.send(Box::new(move |session| {
-            _ = session.run(&ticket, |_| Ok(()));
+            _ = session.run(&ticket, work_of(|_| Ok(())));
         }));
         self.calls = Some(calls);
         Ok(())
@@ -142,10 +164,12 @@ impl DbCaller {
         deadline: Duration,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        match self.runs_here() {
+        let work = work_of(work);
+        let answer = match self.runs_here() {
             true => self.call_here(doing, deadline, work),
-            false => self.call_while(doing, deadline, || false, work),
-        }
+            false => self.call_there(doing, deadline, &mut || false, work),
+        };
+        answer_of(doing, answer)
     }
 
     fn runs_here(&self) -> bool {
@@ -153,12 +177,7 @@ impl DbCaller {
     }
 
     /// Runs `work` on this thread.
-    fn call_here<T>(
-        &mut self,
-        doing: &str,
-        deadline: Duration,
-        work: impl FnOnce(&mut Session) -> Result<T>,
-    ) -> Result<T> {
+    fn call_here(&mut self, doing: &str, deadline: Duration, work: Work) -> Result<Answer> {
         let until = from_now(deadline);
         let called = panic::catch_unwind(AssertUnwindSafe(|| self.here.run_until(until, work)));
         match called {
@@ -180,6 +199,18 @@ impl DbCaller {
         mut goes_on: impl FnMut() -> bool,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        let answer = self.call_there(doing, deadline, &mut goes_on, work_of(work));
+        answer_of(doing, answer)
+    }
+
+    /// Runs `work` on the dedicated thread.
+    fn call_there(
+        &mut self,
+        doing: &str,
+        deadline: Duration,
+        goes_on: &mut dyn FnMut() -> bool,
+        work: Work,
+    ) -> Result<Answer> {
         let (reply, answer) = bounded(1);
         let ticket = self.here.source.abandoned.ticket();
         let mine = ticket.clone();
@@ -273,11 +304,7 @@ impl CallSession {
     }
 
     /// Makes a call that its caller may abandon.
-    fn run<T>(
-        &mut self,
-        ticket: &CallTicket,
-        work: impl FnOnce(&mut Session) -> Result<T>,
-    ) -> Result<T> {
+    fn run(&mut self, ticket: &CallTicket, work: Work) -> Result<Answer> {
         let opened = self.take(Duration::MAX)?;
         if !ticket.begin() {
             // The caller gave up before the call started. The session goes back to the pool.
@@ -289,11 +316,7 @@ impl CallSession {
     }
 
     /// Makes a call that the connection ends at the deadline.
-    fn run_until<T>(
-        &mut self,
-        until: Instant,
-        work: impl FnOnce(&mut Session) -> Result<T>,
-    ) -> Result<T> {
+    fn run_until(&mut self, until: Instant, work: Work) -> Result<Answer> {
         let opened = self.take(until.saturating_duration_since(Instant::now()))?;
         opened.0.set_deadline(Some(until));
         self.run_on(opened, work)
@@ -312,11 +335,7 @@ impl CallSession {
         Ok((self.source.session(wait)?, true))
     }
 
-    fn run_on<T>(
-        &mut self,
-        (mut session, is_new): (Session, bool),
-        work: impl FnOnce(&mut Session) -> Result<T>,
-    ) -> Result<T> {
+    fn run_on(&mut self, (mut session, is_new): (Session, bool), work: Work) -> Result<Answer> {
         match self.between {
             SessionUse::Held if is_new => session.pin()?,
             SessionUse::Held | SessionUse::PerCall => {}

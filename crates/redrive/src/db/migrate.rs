@@ -97,7 +97,6 @@ definitions! {
     "functions/filters";
     "functions/fingerprint";
     "functions/followers";
-    "functions/gameday";
     "functions/group_actions";
     "functions/group_buckets";
     "functions/group_policies";

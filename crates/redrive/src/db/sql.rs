@@ -196,7 +196,6 @@ statements! {
     AUDIT = "inspect" / "audit";
     COUNT_PRUNABLE_AUDIT = "inspect" / "count_prunable_audit";
     PRUNE_AUDIT = "inspect" / "prune_audit";
-    REMOVE_GAMEDAY = "inspect" / "remove_gameday";
     AUDIT_COUNTERS = "inspect" / "audit_counters";
     REPAIR = "inspect" / "repair";
     STATS = "inspect" / "stats";

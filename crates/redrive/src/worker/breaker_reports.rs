@@ -8,6 +8,7 @@ use crate::pipeline::breaker::trip;
 use crate::pipeline::gates::read_gates;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::worker::breaker_state::BreakerReport;
 use crate::worker::retry::{call_timeout, retry};
@@ -90,5 +91,7 @@ pub(crate) fn learn_gates(state: &Arc<State>, db_caller: &mut DbCaller) -> Resul
     let deadline = call_timeout(state);
     let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
     // After the call, so that a pause never ends earlier here than in the database.
-    Ok(state.breakers.learn(gates, Instant::now()))
+    let may_claim_more = state.breakers.learn(gates, Instant::now());
+    state.counts.readings.fetch_add(1, Ordering::Release);
+    Ok(may_claim_more)
 }

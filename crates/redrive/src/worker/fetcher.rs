@@ -20,6 +20,7 @@ use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::promote::due::DueSearch;
 use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, after, select};
 use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
 use crate::worker::limits::MAX_PAUSE;
@@ -74,6 +75,7 @@ pub(crate) fn work(
         unserved_at: Instant::now(),
     };
     while !state.stopping.is_set() {
+        state.counts.looks.fetch_add(1, Ordering::Release);
         let demand = state.demand();
         // A worker that does not trust its leases starts nothing, so it claims nothing.
         let trusts = state.trust.holds(Instant::now());

@@ -12,6 +12,8 @@ pub(crate) struct Counters {
     pub(crate) dead: AtomicU64,
     pub(crate) released: AtomicU64,
     pub(crate) lost: AtomicU64,
+    pub(crate) looks: AtomicU64,
+    pub(crate) readings: AtomicU64,
 }
 
 impl Counters {
@@ -24,6 +26,8 @@ impl Counters {
             dead: self.dead.load(Ordering::Relaxed),
             released: self.released.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
+            looks: self.looks.load(Ordering::Acquire),
+            readings: self.readings.load(Ordering::Acquire),
         }
     }
 }
@@ -48,4 +52,9 @@ pub struct WorkerStats {
     pub released: u64,
     /// Results rejected because their lease was lost.
     pub lost: u64,
+    /// Times it began to look for jobs, whether or not it could take any. Each look begins after the one
+    /// before has ended.
+    pub looks: u64,
+    /// Times it read the breakers, pauses and limits of its queue, and acted on them from then on.
+    pub readings: u64,
 }

@@ -1,7 +1,7 @@
 //! The oldest transaction whose dead rows vacuum keeps.
 
 use postgres::GenericClient;
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 use super::held;
 
@@ -22,11 +22,11 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
     let mut snapshot = held(&mut reader);
     let xmin = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text";
     let xmin: String = snapshot.query_one(xmin, &[]).unwrap().get(0);
-    writer.batch_execute("BEGIN").unwrap();
+    writer.sql("BEGIN");
     let xid = "SELECT pg_current_xact_id()::xid::text";
     let xid: String = writer.query_one(xid, &[]).unwrap().get(0);
     // The portal of a query keeps its snapshot until the next one.
-    writer.batch_execute("SELECT 1").unwrap();
+    writer.sql("SELECT 1");
     assert_eq!(oldest_kept(&mut client), Some(xmin.clone()));
     // An owner without pg_monitor.
     let mut plain = client.transaction().unwrap();
@@ -43,13 +43,9 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
     snapshot.commit().unwrap();
     assert_eq!(oldest_kept(&mut client), Some(xid.clone()));
     let name = test.name();
-    writer
-        .batch_execute(&format!("PREPARE TRANSACTION '{name}'"))
-        .unwrap();
+    writer.sql(&format!("PREPARE TRANSACTION '{name}'"));
     assert_eq!(oldest_kept(&mut client), Some(xid));
-    writer
-        .batch_execute(&format!("ROLLBACK PREPARED '{name}'"))
-        .unwrap();
+    writer.sql(&format!("ROLLBACK PREPARED '{name}'"));
     assert_eq!(oldest_kept(&mut client), None);
     other_snapshot.commit().unwrap();
 }

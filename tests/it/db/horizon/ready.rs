@@ -2,40 +2,9 @@
 
 use redrive_tests::TestDatabase;
 
-use super::{FRESH, PINNED, held, touched};
-
-#[test]
-fn a_reading_passes_the_dead_rows_of_a_queue_with_marks_once() {
-    let test = TestDatabase::migrated();
-    let (mut client, mut holder) = (test.client(), test.client());
-    client.batch_execute(FRESH).unwrap();
-    client.batch_execute(PINNED).unwrap();
-    let fresh = touched(&mut client, "metrics_queues", "");
-    let horizon = held(&mut holder);
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
-             SELECT 0, 'dead', 'order', '{}' FROM generate_series(1, 100000); \
-             DELETE FROM redrive.jobs WHERE queue = 'dead'; \
-             INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'dead', 'straggler', '{}'); \
-             INSERT INTO redrive.claim_marks (queue, claims, rank, id, left_out) VALUES ('dead', 'all', 0, 1, '{}')",
-        )
-        .unwrap();
-    client.batch_execute("VACUUM redrive.jobs").unwrap();
-    let once = touched(&mut client, "unserved", "'dead', '{order}'");
-    assert!(once > 1000, "{once} pages");
-    let reading = touched(&mut client, "metrics_queues", "");
-    assert!(
-        2 * (reading - fresh) < 3 * once,
-        "{fresh} pages, then {reading}; once is {once}"
-    );
-    horizon.commit().unwrap();
-}
-
 #[test]
 fn a_queue_with_marks_and_no_job_is_read_as_empty() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.jobs (segment, queue, kind, payload) \

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Finish, Gate, Order, SOON, counted, drained, stop, wait_until, worker};
+use redrive_tests::{Begin, Finish, Gate, Order, SOON, counted, drained, stop, wait_until, worker};
 
 use super::PooledDatabase;
 
@@ -28,8 +28,7 @@ fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
             }
         })
         .handle(|_: &Job<Finish>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     wait_until("a renewal to store the checkpoint", SOON, || {

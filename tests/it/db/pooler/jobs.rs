@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redrive::admin::{BreakerState, Cancelled};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
-use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd, Queue};
+use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd};
 use redrive_tests::{
-    Bouncer, Cluster, Gate, Hold, Order, SOON, counted, drained, letters_in, no_drift, stop,
-    wait_until, worker,
+    Begin, Gate, Hold, Order, SOON, Sql, counted, drained, letters_in, no_drift, stop, wait_until,
+    worker,
 };
 
-use super::{CONNECTIONS, PooledDatabase};
+use super::PooledDatabase;
 use crate::worker::wake::notified;
 
 #[test]
@@ -42,9 +42,7 @@ fn jobs_enqueued_in_every_way_complete() {
 
     // In the caller's own transaction, beside its own writes.
     let mut client = shared.bouncer.client();
-    client
-        .batch_execute("CREATE TABLE shop (n bigint)")
-        .unwrap();
+    client.sql("CREATE TABLE shop (n bigint)");
     for is_kept in [true, false] {
         let mut tx = client.transaction().unwrap();
         tx.execute("INSERT INTO shop VALUES ($1)", &[&7_i64])
@@ -61,8 +59,7 @@ fn jobs_enqueued_in_every_way_complete() {
     let worker = worker(&queue)
         .slots(4)
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     counted(&worker, "all to be done", |counts| {
         counts.done == 1 + 10 + 1500 + 1 + 1 + 1500
@@ -86,7 +83,7 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
             _ => Err(Failure::reject("broken")),
         }
     };
-    let worker = worker(&queue).slots(2).handle(handler).start().unwrap();
+    let worker = worker(&queue).slots(2).handle(handler).started();
     let ids = queue.enqueue_many(&Order::up_to(9)).unwrap();
     counted(&worker, "all to die", |counts| counts.dead == 9);
     assert_eq!(worker.stats().retried, 9);
@@ -157,9 +154,7 @@ fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
     let mut client = shared.test.client();
-    client
-        .batch_execute("CREATE TABLE effects (number bigint NOT NULL)")
-        .unwrap();
+    client.sql("CREATE TABLE effects (number bigint NOT NULL)");
     let handler = |job: &Job<Order>, tx: &mut Transaction<'_>| {
         let number = job.payload().number;
         // With parameters, which the driver prepares, by name, for this transaction.
@@ -172,8 +167,7 @@ fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
     let worker = worker(&queue)
         .slots(3)
         .handle_in_transaction(handler)
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(40)).unwrap();
     let keyed = NewJob::new(&Order { number: 41 }).unwrap().unique("a key");
     queue.enqueue_job(keyed).unwrap();
@@ -204,8 +198,7 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
                 Err(Failure::retry("asked to end"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     assert_eq!(
@@ -228,8 +221,7 @@ fn a_worker_notices_an_open_breaker_without_a_notification() {
             1 => Err(Failure::outage("the gateway is down")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     let operator = Operator::default().reason("a test");
     db.admin()
         .open_breaker("queue:orders", None, &operator)
@@ -262,8 +254,7 @@ fn a_worker_notices_a_pause_and_a_resume_without_a_notification() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let operator = Operator::default().reason("a test");
     queue.pause(PauseEnd::Resumed, &operator).unwrap();
     shared.renews(3);
@@ -283,13 +274,12 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
     let mut listener = shared.test.client();
-    listener.batch_execute("LISTEN redrive_ready").unwrap();
+    listener.sql("LISTEN redrive_ready");
     // The default poll interval.
     let worker = redrive::Worker::builder(&queue)
         .slots(1)
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     for round in 1..=3 {
         queue.enqueue(&Order { number: 1 }).unwrap();
         let delayed = NewJob::new(&Order { number: 2 }).unwrap();
@@ -314,15 +304,8 @@ fn stop_releases_every_job_and_leaves_no_connection() {
         let gate = Gate::new();
         let worker = worker(&queue)
             .slots(2)
-            .handle({
-                let gate = gate.clone();
-                move |_: &Job<Order>| {
-                    gate.pass();
-                    Ok(())
-                }
-            })
-            .start()
-            .unwrap();
+            .handle(gate.passing::<Order>())
+            .started();
         queue.enqueue_many(&Order::up_to(20)).unwrap();
         gate.wait_for(2);
         // They end within the grace, and later jobs do not start.
@@ -336,42 +319,4 @@ fn stop_releases_every_job_and_leaves_no_connection() {
         assert_eq!(shared.number(own), 0, "round {round}");
         shared.nothing_is_left();
     }
-}
-
-#[test]
-fn a_worker_survives_a_silent_server_and_a_failover() {
-    let cluster = Cluster::new();
-    cluster.start();
-    cluster.migrate();
-    let bouncer = Bouncer::before(&cluster.url(), CONNECTIONS);
-    let deadline = Duration::from_secs(2);
-    let db = bouncer.builder().call_timeout(deadline).open().unwrap();
-    let queue = Queue::new(&db, "orders").unwrap();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(3))
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    let silence = cluster.silence();
-    let asked = Instant::now();
-    let error = queue.is_drained().expect_err("the server is silent");
-    let took = asked.elapsed();
-    assert!(error.is_unavailable(), "{error:?}");
-    assert!(took < 4 * deadline, "{took:?}");
-    drop(silence);
-    for (done, fault) in [(1, "the silence"), (2, "a restart"), (3, "a crash")] {
-        // The reply may be lost; a duplicate does no harm.
-        wait_until("a job to be stored", SOON, || {
-            queue.enqueue(&Order { number: 1 }).is_ok()
-        });
-        counted(&worker, fault, |counts| counts.done >= done);
-        match done {
-            1 => cluster.stop(),
-            _ => cluster.crash(),
-        }
-        cluster.start();
-    }
-    assert_eq!(worker.failure(), None);
-    wait_until("the server to be back", SOON, || queue.is_drained().is_ok());
-    stop(worker);
 }

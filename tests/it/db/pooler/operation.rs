@@ -5,13 +5,8 @@ use std::time::Duration;
 
 use redrive::admin::Cancelled;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState};
-use redrive::postgres::NoTls;
-use redrive::r2d2::Pool;
-use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Job, Pooler, Queue};
 use redrive_tests::{
-    Bouncer, Exporter, Order, TestDatabase, counted, letters, letters_in, no_drift, stats, stop,
-    worker,
+    Bouncer, Exporter, Order, Sql, TestDatabase, letters, letters_in, no_drift, scalar, stats,
 };
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
@@ -65,29 +60,9 @@ fn eight_concurrent_migrators_apply_each_migration_once_through_a_pooler() {
             .sum()
     });
     let all = "SELECT (SELECT count(*) FROM redrive.migrations) + (SELECT count(*) FROM redrive.definitions)";
-    let all: i64 = test.client().query_one(all, &[]).unwrap().get(0);
+    let all = scalar(&mut test.client(), all);
     assert_eq!(i64::try_from(applied).unwrap(), all);
     bouncer.open().check_schema().unwrap();
-}
-
-#[test]
-fn a_pool_of_the_caller_works_behind_a_pooler() {
-    let shared = PooledDatabase::new();
-    let config = shared.bouncer.url().parse().unwrap();
-    let users = Pool::builder()
-        .max_size(5)
-        .build(PostgresConnectionManager::new(config, NoTls))
-        .unwrap();
-    let db = Database::from_pool(users).pooler(Pooler::Transaction);
-    let queue = Queue::new(&db, "orders").unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    queue.enqueue_many(&Order::up_to(20)).unwrap();
-    counted(&worker, "all to be done", |counts| counts.done == 20);
-    stop(worker);
-    shared.nothing_is_left();
 }
 
 #[test]
@@ -106,7 +81,7 @@ fn the_command_line_works_through_a_pooler() {
     std::fs::remove_file(&payloads).unwrap();
     assert!(ours(&["stats"]).contains("2,501"));
     let purge = "DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'";
-    shared.test.client().execute(purge, &[]).unwrap();
+    shared.test.client().sql(purge);
     ours(&[
         "work", "orders", "--exec", "exit 65", "--drain", "--slots", "2",
     ]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::schedule::Schedule;
 use redrive::{Job, NewJob, Operator};
-use redrive_tests::{Order, counted, stop, worker};
+use redrive_tests::{Begin, Order, counted, stop, worker};
 
 use super::PooledDatabase;
 
@@ -15,8 +15,7 @@ fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     shared.renews(2);
     let job = NewJob::new(&Order { number: 1 }).unwrap();
     let second = Schedule::every("second", Duration::from_secs(1)).unwrap();

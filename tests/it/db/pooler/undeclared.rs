@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::{Database, Job, Pooler, Queue};
 use redrive_tests::{
-    Bouncer, Order, SOON, TestDatabase, counted, drained, stop, wait_until, worker,
+    Begin, Bouncer, Order, SOON, TestDatabase, counted, drained, stop, wait_until, willing, worker,
 };
 
 use super::{PooledDatabase, redrive, well};
@@ -18,10 +18,7 @@ fn ten_starts_without_a_declaration_leave_every_server_connection_as_it_was() {
         for start in 1..=10 {
             let db = redrive::connect(pooled.bouncer.url()).unwrap();
             let queue = Queue::new(&db, "orders").unwrap();
-            let worker = worker(&queue)
-                .handle(|_: &Job<Order>| Ok(()))
-                .start()
-                .unwrap();
+            let worker = willing(&queue);
             queue.enqueue_many(&Order::up_to(3)).unwrap();
             drained(&queue);
             assert_eq!(stop(worker).stats.done, 3, "{start}: {settings}");
@@ -42,10 +39,7 @@ fn a_connection_without_a_pooler_is_recognized_and_notified() {
     ] {
         let db = redrive::connect(&url).unwrap();
         let queue = Queue::new(&db, "orders").unwrap();
-        let worker = worker(&queue)
-            .handle(|_: &Job<Order>| Ok(()))
-            .start()
-            .unwrap();
+        let worker = willing(&queue);
         wait_until("the worker to listen", SOON, || {
             let listening = "SELECT count(*) > 0 FROM pg_stat_activity \
                              WHERE datname = current_database() AND query LIKE 'LISTEN%'";
@@ -91,8 +85,7 @@ fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "the job to be done", |counts| counts.done == 1);
     // Another program uses the same connection with the same statement names.

@@ -270,17 +270,6 @@ const VERBS: &[Verb] = &[
         on.db.dlq().capture(&ForeignFailure::new("a", "exported", "orders", "order", "{}").past(past))?;
         Ok(())
     }),
-    verb("capture large failures", CAPTURERS, |on| {
-        let large = |position: &str| ForeignFailure::new("a", position, "orders", "order", vec![b'{'; 17 << 20]);
-        on.db.dlq().capture(&large("large"))?;
-        on.db.dlq().capture_many(&[large("larger")])?;
-        Ok(())
-    }),
-    verb("capture a large exported letter", &[Profession::Operator], |on| {
-        let past = LetterPast::of(&on.owner.dlq().get(letter(&on.owner))?.expect("the letter"));
-        on.db.dlq().capture(&ForeignFailure::new("a", "large and exported", "orders", "order", vec![b'{'; 17 << 20]).past(past))?;
-        Ok(())
-    }),
     verb("read archived bytes", VIEWERS, |on| { on.db.dlq().archived_bytes(JobId::new(1))?; Ok(()) }),
     verb("count captured failures by source", READERS, |on| { on.db.dlq().captured_sources()?; Ok(()) }),
     verb("read captured bytes", READERS, |on| { on.db.dlq().captured_bytes(JobId::new(1))?; Ok(()) }),

@@ -8,7 +8,8 @@ use redrive::dlq::runs::{Rate, RunOptions, RunState};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
-    Finish, Hold, Logged, Order, SOON, drained, letters_in, stats, stop, wait_until, worker,
+    Begin, Finish, Hold, Logged, Order, SOON, Sql, drained, letters_in, stats, stop, wait_until,
+    worker,
 };
 
 use super::{Cast, Profession, role};
@@ -20,12 +21,10 @@ use super::{Cast, Profession, role};
 fn a_worker_needs_only_the_worker_role() {
     let logged = Logged::start(log::LevelFilter::Warn);
     let mut cast = Cast::new();
-    cast.owner
-        .batch_execute(&format!(
-            "CREATE TABLE public.effects (number bigint); GRANT INSERT ON public.effects TO {}",
-            role(&cast.test, Profession::Worker)
-        ))
-        .unwrap();
+    cast.owner.sql(&format!(
+        "CREATE TABLE public.effects (number bigint); GRANT INSERT ON public.effects TO {}",
+        role(&cast.test, Profession::Worker)
+    ));
     let db = cast.test.open();
     let queue = Queue::new(&db, "orders").unwrap();
 
@@ -114,8 +113,7 @@ fn a_worker_needs_only_the_worker_role() {
             Ok(())
         })
         .handle(|_: &Job<Hold>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     wait_until("the job of a lost worker to be back", SOON, || {
         stats(&db, "lost").is_some_and(|stats| stats.ready == 1)
@@ -145,8 +143,7 @@ fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
     let worker = worker(&ours)
         .handle(|job: &Job<Order>| Ok(job.then(NewJob::new(&Finish {})?.unique("finish"))?))
         .handle(|_: &Job<Finish>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let letter = db.dlq().get(id).unwrap().expect("a letter");

@@ -1,8 +1,5 @@
 //! Captures of many failures: in bulk, from a file and by a stream consumer.
 
-use std::thread;
-
-use redrive::Operator;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterFilter};
 use redrive_tests::{TestDatabase, ran, stats};
 
@@ -10,8 +7,7 @@ use super::captured;
 
 #[test]
 fn a_bulk_capture_equals_single_captures() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     let odd: [&[u8]; 8] = [
         b"{\"number\": 1}",
@@ -59,8 +55,7 @@ fn a_bulk_capture_equals_single_captures() {
 
 #[test]
 fn a_position_twice_in_one_bulk_capture_is_one_letter() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let events = [
         captured("1", b"first"),
         captured("2", b"other"),
@@ -87,36 +82,6 @@ fn a_position_twice_in_one_bulk_capture_is_one_letter() {
     let bad = [captured("7", b"good"), captured("8\0", b"bad")];
     assert!(db.dlq().capture_many(&bad).expect_err("NUL").is_invalid());
     assert_eq!(stats(&db, "orders").expect("letters").open, 2);
-}
-
-#[test]
-fn concurrent_bulk_captures_make_each_letter_once() {
-    let test = TestDatabase::migrated();
-    let threads: Vec<_> = (0..4)
-        .map(|n| {
-            let db = test.open();
-            thread::spawn(move || {
-                // In different orders, so that they could deadlock.
-                let mut events: Vec<ForeignFailure> = (0..700)
-                    .map(|n| captured(&n.to_string(), b"{}").error("E", format!("code {}", n % 9)))
-                    .collect();
-                events.rotate_left(n * 150);
-                let answers = db.dlq().capture_many(&events).unwrap();
-                answers
-                    .iter()
-                    .filter(|answer| matches!(answer, CaptureOutcome::New(_)))
-                    .count()
-            })
-        })
-        .collect();
-    let new: usize = threads
-        .into_iter()
-        .map(|thread| thread.join().expect("a capturer"))
-        .sum();
-    assert_eq!(new, 700);
-    let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (700, 2800));
 }
 
 #[test]
@@ -202,7 +167,7 @@ fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
         .collect();
     assert_eq!(open, [("new", 9_999, 8), ("old", 1, 0)]);
     let old = LetterFilter::new().source("old");
-    let operator = Operator::default().reason("not wanted");
+    let operator = redrive::Operator::default().reason("not wanted");
     db.dlq().discard(&old, &operator).unwrap();
     let counted = db.dlq().captured_sources().unwrap();
     assert!(counted.is_complete);

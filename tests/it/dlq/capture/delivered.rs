@@ -4,15 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use redrive::dlq::{ForeignFailure, LetterFilter};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{Order, TestDatabase, drained, ran, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, stop, worker};
 
 /// JSON that `jsonb` stores in another form.
 const RAW: &[u8] = br#"{"number":1,  "b":1.00,"a":1,"a":2}"#;
 
 #[test]
 fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database().clone();
     let long = "p".repeat(600);
     let event = |position: &str| {
@@ -36,7 +35,7 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
             Err(Failure::reject("broken"))
         }
     };
-    let working = worker(&queue).handle(handler).start().unwrap();
+    let working = worker(&queue).handle(handler).started();
     // The second life of a letter carries the same.
     for _ in 0..2 {
         db.dlq()
@@ -68,40 +67,4 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
     let ended = redrive_cli::run(command.map(Into::into), &mut out, &mut err);
     assert_eq!(ended, std::process::ExitCode::SUCCESS);
     assert_eq!(out, RAW);
-}
-
-#[test]
-fn headers_that_leave_no_room_are_carried_alone() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let mut event = ForeignFailure::new("kafka", "1", "orders", "order", RAW);
-    for n in 0..8 {
-        event = event.header(n.to_string(), "x".repeat(8180));
-    }
-    let id = db.dlq().capture(&event).unwrap().id();
-    assert_eq!(
-        db.dlq()
-            .redrive(&LetterFilter::new(), &Operator::default())
-            .unwrap()
-            .redriven,
-        [id]
-    );
-    let row = test
-        .client()
-        .query_one(
-            "SELECT headers ? '7', headers ? 'redrive-source' FROM redrive.jobs",
-            &[],
-        )
-        .unwrap();
-    assert_eq!((row.get(0), row.get(1)), (true, false));
-}
-
-#[test]
-fn a_letter_without_captured_bytes_has_none_to_show() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let id = redrive_tests::letters(&queue, 1)[0].to_string();
-    ran(&test, &["dlq", "show", &id, "--raw"]).exits_with(1);
-    ran(&test, &["dlq", "show", "999", "--raw"]).exits_with(1);
 }

@@ -5,7 +5,7 @@ use redrive::dlq::{
     LetterFilter, LetterState,
 };
 use redrive::{Database, Failure, Job, JobId, Operator, Queue};
-use redrive_tests::{Order, TestDatabase, drained, no_drift, stats, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, finish, no_drift, stats, worker};
 
 use super::captured;
 
@@ -39,9 +39,8 @@ fn redrive(
         .redrive(&LetterFilter::new().ids([id]), &Operator::default())
         .unwrap();
     assert_eq!(redriven.redriven, [id]);
-    let worker = worker(queue).handle(handler).start().unwrap();
-    drained(queue);
-    stop(worker);
+    let worker = worker(queue).handle(handler).started();
+    finish(queue, worker);
 }
 
 fn recover(queue: &Queue, id: JobId) {
@@ -63,8 +62,7 @@ fn groups(db: &Database) -> Vec<FailureGroup> {
 
 #[test]
 fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = new_letter(db, &failure("Timeout", "no answer in 5 s"));
     recover(&queue, id);
@@ -130,8 +128,7 @@ fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
 
 #[test]
 fn a_discarded_letter_reopens_and_its_resolved_group_regresses() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let id = new_letter(&db, &failure("Timeout", "no answer"));
     discard(&db, id);
     let group = letter(&db, id).group;
@@ -172,8 +169,7 @@ fn a_discarded_letter_reopens_and_its_resolved_group_regresses() {
 
 #[test]
 fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = new_letter(db, &failure("Timeout", "no answer"));
     redrive(&queue, id, |_| Err(Failure::reject("broken")));
@@ -212,8 +208,7 @@ fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
 
 #[test]
 fn a_repeated_failure_neither_clears_nor_forgets_like_deaths() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = new_letter(db, &failure("Timeout", "no answer"));
     let reject = |_: &Job<Order>| Err(Failure::reject("broken").class("Broken"));
@@ -250,69 +245,8 @@ fn a_repeated_failure_neither_clears_nor_forgets_like_deaths() {
 }
 
 #[test]
-fn a_bulk_capture_reopens_letters_as_single_captures_do() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let event = |source: &str, position: u32, message: &str| {
-        let position = position.to_string();
-        ForeignFailure::new(source, position, "orders", "order", b"{}".as_slice())
-            .error("E", message)
-    };
-    for source in ["one by one", "in bulk"] {
-        let first: Vec<ForeignFailure> = (0..4)
-            .map(|n| event(source, n, "the first failure"))
-            .collect();
-        db.dlq().capture_many(&first).unwrap();
-    }
-    let close = "UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'test' \
-                 WHERE position IN ('1', '3')";
-    test.client().execute(close, &[]).unwrap();
-    // Letter 1 was closed, 0 is open, 9 is new, and 3 was closed and is captured twice.
-    let again =
-        |source| [1, 0, 9, 3, 3].map(|n| event(source, n, &format!("failure {n} has no number")));
-    let alone: Vec<CaptureOutcome> = again("one by one")
-        .iter()
-        .map(|failure| db.dlq().capture(failure).unwrap())
-        .collect();
-    let bulk = db.dlq().capture_many(&again("in bulk")).unwrap();
-    let word = |outcome: &CaptureOutcome| match outcome {
-        CaptureOutcome::New(_) => "new",
-        CaptureOutcome::Reopened(_) => "reopened",
-        CaptureOutcome::Known(_) => "known",
-        CaptureOutcome::Different(_) => "different",
-    };
-    for outcomes in [&alone, &bulk] {
-        let words: Vec<&str> = outcomes.iter().map(word).collect();
-        assert_eq!(words, ["reopened", "known", "new", "reopened", "known"]);
-        assert_eq!(outcomes[3].id(), outcomes[4].id());
-    }
-    // Apart from ids and times, the letters are equal.
-    let columns = "SELECT position, queue, kind, state, cause, error_class, error_message, \
-                       group_id, payload::text, seen, deaths, generation, edits, alike, attempts, \
-                       discard_reason, jsonb_array_length(history), jsonb_array_length(events) \
-                   FROM redrive.letters WHERE source = $1";
-    let differ = format!(
-        "({one} EXCEPT {two}) UNION ALL ({two} EXCEPT {one})",
-        one = columns.replace("$1", "'one by one'"),
-        two = columns.replace("$1", "'in bulk'")
-    );
-    let count = format!("SELECT count(*) FROM ({differ}) d");
-    let row = test.client().query_one(&count, &[]).unwrap();
-    assert_eq!(row.get::<_, i64>(0), 0);
-    let reopened = letter(&db, bulk[3].id());
-    assert_eq!(
-        (reopened.state, reopened.seen, reopened.deaths),
-        (LetterState::Open, 3, 2)
-    );
-    assert_eq!(reopened.error_message, "failure 3 has no number");
-    assert_eq!(stats(&db, "orders").expect("letters").open, 10);
-    no_drift(&db);
-}
-
-#[test]
 fn a_redriving_letter_is_not_changed_by_a_capture() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let id = new_letter(&db, &failure("Timeout", "no answer"));
     let one = LetterFilter::new().ids([id]);
     db.dlq().redrive(&one, &Operator::default()).unwrap();
@@ -330,18 +264,13 @@ fn a_redriving_letter_is_not_changed_by_a_capture() {
 
 #[test]
 fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let event =
         |card: &str| captured("1", format!(r#"{{"card": "{card}"}}"#).as_bytes()).error("E", card);
     let id = new_letter(&db, &event("4111-1111"));
     discard(&db, id);
     test.client()
-        .execute(
-            "SELECT redrive.add_redaction(NULL, NULL, '{/card}', ARRAY['[0-9]{4}-[0-9]{4}'])",
-            &[],
-        )
-        .unwrap();
+        .sql("SELECT redrive.add_redaction(NULL, NULL, '{/card}', ARRAY['[0-9]{4}-[0-9]{4}'])");
     assert_eq!(
         db.dlq().capture(&event("4222-2222")).unwrap(),
         CaptureOutcome::Reopened(id)
@@ -359,26 +288,4 @@ fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
     assert!(stored.contains("[redacted]"), "{stored}");
     assert!(!stored.contains("4111-1111"), "{stored}");
     assert!(!stored.contains("4222-2222"), "{stored}");
-}
-
-#[test]
-fn a_reopened_letter_has_the_failure_key_of_its_new_failure() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    for key in ["one", "two"] {
-        client
-            .execute(
-                "SELECT redrive.capture('kafka', '1', 'orders', 'order', '{}', failure_key => $1)",
-                &[&key],
-            )
-            .unwrap();
-        let row = client
-            .query_one(
-                "UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'sold out'
-                 RETURNING failure_key::text",
-                &[],
-            )
-            .unwrap();
-        assert_eq!(row.get::<_, &str>(0), key);
-    }
 }

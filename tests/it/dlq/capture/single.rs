@@ -2,9 +2,9 @@
 
 use std::thread;
 
+use redrive::Operator;
 use redrive::dlq::{CaptureOutcome, DeathCause, Edit, ForeignFailure, LetterFilter, LetterState};
-use redrive::{Job, Operator};
-use redrive_tests::{Order, TestDatabase, drained, stats, stop, worker};
+use redrive_tests::{TestDatabase, stats};
 
 use super::captured;
 
@@ -16,8 +16,7 @@ const JSON: [&str; 3] = [
 
 #[test]
 fn captured_bytes_are_stored_unchanged() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let long = vec![b'x'; 3_000_000];
     let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     // JSON is a payload, also if `jsonb` cannot hold it.
@@ -80,74 +79,8 @@ fn captured_bytes_are_stored_unchanged() {
 }
 
 #[test]
-fn a_redriven_json_capture_becomes_a_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let raw = br#"  {"number":  7}  "#;
-    let CaptureOutcome::New(id) = db.dlq().capture(&captured("1", raw)).unwrap() else {
-        panic!("not new")
-    };
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
-    assert_eq!(letter.raw.as_deref(), Some(&raw[..]));
-    assert_eq!(letter.payload.expect("JSON").get(), r#"{"number":  7}"#);
-    assert_eq!(
-        db.dlq()
-            .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-            .unwrap()
-            .redriven,
-        [id]
-    );
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            assert_eq!((job.payload().number, job.generation()), (7, 1));
-            Ok(())
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 1);
-    let letter = db.dlq().get(id).unwrap().expect("it stays");
-    assert_eq!(letter.state, LetterState::Recovered);
-    assert_eq!(letter.raw.as_deref(), Some(&raw[..]), "with its bytes");
-}
-
-#[test]
-fn capturing_a_position_again_only_raises_its_count() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let CaptureOutcome::New(id) = db.dlq().capture(&captured("3/1842", b"first")).unwrap() else {
-        panic!("not new")
-    };
-    for _ in 0..3 {
-        let again = captured("3/1842", b"first").error("Other", "another text");
-        assert_eq!(db.dlq().capture(&again).unwrap(), CaptureOutcome::Known(id));
-    }
-    let CaptureOutcome::New(other) = db.dlq().capture(&captured("3/1843", b"first")).unwrap()
-    else {
-        panic!("not new")
-    };
-    assert_ne!(id, other);
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
-    assert_eq!(
-        (letter.raw.as_deref(), &*letter.error_class),
-        (Some(&b"first"[..]), "captured")
-    );
-    let seen: i64 = test
-        .client()
-        .query_one(
-            "SELECT seen FROM redrive.letters WHERE id = $1",
-            &[&id.get()],
-        )
-        .unwrap()
-        .get(0);
-    assert_eq!(seen, 4);
-}
-
-#[test]
 fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     // The large ones differ in the bytes that the letter has.
     let large = |first: u8| {
         let mut bytes = vec![b'x'; 17 * 1024 * 1024];
@@ -216,8 +149,7 @@ fn concurrent_captures_of_a_position_make_one_letter() {
 
 #[test]
 fn the_sql_function_captures_in_the_callers_transaction() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut tx = client.transaction().unwrap();
     let row = tx
         .query_one(
@@ -255,8 +187,7 @@ fn the_sql_function_captures_in_the_callers_transaction() {
 
 #[test]
 fn huge_texts_and_odd_headers_can_be_captured() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let event = captured("1", b"{}")
         .header("trace\0id", "a\0b")
         .header("blob", "y".repeat(100_000))
@@ -280,8 +211,7 @@ fn huge_texts_and_odd_headers_can_be_captured() {
 
 #[test]
 fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     // Random, so that the index cannot compress it.
     let random = || -> String { (0..300).map(|_| uuid::Uuid::new_v4().to_string()).collect() };
     let (position, kind, source) = (random(), random(), random());

@@ -2,8 +2,7 @@
 
 use postgres::Client;
 use postgres::error::SqlState;
-use redrive::Operator;
-use redrive::dlq::{GroupFilter, GroupState, LetterFilter};
+use redrive::dlq::{GroupFilter, LetterFilter};
 use redrive_tests::TestDatabase;
 use serde_json::{Value, json};
 
@@ -17,8 +16,7 @@ fn capture_many(client: &mut Client, failures: &Value) -> Vec<bool> {
 
 #[test]
 fn many_failures_are_captured_in_one_call() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let failures = json!([
         {"source": "kafka", "position": "1", "queue": "orders", "kind": "order", "payload": {"n": 1},
          "headers": {"trace": "abc"}, "error_class": "Timeout", "error_message": "no answer",
@@ -78,8 +76,7 @@ fn many_failures_are_captured_in_one_call() {
 
 #[test]
 fn a_bad_failure_is_named_and_nothing_is_captured() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let good = json!({"source": "s", "position": "1", "queue": "q", "kind": "k", "payload": 1});
     let changed = |key: &str, value: Value| {
         let mut bad = good.clone();
@@ -126,73 +123,4 @@ fn a_bad_failure_is_named_and_nothing_is_captured() {
             .unwrap()
             .is_empty()
     );
-}
-
-#[test]
-fn one_failure_is_captured_with_headers_and_a_key() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    let id: i64 = client
-        .query_one(
-            "SELECT id FROM redrive.capture('kafka', '1', 'orders', 'order', '\\x7b7d', \
-             headers => '{\"trace\": \"abc\"}', error_message => 'no answer', failure_key => 'slow')",
-            &[],
-        )
-        .unwrap()
-        .get(0);
-    let letter = test
-        .open()
-        .dlq()
-        .get(redrive::JobId::new(id))
-        .unwrap()
-        .expect("the letter");
-    assert_eq!(letter.failure_key.as_deref(), Some("slow"));
-    assert_eq!(
-        letter.headers.map(|json| json.get().to_owned()).as_deref(),
-        Some(r#"{"trace": "abc"}"#)
-    );
-}
-
-#[test]
-fn a_flood_of_captures_is_one_group_with_exact_numbers() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    let flood = |from: i64| -> Value {
-        let failure = |n: i64| {
-            json!({
-                "source": format!("kafka:{}", n % 2), "position": n.to_string(), "queue": "orders",
-                "kind": "order", "payload": {"n": n}, "error_class": "Timeout",
-                "error_message": format!("no answer for order {n} in {} ms", n * 7),
-            })
-        };
-        (from..from + 1000).map(failure).collect()
-    };
-    assert!(
-        capture_many(&mut client, &flood(0))
-            .iter()
-            .all(|is_new| *is_new)
-    );
-    let groups = || db.dlq().groups().list(&GroupFilter::new()).unwrap();
-    let [group] = &groups()[..] else {
-        panic!("{} groups", groups().len());
-    };
-    assert_eq!((group.deaths, group.open), (1000, 1000));
-    // A capture at the end of an hour counts in the hour before.
-    assert_eq!(group.hours.iter().sum::<u64>(), 1000);
-    let newest = db.dlq().list(&LetterFilter::new().limit(1)).unwrap();
-    assert_eq!(group.last_seen, newest[0].died_at);
-    assert!(group.first_seen <= group.last_seen);
-    // A known position is no other failure; a new one is a regression of a resolved group.
-    let operator = Operator::default();
-    assert!(!capture_many(&mut client, &flood(0))[0]);
-    db.dlq()
-        .groups()
-        .set_state(group.id, GroupState::Resolved, &operator)
-        .unwrap();
-    assert_eq!(groups()[0].deaths, 1000);
-    assert_eq!(groups()[0].state, GroupState::Resolved);
-    capture_many(&mut client, &flood(1000));
-    let again = &groups()[0];
-    assert_eq!((again.deaths, again.regressions), (2000, 1));
-    assert!(again.is_regression());
 }

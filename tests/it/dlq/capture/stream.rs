@@ -10,8 +10,7 @@ mod stream_consumer;
 
 #[test]
 fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let mut log = Vec::new();
     for order in 0..250 {
         match order % 50 {

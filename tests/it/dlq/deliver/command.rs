@@ -7,8 +7,7 @@ use serde_json::json;
 
 #[test]
 fn a_delivery_command_receives_the_original_bytes() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let bytes: Vec<u8> = (0..=255).collect();
     let event = ForeignFailure::new(
         "kafka:orders",
@@ -75,8 +74,7 @@ fn a_delivery_command_receives_the_original_bytes() {
 
 #[test]
 fn delivering_a_queue_needs_yes_and_reports_failures() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let command = "grep -q '\"number\":[12]}' || { echo 'too many' >&2; exit 7; }";
     let deliver = ["dlq", "deliver", "orders", "--exec", command];

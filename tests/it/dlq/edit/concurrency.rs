@@ -10,51 +10,8 @@ use serde_json::json;
 use super::{merge, payload};
 
 #[test]
-fn only_open_letters_can_be_edited() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let ids = letters(&queue, 3);
-    let db = queue.database();
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([ids[0]]), &Operator::default())
-        .unwrap();
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids([ids[1]]),
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
-    test.client()
-        .execute(
-            "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id = $1",
-            &[&ids[2].get()],
-        )
-        .unwrap();
-    let all = ids.iter().copied().chain([JobId::new(424_242)]);
-    let done = db
-        .dlq()
-        .edit(
-            &LetterFilter::new().ids(all),
-            &merge(r#"{"a": 1}"#),
-            &Operator::default(),
-        )
-        .unwrap();
-    assert_eq!(done.edited, [ids[2]]);
-    assert_eq!(done.skipped, [ids[0], ids[1], JobId::new(424_242)]);
-    for id in &ids[..2] {
-        assert!(
-            db.dlq()
-                .restore_version(*id, None, &Operator::default())
-                .is_err()
-        );
-        assert_eq!(db.dlq().versions(*id).unwrap().len(), 0);
-    }
-}
-
-#[test]
 fn concurrent_edits_lose_no_change() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let editors: Vec<_> = ["a", "b"]
         .into_iter()
@@ -109,8 +66,7 @@ fn concurrent_edits_lose_no_change() {
 
 #[test]
 fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 300);
     let editor = {
         let db = test.open();
@@ -161,8 +117,7 @@ fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
 
 #[test]
 fn an_edit_that_expects_another_version_is_rejected_in_sql() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0].get();
     let mut client = test.client();
     let edited: i32 = client

@@ -1,6 +1,6 @@
 //! Edited payloads: merge, set, restore.
 
-use redrive::dlq::{Edit, ForeignFailure, LetterFilter};
+use redrive::dlq::{Edit, LetterFilter};
 use redrive::{JobId, Operator};
 use redrive_tests::{TestDatabase, letters};
 use serde_json::{Value, json};
@@ -9,8 +9,7 @@ use super::{merge, payload};
 
 #[test]
 fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let db = queue.database();
     let operator = Operator::new("maria@ops-1").reason("bug 812");
@@ -80,8 +79,7 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
 
 #[test]
 fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 4);
     let db = queue.database();
     let patch = Edit::patch(
@@ -108,8 +106,7 @@ fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
 
 #[test]
 fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 2);
     let long = r#"{"n": 12345678901234567890123.5, "a": 1}"#;
     let mut client = test.client();
@@ -152,74 +149,8 @@ fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
 }
 
 #[test]
-fn captured_bytes_can_be_replaced_by_a_payload_and_restored() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let broken = b"{\"number\": \xff";
-    let redrive::dlq::CaptureOutcome::New(id) = db
-        .dlq()
-        .capture(&ForeignFailure::new(
-            "kafka",
-            "3/1",
-            "orders",
-            "order",
-            &broken[..],
-        ))
-        .unwrap()
-    else {
-        panic!("not new")
-    };
-    let one = LetterFilter::new().ids([id]);
-    let refused = db
-        .dlq()
-        .edit(&one, &merge(r#"{"a": 1}"#), &Operator::default())
-        .unwrap();
-    assert_eq!((refused.edited.len(), refused.refused.len()), (0, 1));
-    let set = Edit::set(r#"{"number": 7}"#).unwrap();
-    assert_eq!(
-        db.dlq()
-            .edit(&one, &set, &Operator::default())
-            .unwrap()
-            .edited,
-        [id]
-    );
-    let letter = db.dlq().get(id).unwrap().unwrap();
-    assert_eq!(letter.raw, None);
-    assert_eq!(letter.payload.unwrap().get(), r#"{"number": 7}"#);
-    assert_eq!(
-        db.dlq().versions(id).unwrap()[0].raw.as_deref(),
-        Some(&broken[..])
-    );
-
-    assert_eq!(
-        db.dlq()
-            .restore_version(id, None, &Operator::default())
-            .unwrap(),
-        2
-    );
-    let letter = db.dlq().get(id).unwrap().unwrap();
-    assert_eq!(letter.raw.as_deref(), Some(&broken[..]));
-    assert!(letter.payload.is_none());
-    // A restore is an edit and can be undone.
-    assert_eq!(
-        db.dlq()
-            .restore_version(id, None, &Operator::default())
-            .unwrap(),
-        3
-    );
-    let redriven = db.dlq().redrive(&one, &Operator::default()).unwrap();
-    assert_eq!(redriven.redriven, [id]);
-    assert_eq!(
-        db.admin().job(id).unwrap().unwrap().payload.get(),
-        r#"{"number": 7}"#
-    );
-}
-
-#[test]
 fn an_old_version_is_restored_by_its_number() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0];
     let db = queue.database();
     for n in 1..=3 {
@@ -257,33 +188,4 @@ fn an_old_version_is_restored_by_its_number() {
             .expect_err("none");
         assert!(error.is_invalid(), "{error:?}");
     }
-}
-
-#[test]
-fn versions_are_deleted_with_their_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let ids = letters(&queue, 2);
-    let db = queue.database();
-    db.dlq()
-        .edit(
-            &LetterFilter::new().queue("orders"),
-            &merge(r#"{"a": 1}"#),
-            &Operator::default(),
-        )
-        .unwrap();
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids([ids[0]]),
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
-    assert_eq!(
-        db.dlq()
-            .prune(std::time::Duration::ZERO, &Operator::default())
-            .unwrap(),
-        1
-    );
-    assert_eq!(db.dlq().versions(ids[0]).unwrap().len(), 0);
-    assert_eq!(db.dlq().versions(ids[1]).unwrap().len(), 1);
 }

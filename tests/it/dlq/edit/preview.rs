@@ -8,8 +8,7 @@ use super::payload;
 
 #[test]
 fn a_preview_shows_every_change_and_makes_none() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 250);
     let edit = Edit::patch(
         r#"[{"op": "test", "path": "/number", "value": 9}, {"op": "remove", "path": "/number"}]"#,
@@ -48,8 +47,7 @@ fn a_preview_shows_every_change_and_makes_none() {
 
 #[test]
 fn the_command_shows_the_difference_before_it_acts() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 8);
     let edit = [
         "dlq",
@@ -109,8 +107,7 @@ fn the_command_shows_the_difference_before_it_acts() {
 
 #[test]
 fn a_command_edits_each_letter_by_its_payload() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let command = "read payload
         case $payload in *2*) echo 'not this one' >&2; exit 1;; esac
@@ -166,8 +163,7 @@ fn a_command_edits_each_letter_by_its_payload() {
 
 #[test]
 fn bad_edits_are_rejected_and_letters_that_cannot_be_edited_are_reported() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0].to_string();
     for bad in [
         &["--patch", "{}"][..],

@@ -2,7 +2,7 @@
 //! every operation.
 
 use postgres::Client;
-use redrive_tests::{Order, TestDatabase, letters, scalar};
+use redrive_tests::{Order, Sql, TestDatabase, letters, scalar};
 
 /// Operations on letters that take a filter.
 const ON_LETTERS: [&str; 18] = [
@@ -259,12 +259,10 @@ fn an_empty_list_selects_nothing_in_every_operation() {
 #[test]
 fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
     let (_test, mut client) = setup();
-    client
-        .batch_execute(
-            "SELECT redrive.set_policy('p', '{}', '1 hour');
+    client.sql(
+        "SELECT redrive.set_policy('p', '{}', '1 hour');
              UPDATE redrive.policies SET filter = '{\"ids\": null}'",
-        )
-        .unwrap();
+    );
     let row = client
         .query_one("SELECT * FROM redrive.run_policies()", &[])
         .unwrap();

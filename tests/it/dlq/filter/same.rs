@@ -186,8 +186,7 @@ fn ids(transaction: &mut Transaction<'_>, operation: &str, filter: &Value) -> BT
 
 #[test]
 fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut random = Rng::with_seed(20);
     let mut selected = 0;
     for _ in 0..6 {
@@ -208,7 +207,7 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
             )
             .unwrap();
         let letters = all(&mut client);
-        for _ in 0..40 {
+        for _ in 0..15 {
             let (filter, expected) = filter(&mut random, &letters);
             selected += usize::from(!expected.is_empty() && expected.len() < letters.len());
             let of = |states: &[&str]| -> BTreeSet<i64> {
@@ -277,7 +276,7 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
         }
         are_exact(&mut client);
     }
-    assert!(selected > 60, "{selected} filters select some letters");
+    assert!(selected > 20, "{selected} filters select some letters");
     let moved = client
         .query_one(
             "SELECT count(*) FROM redrive.dead_letters l JOIN redrive.groups g ON g.id = l.group_id

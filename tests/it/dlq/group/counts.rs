@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use postgres::Client;
-use redrive::dlq::{GroupFilter, LetterFilter, LetterState};
+use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, Operator, Queue};
-use redrive_tests::{Order, TestDatabase, drained, letters, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, letters, stop, worker};
 
 use super::die;
 
@@ -39,73 +39,8 @@ pub(in crate::dlq) fn are_exact(client: &mut Client) {
 }
 
 #[test]
-fn group_counts_match_the_letters_through_their_life() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let ids = letters(&queue, 40);
-    are_exact(&mut client);
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids(ids[..5].to_vec()),
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
-    db.dlq()
-        .redrive(
-            &LetterFilter::new().queue("orders").limit(20),
-            &Operator::default(),
-        )
-        .unwrap();
-    are_exact(&mut client);
-    client
-        .execute("SELECT redrive.fold_letters()", &[])
-        .unwrap();
-    are_exact(&mut client);
-    // Half recover and half die again, one of them with another error, in one statement each.
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            number if number % 2 == 0 => Ok(()),
-            7 => Err(Failure::reject("something else")),
-            _ => Err(Failure::reject("broken")),
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
-    are_exact(&mut client);
-    client
-        .execute(
-            "DELETE FROM redrive.dead_letters WHERE state = 'recovered'",
-            &[],
-        )
-        .unwrap();
-    are_exact(&mut client);
-    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
-    let deaths: u64 = groups.iter().map(|group| group.deaths).sum();
-    let all: u64 = groups
-        .iter()
-        .map(|group| group.open + group.discarded)
-        .sum();
-    assert_eq!((groups.len(), deaths, all), (2, 50, 30), "{groups:#?}");
-    let folded: i64 = client
-        .query_one("SELECT redrive.fold_letters()", &[])
-        .unwrap()
-        .get(0);
-    assert!(folded > 0);
-    are_exact(&mut client);
-    let left: i64 = client
-        .query_one("SELECT count(*) FROM redrive.letter_deltas", &[])
-        .unwrap()
-        .get(0);
-    assert_eq!(left, 0);
-}
-
-#[test]
 fn group_counts_match_the_letters_under_concurrent_changes() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let messages = ["red", "green", "blue"];
     let working = worker(&queue)
         .slots(3)
@@ -116,8 +51,7 @@ fn group_counts_match_the_letters_under_concurrent_changes() {
                 colour => Err(Failure::reject(messages[colour])),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..20 {
@@ -145,22 +79,15 @@ fn group_counts_match_the_letters_under_concurrent_changes() {
             (test.client(), test.client(), test.client());
         scope.spawn(move || {
             for _ in 0..60 {
-                folding
-                    .execute("SELECT redrive.fold_letters()", &[])
-                    .unwrap();
+                folding.sql("SELECT redrive.fold_letters()");
             }
         });
         scope.spawn(move || {
             for _ in 0..30 {
-                deleting
-                    .execute(
-                        "DELETE FROM redrive.dead_letters WHERE ctid = ANY (ARRAY(
+                deleting.sql("DELETE FROM redrive.dead_letters WHERE ctid = ANY (ARRAY(
                              SELECT ctid FROM redrive.dead_letters WHERE state IN ('recovered', 'discarded')
-                             LIMIT 3 FOR UPDATE SKIP LOCKED))",
-                        &[],
-                    )
-                    .unwrap();
-                deleting.execute("SELECT redrive.prune_groups('0')", &[]).unwrap();
+                             LIMIT 3 FOR UPDATE SKIP LOCKED))");
+                deleting.sql("SELECT redrive.prune_groups('0')");
             }
         });
         // Every check reads counts and rows in one snapshot.
@@ -181,18 +108,12 @@ fn group_counts_match_the_letters_under_concurrent_changes() {
 
 #[test]
 fn group_counts_with_a_filter_match_the_letters() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let queue: Queue = test.queue("orders");
     let db = queue.database();
     letters(&queue, 30);
     die(&mut client, "Other", "x");
-    client
-        .execute(
-            "SELECT redrive.capture('kafka', '1', 'orders', 'order', '{broken')",
-            &[],
-        )
-        .unwrap();
+    client.sql("SELECT redrive.capture('kafka', '1', 'orders', 'order', '{broken')");
     db.dlq()
         .discard(
             &LetterFilter::new().queue("orders").limit(3),

@@ -2,12 +2,11 @@
 
 use redrive::dlq::{GroupFilter, LetterFilter};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, stop, worker};
 
 #[test]
 fn the_top_frame_of_the_application_is_found_in_every_format() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     for (trace, frame) in [
         (
             "caused by: closed\n   0: std::backtrace_rs::backtrace::trace\n             at /rustc/9fc6/library/std/src/lib.rs:116:5\n   \
@@ -66,8 +65,7 @@ fn the_top_frame_of_the_application_is_found_in_every_format() {
 
 #[test]
 fn one_message_from_two_places_is_two_groups() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut die = |number: i32, place: &str| -> i64 {
         let detail = format!(
             "caused by: order {number}\n   0: std::panicking::begin_panic\n   1: shop::{place}\n             at ./src/lib.rs:{number}:5\n"
@@ -97,8 +95,7 @@ fn one_message_from_two_places_is_two_groups() {
 
 #[test]
 fn a_key_of_the_handler_replaces_the_message() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     for number in 0..4 {
         queue.enqueue(&Order { number }).unwrap();
     }
@@ -112,8 +109,7 @@ fn a_key_of_the_handler_replaces_the_message() {
                 _ => failure,
             })
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     stop(busy);
     let db = queue.database();
@@ -138,8 +134,7 @@ fn a_key_of_the_handler_replaces_the_message() {
         .handle(|_: &Job<Order>| -> Result<(), Failure> {
             Err(Failure::reject("lost").group_key("lost"))
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     stop(busy);
     let groups = db

@@ -3,14 +3,13 @@
 use redrive::Operator;
 use redrive::admin::AuditFilter;
 use redrive::dlq::{GroupFilter, GroupState, LetterFilter};
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase, scalar};
 
 use super::{die, the_group};
 
 #[test]
 fn a_resolved_group_that_dies_again_is_a_regression() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
     die(&mut client, "E", "order 1");
     let id = the_group(&db).id;
@@ -29,17 +28,13 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
         "no letter is touched"
     );
     // Folding earlier deaths is not a regression.
-    client
-        .execute("SELECT redrive.fold_letters()", &[])
-        .unwrap();
+    client.sql("SELECT redrive.fold_letters()");
     assert_eq!(the_group(&db).state, GroupState::Resolved);
 
     die(&mut client, "E", "order 2");
     for fold in [false, true] {
         if fold {
-            client
-                .execute("SELECT redrive.fold_letters()", &[])
-                .unwrap();
+            client.sql("SELECT redrive.fold_letters()");
         }
         let again = the_group(&db);
         assert_eq!(
@@ -64,17 +59,14 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
             .set_state(id, GroupState::Resolved, &operator)
             .unwrap()
     );
-    client
-        .execute("SELECT redrive.fold_letters()", &[])
-        .unwrap();
+    client.sql("SELECT redrive.fold_letters()");
     let group = the_group(&db);
     assert_eq!((group.state, group.regressions), (GroupState::Resolved, 2));
 }
 
 #[test]
 fn an_ignored_group_stays_ignored_when_it_dies_again() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
     die(&mut client, "E", "order 1");
     let id = the_group(&db).id;
@@ -85,16 +77,13 @@ fn an_ignored_group_stays_ignored_when_it_dies_again() {
             .unwrap()
     );
     die(&mut client, "E", "order 2");
-    client
-        .execute("SELECT redrive.fold_letters()", &[])
-        .unwrap();
+    client.sql("SELECT redrive.fold_letters()");
     assert_eq!(the_group(&db).state, GroupState::Ignored);
 }
 
 #[test]
 fn group_notes_states_and_assignments_are_stored_and_audited() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     die(&mut test.client(), "E", "order 1");
     let id = the_group(&db).id;
     let operator = Operator::new("maria@ops").reason("on it");
@@ -165,8 +154,7 @@ fn group_notes_states_and_assignments_are_stored_and_audited() {
 
 #[test]
 fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
     for (class, count) in [("Few", 1), ("Many", 5), ("Some", 3)] {
         for _ in 0..count {
@@ -210,24 +198,14 @@ fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
 
 #[test]
 fn only_unused_groups_are_deleted() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
     for class in ["Gone", "Ignored", "Young", "Kept"] {
         die(&mut client, class, &format!("x\n{}", "y ".repeat(2000)));
     }
-    client
-        .execute(
-            "DELETE FROM redrive.dead_letters WHERE error_class <> 'Kept'",
-            &[],
-        )
-        .unwrap();
-    client
-        .execute("SELECT redrive.fold_letters()", &[])
-        .unwrap();
-    client
-        .execute("UPDATE redrive.groups SET last_seen = now() - interval '9 days' WHERE error_class <> 'Young'", &[])
-        .unwrap();
+    client.sql("DELETE FROM redrive.dead_letters WHERE error_class <> 'Kept'");
+    client.sql("SELECT redrive.fold_letters()");
+    client.sql("UPDATE redrive.groups SET last_seen = now() - interval '9 days' WHERE error_class <> 'Young'");
     let ignored = db
         .dlq()
         .groups()
@@ -258,32 +236,16 @@ fn only_unused_groups_are_deleted() {
         db.dlq().groups().list(&GroupFilter::new()).unwrap().len(),
         3
     );
-    let details: i64 = client
-        .query_one("SELECT count(*) FROM redrive.details", &[])
-        .unwrap()
-        .get(0);
+    let details = scalar(&mut client, "SELECT count(*) FROM redrive.details");
     assert_eq!(details, 3);
     // While a session writes a letter, no group is deleted.
-    client
-        .execute(
-            "UPDATE redrive.groups SET last_seen = now() - interval '9 days'",
-            &[],
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.groups SET last_seen = now() - interval '9 days'");
     let mut other = test.client();
     let mut writing = other.transaction().unwrap();
-    writing
-        .execute("UPDATE redrive.dead_letters SET seen = seen + 1", &[])
-        .unwrap();
-    let forgotten: i64 = client
-        .query_one("SELECT redrive.prune_groups('1 day')", &[])
-        .unwrap()
-        .get(0);
+    writing.sql("UPDATE redrive.dead_letters SET seen = seen + 1");
+    let forgotten = scalar(&mut client, "SELECT redrive.prune_groups('1 day')");
     assert_eq!(forgotten, 0);
     writing.rollback().unwrap();
-    let forgotten: i64 = client
-        .query_one("SELECT redrive.prune_groups('1 day')", &[])
-        .unwrap()
-        .get(0);
+    let forgotten = scalar(&mut client, "SELECT redrive.prune_groups('1 day')");
     assert_eq!(forgotten, 1);
 }

@@ -6,7 +6,7 @@ use redrive::dlq::{
     SplitBy,
 };
 use redrive::{Database, JobId, Operator};
-use redrive_tests::{TestDatabase, no_drift, scalar};
+use redrive_tests::{Sql, TestDatabase, no_drift, scalar};
 
 use super::counts::are_exact;
 use super::die;
@@ -42,12 +42,8 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
         group
     });
     assert_ne!(from, into);
-    client
-        .batch_execute(
-            "UPDATE redrive.dead_letters SET state = 'recovered' WHERE id IN (SELECT min(id) FROM redrive.dead_letters);
-             DELETE FROM redrive.dead_letters WHERE id IN (SELECT min(id) FROM redrive.dead_letters)",
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.dead_letters SET state = 'recovered' WHERE id IN (SELECT min(id) FROM redrive.dead_letters);
+             DELETE FROM redrive.dead_letters WHERE id IN (SELECT min(id) FROM redrive.dead_letters)");
     let groups = db.dlq();
     let groups = groups.groups();
     let done = groups
@@ -87,9 +83,7 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
     let acts = "SELECT count(*) FROM redrive.audit WHERE person = 'maria'
                 AND verb IN ('merge_group', 'remove_group_rule') AND reason = 'one outage'";
     assert_eq!(scalar(&mut client, acts), 2);
-    client
-        .batch_execute("SELECT redrive.fold_letters()")
-        .unwrap();
+    client.sql("SELECT redrive.fold_letters()");
     are_exact(&mut client);
     no_drift(&db);
 }
@@ -188,17 +182,13 @@ fn letters_in_every_state_move_in_batches() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
     let [from, into] = ["card declined", "no such customer"].map(|m| die(&mut client, "E", m));
-    client
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
+    client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'card declined', '{}', now(), now() - n % 50 * interval '1 hour'
              FROM generate_series(1, 3200) n;
              UPDATE redrive.dead_letters SET discard_reason = CASE WHEN id % 5 = 0 THEN 'x' END,
                  state = CASE id % 5 WHEN 0 THEN 'discarded' WHEN 1 THEN 'open' WHEN 2 THEN 'quarantined'
                          WHEN 3 THEN 'recovered' ELSE 'redriving' END
-             WHERE id > 100",
-        )
-        .unwrap();
+             WHERE id > 100");
     let done = db
         .dlq()
         .groups()
@@ -213,9 +203,7 @@ fn letters_in_every_state_move_in_batches() {
     );
     assert_eq!(group(&db, from).deaths, 0);
     are_exact(&mut client);
-    client
-        .batch_execute("SELECT redrive.fold_letters()")
-        .unwrap();
+    client.sql("SELECT redrive.fold_letters()");
     assert_eq!(
         (group(&db, into).deaths, group(&db, from).deaths),
         (3202, 0)
@@ -229,9 +217,7 @@ fn a_locked_letter_moves_when_the_rule_is_applied_again() {
     let [from, into] = ["card declined", "no such customer"].map(|m| die(&mut client, "E", m));
     let mut other = test.client();
     let mut transaction = other.transaction().unwrap();
-    transaction
-        .execute("SELECT FROM redrive.dead_letters FOR UPDATE", &[])
-        .unwrap();
+    transaction.sql("SELECT FROM redrive.dead_letters FOR UPDATE");
     let groups = db.dlq();
     let groups = groups.groups();
     let done = groups

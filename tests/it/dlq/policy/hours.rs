@@ -9,8 +9,7 @@ use super::tick;
 
 #[test]
 fn a_policy_ticks_from_its_first_hour_up_to_its_last_and_through_midnight() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let asked = "SELECT array_agg(h.hour ORDER BY h.hour)
         FROM generate_series(0, 23) AS h (hour)
         WHERE redrive.is_hour_allowed($1, $2, h.hour)";
@@ -25,8 +24,7 @@ fn a_policy_ticks_from_its_first_hour_up_to_its_last_and_through_midnight() {
 
 #[test]
 fn outside_its_hours_a_policy_waits() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     letters(&queue, 3);

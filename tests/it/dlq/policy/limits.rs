@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyBreaker};
 use redrive::{Failure, Job, JobId, NewJob, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
-    Order, SOON, Tally, TestDatabase, drained, letters, letters_in, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, Tally, TestDatabase, drained, letters, letters_in, stop, wait_until,
+    worker,
 };
 use uuid::Uuid;
 
@@ -25,8 +26,7 @@ fn instance(queue: &Queue, mended: i64, tally: &Tally) -> Worker {
             }
             Err(Failure::reject("the partner is away"))
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
@@ -39,9 +39,7 @@ fn three_processes_keep_the_limits_of_a_policy() {
     let dead = letters(&queue, 120);
     // The next attempt of the ten oldest succeeds.
     let mended: BTreeSet<JobId> = dead.iter().copied().take(10).collect();
-    client
-        .execute("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 day' + id * interval '1 second'", &[])
-        .unwrap();
+    client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 day' + id * interval '1 second'");
 
     let tally = Tally::new();
     // Each process has its own pool.
@@ -131,8 +129,7 @@ fn three_processes_keep_the_limits_of_a_policy() {
 
 #[test]
 fn the_delay_grows_with_the_generation_up_to_its_maximum() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     for (growth, generation, hours) in [
         (1.0, 0, 0.0),
         (1.0, 100_000, 0.0),
@@ -156,50 +153,8 @@ fn the_delay_grows_with_the_generation_up_to_its_maximum() {
 }
 
 #[test]
-fn a_letter_that_keeps_dying_is_redriven_at_growing_intervals() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let mut client = test.client();
-    let id = letters(&queue, 1)[0];
-    let policy = Policy::new("p", LetterFilter::new().queue("orders"))
-        .every(HOUR)
-        .growth(2.0)
-        .longest_delay(4 * HOUR)
-        .generations(5);
-    db.dlq()
-        .policies()
-        .set(&policy, &Operator::default())
-        .unwrap();
-    let tally = Tally::new();
-    let one = Uuid::new_v4();
-    let mut sent_at = Vec::new();
-    for hour in 0..24 {
-        if let Some((_, 1)) = tick(&mut client, one) {
-            sent_at.push(hour);
-            let worker = instance(&queue, 0, &tally);
-            drained(&queue);
-            stop(worker);
-        }
-        later(&mut client, HOUR);
-    }
-    assert_eq!(
-        sent_at,
-        [0, 2, 6, 10, 14],
-        "two hours after the first, four after the second, then never more"
-    );
-    let letter = db.dlq().get(id).unwrap().unwrap();
-    assert_eq!(
-        (letter.state, letter.generation),
-        (LetterState::Open, 5),
-        "its own limit applies, not the quarantine"
-    );
-}
-
-#[test]
 fn a_policy_redrives_nothing_into_a_queue_with_an_open_breaker() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let (orders, mails) = (test.queue("orders"), test.queue("mails"));
     let db = orders.database();
     letters(&orders, 2);
@@ -230,19 +185,13 @@ fn a_policy_redrives_nothing_into_a_queue_with_an_open_breaker() {
     assert!(status(db, "of-orders").is_held && !status(db, "of-all").is_held);
     assert_eq!(tick(&mut client, one), Some(("of-all".to_owned(), 3)));
     assert_eq!(tick(&mut client, one), None, "it waits, and keeps its tick");
-    client
-        .execute(
-            "UPDATE redrive.breakers SET state = 'closed', probe_at = NULL",
-            &[],
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.breakers SET state = 'closed', probe_at = NULL");
     assert_eq!(tick(&mut client, one), Some(("of-orders".to_owned(), 2)));
 }
 
 #[test]
 fn a_policy_redrives_into_a_paused_queue_only_if_it_ignores_breakers() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     letters(&queue, 2);
@@ -268,19 +217,16 @@ fn a_policy_redrives_into_a_paused_queue_only_if_it_ignores_breakers() {
 
 #[test]
 fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let dead = letters(&queue, 6);
     // One is locked, one is quarantined, one is a capture that is not JSON.
-    client
-        .batch_execute(&format!(
-            "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id = {}; \
+    client.sql(&format!(
+        "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id = {}; \
              UPDATE redrive.dead_letters SET payload = NULL, raw = 'x' WHERE id = {}",
-            dead[1], dead[2]
-        ))
-        .unwrap();
+        dead[1], dead[2]
+    ));
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
     transaction
@@ -320,8 +266,7 @@ fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
 
 #[test]
 fn letters_whose_keys_are_held_take_no_places_of_the_batch() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let keyed = |key: &str| {

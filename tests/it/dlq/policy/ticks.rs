@@ -2,21 +2,18 @@
 
 use std::sync::{Arc, Barrier};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use redrive::Operator;
 use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyMode};
-use redrive::{Job, Operator};
-use redrive_tests::{
-    Order, SOON, TestDatabase, letters, letters_in, statement, stop, wait_until, worker,
-};
+use redrive_tests::{Sql, TestDatabase, letters, letters_in, scalar, statement};
 use uuid::Uuid;
 
 use super::{HOUR, ids, later, status, tick};
 
 #[test]
 fn eight_processes_run_a_tick_once() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 90);
     let policy = Policy::new("p", LetterFilter::new()).every(HOUR);
     queue
@@ -48,21 +45,15 @@ fn eight_processes_run_a_tick_once() {
         };
         assert_eq!(ran, expected, "round {round}");
         let mut client = test.client();
-        let jobs: i64 = client
-            .query_one("SELECT count(*) FROM redrive.jobs", &[])
-            .unwrap()
-            .get(0);
+        let jobs = scalar(&mut client, "SELECT count(*) FROM redrive.jobs");
         assert_eq!(jobs, [50, 90, 90][usize::try_from(round).unwrap() - 1]);
-        client
-            .execute("UPDATE redrive.policies SET next_at = clock_timestamp(), lease_until = clock_timestamp()", &[])
-            .unwrap();
+        client.sql("UPDATE redrive.policies SET next_at = clock_timestamp(), lease_until = clock_timestamp()");
     }
 }
 
 #[test]
 fn a_policy_stays_with_its_holder_until_the_lease_expires() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     letters(&queue, 100);
@@ -83,7 +74,7 @@ fn a_policy_stays_with_its_holder_until_the_lease_expires() {
     );
     // A renewal keeps it; without one the next process takes it.
     let age = "UPDATE redrive.policies SET lease_until = clock_timestamp() + interval '1 second'";
-    client.execute(age, &[]).unwrap();
+    client.sql(age);
     assert_eq!(tick(&mut client, one), None);
     later(&mut client, HOUR);
     let left: bool = client
@@ -94,12 +85,7 @@ fn a_policy_stays_with_its_holder_until_the_lease_expires() {
         .unwrap()
         .get(0);
     assert!(left, "renewed");
-    client
-        .execute(
-            "UPDATE redrive.policies SET lease_until = clock_timestamp() - interval '1 second'",
-            &[],
-        )
-        .unwrap();
+    client.sql("UPDATE redrive.policies SET lease_until = clock_timestamp() - interval '1 second'");
     assert_eq!(tick(&mut client, other), Some(("p".to_owned(), 10)));
     assert_eq!(
         (status(db, "p").term, status(db, "p").holder),
@@ -112,8 +98,7 @@ fn a_policy_stays_with_its_holder_until_the_lease_expires() {
 
 #[test]
 fn a_process_killed_in_a_tick_leaves_no_change() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let dead = letters(&queue, 60);
     db.dlq()
@@ -128,7 +113,7 @@ fn a_process_killed_in_a_tick_leaves_no_change() {
     );
     // Another process does not wait for it.
     let mut client = test.client();
-    client.batch_execute("SET lock_timeout = '2s'").unwrap();
+    client.sql("SET lock_timeout = '2s'");
     assert_eq!(tick(&mut client, Uuid::new_v4()), None);
     let pid: i32 = transaction
         .query_one("SELECT pg_backend_pid()", &[])
@@ -151,8 +136,7 @@ fn a_process_killed_in_a_tick_leaves_no_change() {
 
 #[test]
 fn a_dry_run_reports_and_changes_nothing() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     letters(&queue, 7);
@@ -216,8 +200,7 @@ fn a_dry_run_reports_and_changes_nothing() {
 
 #[test]
 fn a_failing_policy_does_not_stop_the_others() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     letters(&queue, 4);
@@ -230,9 +213,7 @@ fn a_failing_policy_does_not_stop_the_others() {
             )
             .unwrap();
     }
-    client
-        .execute("UPDATE redrive.policies SET filter = '{\"died_from\": \"nonsense\"}' WHERE name = 'broken'", &[])
-        .unwrap();
+    client.sql("UPDATE redrive.policies SET filter = '{\"died_from\": \"nonsense\"}' WHERE name = 'broken'");
     let one = Uuid::new_v4();
     let row = client
         .query_one(statement("run_policies"), &[&one, &60_000_i64])
@@ -250,27 +231,4 @@ fn a_failing_policy_does_not_stop_the_others() {
         broken.next_at < SystemTime::now() + HOUR / 2,
         "trouble is tried again soon"
     );
-}
-
-#[test]
-fn a_policy_faster_than_the_look_of_a_worker_ticks_on_time() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    letters(&queue, 9);
-    let db = queue.database();
-    let policy = Policy::new("p", LetterFilter::new())
-        .every(Duration::from_secs(1))
-        .batch(1);
-    let policies = db.dlq().policies();
-    policies.set(&policy, &Operator::default()).unwrap();
-    // It looks for chores every ten seconds, which would be one tick each.
-    let worker = worker(&test.queue("other"))
-        .lease(Duration::from_secs(30))
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    wait_until("nine ticks", SOON, || {
-        letters_in(db, "orders", LetterState::Redriving) == 9
-    });
-    stop(worker);
 }

@@ -62,19 +62,3 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);
     ran(&test, &["redact", "apply", "--yes"]).exits_with(1);
 }
-
-#[test]
-fn a_condition_limits_which_letters_are_redacted() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let ids: Vec<_> = (0..3).map(|_| queue.enqueue(&charge()).unwrap()).collect();
-    die(&queue, || Failure::reject("no"));
-    cards(db);
-    let condition = format!("id={}", ids[1]);
-    ran(&test, &["redact", "apply", &condition, "--yes"]).exits_with(0);
-    is_redacted(db, ids[1]);
-    let (all, redactions) = (LetterFilter::new(), db.dlq().redactions());
-    assert_eq!(redactions.preview(&all).unwrap(), 2);
-    assert_eq!(redactions.apply(&all, &Operator::default()).unwrap(), 2);
-}

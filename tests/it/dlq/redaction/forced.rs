@@ -7,7 +7,7 @@ use redrive::dlq::{
     Skip,
 };
 use redrive::{Database, Failure, JobId, Operator, Queue};
-use redrive_tests::{TestDatabase, ran, statement};
+use redrive_tests::{TestDatabase, statement};
 use uuid::Uuid;
 
 use super::{cards, charge, declined, die};
@@ -86,8 +86,7 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
 
 #[test]
 fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let rule = cards(db);
     let id = redacted(&queue);
@@ -101,8 +100,7 @@ fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
 
 #[test]
 fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     cards(db);
     let amount = Redaction::new().path("/amount").keep_types();
@@ -133,8 +131,7 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
 
 #[test]
 fn redacted_letters_are_delivered_only_with_force() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     cards(db);
     let id = redacted(&queue);
@@ -151,34 +148,4 @@ fn redacted_letters_are_delivered_only_with_force() {
     assert!(without_reason.expect_err("no reason").is_invalid());
     let done = db.dlq().deliver_forced(&all, &sink, &maria()).unwrap();
     assert_eq!((done.delivered.len(), done.redacted.len()), (2, 0));
-}
-
-#[test]
-fn the_command_line_shows_the_mark_and_the_option_that_sends_the_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    cards(queue.database());
-    let id = redacted(&queue).to_string();
-    let shown = ran(&test, &["dlq", "show", &id]).exits_with(0);
-    assert!(
-        shown.out.contains("/card; only --force sends it back"),
-        "{}",
-        shown.out
-    );
-    let json = ran(&test, &["dlq", "show", &id, "--json"]).exits_with(0);
-    assert_eq!(json.lines()[0]["redacted"], serde_json::json!(["/card"]));
-
-    let dry = ran(&test, &["dlq", "redrive", "orders"]).exits_with(1);
-    let left_out = "1 letter left out: the payload was redacted; `redrive dlq edit` replaces it, \
-                    --force --reason TEXT includes them";
-    assert!(dry.out.contains(left_out), "{}", dry.out);
-    let refused = ran(&test, &["dlq", "redrive", "--id", &id]).exits_with(1);
-    let forced = format!("redrive dlq redrive --id {id} --force --reason TEXT");
-    assert!(refused.err.contains(&forced), "{}", refused.err);
-    let deliver = ["dlq", "deliver", "--id", &id, "--exec", "true"];
-    let refused = ran(&test, &deliver).exits_with(1);
-    let why = "1 letter not delivered: the payload was redacted";
-    assert!(refused.err.contains(why), "{}", refused.err);
-    let forced = [&deliver[..], &["--force", "--reason", "agreed"]].concat();
-    ran(&test, &forced).exits_with(0);
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stats, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, finish, letters, letters_in, worker};
 
 use super::live;
 
@@ -33,18 +33,12 @@ fn at_once(
 }
 
 #[test]
-fn two_operators_never_redrive_a_letter_twice() {
-    two_or_more_operators(2);
-}
-
-#[test]
 fn eight_operators_never_redrive_a_letter_twice() {
     two_or_more_operators(8);
 }
 
 fn two_or_more_operators(operators: usize) {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 2000);
     let answers = at_once(&test, operators, &LetterFilter::new().queue("orders"));
     let redriven: Vec<JobId> = answers
@@ -68,8 +62,7 @@ fn two_or_more_operators(operators: usize) {
 
 #[test]
 fn operators_with_the_same_ids_learn_which_letters_they_redrove() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 1200);
     let answers = at_once(&test, 4, &LetterFilter::new().ids(ids.clone()));
     for answer in &answers {
@@ -86,8 +79,7 @@ fn operators_with_the_same_ids_learn_which_letters_they_redrove() {
 
 #[test]
 fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2000);
     let start = Arc::new(Barrier::new(2));
     let discarder = thread::spawn({
@@ -118,49 +110,20 @@ fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
 }
 
 #[test]
-fn a_redrive_with_running_workers_loses_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let ids = letters(&queue, 1000);
-    let worker = worker(&queue)
-        .slots(2)
-        .handle(|job: &Job<Order>| {
-            if job.payload().number % 10 == 0 {
-                Err(Failure::reject("hopeless"))
-            } else {
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
-    at_once(&test, 2, &LetterFilter::new().queue("orders").limit(1000));
-    // Letters that died again may have been redriven again; those that cannot succeed are open.
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.done, counts.lost), (900, 0));
-    let stats = stats(queue.database(), "orders").expect("letters");
-    assert_eq!((stats.recovered, stats.redriving), (900, 0));
-    assert_eq!(stats.open + stats.recovered, ids.len() as u64);
-}
-
-#[test]
 fn a_redrive_does_not_select_letters_that_die_again_meanwhile() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     // Several batches, so that letters of the first die again before the last is selected.
     let ids = letters(&queue, 3000);
     let worker = worker(&queue)
         .slots(2)
         .handle(|_: &Job<Order>| Err(Failure::reject("still broken")))
-        .start()
-        .unwrap();
+        .started();
     let redriven = queue
         .database()
         .dlq()
         .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
         .unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(redriven.redriven.len(), ids.len());
     let again = queue
         .database()

@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering;
 use redrive::admin::JobState;
 use redrive::dlq::{DeathCause, LetterFilter, LetterState, Skip};
 use redrive::{NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, counted, drained, letters_in, stats, stop};
+use redrive_tests::{Order, TestDatabase, counted, drained, finish, letters_in, stats, stop};
 
 use super::fixable;
 
 #[test]
 fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (worker, _) = fixable(&queue);
     let new = NewJob::new(&Order { number: 1 })
@@ -20,8 +19,7 @@ fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
         .priority(4)
         .max_attempts(2);
     let id = queue.enqueue_job(new).unwrap().id();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let letter = db.dlq().get(id).unwrap().expect("a letter");
 
     let redriven = db
@@ -43,8 +41,7 @@ fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
 
 #[test]
 fn a_redriven_job_that_completes_recovers_its_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let (worker, fixed) = fixable(&queue);
     let ids = queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
@@ -81,8 +78,7 @@ fn a_redriven_job_that_completes_recovers_its_letter() {
 
 #[test]
 fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (worker, _) = fixable(&queue);
     let id = queue

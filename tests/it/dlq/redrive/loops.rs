@@ -4,14 +4,13 @@ use redrive::dlq::{
     CaptureOutcome, ForeignFailure, LetterFilter, LetterState, RedriveOptions, Skip,
 };
 use redrive::{Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Order, TestDatabase, drained, letters, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, letters, stop, worker};
 
 /// Runs the job of the letter, which dies of `error`, and returns the state of the letter.
 fn die(queue: &Queue, id: JobId, error: &'static str) -> LetterState {
     let busy = worker(queue)
         .handle(move |_: &Job<Order>| -> Result<(), Failure> { Err(Failure::reject(error)) })
-        .start()
-        .unwrap();
+        .started();
     drained(queue);
     stop(busy);
     queue
@@ -25,8 +24,7 @@ fn die(queue: &Queue, id: JobId, error: &'static str) -> LetterState {
 
 #[test]
 fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = queue
         .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap())
@@ -57,20 +55,15 @@ fn alternating_errors_are_quarantined_at_the_tenth_failed_redrive() {
 
 #[test]
 fn redrives_by_a_policy_do_not_count() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = letters(&queue, 1)[0];
     let mut client = test.client();
-    client
-        .batch_execute("UPDATE redrive.dead_letters SET failed_redrives = 9")
-        .unwrap();
+    client.sql("UPDATE redrive.dead_letters SET failed_redrives = 9");
     db.dlq()
         .redrive(&LetterFilter::new().ids([id]), &Operator::default())
         .unwrap();
-    client
-        .batch_execute("UPDATE redrive.dead_letters SET policy_id = 1")
-        .unwrap();
+    client.sql("UPDATE redrive.dead_letters SET policy_id = 1");
     assert_eq!(die(&queue, id, "no route"), LetterState::Open);
     let letter = db.dlq().get(id).unwrap().expect("a letter");
     assert_eq!(letter.failed_redrives, 9);
@@ -78,8 +71,7 @@ fn redrives_by_a_policy_do_not_count() {
 
 #[test]
 fn a_recovery_ends_the_count_of_a_captured_failure() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let foreign = ForeignFailure::new("hooks", "1", "orders", "order", "{}");
     let CaptureOutcome::New(id) = db.dlq().capture(&foreign).unwrap() else {
         panic!("a new letter");
@@ -89,11 +81,9 @@ fn a_recovery_ends_the_count_of_a_captured_failure() {
         ("state = 'discarded', discard_reason = 'x'", 9),
         ("state = 'recovered'", 0),
     ] {
-        client
-            .batch_execute(&format!(
-                "UPDATE redrive.dead_letters SET {close}, failed_redrives = 9"
-            ))
-            .unwrap();
+        client.sql(&format!(
+            "UPDATE redrive.dead_letters SET {close}, failed_redrives = 9"
+        ));
         assert_eq!(
             db.dlq().capture(&foreign).unwrap(),
             CaptureOutcome::Reopened(id)

@@ -2,16 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use redrive::dlq::{DeathCause, LetterFilter, LetterState, RedriveOptions, Skip};
+use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::{Failure, Job, JobId, NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, drained, letters, letters_in, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, finish, letters, stop, worker};
 
 use super::{fixable, live};
 
 #[test]
 fn letters_that_are_not_open_are_reported_as_skipped() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ids = letters(&queue, 4);
     let live = queue.enqueue(&Order { number: 9 }).unwrap();
@@ -52,72 +51,6 @@ fn letters_that_are_not_open_are_reported_as_skipped() {
     }
 }
 
-#[test]
-fn a_redrive_selects_the_letters_that_the_list_shows() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let other = test.queue("other");
-    let db = queue.database();
-    let strangers = letters(&other, 3);
-    let ids = letters(&queue, 10);
-    let limited = db
-        .dlq()
-        .redrive(
-            &LetterFilter::new().queue("orders").limit(4),
-            &Operator::default(),
-        )
-        .unwrap();
-    assert_eq!(limited.redriven, ids[..4], "the oldest death first");
-    for nothing in [
-        LetterFilter::new().queue("orders").kind("other"),
-        LetterFilter::new()
-            .queue("orders")
-            .cause(DeathCause::Timeout),
-        LetterFilter::new().queue("orders").error_class("Nobody"),
-        LetterFilter::new().queue("nowhere"),
-        LetterFilter::new().queue("orders").limit(0),
-        LetterFilter::new().ids([]),
-    ] {
-        assert_eq!(
-            db.dlq()
-                .redrive(&nothing, &Operator::default())
-                .unwrap()
-                .redriven,
-            [],
-            "{nothing:?}"
-        );
-    }
-    let rest = db
-        .dlq()
-        .redrive(
-            &LetterFilter::new()
-                .queue("orders")
-                .kind("order")
-                .cause(DeathCause::Rejected)
-                .error_class("Rejected"),
-            &Operator::default(),
-        )
-        .unwrap();
-    assert_eq!(rest.redriven, ids[4..]);
-    assert_eq!(
-        letters_in(db, "other", LetterState::Open),
-        strangers.len(),
-        "another queue's letters stay"
-    );
-    assert_eq!(
-        db.dlq()
-            .redrive(&LetterFilter::new(), &Operator::default())
-            .unwrap()
-            .redriven,
-        strangers
-    );
-    let error = db
-        .dlq()
-        .redrive(&LetterFilter::new().after(ids[0]), &Operator::default())
-        .expect_err("a page of a list");
-    assert!(error.is_invalid());
-}
-
 /// Returns the letters that the audit counts for an operation, and its rows.
 fn audited(test: &TestDatabase, verb: &str) -> (i64, i64) {
     let asked =
@@ -128,8 +61,7 @@ fn audited(test: &TestDatabase, verb: &str) -> (i64, i64) {
 
 #[test]
 fn every_batch_is_audited_with_operator_and_reason() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 1200);
     let operator = Operator::new("maria@ops-1").reason("the gateway is fixed");
@@ -157,15 +89,13 @@ fn every_batch_is_audited_with_operator_and_reason() {
 
 #[test]
 fn letters_can_be_redriven_to_another_queue_with_other_options() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let id = letters(&queue, 1)[0];
     let slow = test.queue("slow");
     let worker = worker(&slow)
         .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
+        .started();
     let options = RedriveOptions::new()
         .to_queue("slow")
         .priority(-7)
@@ -205,8 +135,7 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
 
 #[test]
 fn a_redrive_reports_letters_that_no_worker_would_claim() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 3);
     let preview = |options: &RedriveOptions| {
@@ -225,12 +154,9 @@ fn a_redrive_reports_letters_that_no_worker_would_claim() {
     let there = RedriveOptions::new().to_queue("nowhere");
     let waiting = |queue: &str| vec![(queue.to_owned(), "order".to_owned(), 3)];
     assert_eq!(preview(&here), waiting("orders"));
-    let other = worker(&queue)
-        .handle_kind("other", |_| Ok(()))
-        .start()
-        .unwrap();
+    let other = worker(&queue).handle_kind("other", |_| Ok(())).started();
     assert_eq!(preview(&here), waiting("orders"), "it takes another kind");
-    let any = worker(&queue).handle_any(|_| Ok(())).start().unwrap();
+    let any = worker(&queue).handle_any(|_| Ok(())).started();
     assert_eq!(preview(&here), []);
     assert_eq!(preview(&there), waiting("nowhere"));
     stop(other);
@@ -239,8 +165,7 @@ fn a_redrive_reports_letters_that_no_worker_would_claim() {
 
 #[test]
 fn only_force_with_a_reason_redrives_a_quarantined_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (worker, fixed) = fixable(&queue);
     let id = queue
@@ -270,8 +195,7 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
     assert_eq!(state(), LetterState::Quarantined);
     fixed.store(true, Ordering::SeqCst);
     assert_eq!(forced(&operator).unwrap().redriven, [id]);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(state(), LetterState::Recovered);
     let asked = "SELECT count(*) FILTER (WHERE e ->> 'event' = 'redriven'), \
                  count(*) FILTER (WHERE e ->> 'event' = 'forced' AND e ->> 'reason' LIKE 'the supplier%') \
@@ -282,8 +206,7 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
 
 #[test]
 fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 5);
     let mut client = test.client();
     let redrive =
@@ -354,18 +277,13 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
 /// Each batch begins after the letters that the batch before tried.
 #[test]
 fn more_letters_than_a_batch_that_cannot_go_back_are_passed_once() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    test.client()
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, unique_key,
+    let (test, db) = TestDatabase::opened();
+    test.client().sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, unique_key,
                                                enqueued_at, died_at)
              SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', CASE WHEN n <= 1200 THEN 'taken' END, now(),
                     now() - interval '1 hour' + (n / 7) * interval '1 second'
              FROM generate_series(1, 1203) n;
-             INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'taken', -1)",
-        )
-        .unwrap();
+             INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'taken', -1)");
     let done = db
         .dlq()
         .redrive(&LetterFilter::new().queue("orders"), &Operator::default())

@@ -6,97 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use postgres::error::SqlState;
-use redrive::dlq::{DeathCause, ForeignFailure, LetterFilter, LetterState, RetentionRule};
+use redrive::dlq::{LetterFilter, LetterState, RetentionRule};
 use redrive::{Failure, Job, JobId, Operator};
 use redrive_tests::{
-    Order, SOON, TestDatabase, drained, letters, letters_in, statement, stop, wait_until, worker,
+    Begin, Order, SOON, TestDatabase, drained, letters, letters_in, scalar, statement, stop,
+    wait_until, worker,
 };
 
 use super::{DAY, count, make};
-
-#[test]
-fn an_archived_letter_is_complete() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let (db, mut client) = (queue.database().clone(), test.client());
-    let detail = format!("at step one\n{}", "backtrace ".repeat(100));
-    let job = queue.enqueue(&Order { number: 7 }).unwrap();
-    let dying = worker(&queue)
-        .version("1.4.2")
-        .handle({
-            let detail = detail.clone();
-            move |_: &Job<Order>| Err(Failure::reject("broken").detail(&*detail))
-        })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(dying);
-    let foreign = ForeignFailure::new(
-        "kafka:orders",
-        "3/17",
-        "orders",
-        "order",
-        b"\xff\0{broken".as_slice(),
-    )
-    .header("trace", "abc")
-    .error("ParseError", "no JSON");
-    db.dlq().capture(&foreign).unwrap();
-    let row = client
-        .query_one(
-            "SELECT detail_id IS NOT NULL FROM redrive.dead_letters WHERE id = $1",
-            &[&job.get()],
-        )
-        .unwrap();
-    assert!(
-        row.get::<_, bool>(0),
-        "the detail is stored beside the letter"
-    );
-    db.dlq()
-        .discard(&LetterFilter::new(), &Operator::default().reason("enough"))
-        .unwrap();
-    let rule = RetentionRule::archive(LetterState::Discarded, Duration::ZERO);
-    db.dlq()
-        .retention()
-        .set(&rule, &Operator::default())
-        .unwrap();
-    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 2);
-
-    let archived = db.dlq().archived(&LetterFilter::new()).unwrap();
-    let (dead, foreign) = (&archived[0].letter, &archived[1].letter);
-    assert_eq!(
-        (dead.id, &*dead.queue, &*dead.kind),
-        (job, "orders", "order")
-    );
-    assert_eq!(
-        (dead.state, dead.cause),
-        (LetterState::Discarded, DeathCause::Rejected)
-    );
-    assert_eq!(dead.discard_reason.as_deref(), Some("enough"));
-    assert_eq!(&*dead.error_message, "broken");
-    assert_eq!(dead.version.as_deref(), Some("1.4.2"));
-    assert_eq!(dead.error_detail.as_deref(), Some(&*detail));
-    assert_eq!(
-        dead.payload.as_ref().map(|json| json.get()),
-        Some(r#"{"number":7}"#)
-    );
-    assert_eq!(dead.history[0].error_message.as_deref(), Some("broken"));
-    assert!(dead.raw.is_none());
-    assert_eq!(foreign.raw.as_deref(), Some(&b"\xff\0{broken"[..]));
-    assert_eq!(
-        (foreign.source.as_deref(), foreign.position.as_deref()),
-        (Some("kafka:orders"), Some("3/17"))
-    );
-    assert_eq!(
-        foreign.headers.as_ref().map(|json| json.get()),
-        Some(r#"{"trace": "abc"}"#)
-    );
-    assert!(foreign.payload.is_none());
-    // In pages, and by queue.
-    let listed = |filter: LetterFilter| db.dlq().archived(&filter).unwrap().len();
-    assert_eq!(listed(LetterFilter::new().queue("orders").after(job)), 1);
-    assert_eq!(listed(LetterFilter::new().queue("mails")), 0);
-}
 
 #[test]
 fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
@@ -152,22 +69,6 @@ fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
 }
 
 #[test]
-fn an_unknown_way_to_meet_a_concurrent_pass_is_refused() {
-    let test = TestDatabase::migrated();
-    let nobody: Option<&str> = None;
-    for if_busy in [Some("none"), None] {
-        let error = test
-            .client()
-            .query_one(
-                statement("apply_retention"),
-                &[&15_i64, &if_busy, &nobody, &nobody],
-            )
-            .unwrap_err();
-        assert_eq!(error.code(), Some(&SqlState::INVALID_PARAMETER_VALUE));
-    }
-}
-
-#[test]
 fn a_locked_letter_is_left_for_the_next_pass() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
@@ -181,13 +82,10 @@ fn a_locked_letter_is_left_for_the_next_pass() {
         .unwrap();
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
-    let held: i64 = transaction
-        .query_one(
-            "SELECT id FROM redrive.dead_letters ORDER BY id LIMIT 1 FOR UPDATE",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let held = scalar(
+        &mut transaction,
+        "SELECT id FROM redrive.dead_letters ORDER BY id LIMIT 1 FOR UPDATE",
+    );
     assert_eq!(
         db.dlq().retention().apply(&Operator::default()).unwrap(),
         4,
@@ -206,8 +104,7 @@ fn a_locked_letter_is_left_for_the_next_pass() {
 
 #[test]
 fn concurrent_retention_prune_redrive_and_death_lose_no_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let dead = letters(&queue, 600);
@@ -238,8 +135,7 @@ fn concurrent_retention_prune_redrive_and_death_lose_no_letter() {
             0 => Ok(()),
             _ => Err(Failure::reject("still broken")),
         })
-        .start()
-        .unwrap();
+        .started();
     for part in dead.chunks(60) {
         db.dlq()
             .redrive(

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use redrive::Operator;
-use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, RetentionRule};
+use redrive::dlq::{ForeignFailure, LetterState, RetentionRule};
 use redrive_tests::{TestDatabase, letters};
 use serde_json::Value;
-
-use super::{left, make};
 
 /// Runs a command and returns its output.
 #[track_caller]
@@ -22,54 +20,6 @@ fn printed(test: &TestDatabase, code: u8, arguments: &[&str]) -> String {
     let err = String::from_utf8(err).unwrap();
     assert_eq!(ended, std::process::ExitCode::from(code), "{err}");
     String::from_utf8(out).unwrap()
-}
-
-#[test]
-fn rules_can_be_set_shown_and_applied_on_the_command_line() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    make(&mut client, "orders", LetterState::Recovered, 40, 3);
-    make(&mut client, "orders", LetterState::Open, 40, 2);
-    printed(&test, 1, &["dlq", "retention", "list"]);
-    printed(&test, 0, &["prune", "--dry-run"]);
-    printed(&test, 0, &["dlq", "retention", "set", "recovered", "30d"]);
-    printed(&test, 2, &["dlq", "retention", "set", "open", "30d"]);
-    printed(&test, 2, &["dlq", "retention", "set", "redriving", "30d"]);
-    let archive = [
-        "dlq",
-        "retention",
-        "set",
-        "open",
-        "30d",
-        "archive",
-        "--queue",
-        "orders",
-    ];
-    printed(&test, 0, &archive);
-    let list = printed(&test, 0, &["dlq", "retention", "list"]);
-    assert_eq!(list.lines().count(), 3, "{list}");
-    let dry = printed(&test, 0, &["prune", "--dry-run"]);
-    assert!(
-        dry.contains("5 letters would be deleted or archived") && dry.contains("archive"),
-        "{dry}"
-    );
-    assert_eq!(left(&mut client).len(), 2, "nothing has changed");
-    let dry = printed(&test, 0, &["prune"]);
-    assert!(dry.contains("redrive prune --yes"), "{dry}");
-    assert_eq!(left(&mut client).len(), 2, "nothing has changed");
-    assert!(printed(&test, 0, &["prune", "--yes"]).contains("5 letters"));
-    assert!(left(&mut client).is_empty());
-    assert_eq!(db.dlq().archived(&LetterFilter::new()).unwrap().len(), 2);
-    printed(
-        &test,
-        0,
-        &["dlq", "retention", "remove", "open", "--queue", "orders"],
-    );
-    printed(
-        &test,
-        1,
-        &["dlq", "retention", "remove", "open", "--queue", "orders"],
-    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterState, RetentionRule};
 use redrive::{Job, Operator};
-use redrive_tests::{Order, SOON, TestDatabase, stop, wait_until, worker};
+use redrive_tests::{Begin, Order, SOON, TestDatabase, stop, wait_until, worker};
 
 use super::{DAY, count, left, make};
 
@@ -190,54 +190,9 @@ fn a_worker_applies_the_retention_rules() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     wait_until("the worker's share", SOON, || {
         left(&mut client) == [row("q", "open", 1)]
     });
     stop(worker);
-}
-
-#[test]
-fn an_old_group_without_letters_is_deleted_with_its_details() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    // If the schema keeps empty groups.
-    client
-        .batch_execute(
-            "DO $do$ BEGIN IF to_regprocedure('redrive.prune_groups(interval)') IS NULL THEN \
-               CREATE FUNCTION redrive.prune_groups(age interval) RETURNS bigint LANGUAGE sql AS $$ \
-                 WITH gone AS ( \
-                   DELETE FROM redrive.groups g WHERE g.last_seen < now() - age \
-                     AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.group_id = g.id) RETURNING g.id), \
-                 details AS (DELETE FROM redrive.details d USING gone WHERE d.group_id = gone.id) \
-                 SELECT count(*) FROM gone $$; \
-             END IF; END $do$",
-        )
-        .unwrap();
-    for (queue, days, letters) in [("old", 100, 2), ("young", 10, 2), ("kept", 100, 1)] {
-        make(&mut client, queue, LetterState::Discarded, days, letters);
-    }
-    make(&mut client, "kept", LetterState::Open, 100, 1);
-    client
-        .batch_execute(
-            "INSERT INTO redrive.details (group_id, digest, detail) SELECT id, gen_random_uuid(), 'd' FROM redrive.groups; \
-             UPDATE redrive.groups SET last_seen = now() - CASE queue WHEN 'young' THEN interval '10 days' ELSE interval '100 days' END",
-        )
-        .unwrap();
-    db.dlq()
-        .retention()
-        .set(
-            &RetentionRule::delete(LetterState::Discarded, 5 * DAY),
-            &Operator::default(),
-        )
-        .unwrap();
-    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 5);
-    let asked = "SELECT string_agg(g.queue, ' ' ORDER BY g.queue) FROM redrive.details d JOIN redrive.groups g ON g.id = d.group_id";
-    let left: String = client.query_one(asked, &[]).unwrap().get(0);
-    assert_eq!(left, "kept young");
-    assert_eq!(
-        count(&mut client, "SELECT count(*) FROM redrive.details"),
-        2
-    );
 }

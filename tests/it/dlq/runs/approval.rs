@@ -5,7 +5,7 @@ use postgres::error::SqlState;
 use redrive::dlq::runs::{DriveStatus, RunChange, RunId, RunOptions, RunState};
 use redrive::dlq::{Approver, LetterFilter, Protection, RedriveOptions};
 use redrive::{Database, Operator};
-use redrive_tests::{TestDatabase, letters, scalar};
+use redrive_tests::{Sql, TestDatabase, letters, scalar};
 
 use super::{drive, run, start, unthrottled};
 
@@ -27,8 +27,7 @@ fn sent(test: &TestDatabase) -> i64 {
 
 #[test]
 fn a_large_run_waits_for_the_approval_of_a_second_operator() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 5);
     let db = queue.database();
     protect(db, &Protection::new("orders").approve_above(4));
@@ -74,8 +73,7 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
 
 #[test]
 fn only_redrives_above_the_limit_need_an_approval() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 5);
     letters(&test.queue("mails"), 9);
     let db = queue.database();
@@ -143,7 +141,7 @@ impl Roles {
             let create = format!(
                 "CREATE ROLE {name} LOGIN; SELECT redrive.grant_role('{name}', 'operator')"
             );
-            owner.batch_execute(&create).unwrap();
+            owner.sql(&create);
         }
         Roles { owner, names }
     }
@@ -162,16 +160,13 @@ impl Drop for Roles {
 /// A session of a role.
 fn session(test: &TestDatabase, role: &str) -> Client {
     let mut client = test.client();
-    client
-        .batch_execute(&format!("SET SESSION AUTHORIZATION {role}"))
-        .unwrap();
+    client.sql(&format!("SET SESSION AUTHORIZATION {role}"));
     client
 }
 
 #[test]
 fn an_approval_can_be_required_from_another_role() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2);
     let roles = Roles::new(&test);
     let protection = Protection::new("orders")
@@ -182,7 +177,7 @@ fn an_approval_can_be_required_from_another_role() {
     let [oncall, trainee] = [0, 1].map(|n| session(&test, &roles.names[n]));
     let (mut oncall, mut trainee) = (oncall, trainee);
     let create = "SELECT id FROM redrive.create_run('{}', person => 'maria')";
-    let id: i64 = trainee.query_one(create, &[]).unwrap().get(0);
+    let id = scalar(&mut trainee, create);
     let approve = "SELECT became FROM redrive.change_run($1, 'approve', NULL, 'ana')";
     let error = trainee.query_one(approve, &[&id]).unwrap_err();
     assert_eq!(
@@ -199,8 +194,7 @@ fn an_approval_can_be_required_from_another_role() {
 
 #[test]
 fn only_the_listed_roles_may_redrive_a_protected_queue() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2);
     letters(&test.queue("mails"), 1);
     let roles = Roles::new(&test);
@@ -242,8 +236,7 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
 
 #[test]
 fn a_protection_must_require_something() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let owner = Operator::new("owner");
     for nothing in [
         Protection::new("orders"),

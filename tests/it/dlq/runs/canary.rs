@@ -11,8 +11,7 @@ use super::{adds_up, audited, drive, fixable, run, start, unthrottled};
 
 #[test]
 fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 100);
     let (worker, fixed) = fixable(&test);
     let mut driver = start(&test, &unthrottled().canary(5));
@@ -68,8 +67,7 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
 
 #[test]
 fn a_canary_that_recovers_is_followed_by_a_ramp() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 100);
     let (worker, fixed) = fixable(&test);
     fixed.store(true, Ordering::SeqCst);

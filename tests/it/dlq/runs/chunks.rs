@@ -1,13 +1,12 @@
 //! Redrive runs in chunks: a driver with several connections, its fence and its death.
 
-use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use redrive::Operator;
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{DriveStatus, Rate, RedriveRun, RunDriver, RunOptions, RunState};
 use redrive::postgres::{Client, Transaction};
-use redrive_tests::{SOON, TestDatabase, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, scalar, wait_until};
 use uuid::Uuid;
 
 /// Three chunks, the last one short.
@@ -61,7 +60,7 @@ fn step(open: &mut Transaction<'_>, who: (i64, Uuid, i64), most: i64) -> (String
 
 fn expire(test: &TestDatabase) {
     let late = "UPDATE redrive.redrive_runs SET driver_expires_at = clock_timestamp() - interval '1 second'";
-    test.client().execute(late, &[]).unwrap();
+    test.client().sql(late);
 }
 
 fn finish(driver: &mut RunDriver) {
@@ -116,7 +115,7 @@ fn a_step_reads_only_the_letters_that_it_sends_without_statistics() {
     assert_eq!(step(&mut open, who, 500), ("sent".to_owned(), 500));
     let asked = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
         WHERE schemaname = 'redrive' AND relname = 'dead_letters'";
-    let read: i64 = open.query_one(asked, &[]).unwrap().get(0);
+    let read = scalar(&mut open, asked);
     assert!((500..2500).contains(&read), "{read} letters were read");
 }
 
@@ -234,36 +233,6 @@ fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
 }
 
 #[test]
-fn a_cancelled_run_leaves_unsent_letters_open() {
-    let test = TestDatabase::migrated();
-    bury(&test, LETTERS);
-    drop(start(&test));
-    let mut one = test.client();
-    let who = driver_of(&mut one);
-    let mut first = one.transaction().unwrap();
-    step(&mut first, who, 1000);
-    first.commit().unwrap();
-    let run = the_run(&test).id;
-    test.open()
-        .dlq()
-        .runs()
-        .cancel(run, &Operator::default())
-        .unwrap();
-    let mut late = one.transaction().unwrap();
-    assert_eq!(step(&mut late, who, 1000), ("cancelled".to_owned(), 0));
-    late.commit().unwrap();
-    one.execute("SELECT redrive.fold_runs()", &[]).unwrap();
-    let run = the_run(&test);
-    assert_eq!(
-        (run.state, run.tried, run.sent),
-        (RunState::Cancelled, 1000, 1000)
-    );
-    let asked = "SELECT (SELECT count(*) FROM redrive.live_jobs), (SELECT count(*) FROM redrive.run_chunks)";
-    let row = one.query_one(asked, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1000, 0));
-}
-
-#[test]
 fn run_counts_stay_exact_while_they_are_folded() {
     let test = TestDatabase::migrated();
     bury(&test, 1000);
@@ -283,66 +252,4 @@ fn run_counts_stay_exact_while_they_are_folded() {
         "SELECT (SELECT count(*) FROM redrive.run_deltas), cursor FROM redrive.redrive_runs";
     let row = one.query_one(asked, &[]).unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (50, 800));
-}
-
-/// Starts the command line as a process.
-fn operator(test: &TestDatabase) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_test_cli"))
-        .args([
-            "--database-url",
-            test.url(),
-            "dlq",
-            "redrive",
-            "orders",
-            "--yes",
-        ])
-        .arg("--unthrottled")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("start a command")
-}
-
-#[test]
-fn a_killed_driver_with_two_connections_is_replaced() {
-    let test = TestDatabase::migrated();
-    let letters = 40_000;
-    bury(&test, letters);
-    let mut operator = operator(&test);
-    let mut client = test.client();
-    let mut connections = |doing: &str| -> i64 {
-        let asked = format!(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                 AND query LIKE '-- Purpose:%one step of a redrive run%' AND {doing}"
-        );
-        client.query_one(&asked, &[]).unwrap().get(0)
-    };
-    // It uses one connection for the first quarter of a second.
-    wait_until("it to send over two connections", SOON, || {
-        connections("state = 'active'") == 2
-    });
-    // From here on the test blocks its steps.
-    let mut holder = test.client();
-    let mut held = holder.transaction().unwrap();
-    held.batch_execute("LOCK TABLE redrive.unique_keys IN ACCESS EXCLUSIVE MODE")
-        .unwrap();
-    wait_until("them to be in the middle", SOON, || {
-        connections("wait_event_type = 'Lock'") > 0
-    });
-    operator.kill().unwrap();
-    operator.wait().unwrap();
-    held.rollback().unwrap();
-    wait_until("the server to notice", SOON, || {
-        connections("state = 'active'") == 0
-    });
-    expire(&test);
-    let run = the_run(&test);
-    assert!(run.sent < letters.unsigned_abs(), "it was killed too late");
-    let mut driver = None;
-    wait_until("a worker to take over the run", SOON, || {
-        driver = test.open().dlq().runs().drive(run.id).unwrap();
-        driver.is_some()
-    });
-    finish(driver.as_mut().expect("a driver"));
-    all_are_live_once(&test, letters);
 }

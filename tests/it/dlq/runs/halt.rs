@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use redrive::Operator;
 use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunId, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive_tests::{SOON, TestDatabase, drained, letters, letters_in, stop, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, drained, letters, letters_in, stop, wait_until};
 
 use super::{adds_up, drive, fixable, run, start, unthrottled};
 
@@ -19,7 +19,7 @@ fn send(test: &TestDatabase, driver: &mut RunDriver, letters: u64) {
     let late = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp() - interval '1 second'";
     let mut client = test.client();
     loop {
-        client.batch_execute(late).unwrap();
+        client.sql(late);
         let step = driver.step().unwrap();
         assert_eq!(step.status, DriveStatus::Running);
         if step.sent >= letters {
@@ -38,8 +38,7 @@ fn die(test: &TestDatabase, id: RunId) {
 
 #[test]
 fn a_run_without_a_canary_halts_when_too_many_letters_die() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 60);
     let mut driver = start(&test, &slowly());
     let id = driver.run();
@@ -61,7 +60,7 @@ fn a_run_without_a_canary_halts_when_too_many_letters_die() {
     fixed.store(true, Ordering::SeqCst);
     let db = queue.database();
     let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
-    test.client().execute(faster, &[]).unwrap();
+    test.client().sql(faster);
     db.dlq().runs().resume(id, &Operator::default()).unwrap();
     if let Some(mut driver) = db.dlq().runs().drive(id).unwrap() {
         drive(&mut driver);
@@ -84,7 +83,7 @@ fn a_run_that_never_halts_or_tolerates_all_deaths_sends_every_letter() {
         send(&test, &mut driver, 25);
         die(&test, driver.run());
         let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
-        test.client().execute(faster, &[]).unwrap();
+        test.client().sql(faster);
         let (end, _) = drive(&mut driver);
         assert_eq!(end, DriveStatus::Ended(RunState::Finished));
         assert_eq!(run(&test, driver.run()).sent, 30);
@@ -98,7 +97,7 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
             (queue, kind, cause, error_class, error_message, payload, enqueued_at)
         SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{\"number\": 1}', clock_timestamp()
         FROM generate_series(1, 12000)";
-    test.client().batch_execute(died).unwrap();
+    test.client().sql(died);
     let mut driver = start(&test, &unthrottled());
     let id = driver.run();
     let step = "SELECT d.status FROM redrive.redrive_runs r, \

@@ -1,22 +1,15 @@
 //! Letters that are locked, discarded, pruned or quarantined during a run.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
+use redrive::Operator;
+use redrive::dlq::runs::{DriveStatus, RunState};
 use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
-use redrive::{JobId, Operator};
-use redrive_tests::{SOON, TestDatabase, letters, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, letters, wait_until};
 
 use super::{adds_up, drive, live, run, start, unthrottled};
 
 #[test]
 fn a_locked_letter_is_retried() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 5);
     let mut client = test.client();
     let mut edit = client.transaction().unwrap();
@@ -35,8 +28,7 @@ fn a_locked_letter_is_retried() {
 
 #[test]
 fn a_letter_that_stays_locked_is_reported() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 2);
     let mut client = test.client();
     let mut edit = client.transaction().unwrap();
@@ -45,7 +37,7 @@ fn a_letter_that_stays_locked_is_reported() {
     let mut driver = start(&test, &unthrottled());
     wait_until("the run to give up", SOON, || {
         let sooner = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp()";
-        test.client().execute(sooner, &[]).unwrap();
+        test.client().sql(sooner);
         driver.step().unwrap().status == DriveStatus::Ended(RunState::Finished)
     });
     let skips = queue.database().dlq().runs().skips(driver.run()).unwrap();
@@ -54,70 +46,11 @@ fn a_letter_that_stays_locked_is_reported() {
 }
 
 #[test]
-fn a_run_that_races_a_discard_and_a_prune_leaves_each_letter_one_outcome() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    letters(&queue, 3000);
-    let mut driver = start(
-        &test,
-        &RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(9999))),
-    );
-    let over = Arc::new(AtomicBool::new(false));
-    let discarder = thread::spawn({
-        let db = test.open();
-        move || {
-            let newest = "not wanted";
-            db.dlq()
-                .discard(
-                    &LetterFilter::new().queue("orders").limit(1500),
-                    &Operator::default().reason(newest),
-                )
-                .unwrap()
-        }
-    });
-    let pruner = thread::spawn({
-        let (db, over) = (test.open(), Arc::clone(&over));
-        move || {
-            let mut pruned = 0;
-            while !over.load(Ordering::SeqCst) {
-                pruned += db
-                    .dlq()
-                    .prune(Duration::ZERO, &Operator::default())
-                    .unwrap();
-            }
-            pruned
-                + db.dlq()
-                    .prune(Duration::ZERO, &Operator::default())
-                    .unwrap()
-        }
-    });
-    let (end, _) = drive(&mut driver);
-    let discarded = discarder.join().expect("the discarding thread");
-    over.store(true, Ordering::SeqCst);
-    let pruned = pruner.join().expect("the pruning thread");
-    assert_eq!(end, DriveStatus::Ended(RunState::Finished));
-    let run = run(&test, driver.run());
-    assert_eq!(pruned, discarded.len() as u64, "only what was closed");
-    assert_eq!(run.sent + discarded.len() as u64, 3000);
-    assert_eq!(run.skipped, discarded.len() as u64);
-    let live = live(&test);
-    assert_eq!(live.len() as u64, run.sent);
-    assert!(live.values().all(|jobs| *jobs == 1));
-    assert!(
-        discarded
-            .iter()
-            .all(|id: &JobId| !live.contains_key(&id.get()))
-    );
-    adds_up(&test, driver.run());
-}
-
-#[test]
 fn a_run_redrives_quarantined_letters_only_with_force() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2);
     let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3";
-    test.client().execute(quarantine, &[]).unwrap();
+    test.client().sql(quarantine);
     let db = queue.database();
     let operator = Operator::default().reason("the supplier says it works");
     assert!(
@@ -146,8 +79,7 @@ fn a_run_redrives_quarantined_letters_only_with_force() {
 
 #[test]
 fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let mut driver = start(&test, &unthrottled());
     let quarantine =

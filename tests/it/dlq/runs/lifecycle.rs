@@ -8,7 +8,8 @@ use redrive::dlq::runs::{DriveStatus, Rate, RunId, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Failure, Job, Operator};
 use redrive_tests::{
-    Order, SOON, TestDatabase, drained, letters, letters_in, stop, wait_until, worker,
+    Begin, Order, SOON, TestDatabase, drained, finish, letters, letters_in, stop, wait_until,
+    worker,
 };
 
 use super::{adds_up, audited, drive, fixable, live, run, start, unthrottled};
@@ -20,15 +21,13 @@ fn slowly() -> RunOptions {
 
 #[test]
 fn the_membership_of_a_run_is_frozen() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 6);
     let mut driver = start(&test, &unthrottled());
     // One more dies, one is discarded, and one is deleted.
     let late = queue.enqueue(&Order { number: 7 }).unwrap();
     let (worker, _) = fixable(&test);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let db = queue.database();
     let why = Operator::default().reason("a duplicate");
     db.dlq()
@@ -65,8 +64,7 @@ fn the_membership_of_a_run_is_frozen() {
 
 #[test]
 fn a_run_can_be_paused_resumed_and_cancelled_midway() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 20);
     let db = queue.database();
     let mut driver = start(&test, &slowly());
@@ -151,8 +149,7 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
 
 #[test]
 fn a_driver_whose_lease_expired_sends_no_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 10);
     let db = queue.database();
     let mut first = start(&test, &slowly());
@@ -186,8 +183,7 @@ fn a_driver_whose_lease_expired_sends_no_letter() {
 
 #[test]
 fn workers_drive_a_run_without_a_driver() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 1200);
     let db = queue.database();
     let created = db
@@ -206,8 +202,7 @@ fn workers_drive_a_run_without_a_driver() {
     // Any worker drives it, also one of another queue.
     let second = worker(&test.queue("other"))
         .handle_any(|_| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     wait_until("the run to finish", SOON, || {
         run(&test, created.id).state == RunState::Finished
     });
@@ -223,8 +218,7 @@ fn workers_drive_a_run_without_a_driver() {
 
 #[test]
 fn outcomes_separate_the_same_failure_from_a_different_one() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let edit = "UPDATE redrive.dead_letters SET payload = '{\"number\": \"x\"}' WHERE id = $1";
     test.client().execute(edit, &[&ids[0].get()]).unwrap();
@@ -238,8 +232,7 @@ fn outcomes_separate_the_same_failure_from_a_different_one() {
                 false => Err(Failure::reject("broken")),
             },
         )
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     wait_until("the outcomes", SOON, || {
         run(&test, driver.run()).still_running == 0

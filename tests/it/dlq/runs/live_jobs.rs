@@ -3,10 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::dlq::{LetterFilter, RedriveOptions};
 use redrive::{Failure, Job, NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, stop, worker};
 
 use super::{start, unthrottled};
 
@@ -26,13 +25,11 @@ const USUAL: u64 = 8;
 
 #[test]
 fn redriven_jobs_run_after_live_ones_unless_their_priority_is_higher() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
     let rejecting = worker(&queue)
         .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     stop(rejecting);
     let urgent = RedriveOptions::new().priority(1);
@@ -58,8 +55,7 @@ fn redriven_jobs_run_after_live_ones_unless_their_priority_is_higher() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     stop(running);
     assert_eq!(*order.lock().unwrap(), [4, 10, 11, 1, 2, 3, 20]);
@@ -67,11 +63,8 @@ fn redriven_jobs_run_after_live_ones_unless_their_priority_is_higher() {
 
 #[test]
 fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(&format!("{WORKER}; {LETTERS}"))
-        .unwrap();
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(&format!("{WORKER}; {LETTERS}"));
     let mut driver = start(&test, &unthrottled());
     // No live job waits.
     for step in 1..=USUAL {
@@ -90,14 +83,14 @@ fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
     queue
         .enqueue_jobs(&[NewJob::raw("unknown", "1").unwrap()])
         .unwrap();
-    client.execute(LATE, &[]).unwrap();
+    client.sql(LATE);
     for step in 1..=3 {
         let now = driver.step().unwrap();
         let sent = before + 150 + FEWEST * step;
         assert_eq!((now.sent, now.wait), (sent, Duration::from_millis(50)));
     }
     let settled = "DELETE FROM redrive.jobs WHERE kind = 'order' AND generation = 0";
-    client.execute(settled, &[]).unwrap();
+    client.sql(settled);
     let now = driver.step().unwrap();
     assert_eq!(
         now.sent,
@@ -105,21 +98,4 @@ fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
         "one more than the fewest"
     );
     assert_eq!(now.wait, Duration::from_millis(10));
-}
-
-#[test]
-fn a_run_with_a_rate_ignores_the_waits_of_live_jobs() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(&format!("{WORKER}; {LETTERS}"))
-        .unwrap();
-    let queue = test.queue("orders");
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    client.execute(LATE, &[]).unwrap();
-    let rate = Rate::PerSecond(1_000_000.try_into().unwrap());
-    let mut driver = start(&test, &RunOptions::new().rate(rate));
-    let due = "UPDATE redrive.redrive_runs SET next_at = next_at - interval '1 second'";
-    client.execute(due, &[]).unwrap();
-    assert_eq!(driver.step().unwrap().sent, 1000);
 }

@@ -12,7 +12,7 @@ use redrive::dlq::{
     RedriveOptions, RetentionRule,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Order, drained, eventually, reap, stop, worker};
+use redrive_tests::{Begin, Order, drained, eventually, reap, stop, worker};
 
 use super::{LETTERS, char_of, database, deadlocks, foreign, order};
 
@@ -239,7 +239,7 @@ fn sixteen_threads_of_mixed_operations_never_deadlock() {
     }
     let queue = Queue::new(&db, "orders").unwrap();
     let others = test.queue("orders");
-    let workers = [jobs(&queue), jobs(&others)].map(|worker| worker.start().unwrap());
+    let workers = [jobs(&queue), jobs(&others)].map(Begin::started);
 
     let results: Arc<Mutex<Results>> = Arc::default();
     let start = Arc::new(Barrier::new(CROWD));

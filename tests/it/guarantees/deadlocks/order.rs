@@ -8,7 +8,7 @@ use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Operator, Queue, Worker};
 use redrive_tests::{
-    Gate, SOON, TestDatabase, counted, drained, expire_leases, letters, letters_in, stop,
+    Gate, SOON, Sql, TestDatabase, counted, drained, expire_leases, letters, letters_in, stop,
     wait_until,
 };
 
@@ -142,7 +142,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
         let (mut client, mut watching) = (test.client(), test.client());
         let mut group = client.transaction().unwrap();
         let create = "SELECT redrive.group_of('orders', 'order', 'cancelled', 'cancelled by an operator', '', NULL)";
-        group.execute(create, &[]).unwrap();
+        group.sql(create);
         let died = thread::scope(|scope| {
             let dying = scope.spawn(|| die(&test, &queue, worker));
             wait_until(path, SOON, || {
@@ -177,10 +177,10 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
     let (mut deleting, mut locking, mut watching) = (test.client(), test.client(), test.client());
     let mut deletion = deleting.transaction().unwrap();
     let delete = "DELETE FROM redrive.dead_letters WHERE \"position\" = '0/2'";
-    deletion.execute(delete, &[]).unwrap();
+    deletion.sql(delete);
     let mut transaction = locking.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = '0/3' FOR UPDATE";
-    transaction.execute(lock, &[]).unwrap();
+    transaction.sql(lock);
 
     let capture = |positions: &'static [usize]| {
         let (db, all) = (db.clone(), all.clone());

@@ -1,13 +1,13 @@
 //! The password of the database URL.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use redrive::{ConnectOptions, Job, Queue, Worker};
-use redrive_tests::{Order, SOON, TestDatabase, stop, wait_until};
+use redrive_tests::{Begin, Order, SOON, TestDatabase, stop, wait_until};
 
 use super::{command, nowhere, run};
+use crate::commands::{Stage, examples};
 use crate::exporter::PROGRAM as EXPORTER;
 
 /// A password that occurs nowhere else.
@@ -30,179 +30,21 @@ fn in_words(url: &str) -> String {
     format!("host={host} port={port} user=postgres dbname={database} password={PASSWORD}")
 }
 
-/// Every command, with arguments that it takes.
-const COMMANDS: &[&[&str]] = &[
-    &["migrate"],
-    &["migrate", "--check"],
-    &["migrate", "--print"],
-    &["enqueue", "orders", "order", "{}"],
-    &["enqueue", "orders", "order", "{"],
-    &["work", "orders", "--exec", "exit 65", "--drain"],
-    &["stats"],
-    &["stats", "--json"],
-    &["job", "show", "1"],
-    &["job", "cancel", "1"],
-    &["job", "set", "1", "--priority", "3"],
-    &["job", "list"],
-    &["job", "priority", "3", "orders"],
-    &["job", "run-now", "orders"],
-    &["job", "edit", "orders", "--merge", "{\"a\": 1}"],
-    &["gameday", "--jobs", "2", "--yes"],
-    &["dlq"],
-    &["dlq", "list"],
-    &["dlq", "ls"],
-    &["dlq", "groups"],
-    &["dlq", "groups", "list"],
-    &["dlq", "groups", "show", "1"],
-    &["dlq", "groups", "ack", "1"],
-    &["dlq", "groups", "resolve", "1"],
-    &["dlq", "groups", "ignore", "1"],
-    &["dlq", "groups", "reopen", "1"],
-    &["dlq", "groups", "note", "1", "known"],
-    &["dlq", "groups", "own", "1", "payments"],
-    &["dlq", "groups", "split", "1", "--by", "kind", "--yes"],
-    &["dlq", "groups", "merge", "1", "2", "--yes"],
-    &["dlq", "groups", "rules", "list"],
-    &["dlq", "groups", "rules", "apply", "1"],
-    &["dlq", "groups", "rules", "remove", "1"],
-    &["dlq", "protection", "set", "others", "--approve-above", "5"],
-    &["dlq", "protection", "list"],
-    &["dlq", "protection", "remove", "others"],
-    &["dlq", "show", "1"],
-    &["dlq", "validate", "orders", "--exec", "true"],
-    &["dlq", "edit", "orders", "--merge", "{\"a\": 1}", "--yes"],
-    &["dlq", "deliver", "orders", "--exec", "false", "--yes"],
-    &["dlq", "export", "orders"],
-    &[
-        "dlq",
-        "capture",
-        "kafka:a",
-        "1",
-        "orders",
-        "order",
-        "--payload",
-        "{}",
-    ],
-    &["dlq", "redrive", "orders", "--yes", "--no-wait"],
-    &["dlq", "runs", "list"],
-    &["dlq", "runs", "show", "1"],
-    &["dlq", "runs", "watch", "1", "--max-wait", "0s"],
-    &["dlq", "runs", "approve", "1"],
-    &["dlq", "runs", "pause", "1"],
-    &["dlq", "runs", "resume", "1", "--detach"],
-    &["dlq", "runs", "cancel", "1"],
-    &[
-        "dlq", "policies", "set", "nightly", "orders", "--every", "6h",
-    ],
-    &["dlq", "policies", "list"],
-    &["dlq", "policies", "pause", "nightly"],
-    &["dlq", "policies", "resume", "nightly"],
-    &["dlq", "policies", "remove", "nightly"],
-    &["dlq", "retention", "set", "recovered", "30d"],
-    &["dlq", "retention", "list"],
-    &["dlq", "retention", "remove", "recovered"],
-    &["dlq", "archive", "list"],
-    &["dlq", "archive", "show", "1"],
-    &["dlq", "archive", "restore", "orders", "--yes"],
-    &["dlq", "archive", "delete", "orders", "--yes"],
-    &["dlq", "archive", "export"],
-    &["erase", "payload.tenant=42", "--yes"],
-    &["prune", "--audit", "--older-than", "30d", "--yes"],
-    &["dlq", "discard", "orders", "--reason", "test data", "--yes"],
-    &["queue", "pause", "gateway", "--reason", "x"],
-    &["queue", "list"],
-    &["queue", "resume", "gateway"],
-    &[
-        "queue", "limit", "gateway", "--rate", "1/s", "--reason", "x",
-    ],
-    &["queue", "limits"],
-    &["queue", "groups", "set", "gateway", "fair", "--reason", "x"],
-    &["queue", "groups", "show", "gateway"],
-    &["queue", "groups", "held", "gateway"],
-    &[
-        "queue", "groups", "release", "gateway", "g", "--reason", "x",
-    ],
-    &["queue", "unlimit", "gateway"],
-    &[
-        "schedule", "set", "nightly", "orders", "order", "{}", "--every", "1h",
-    ],
-    &["schedule", "list"],
-    &["schedule", "show", "nightly"],
-    &["schedule", "pause", "nightly", "--reason", "x"],
-    &["schedule", "resume", "nightly", "--reason", "x"],
-    &["schedule", "trigger", "nightly", "--reason", "x"],
-    &["schedule", "history", "nightly"],
-    &["schedule", "remove", "nightly", "--reason", "x"],
-    &["breaker", "open", "gateway", "--for", "1s"],
-    &["breaker", "list"],
-    &["breaker", "close", "gateway"],
-    &["dlq", "reopen", "orders", "--yes"],
-    &["prune", "--yes"],
-    &["redact", "add", "--path", "/card"],
-    &["redact", "list"],
-    &["redact", "apply", "--yes"],
-    &["redact", "remove", "1"],
-    &["audit"],
-    &["audit", "counters"],
-    &["repair"],
-];
-
-/// Returns the commands without subcommands, according to their help.
-fn leaves(path: &mut Vec<String>, found: &mut BTreeSet<String>) {
-    let output = Command::new(env!("CARGO_BIN_EXE_test_cli"))
-        .args(&*path)
-        .arg("--help")
-        .output()
-        .expect("ask for help");
-    let help = String::from_utf8(output.stdout).expect("UTF-8");
-    let Some((_, below)) = help.split_once("\nCommands:\n") else {
-        found.insert(path.join(" "));
-        return;
-    };
-    // A command is indented by two blanks, its text by more.
-    for line in below.lines().take_while(|line| !line.is_empty()) {
-        let name = line
-            .strip_prefix("  ")
-            .filter(|line| !line.starts_with(' '));
-        let name = name.and_then(|line| line.split(' ').next());
-        if let Some(name) = name.filter(|name| *name != "help") {
-            path.push(name.to_owned());
-            leaves(path, found);
-            path.pop();
-        }
-    }
-}
-
 #[test]
 fn no_command_prints_the_password() {
-    let mut known = BTreeSet::new();
-    leaves(&mut Vec::new(), &mut known);
-    assert!(known.len() > 40, "{known:?}");
-    let tried: BTreeSet<&str> = known
-        .iter()
-        .map(String::as_str)
-        .filter(|leaf| {
-            let leaf: Vec<&str> = leaf.split(' ').collect();
-            COMMANDS.iter().any(|command| command.starts_with(&leaf))
-        })
-        .collect();
-    let missed: Vec<&String> = known
-        .iter()
-        .filter(|leaf| !tried.contains(leaf.as_str()))
-        .collect();
-    assert!(missed.is_empty(), "no test types {missed:?}");
-
-    let test = TestDatabase::empty();
+    let test = TestDatabase::migrated();
     let url = with_password(test.url());
+    let mut stage = Stage::new(&test);
     let mut well = 0;
-    for arguments in COMMANDS {
-        let output = run(&url, arguments);
-        let what = arguments.join(" ");
-        nowhere(PASSWORD, &what, &output.stdout);
-        nowhere(PASSWORD, &what, &output.stderr);
+    for example in examples() {
+        let output = run(&url, &stage.arguments(&example));
+        let what = &example.line;
+        nowhere(PASSWORD, what, &output.stdout);
+        nowhere(PASSWORD, what, &output.stderr);
         well += usize::from(output.status.success());
+        stage.enqueued(&String::from_utf8_lossy(&output.stdout));
     }
-    assert!(well > 35, "only {well} commands went well");
+    assert!(well > 100, "only {well} commands went well");
 
     // URLs with every kind of mistake.
     let bad = [
@@ -248,7 +90,7 @@ fn no_debug_output_contains_the_password() {
         let worker = Worker::builder(&queue).handle(|_: &Job<Order>| Ok(()));
         let text = format!("{address:?} {builder:?} {db:?} {queue:?} {worker:?}");
         nowhere(PASSWORD, "Debug", text);
-        let worker = worker.start().unwrap();
+        let worker = worker.started();
         nowhere(PASSWORD, "Debug", format!("{worker:?}"));
         nowhere(PASSWORD, "Debug", format!("{:?}", stop(worker)));
     }

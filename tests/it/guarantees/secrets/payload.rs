@@ -5,7 +5,9 @@ use std::time::Duration;
 use log::LevelFilter;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Backoff, Failure, Job, NewJob, Operator};
-use redrive_tests::{Logged, SOON, TestDatabase, drained, letters_in, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Logged, SOON, Sql, TestDatabase, drained, letters_in, stop, wait_until, worker,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{error_text, nowhere, run};
@@ -34,8 +36,7 @@ fn payment(number: i64) -> Payment {
 #[test]
 fn payloads_and_keys_are_never_logged() {
     let logged = Logged::start(LevelFilter::Trace);
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let key = |n| {
         NewJob::new(&payment(n))
@@ -65,8 +66,7 @@ fn payloads_and_keys_are_never_logged() {
                 _ => Ok(()),
             },
         )
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     db.dlq()
         .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
@@ -98,8 +98,7 @@ fn payloads_and_keys_are_never_logged() {
 
 #[test]
 fn trace_logging_contains_no_payload() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&[payment(1), payment(2)]).unwrap();
     let output = run(
         test.url(),
@@ -118,14 +117,10 @@ fn trace_logging_contains_no_payload() {
 #[test]
 fn errors_do_not_repeat_rejected_values() {
     let logged = Logged::start(LevelFilter::Debug);
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // Rejected with the whole row in the details: by INSERT, by COPY, in the caller's transaction.
     test.client()
-        .batch_execute(
-            "ALTER TABLE redrive.jobs ADD CONSTRAINT no_cards CHECK (payload ->> 'card' IS NULL)",
-        )
-        .unwrap();
+        .sql("ALTER TABLE redrive.jobs ADD CONSTRAINT no_cards CHECK (payload ->> 'card' IS NULL)");
     let many: Vec<Payment> = (0..1001).map(payment).collect();
     let mut client = test.client();
     let raw = client
@@ -173,8 +168,7 @@ fn errors_do_not_repeat_rejected_values() {
     queue.enqueue(&payment(1)).unwrap();
     let working = worker(&queue)
         .handle(|_: &Job<Payment>| Err(Failure::reject("declined").class("Declined")))
-        .start()
-        .unwrap();
+        .started();
     wait_until("the worker to log the rejection", SOON, || {
         logged
             .lines()

@@ -57,8 +57,8 @@ use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter};
 use redrive::{Failure, Job, JobId, Operator, Queue};
 use redrive_tests::{
-    Count, Order, Published, Settlement, TestDatabase, changed, drained, fold, no_drift, published,
-    statement, stop, worker,
+    Begin, Count, Order, Published, Settlement, TestDatabase, changed, drained, fold, no_drift,
+    published, statement, stop, worker,
 };
 use uuid::Uuid;
 
@@ -90,7 +90,7 @@ impl Fixture {
 
     /// Drains the queue with a handler.
     fn work(&self, handler: impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static) {
-        let worker = worker(&self.queue).handle(handler).start().unwrap();
+        let worker = worker(&self.queue).handle(handler).started();
         drained(&self.queue);
         stop(worker);
     }
@@ -235,8 +235,7 @@ fn observe(fixture: &mut Fixture, case: &Case) -> Published {
 
 #[test]
 fn every_change_is_counted_once_before_and_after_a_fold() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let mut wrong = Vec::new();
     let cases = [ENQUEUE, ATTEMPTS, LEASES, LETTERS];
     for (number, case) in cases.into_iter().flatten().enumerate() {

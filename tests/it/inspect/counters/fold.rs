@@ -5,10 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use postgres::Client;
-use redrive::Job;
-use redrive_tests::{
-    Order, SOON, TestDatabase, drained, fold, no_drift, published, stop, wait_until, worker,
-};
+use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published};
 
 const ENQUEUED: &str = "redrive_jobs_enqueued_total{orders}";
 
@@ -86,37 +83,12 @@ fn concurrent_folds_inserts_and_readers_lose_no_count() {
 }
 
 #[test]
-fn the_second_of_two_concurrent_folds_does_nothing() {
-    let test = TestDatabase::migrated();
-    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    let (mut one, mut other) = (test.client(), test.client());
-    let mut first = one.transaction().unwrap();
-    let row = first
-        .query_one("SELECT redrive.fold_metrics()", &[])
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 1);
-    assert_eq!(fold(&mut other), 0, "another fold runs");
-    assert_eq!(enqueued(&mut other), 1, "not folded yet, and counted");
-    first.rollback().unwrap();
-    assert_eq!(enqueued(&mut other), 1);
-    assert_eq!(
-        fold(&mut other),
-        1,
-        "a fold that was rolled back is done again"
-    );
-    assert_eq!(enqueued(&mut other), 1);
-}
-
-#[test]
 fn a_reader_blocks_only_the_truncation_of_a_child_table() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut reader) = (test.client(), test.client());
     queue.enqueue(&Order { number: 1 }).unwrap();
     // The rotation follows this fold, and the old child is drained.
-    client
-        .batch_execute("SELECT redrive.fold_metrics(100, 1)")
-        .unwrap();
+    client.sql("SELECT redrive.fold_metrics(100, 1)");
     queue.enqueue(&Order { number: 2 }).unwrap();
     assert_eq!(children_in_use(&mut client), 2);
 
@@ -136,8 +108,7 @@ fn a_reader_blocks_only_the_truncation_of_a_child_table() {
 
 #[test]
 fn uncommitted_counts_are_folded_later() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut slow) = (test.client(), test.client());
     let mut transaction = slow.transaction().unwrap();
     queue
@@ -145,9 +116,7 @@ fn uncommitted_counts_are_folded_later() {
         .unwrap();
     for number in 2..=6 {
         queue.enqueue(&Order { number }).unwrap();
-        client
-            .batch_execute("SELECT redrive.fold_metrics(100, 1)")
-            .unwrap();
+        client.sql("SELECT redrive.fold_metrics(100, 1)");
         assert_eq!(enqueued(&mut client), number - 1);
     }
     // It holds one child; the rotation uses the others.
@@ -160,8 +129,7 @@ fn uncommitted_counts_are_folded_later() {
 
 #[test]
 fn a_fold_works_while_a_snapshot_is_held() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder) = (test.client(), test.client());
     let mut horizon = holder
         .build_transaction()
@@ -176,9 +144,7 @@ fn a_fold_works_while_a_snapshot_is_held() {
         for number in 0..20 {
             queue.enqueue(&Order { number }).unwrap();
         }
-        client
-            .batch_execute("SELECT redrive.fold_metrics(1000, 8192)")
-            .unwrap();
+        client.sql("SELECT redrive.fold_metrics(1000, 8192)");
         let row = client.query_one(size, &[]).unwrap();
         largest = largest.max((row.get::<_, i64>(0), row.get::<_, i64>(1)));
         assert_eq!(enqueued(&mut client), (round + 1) * 20);
@@ -186,50 +152,15 @@ fn a_fold_works_while_a_snapshot_is_held() {
     // 400 rows of about 100 bytes would be five pages and more, and each is deleted.
     assert!(largest.0 <= 4 * 8192, "{largest:?}");
     // The updates of a day in one statement; a compaction rewrites the totals.
-    client
-        .batch_execute(
-            "DO $$ BEGIN FOR n IN 1..600 LOOP
+    client.sql(
+        "DO $$ BEGIN FOR n IN 1..600 LOOP
                  UPDATE redrive.metric_values SET last_at = clock_timestamp();
              END LOOP; END $$",
-        )
-        .unwrap();
+    );
     let before: i64 = client.query_one(size, &[]).unwrap().get(1);
-    client
-        .batch_execute("UPDATE redrive.compactions SET min_bytes = 8192; SELECT redrive.compact()")
-        .unwrap();
+    client.sql("UPDATE redrive.compactions SET min_bytes = 8192; SELECT redrive.compact()");
     let after: i64 = client.query_one(size, &[]).unwrap().get(1);
     assert!(after < before / 4, "{before} -> {after}");
     assert_eq!(enqueued(&mut client), 400);
     horizon.commit().unwrap();
-}
-
-#[test]
-fn a_worker_folds_the_counters() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    queue.enqueue_many(&Order::up_to(10)).unwrap();
-    let mut client = test.client();
-    client
-        .batch_execute("UPDATE redrive.metric_deltas SET at = at - interval '1 minute'")
-        .unwrap();
-    let age = "SELECT value FROM redrive.metric_totals() WHERE metric = 'redrive_fold_age_seconds'";
-    assert!(client.query_one(age, &[]).unwrap().get::<_, f64>(0) >= 60.0);
-    let worker = worker(&queue)
-        .lease(std::time::Duration::from_secs(3))
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    wait_until("the old counts to be folded", SOON, || {
-        let asked = "SELECT value FROM redrive.metric_values WHERE key = 'enqueued'";
-        let row = client.query_opt(asked, &[]).unwrap();
-        row.is_some_and(|row| row.get::<_, i64>(0) == 10)
-    });
-    stop(worker);
-    fold(&mut client);
-    assert!(client.query_one(age, &[]).unwrap().get::<_, f64>(0) <= 0.0);
-    assert_eq!(
-        published(&mut client)["redrive_jobs_succeeded_total{orders,order}"],
-        10
-    );
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::metrics::{
-    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, SOURCE_SLOTS, Source,
+    CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, SOURCE_SLOTS,
 };
 use redrive::{Job, NewJob};
 use redrive_tests::{
-    Order, TestDatabase, drained, fold, letters, no_drift, published, stop, worker,
+    Begin, Order, Sql, TestDatabase, finish, fold, letters, no_drift, published, scalar, willing,
+    worker,
 };
 
 /// Returns the counts of a histogram by bucket.
@@ -27,60 +28,15 @@ fn bounds(name: &str) -> &'static [f64] {
 }
 
 #[test]
-fn the_database_has_the_counters_of_the_catalogue_with_labels_and_bounds() {
-    let test = TestDatabase::migrated();
-    let asked = "SELECT metric, labels, bounds FROM redrive.counter_keys WHERE metric IS NOT NULL";
-    let rows = test.client().query(asked, &[]).unwrap();
-    let mut known: Vec<String> = Vec::new();
-    for row in rows {
-        let name: String = row.get("metric");
-        let metric = CATALOGUE.iter().find(|metric| metric.name == name);
-        let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
-        assert_eq!(metric.source, Source::Totals, "{name}");
-        let labels: Vec<&str> = metric.labels.iter().map(|label| label.name).collect();
-        let mut expected = vec!["queue".to_owned()];
-        expected.extend(row.get::<_, Vec<String>>("labels"));
-        assert_eq!(labels, expected, "{name}");
-        let bounds = match metric.kind {
-            MetricKind::Histogram(bounds) => Some(bounds.to_vec()),
-            MetricKind::Counter | MetricKind::Gauge => None,
-        };
-        assert_eq!(row.get::<_, Option<Vec<f64>>>("bounds"), bounds, "{name}");
-        known.push(name);
-    }
-    // These are derived from others.
-    known.extend(
-        [
-            "redrive_queue_live_jobs",
-            "redrive_queue_last_success_timestamp_seconds",
-            "redrive_fold_age_seconds",
-            "redrive_audit_drift_jobs",
-            "redrive_series_folded",
-        ]
-        .map(str::to_owned),
-    );
-    known.sort_unstable();
-    let totals = CATALOGUE
-        .iter()
-        .filter(|metric| metric.source == Source::Totals);
-    let mut expected: Vec<&str> = totals.map(|metric| metric.name).collect();
-    expected.sort_unstable();
-    assert_eq!(known, expected);
-}
-
-#[test]
 fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     // The triggers copy the bounds: attempts at each bound and one more.
-    client
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters
+    client.sql(
+        "INSERT INTO redrive.dead_letters
                  (queue, kind, cause, error_class, error_message, payload, attempts, enqueued_at)
              SELECT 'orders', 'order', 'exhausted', 'C', 'm', '{}', n, now()
              FROM unnest('{0,1,2,3,25,26,1000}'::integer[]) n",
-        )
-        .unwrap();
+    );
     let at_death = counts(
         &mut client,
         "redrive_job_attempts_at_dead_letter",
@@ -110,8 +66,7 @@ fn a_value_equal_to_a_bucket_bound_is_in_that_bucket() {
 
 #[test]
 fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let all = bounds("redrive_job_queue_wait_seconds");
     // A millisecond less than each bound; the last one is over all of them. The first bounds are
@@ -134,12 +89,8 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
             )
             .unwrap();
     }
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+    let worker = willing(&queue);
+    finish(&queue, worker);
     let mut expected = vec![0; from];
     expected.extend(vec![1; waits.len()]);
     let found = counts(&mut client, "redrive_job_queue_wait_seconds", &["orders"]);
@@ -148,8 +99,7 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
 
 #[test]
 fn histograms_of_a_worker_have_sums() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue
         .enqueue_job(
             NewJob::new(&Order { number: 1 })
@@ -162,10 +112,8 @@ fn histograms_of_a_worker_have_sums() {
             1 | 2 => Err(redrive::Failure::retry("later").after(Duration::from_millis(1))),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+        .started();
+    finish(&queue, worker);
     let mut client = test.client();
     let attempts = counts(&mut client, "redrive_job_attempts_to_success", &["orders"]);
     assert_eq!(attempts[..4], [0, 0, 1, 0]);
@@ -180,19 +128,16 @@ fn histograms_of_a_worker_have_sums() {
 
 #[test]
 fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let mut client = test.client();
     let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours',
                ready_at = ready_at - interval '1 hour'";
-    client.batch_execute(age).unwrap();
+    client.sql(age);
     let worker = worker(&queue)
         .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
-        .start()
-        .unwrap();
-    drained(&queue);
-    stop(worker);
+        .started();
+    finish(&queue, worker);
     let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";
     let mut hours = |metric: &str| -> i64 { client.query_one(hours, &[&metric]).unwrap().get(0) };
     assert_eq!(
@@ -207,8 +152,7 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
 
 #[test]
 fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     // As captures do, a thousand per statement; the first are folded separately.
     let mut count = |from: i64, to: i64| {
         client
@@ -263,10 +207,7 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
         same
     };
     assert_eq!(same(&before), same(&series));
-    let rows: i64 = client
-        .query_one("SELECT count(*) FROM redrive.metric_values", &[])
-        .unwrap()
-        .get(0);
+    let rows = scalar(&mut client, "SELECT count(*) FROM redrive.metric_values");
     assert!(rows < 80, "{rows} rows of totals");
     for (label, slots) in [
         ("kind", KIND_SLOTS),
@@ -282,14 +223,11 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
 
 #[test]
 fn queues_beyond_the_limit_are_combined_and_checked_together() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(
-            "SELECT redrive.enqueue('queue-' || lpad(n::text, 3, '0'), 'order', '{}')
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(
+        "SELECT redrive.enqueue('queue-' || lpad(n::text, 3, '0'), 'order', '{}')
              FROM generate_series(1, 130) n",
-        )
-        .unwrap();
+    );
     for folded in [false, true] {
         if folded {
             fold(&mut client);

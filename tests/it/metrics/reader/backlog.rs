@@ -9,8 +9,7 @@ const UNFOLDED: &str = "SELECT count(*) FROM redrive.metric_deltas";
 
 #[test]
 fn counters_are_exact_and_never_fall_with_any_backlog_and_no_worker() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let mut reader = Reader::new("test");
     let mut written = 0;
     // At the second one, the reader starts to fold.

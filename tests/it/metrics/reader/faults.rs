@@ -6,14 +6,13 @@ use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
-use redrive_tests::{Order, SOON, TestDatabase, eventually, number, read, reads, wait_until};
+use redrive_tests::{Order, SOON, Sql, TestDatabase, eventually, number, read, reads, wait_until};
 
 use super::success;
 
 #[test]
 fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
     let (mut client, mut other) = (test.client(), test.client());
     let mut reader = Reader::new("1");
@@ -26,8 +25,7 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
     );
 
     let mut lock = other.transaction().unwrap();
-    lock.batch_execute("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE")
-        .unwrap();
+    lock.sql("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
     let reading = reader.read(&mut client, Duration::from_secs(20));
     assert!(reading.is_connected && reading.is_ready());
     reads(&reading, "redrive_up", &[], 1.0);
@@ -50,8 +48,7 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
 
 #[test]
 fn the_server_cancels_a_slow_source() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "CREATE OR REPLACE FUNCTION redrive.metrics_queues() \

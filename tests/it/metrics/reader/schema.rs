@@ -2,7 +2,7 @@
 
 use super::ENQUEUED;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{TestDatabase, number, read, reads};
+use redrive_tests::{Sql, TestDatabase, number, read, reads};
 
 use super::{success, with_own_totals};
 
@@ -32,7 +32,7 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
     for source in Source::DATABASE {
         assert!(success(&reading, source), "{source:?}");
     }
-    client.batch_execute("DROP SCHEMA redrive CASCADE").unwrap();
+    client.sql("DROP SCHEMA redrive CASCADE");
     let reading = read(&mut reader, &mut client);
     reads(&reading, "redrive_up", &[], 0.0);
     for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
@@ -43,26 +43,21 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
 
 #[test]
 fn a_newer_schema_is_read_unless_it_is_breaking() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let newer = "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (9999, '9999_more', 'x', false)";
-    client.batch_execute(newer).unwrap();
+    client.sql(newer);
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
     reads(&reading, "redrive_schema_version", &[], 9999.0);
     reads(&reading, "redrive_schema_compatible", &[], 1.0);
 
-    client
-        .batch_execute("UPDATE redrive.migrations SET breaking = true WHERE version = 9999")
-        .unwrap();
+    client.sql("UPDATE redrive.migrations SET breaking = true WHERE version = 9999");
     let reading = read(&mut reader, &mut client);
     reads(&reading, "redrive_schema_compatible", &[], 0.0);
     reads(&reading, "redrive_up", &[], 1.0);
     assert!(!reading.is_ready());
 
-    client
-        .batch_execute("DELETE FROM redrive.migrations WHERE version IN (1, 9999)")
-        .unwrap();
+    client.sql("DELETE FROM redrive.migrations WHERE version IN (1, 9999)");
     assert!(!read(&mut reader, &mut client).is_ready(), "one is missing");
 }
 

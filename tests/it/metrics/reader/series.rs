@@ -4,7 +4,7 @@ use super::ENQUEUED;
 use postgres::Client;
 use prometheus::{Registry, TextEncoder};
 use redrive::metrics::{CATALOGUE, MetricsCollector, Reader, to_proto};
-use redrive_tests::{Order, TestDatabase, read, reads};
+use redrive_tests::{Order, Sql, TestDatabase, read, reads};
 
 use super::with_own_totals;
 
@@ -99,9 +99,7 @@ fn queues_beyond_a_hundred_are_combined() {
     assert_eq!(enqueued.unwrap().samples.len(), 101);
 
     // The database folded more counts than the reader can still see.
-    client
-        .batch_execute("INSERT INTO own_totals VALUES ('redrive_series_folded', '{queue}', 40)")
-        .unwrap();
+    client.sql("INSERT INTO own_totals VALUES ('redrive_series_folded', '{queue}', 40)");
     let reading = read(&mut reader, &mut client);
     reads(&reading, "redrive_series_folded", &["queue"], 40.0);
 }

@@ -1,12 +1,11 @@
 //! Held groups, and rate limits of each group.
 
 use super::reading;
-use redrive_tests::{TestDatabase, number, reads};
+use redrive_tests::{Sql, TestDatabase, number, reads};
 
 #[test]
 fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "SELECT redrive.set_group_policy('orders', 'ordered', on_death => 'hold'); \
@@ -38,11 +37,8 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
 
 #[test]
 fn the_use_of_a_limit_of_each_group_is_that_of_the_group_with_the_fewest_tokens() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute("SELECT redrive.set_rate_limit('orders', 4, '1 hour', each_group => true)")
-        .unwrap();
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql("SELECT redrive.set_rate_limit('orders', 4, '1 hour', each_group => true)");
     let labels = ["orders", "__each_group__"];
     reads(
         &reading(&mut client),

@@ -2,15 +2,14 @@
 
 use super::reading;
 use redrive::metrics::{OTHER, Reading};
-use redrive_tests::{TestDatabase, reads, scalar};
+use redrive_tests::{Sql, TestDatabase, reads, scalar};
 
 use super::{LIVE, about};
 
 #[test]
 fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute(LIVE).unwrap();
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(LIVE);
     let reading = reading(&mut client);
     for (queue, state, jobs) in [
         ("orders", "ready", 3.0),
@@ -50,8 +49,7 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
 #[test]
 fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
     const UNHANDLED: &str = "redrive_queue_unhandled_jobs";
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.jobs (segment, queue, kind, payload, priority) \
@@ -80,8 +78,7 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
 #[test]
 fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
     const BY_KIND: &str = "redrive_queue_ready_jobs_by_kind";
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     // Kind `kN` has N jobs. Two kinds without many jobs have succeeded before.
     client
         .batch_execute(
@@ -110,8 +107,7 @@ fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
 fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment() {
     const OLDEST: &str = "redrive_queue_oldest_ready_age_seconds";
     const NEXT: &str = "redrive_queue_next_ready_age_seconds";
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let mut add = |queue: &str, priority: i16, segment: i16, jobs: i32, age: i32| {
         let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at) \
                      SELECT $3::smallint, $1::text, 'order', '{}', $2::smallint, now() - $5::integer * interval '1 hour' \
@@ -140,8 +136,7 @@ fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment()
 
 #[test]
 fn counts_over_the_cap_are_marked() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let mut add = |queue: &str, jobs: i32| {
         let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
                      SELECT n % 4, $1::text, 'order', '{}' FROM generate_series(1, $2) n";
@@ -167,8 +162,7 @@ fn counts_over_the_cap_are_marked() {
 
 #[test]
 fn a_breaker_without_workers_is_published() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) \
@@ -185,8 +179,7 @@ fn a_breaker_without_workers_is_published() {
 
 #[test]
 fn a_reading_looks_up_a_thousand_queues_at_most() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.jobs (segment, queue, kind, payload) \

@@ -2,14 +2,13 @@
 
 use super::reading;
 use postgres::Client;
-use redrive_tests::{TestDatabase, number, reads};
+use redrive_tests::{Sql, TestDatabase, number, reads};
 
 use super::{LIVE, about};
 
 #[test]
 fn letters_are_published_by_age_with_their_retention() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
@@ -62,8 +61,7 @@ fn letters_are_published_by_age_with_their_retention() {
 
 #[test]
 fn letters_of_ignored_groups_do_not_count_as_old() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let age = |client: &mut Client| {
         let reading = reading(client);
         let value = |name: &str, labels: &[&str]| number(&reading.families, name, labels).unwrap();
@@ -102,8 +100,7 @@ fn letters_of_ignored_groups_do_not_count_as_old() {
 
 #[test]
 fn letters_that_a_policy_or_a_consumer_will_retry_do_not_wait_for_an_operator() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let hours = || {
         let reading = reading(&mut test.client());
         ["operator", "retry"].map(|waits| {
@@ -140,9 +137,8 @@ fn letters_that_a_policy_or_a_consumer_will_retry_do_not_wait_for_an_operator() 
 
 #[test]
 fn operations_are_published() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client.batch_execute(LIVE).unwrap();
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(LIVE);
     client
         .batch_execute(
             "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) VALUES \
@@ -219,8 +215,7 @@ fn operations_are_published() {
 
 #[test]
 fn regressions_of_deleted_groups_still_count() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, regressions, last_seen) \
@@ -235,9 +230,7 @@ fn regressions_of_deleted_groups_still_count() {
             &["orders"],
             6.0,
         );
-        client
-            .batch_execute("SELECT redrive.prune_groups('90 days')")
-            .unwrap();
+        client.sql("SELECT redrive.prune_groups('90 days')");
     }
     let left = client
         .query_one("SELECT count(*) FROM redrive.groups", &[])
@@ -247,8 +240,7 @@ fn regressions_of_deleted_groups_still_count() {
 
 #[test]
 fn outcomes_of_runs_without_a_driver_are_folded_unchanged() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, recovered) VALUES \

@@ -5,36 +5,27 @@ use std::time::Duration;
 use redrive::dlq::LetterFilter;
 use redrive::schedule::{Schedule, Triggered};
 use redrive::{Failure, Job, JobId, NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, drained, number, reads, scalar, stop, worker};
+use redrive_tests::{Begin, Order, Sql, TestDatabase, finish, number, reads, scalar, worker};
 
 use super::{about, reading};
 
 #[test]
 fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute(
-            "SELECT redrive.schedule(n, 'orders', 'order', '{}', every => '1 hour')
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql("SELECT redrive.schedule(n, 'orders', 'order', '{}', every => '1 hour')
              FROM unnest('{late,early,paused}'::text[]) n;
              SELECT redrive.schedule('unread', 'orders', 'order', '{}', cron => '@daily');
              SELECT redrive.pause_schedule('paused');
              UPDATE redrive.schedules SET next_at = now() - interval '1000 seconds' WHERE name IN ('late', 'paused');
-             UPDATE redrive.schedules SET changed_at = now() - interval '2000 seconds' WHERE name = 'unread'",
-        )
-        .unwrap();
+             UPDATE redrive.schedules SET changed_at = now() - interval '2000 seconds' WHERE name = 'unread'");
     let read = reading(&mut client);
     about(&read, "redrive_schedule_lag_seconds", &["late"], 1000.0);
     about(&read, "redrive_schedule_lag_seconds", &["unread"], 2000.0);
     reads(&read, "redrive_schedule_lag_seconds", &["early"], 0.0);
     reads(&read, "redrive_schedule_lag_seconds", &["paused"], 0.0);
     // The names are bounded; the others share the largest value.
-    client
-        .batch_execute(
-            "SELECT redrive.schedule('more ' || n, 'orders', 'order', '{}', every => '1 hour') FROM generate_series(1, 98) n;
-             UPDATE redrive.schedules SET next_at = now() - interval '3000 seconds' WHERE name = 'more 98'",
-        )
-        .unwrap();
+    client.sql("SELECT redrive.schedule('more ' || n, 'orders', 'order', '{}', every => '1 hour') FROM generate_series(1, 98) n;
+             UPDATE redrive.schedules SET next_at = now() - interval '3000 seconds' WHERE name = 'more 98'");
     let read = reading(&mut client);
     reads(&read, "redrive_schedule_lag_seconds", &["more 96"], 0.0);
     about(
@@ -51,8 +42,7 @@ fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
 
 #[test]
 fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let job = NewJob::new(&Order { number: 1 }).unwrap();
@@ -89,10 +79,8 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
                 true => Err(Failure::reject("broken")),
                 false => Ok(()),
             })
-            .start()
-            .unwrap();
-        drained(&queue);
-        stop(worker);
+            .started();
+        finish(&queue, worker);
         deaths(expected);
     }
     // A live job has not ended, whether it is ready, delayed or leased.

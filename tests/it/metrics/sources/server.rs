@@ -2,7 +2,7 @@
 
 use postgres::Client;
 use redrive::metrics::{Reader, Reading};
-use redrive_tests::{Order, SOON, TestDatabase, number, read, reads, wait_until};
+use redrive_tests::{Order, SOON, Sql, TestDatabase, number, read, reads, wait_until};
 
 use super::{about, reading};
 
@@ -17,8 +17,7 @@ fn statistics(client: &mut Client, name: &str) -> i64 {
 
 #[test]
 fn table_sizes_and_segment_rotations_are_published() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let before = reading(&mut client);
     reads(
@@ -36,7 +35,7 @@ fn table_sizes_and_segment_rotations_are_published() {
                 .unwrap();
             took.get::<_, String>(0) == step
         });
-        client.batch_execute("DELETE FROM redrive.jobs").unwrap();
+        client.sql("DELETE FROM redrive.jobs");
     }
     queue.enqueue_many(&Order::up_to(500)).unwrap();
     // PostgreSQL 14 counts rows some time after the commit, and an idle session at its end.
@@ -45,7 +44,7 @@ fn table_sizes_and_segment_rotations_are_published() {
         statistics(&mut client, "tuples_inserted") == 1000
             && statistics(&mut client, "tuples_deleted") == 500
     });
-    client.batch_execute("VACUUM ANALYZE redrive.jobs").unwrap();
+    client.sql("VACUUM ANALYZE redrive.jobs");
     wait_until("the vacuum to be counted", SOON, || {
         statistics(&mut client, "vacuum_count") > 0 && statistics(&mut client, "live_tuples") == 500
     });
@@ -104,8 +103,7 @@ fn table_sizes_and_segment_rotations_are_published() {
 
 #[test]
 fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let mut threshold = |options: &str, rows: f64| -> f64 {
         let asked = "SELECT redrive.vacuum_threshold($1::text::text[], $2)";
         client.query_one(asked, &[&options, &rows]).unwrap().get(0)
@@ -133,8 +131,7 @@ fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
 
 #[test]
 fn bloat_is_estimated_and_measured_where_it_can_be() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "CREATE SCHEMA elsewhere; CREATE EXTENSION pgstattuple SCHEMA elsewhere; \
@@ -159,9 +156,7 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
     // The server publishes the statistics of a session at its end, or a second later.
     let mut in_range = |what: &str, range: std::ops::Range<f64>| {
         wait_until(what, SOON, || {
-            client
-                .batch_execute("ANALYZE redrive.jobs_delayed")
-                .unwrap();
+            client.sql("ANALYZE redrive.jobs_delayed");
             let found = reading(&mut client);
             let shares =
                 ["stats", "pgstattuple"].map(|method| bloat(&found, method) / heap(&found));
@@ -170,15 +165,13 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
     };
     in_range("a table without bloat to have little", 0.0..0.1);
     test.client()
-        .batch_execute("DELETE FROM redrive.jobs_delayed WHERE id % 4 > 0")
-        .unwrap();
+        .sql("DELETE FROM redrive.jobs_delayed WHERE id % 4 > 0");
     in_range("one that lost three quarters to show it", 0.6..0.9);
 }
 
 #[test]
 fn replication_slots_are_published_and_dated_by_the_reader() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let slot = format!("s_{}", &test.name()[test.name().len() - 12..]);
     client
         .execute(
@@ -204,12 +197,10 @@ fn replication_slots_are_published_and_dated_by_the_reader() {
 
 #[test]
 fn server_settings_and_transactions_are_published() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let (mut holder, mut waiter) = (test.client(), test.client());
     let mut held = holder.transaction().unwrap();
-    held.batch_execute("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE")
-        .unwrap();
+    held.sql("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
     let pid: i32 = waiter
         .query_one("SELECT pg_backend_pid()", &[])
         .unwrap()

@@ -8,7 +8,8 @@ use postgres::Client;
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
 use redrive_tests::{
-    Finish, Gate, Hold, Order, TestDatabase, counted, drained, stats, stop, worker,
+    Begin, Finish, Gate, Hold, Order, Sql, TestDatabase, counted, drained, scalar, stats, stop,
+    worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
@@ -16,7 +17,7 @@ use super::{Gateway, breaker, reaches, waited};
 /// Makes the parked jobs due.
 fn due(client: &mut Client) {
     let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second'";
-    client.execute(due, &[]).unwrap();
+    client.sql(due);
 }
 
 #[test]
@@ -34,8 +35,7 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
             worker(&own)
                 .slots(SLOTS)
                 .handle(gateway.handler())
-                .start()
-                .unwrap()
+                .started()
         })
         .collect();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
@@ -87,10 +87,7 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
         (0, 0)
     );
     assert_eq!(sum(|counts| counts.outages), gateway.calls_in_vain());
-    let letters: i64 = client
-        .query_one("SELECT count(*) FROM redrive.dead_letters", &[])
-        .unwrap()
-        .get(0);
+    let letters = scalar(&mut client, "SELECT count(*) FROM redrive.dead_letters");
     assert_eq!(letters, 0);
     let highest = gateway.shared.highest_attempt.load(Ordering::SeqCst);
     assert_eq!(highest, 1, "no attempt was charged");
@@ -98,8 +95,7 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
 
 #[test]
 fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let (gate, stuck) = (Gate::new(), Arc::new(AtomicBool::new(false)));
@@ -114,8 +110,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
                 Err(Failure::outage("down"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     reaches(db, "queue:orders", "it to open", |breaker| {
         breaker.state == BreakerState::Open
@@ -132,8 +127,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
     let gateway = Gateway::default();
     let second = worker(&test.queue("orders"))
         .handle(gateway.handler())
-        .start()
-        .unwrap();
+        .started();
     let held = reaches(db, "queue:orders", "it to be held", |_| true);
     assert_eq!(
         (held.state, second.stats().done),
@@ -161,17 +155,14 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
         "a late probe does not count: {after:?}"
     );
     due(&mut client);
-    client
-        .execute("SELECT redrive.close_breaker('queue:orders')", &[])
-        .unwrap();
+    client.sql("SELECT redrive.close_breaker('queue:orders')");
     drained(&queue);
     stop(second);
 }
 
 #[test]
 fn exactly_one_of_many_workers_probes() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (gate, mut client) = (Gate::new(), test.client());
     db.admin()
@@ -183,8 +174,7 @@ fn exactly_one_of_many_workers_probes() {
             worker(&test.queue("orders"))
                 .slots(4)
                 .handle(handler)
-                .start()
-                .unwrap()
+                .started()
         })
         .collect();
     for _ in 0..20 {
@@ -218,8 +208,7 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
         worker(queue)
             .handle_with(needs, gateway.handler())
             .handle(|_: &Job<Finish>| Ok(()))
-            .start()
-            .unwrap()
+            .started()
     };
     let first = start(&queue);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
@@ -266,41 +255,4 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
         "it claimed what it could not start"
     );
     assert_eq!(db.admin().breakers().unwrap().len(), 1);
-}
-
-#[test]
-fn a_dependency_named_by_a_handler_gates_its_kind() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let is_down = Arc::new(AtomicBool::new(true));
-    let worker = worker(&queue)
-        .handle({
-            let is_down = Arc::clone(&is_down);
-            move |_: &Job<Order>| match is_down.load(Ordering::SeqCst) {
-                true => Err(Failure::outage("no route").dependency("mail")),
-                false => Ok(()),
-            }
-        })
-        .handle(|_: &Job<Finish>| Ok(()))
-        .start()
-        .unwrap();
-    queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let open = reaches(db, "mail", "the breaker to open", |breaker| {
-        breaker.state == BreakerState::Open
-    });
-    assert_eq!(open.kinds, ["order"]);
-    let gated = "SELECT redrive.is_gated('orders', 'order'), redrive.is_gated('orders', 'finish')";
-    let row = test.client().query_one(gated, &[]).unwrap();
-    assert_eq!((row.get(0), row.get(1)), (true, false));
-    queue.enqueue(&Finish {}).unwrap();
-    counted(&worker, "the other kind", |counts| counts.done == 1);
-    is_down.store(false, Ordering::SeqCst);
-    waited(&mut test.client());
-    reaches(db, "mail", "it to close", |breaker| {
-        breaker.state == BreakerState::Closed
-    });
-    due(&mut test.client());
-    drained(&queue);
-    stop(worker);
 }

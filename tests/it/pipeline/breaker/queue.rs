@@ -6,109 +6,17 @@ use std::time::Duration;
 
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::dlq::LetterState;
-use redrive::{Failure, HandlerOptions, Job, Operator};
+use redrive::{Failure, HandlerOptions, Job};
 use redrive_tests::{
-    Gate, Hold, Order, SOON, TestDatabase, drained, letters_in, scalar, stop, wait_until, worker,
+    Begin, Gate, Hold, Order, SOON, TestDatabase, drained, letters_in, scalar, stop, wait_until,
+    worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
 
 #[test]
-fn an_operator_can_pause_and_resume_a_queue() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let operator = Operator::new("maria@ops-1").reason("an upgrade");
-    db.admin()
-        .open_breaker("queue:orders", None, &operator)
-        .unwrap();
-    let paused = breaker(db, "queue:orders").expect("the breaker");
-    assert_eq!(
-        (paused.state, paused.cause),
-        (BreakerState::Open, BreakerCause::Operator)
-    );
-    assert_eq!(
-        (paused.probe_at, paused.message.as_deref()),
-        (None, Some("an upgrade"))
-    );
-
-    let closed = Arc::new(AtomicBool::new(false));
-    let worker = worker(&queue)
-        .handle({
-            let closed = Arc::clone(&closed);
-            move |_: &Job<Order>| match closed.load(Ordering::SeqCst) {
-                true => Ok(()),
-                false => Err(Failure::reject("it ran in spite of the pause")),
-            }
-        })
-        .start()
-        .unwrap();
-    queue.enqueue_many(&Order::up_to(5)).unwrap();
-    closed.store(true, Ordering::SeqCst);
-    assert!(db.admin().close_breaker("queue:orders", &operator).unwrap());
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 5);
-    assert!(
-        !db.admin().close_breaker("queue:orders", &operator).unwrap(),
-        "it was closed"
-    );
-    assert!(!db.admin().close_breaker("queue:nobody", &operator).unwrap());
-
-    let asked = "SELECT verb, person, reason, about ->> 'breaker' FROM redrive.audit ORDER BY id";
-    let rows = test.client().query(asked, &[]).unwrap();
-    let acts: Vec<[String; 4]> = rows
-        .iter()
-        .map(|row| [0, 1, 2, 3].map(|column| row.get(column)))
-        .collect();
-    let row = |verb: &str| [verb, "maria@ops-1", "an upgrade", "queue:orders"].map(str::to_owned);
-    assert_eq!(acts, [row("open_breaker"), row("close_breaker")]);
-}
-
-#[test]
-fn a_pause_expires_and_invalid_pauses_are_rejected() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let hour = Some(Duration::from_hours(1));
-    db.admin()
-        .open_breaker("queue:orders", hour, &Operator::default())
-        .unwrap();
-    let paused = breaker(db, "queue:orders").expect("the breaker");
-    let ahead = paused
-        .probe_at
-        .expect("an end")
-        .duration_since(paused.opened_at)
-        .unwrap();
-    assert!((3590..=3610).contains(&ahead.as_secs()), "{ahead:?}");
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
-    queue.enqueue_many(&Order::up_to(5)).unwrap();
-    waited(&mut test.client());
-    drained(&queue);
-    stop(worker);
-    for (name, lasting) in [
-        ("", hour),
-        ("queue:", hour),
-        ("a\nb", hour),
-        ("a\0b", hour),
-        ("a", Some(Duration::ZERO)),
-        ("a", Some(Duration::MAX)),
-    ] {
-        let error = db
-            .admin()
-            .open_breaker(name, lasting, &Operator::default())
-            .expect_err(name);
-        assert!(error.is_invalid(), "{name:?} {lasting:?}: {error:?}");
-    }
-    assert_eq!(db.admin().breakers().unwrap().len(), 1);
-}
-
-#[test]
 fn a_flood_of_dead_letters_makes_jobs_wait() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
     let broken = Arc::new(AtomicBool::new(true));
@@ -122,8 +30,7 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
                 false => Ok(()),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     let open = reaches(db, "queue:orders", "the breaker to open", |breaker| {
         breaker.state == BreakerState::Open
@@ -159,8 +66,7 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
 
 #[test]
 fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let (gateway, gate) = (Gateway::default(), Gate::new());
     let worker = worker(&queue)
@@ -175,8 +81,7 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
                 gateway.call(job)
             }
         })
-        .start()
-        .unwrap();
+        .started();
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     drained(&queue);
@@ -206,8 +111,7 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
 
 #[test]
 fn a_worker_with_invalid_breakers_does_not_start() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let handled = || worker(&queue).handle(|_: &Job<Hold>| Ok(()));
     let needs = |name: &str| {
         let options = HandlerOptions::new().dependency(name);

@@ -2,7 +2,7 @@
 
 use redrive::admin::BreakerState;
 use redrive::{NewJob, Operator};
-use redrive_tests::{TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Sql, TestDatabase, drained, stop, worker};
 
 use super::*;
 
@@ -22,8 +22,8 @@ fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
             .unwrap();
         queue.enqueue_job(job).unwrap();
         let late = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
-        client.execute(late, &[]).unwrap();
-        let worker = worker(&queue).handle(gateway.handler()).start().unwrap();
+        client.sql(late);
+        let worker = worker(&queue).handle(gateway.handler()).started();
         waited(&mut client);
         let probed = reaches(db, "queue:orders", "the probe to end", |breaker| {
             breaker.probes == 1 && breaker.state != BreakerState::HalfOpen

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, Operator};
 use redrive_tests::{
-    Gate, Order, Tally, TestDatabase, counted, drained, expire_leases, stop, worker,
+    Begin, Gate, Order, Tally, TestDatabase, counted, drained, expire_leases, stop, worker,
 };
 
 use super::{Verdict, done, gated, retry, stale};
@@ -41,8 +41,7 @@ fn a_worker_that_lost_its_lease_cannot_snooze_a_job() {
 #[test]
 fn a_late_failure_does_not_reopen_a_completed_job() {
     for answer in [reject as Verdict, retry, done] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
         open.open();
         let a = gated(&test, &tally, &gate, answer);
@@ -65,8 +64,7 @@ fn a_late_failure_does_not_reopen_a_completed_job() {
 
 #[test]
 fn a_late_success_does_not_recover_an_open_letter() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
     open.open();
     let first = gated(&test, &tally, &open, reject);
@@ -98,8 +96,7 @@ fn a_late_success_does_not_recover_an_open_letter() {
 #[test]
 fn an_expired_lease_does_not_block_the_settle_of_another() {
     // A has two leases and loses one: the verdicts of the other count.
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let a = worker(&test.queue("orders"))
         .slots(2)
@@ -113,8 +110,7 @@ fn an_expired_lease_does_not_block_the_settle_of_another() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let first = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let second = queue.enqueue(&Order { number: 2 }).unwrap();

@@ -6,41 +6,28 @@ use std::thread;
 use std::time::Duration;
 
 use redrive::admin::JobState;
-use redrive::dlq::LetterState;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Tally, TestDatabase, counted, drained, expire_leases,
-    letters_in, stop, wait_until, worker,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
+    expire_leases, live_job, stop, wait_until, worker,
 };
 
 use super::{Verdict, done, gated};
 
 #[test]
 fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (tally, gate) = (Tally::new(), Gate::new());
     let a = gated(&test, &tally, &gate, done);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     // A renews every 20 seconds; before that, B finds its lease expired.
     test.client()
-        .execute(
-            "UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'",
-            &[],
-        )
-        .unwrap();
+        .sql("UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'");
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+        .handle(tally.counting())
+        .started();
     counted(&b, "B to do the job of A", |counts| counts.done == 1);
     gate.open();
     counted(&a, "the stale result to be refused", |counts| {
@@ -54,8 +41,7 @@ fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
 
 #[test]
 fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (tally, gate) = (Tally::new(), Gate::new());
     let a = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
@@ -67,13 +53,11 @@ fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     // The job outlives its lease several times over, with a reaper beside it.
@@ -91,8 +75,7 @@ fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
 
 #[test]
 fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (saw_loss, begun) = (Arc::new(AtomicBool::new(false)), Gate::new());
     let a = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
@@ -109,8 +92,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
             }
         })
         .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     // While another session locks the row of the worker, it cannot renew.
@@ -122,12 +104,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
         saw_loss.load(Ordering::SeqCst)
     });
     let next = queue.enqueue(&Order { number: 1 }).unwrap();
-    let job = queue
-        .database()
-        .admin()
-        .job(next)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, next);
     assert_eq!(
         (job.state, job.attempts),
         (JobState::Ready, 0),
@@ -141,8 +118,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
 
 #[test]
 fn an_attempt_is_charged_by_the_claim_and_refunded_by_the_reaper() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let (tally, gate) = (Tally::new(), Gate::new());
     let a = gated(&test, &tally, &gate, done);
     let id = queue
@@ -150,24 +126,14 @@ fn an_attempt_is_charged_by_the_claim_and_refunded_by_the_reaper() {
         .unwrap()
         .id();
     gate.wait_for(1);
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, id);
     assert_eq!(
         (job.state, job.attempts, job.crashes),
         (JobState::Leased, 1, 0)
     );
     assert!(job.worker.is_some() && job.host.is_some());
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
-    let job = queue
-        .database()
-        .admin()
-        .job(id)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, id);
     assert_eq!(
         (job.state, job.attempts, job.crashes),
         (JobState::Ready, 0, 1)
@@ -178,61 +144,13 @@ fn an_attempt_is_charged_by_the_claim_and_refunded_by_the_reaper() {
     stop(a);
 }
 
-#[test]
-fn a_job_that_loses_its_worker_three_times_is_dead_lettered() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let tally = Tally::new();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    let mut workers = Vec::new();
-    for crash in 1..=3 {
-        let gate = Gate::new();
-        workers.push((gated(&test, &tally, &gate, done), gate.clone()));
-        gate.wait_for(1);
-        let expected = if crash < 3 {
-            Lost::Back(id)
-        } else {
-            Lost::Dead(id)
-        };
-        // Each crash concerns the last worker: earlier ones hold no lease.
-        assert_eq!(
-            expire_leases(&mut test.client()),
-            [expected],
-            "crash {crash}"
-        );
-        test.client()
-            .execute("UPDATE redrive.jobs_delayed SET run_at = now()", &[])
-            .unwrap();
-    }
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
-    assert_eq!(letter.cause.as_str(), "worker_lost");
-    assert_eq!(letter.history.len(), 3);
-    assert!(
-        letter
-            .history
-            .iter()
-            .all(|attempt| attempt.outcome == "worker_lost")
-    );
-    for (worker, gate) in workers {
-        gate.open();
-        counted(&worker, "the stale result to be refused", |counts| {
-            counts.lost == 1
-        });
-        stop(worker);
-    }
-    assert!(queue.is_drained().unwrap());
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
-    assert_eq!(tally.of(id), 3);
-}
-
 /// A failover can lose an acknowledged settle. The last settle of the lease must then not end it,
 /// whether it is a success or not.
 #[test]
 fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
     let answers: [Verdict; 2] = [|_| Ok(()), |_| Err(Failure::retry("not yet"))];
     for answer in answers {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
         let gate = Gate::new();
         let worker = worker(&queue)
@@ -247,8 +165,7 @@ fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
                     _ => Ok(()),
                 }
             })
-            .start()
-            .unwrap();
+            .started();
         counted(&worker, "the quick one to be done", |counts| {
             counts.done == 1
         });

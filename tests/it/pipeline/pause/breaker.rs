@@ -1,6 +1,7 @@
 //! A pause beside breakers: both must end, and neither ends or counts the other.
 
 use redrive::admin::{Breaker, BreakerState};
+use redrive_tests::Sql;
 
 use super::*;
 
@@ -13,8 +14,7 @@ fn breaker(db: &Database) -> Breaker {
 #[test]
 fn a_queue_waits_for_its_pause_and_its_breaker() {
     for is_resumed_first in [true, false] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         let db = queue.database();
         let runs = Ledger::default();
         pause(&queue, PauseEnd::Resumed);
@@ -29,7 +29,7 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
             true => resume(&queue),
             false => close(),
         }
-        known(&test, 1);
+        informed(&test, &[&worker]);
         assert_eq!(paused(db, "orders").is_some(), !is_resumed_first);
         match is_resumed_first {
             true => assert_eq!(breaker(db), opened, "a resume changes no breaker"),
@@ -47,8 +47,7 @@ fn a_queue_waits_for_its_pause_and_its_breaker() {
 
 #[test]
 fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let runs = Ledger::default();
     // A breaker with a probe that is due.
@@ -57,11 +56,11 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
         .unwrap();
     pause(&queue, PauseEnd::Resumed);
     let due = "UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 minute'";
-    test.client().batch_execute(due).unwrap();
+    test.client().sql(due);
     let before = breaker(db);
     let worker = runs.worker(&queue);
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    known(&test, 1);
+    informed(&test, &[&worker]);
     let after = breaker(db);
     assert_eq!(
         (after.state, after.outages, after.openings, after.probes),
@@ -77,8 +76,7 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
 
 #[test]
 fn is_gated_reports_pauses_and_breakers() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gated = || -> (bool, bool) {
         let asked =
             "SELECT redrive.is_gated('orders', 'order'), redrive.is_gated('mails', 'order')";
@@ -89,7 +87,7 @@ fn is_gated_reports_pauses_and_breakers() {
     pause(&queue, PauseEnd::After(HOUR));
     assert_eq!(gated(), (true, false));
     let over = "UPDATE redrive.queue_pauses SET ends_at = clock_timestamp()";
-    test.client().batch_execute(over).unwrap();
+    test.client().sql(over);
     assert_eq!(gated(), (false, false));
     let admin = queue.database().admin();
     admin.open_breaker("queue:mails", None, &maria()).unwrap();

@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use super::*;
+use redrive_tests::{Begin, Sql, scalar};
 
 #[test]
 fn a_pause_that_expires_resumes_the_queue_in_full() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let gate = Gate::new();
     pause(&queue, PauseEnd::After(HOUR));
@@ -19,25 +19,18 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
     );
     let worker = worker(&queue)
         .slots(4)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+        .handle(gate.passing::<Order>())
+        .started();
     queue.enqueue_many(&Order::up_to(4)).unwrap();
-    known(&test, 1);
+    informed(&test, &[&worker]);
     assert_eq!(gate.arrived(), 0);
     let aged = "UPDATE redrive.queue_pauses \
         SET paused_at = paused_at - interval '1 hour', ends_at = ends_at - interval '1 hour'";
-    test.client().batch_execute(aged).unwrap();
+    test.client().sql(aged);
     // Every reader sees the end, even before a worker does.
     assert_eq!(paused(db, "orders"), None);
     assert!(!queue.resume(&maria()).unwrap(), "it is over");
-    known(&test, 1);
+    informed(&test, &[&worker]);
     // All slots at once, not one probe.
     gate.wait_for(4);
     gate.open();
@@ -48,8 +41,7 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
 
 #[test]
 fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let runs = Ledger::default();
     runs.allow();
     queue.enqueue_many(&Order::up_to(5)).unwrap();
@@ -71,8 +63,7 @@ fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
 
 #[test]
 fn a_second_pause_replaces_the_end_and_the_reason() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     pause(&queue, PauseEnd::After(HOUR));
     let first = paused(db, "orders").expect("the pause");
@@ -90,7 +81,7 @@ fn a_second_pause_replaces_the_end_and_the_reason() {
     // One that is over is not continued.
     pause(&queue, PauseEnd::After(HOUR));
     let aged = "UPDATE redrive.queue_pauses SET paused_at = paused_at - interval '2 hours', ends_at = clock_timestamp()";
-    test.client().batch_execute(aged).unwrap();
+    test.client().sql(aged);
     pause(&queue, PauseEnd::After(HOUR));
     let third = paused(db, "orders").expect("the pause");
     assert!(third.paused_at > first.paused_at);
@@ -124,8 +115,7 @@ fn a_second_pause_replaces_the_end_and_the_reason() {
 
 #[test]
 fn an_end_that_cannot_be_is_rejected() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let now = SystemTime::now();
     for (end, why) in [
         (PauseEnd::After(Duration::ZERO), "it must be positive"),
@@ -166,9 +156,6 @@ fn an_end_that_cannot_be_is_rejected() {
         assert!(message.contains(why), "{call}: {message}");
     }
     assert_eq!(paused(queue.database(), "orders"), None);
-    let rows: i64 = client
-        .query_one("SELECT count(*) FROM redrive.queue_pauses", &[])
-        .unwrap()
-        .get(0);
+    let rows = scalar(&mut client, "SELECT count(*) FROM redrive.queue_pauses");
     assert_eq!(rows, 0);
 }

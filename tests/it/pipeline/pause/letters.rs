@@ -2,14 +2,13 @@
 
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions};
-use redrive_tests::{letters, letters_in};
+use redrive_tests::{finish, informed, letters, letters_in};
 
 use super::*;
 
 #[test]
 fn a_redrive_into_a_paused_queue_is_accepted_and_its_jobs_wait() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 3);
     pause(&queue, PauseEnd::Resumed);
@@ -27,20 +26,18 @@ fn a_redrive_into_a_paused_queue_is_accepted_and_its_jobs_wait() {
     );
     let done = db.dlq().redrive(&filter, &maria()).unwrap();
     assert_eq!(done.redriven.len(), 3);
-    known(&test, 1);
+    informed(&test, &[&worker]);
     let live = stats(db, "orders").expect("the queue");
     assert_eq!((live.ready, live.redriving, live.open), (3, 3, 0));
     runs.allow();
     resume(&queue);
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(letters_in(db, "orders", LetterState::Recovered), 3);
 }
 
 #[test]
 fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 30);
     pause(&queue, PauseEnd::Resumed);
@@ -58,7 +55,7 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     for _ in 0..20 {
         assert_eq!(driver.step().unwrap().status, DriveStatus::Running);
     }
-    known(&test, 1);
+    informed(&test, &[&worker]);
     let waiting = run();
     assert_eq!((waiting.state, waiting.sent), (RunState::Running, 2));
     assert_eq!(waiting.died(), 0);
@@ -73,8 +70,7 @@ fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
     wait_until("the run to finish", SOON, || {
         driver.step().unwrap().status != DriveStatus::Running
     });
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     wait_until("all outcomes to be counted", SOON, || run().recovered == 30);
     assert!(
         db.dlq()

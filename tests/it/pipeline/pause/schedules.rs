@@ -2,13 +2,13 @@
 
 use redrive::NewJob;
 use redrive::schedule::Schedule;
+use redrive_tests::Sql;
 
 use super::*;
 
 #[test]
 fn the_schedules_of_a_paused_queue_tick_and_their_jobs_wait() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let runs = Ledger::default();
     let order = NewJob::new(&Order { number: 1 }).unwrap();
@@ -27,10 +27,10 @@ fn the_schedules_of_a_paused_queue_tick_and_their_jobs_wait() {
              SET next_at = date_trunc('second', clock_timestamp()) - interval '{ago}';
              NOTIFY redrive_schedule"
         );
-        test.client().batch_execute(&due).unwrap();
+        test.client().sql(&due);
         wait_until("the job of the tick", SOON, || ready() == tick);
     }
-    known(&test, 1);
+    informed(&test, &[&worker]);
     assert_eq!((ready(), runs.count()), (3, 0));
     runs.allow();
     resume(&queue);

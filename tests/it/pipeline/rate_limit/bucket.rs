@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use redrive::{RateLimit, RateLimited};
 use redrive_tests::{
-    Order, SOON, TestDatabase, drained, scalar, statement, stats, stop, wait_until,
+    Order, SOON, Sql, TestDatabase, drained, finish, informed, scalar, statement, stats, stop,
+    wait_until,
 };
 
-use super::{Starts, known, limit, mails, once, recording};
+use super::{Starts, limit, mails, once, recording};
 
 /// In every window, a bucket lets at most `burst + rate * t` jobs start, if they start within the time
 /// that it allows.
 #[test]
 fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     client
         .batch_execute(
             "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
@@ -58,8 +58,7 @@ fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
 
 #[test]
 fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(
         &queue,
         RateLimited::Kind("mail"),
@@ -68,14 +67,12 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     let (orders, mail) = (Starts::default(), Starts::default());
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
-    transaction
-        .execute("SELECT FROM redrive.rate_buckets FOR UPDATE", &[])
-        .unwrap();
+    transaction.sql("SELECT FROM redrive.rate_buckets FOR UPDATE");
     queue.enqueue_many(&mails(20)).unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = recording(&queue, &orders, &mail);
     wait_until("the orders to run", SOON, || orders.count() == 20);
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!(mail.count(), 0);
     transaction.rollback().unwrap();
     drained(&queue);
@@ -84,20 +81,17 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
 
 #[test]
 fn without_its_bucket_a_limit_grants_nothing() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(
         &queue,
         RateLimited::Queue,
         RateLimit::per(100_000, Duration::from_secs(1)),
     );
-    test.client()
-        .batch_execute("DELETE FROM redrive.rate_buckets")
-        .unwrap();
+    test.client().sql("DELETE FROM redrive.rate_buckets");
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     let (orders, mail) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mail);
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!(orders.count(), 0);
     let listed = queue.rate_limits().unwrap();
     assert_eq!((listed.len(), listed[0].tokens), (1, 0));
@@ -107,20 +101,18 @@ fn without_its_bucket_a_limit_grants_nothing() {
         RateLimited::Queue,
         RateLimit::per(100_000, Duration::from_secs(1)),
     );
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
 }
 
 #[test]
 fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Kind("mail"), once());
     let (orders, mail) = (Starts::default(), Starts::default());
     let worker = recording(&queue, &orders, &mail);
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
-    known(&test);
+    informed(&test, &[&worker]);
     let untouched = "SELECT count(*) FROM redrive.rate_buckets WHERE ctid = '(0,1)' AND tokens = 1";
     assert_eq!(scalar(&mut test.client(), untouched), 1);
     queue.enqueue_many(&mails(2)).unwrap();
@@ -130,8 +122,7 @@ fn a_claim_without_a_job_costs_no_token_and_writes_nothing() {
 
 #[test]
 fn a_probe_costs_a_token() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::Queue, once());
     let (orders, mail) = (Starts::default(), Starts::default());
     queue.enqueue_many(&Order::up_to(5)).unwrap();
@@ -139,8 +130,8 @@ fn a_probe_costs_a_token() {
     wait_until("an order to use the token", SOON, || orders.count() == 1);
     let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
         VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
-    test.client().batch_execute(open).unwrap();
-    known(&test);
+    test.client().sql(open);
+    informed(&test, &[&worker]);
     let tries = "SELECT coalesce(sum(probes), 0)::bigint FROM redrive.breakers";
     wait_until("a probe to be taken", SOON, || {
         scalar(&mut test.client(), tries) > 0
@@ -155,8 +146,7 @@ fn a_probe_costs_a_token() {
 #[test]
 fn a_bucket_is_charged_by_its_own_limit() {
     for kind in ["mail", ""] {
-        let test = TestDatabase::migrated();
-        let mut client = test.client();
+        let (_test, mut client) = TestDatabase::with_client();
         // The limit under test adds a token in ten seconds, and the others a thousand.
         client
             .execute(
@@ -168,14 +158,12 @@ fn a_bucket_is_charged_by_its_own_limit() {
                 &[&kind],
             )
             .unwrap();
-        client
-            .batch_execute(
-                "DELETE FROM redrive.rate_buckets;
+        client.sql(
+            "DELETE FROM redrive.rate_buckets;
                  INSERT INTO redrive.rate_buckets (queue, kind, tokens, counted_at)
                  SELECT l.queue, l.kind, 5, clock_timestamp() - interval '10 s'
                  FROM redrive.rate_limits l WHERE NOT l.each_group",
-            )
-            .unwrap();
+        );
         client
             .execute(
                 statement("charge_tokens"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redrive::{GroupDeath, GroupPolicy, NewJob};
-use redrive_tests::expire_leases;
+use redrive_tests::{Begin, Sql, expire_leases};
 
 use super::*;
 
@@ -59,8 +59,7 @@ fn noting(queue: &Queue, starts: &GroupStarts) -> Worker {
             starts.record(job);
             Ok::<(), Failure>(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 fn waiting(test: &TestDatabase) -> i64 {
@@ -89,8 +88,7 @@ fn no_window_of_a_group_has_more_starts_than_its_limit_allows() {
         (ORDERED, 300, 60, 80),
         (ORDERED, 100, 1, 8),
     ] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         if policy != GroupPolicy::None {
             queue.set_group_policy(policy, &maria()).unwrap();
         }
@@ -121,8 +119,7 @@ fn no_window_of_a_group_has_more_starts_than_its_limit_allows() {
 
 #[test]
 fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 300);
     let starts = GroupStarts::default();
@@ -133,7 +130,7 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     wait_until("the other jobs", SOON, || {
         starts.count("none") == 50 && starts.count("b") == 1 && starts.count("c") == 1
     });
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!(starts.count("a"), 1);
     let untouched = "SELECT count(*) FROM redrive.jobs_waiting WHERE attempt = 0 AND refunds = 0";
     assert_eq!(scalar(&mut test.client(), untouched), 303);
@@ -147,8 +144,7 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
 #[test]
 fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
     for shared in [RateLimited::Queue, RateLimited::Kind("order")] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         limit(&queue, RateLimited::EachGroup, once());
         let three = RateLimit::per(3, Duration::from_hours(24)).burst(3);
         limit(&queue, shared, three);
@@ -158,14 +154,14 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
         wait_until("a job of each group", SOON, || {
             starts.count("a") == 1 && starts.count("b") == 1
         });
-        known(&test);
+        informed(&test, &[&worker]);
         assert_eq!((starts.count("a"), starts.count("b")), (1, 1));
         // Two of the tokens are used: the third is for the first of two other groups.
         enqueue(&queue, &["c", "d"], 1);
         wait_until("a job of a third group", SOON, || {
             starts.count("c") + starts.count("d") == 1
         });
-        known(&test);
+        informed(&test, &[&worker]);
         assert_eq!(waiting(&test), 9);
         unlimit(&queue, shared);
         unlimit(&queue, RateLimited::EachGroup);
@@ -176,8 +172,7 @@ fn a_job_needs_tokens_of_its_queue_its_kind_and_its_group() {
 
 #[test]
 fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     queue.set_group_policy(ORDERED, &maria()).unwrap();
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 3);
@@ -192,8 +187,7 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
                     _ => Ok(()),
                 }
             })
-            .start()
-            .unwrap()
+            .started()
     };
     let put_off = "SELECT count(*) FROM redrive.jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
                    WHERE d.attempt = 1 AND d.refunds = 0 AND d.run_at > clock_timestamp() + interval '5 s'";
@@ -206,7 +200,7 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     });
     assert_eq!((starts.numbers("a"), waiting(&test)), (vec![1], 2));
     unlimit(&queue, RateLimited::EachGroup);
-    known(&test);
+    informed(&test, &[&worker]);
     make_due(&test);
     drained(&queue);
     assert_eq!(starts.numbers("a"), [1, 1, 2, 3]);
@@ -216,8 +210,7 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
 #[test]
 fn the_job_of_a_lost_worker_needs_another_token() {
     for policy in [GroupPolicy::Fair, ORDERED] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (test, queue) = TestDatabase::with_orders();
         queue.set_group_policy(policy, &maria()).unwrap();
         limit(&queue, RateLimited::EachGroup, once());
         enqueue(&queue, &["a"], 2);
@@ -229,8 +222,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
                     gate.pass();
                     Ok::<(), Failure>(())
                 })
-                .start()
-                .unwrap()
+                .started()
         };
         gate.wait_for(1);
         assert_eq!(expire_leases(&mut test.client()).len(), 1);
@@ -242,10 +234,10 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         wait_until("the suspect to wait for a token", SOON, || {
             scalar(&mut test.client(), suspect) == 1
         });
-        known(&test);
+        informed(&test, &[&worker]);
         assert_eq!(starts.count("a"), 0, "{policy:?}");
         unlimit(&queue, RateLimited::EachGroup);
-        known(&test);
+        informed(&test, &[&worker]);
         make_due(&test);
         drained(&queue);
         assert_eq!(starts.count("a"), 2, "{policy:?}");
@@ -255,8 +247,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
 
 #[test]
 fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     enqueue(&queue, &["a", "b"], 20);
     assert_eq!(waiting(&test), 0);
     limit(&queue, RateLimited::EachGroup, once());
@@ -281,19 +272,18 @@ fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
 
 #[test]
 fn a_probe_of_a_group_takes_its_token() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
     enqueue(&queue, &["a"], 1);
     let open = "INSERT INTO redrive.breakers (name, state, cause, message, delay_ms, probe_at) \
         VALUES ('queue:orders', 'open', 'outage', 'a test', 1000, clock_timestamp())";
-    test.client().batch_execute(open).unwrap();
+    test.client().sql(open);
     let starts = GroupStarts::default();
     let worker = noting(&queue, &starts);
     drained(&queue);
     // The probe closed the breaker, and its group has no second token.
     enqueue(&queue, &["a"], 1);
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!((starts.count("a"), waiting(&test)), (1, 1));
     stop(worker);
 }

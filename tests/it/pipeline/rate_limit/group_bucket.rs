@@ -1,5 +1,6 @@
 //! The buckets of groups: races, sessions that hold one, many groups, and rows that vanish.
 
+use redrive_tests::{Begin, Sql};
 use std::thread;
 
 use postgres::{Client, GenericClient};
@@ -29,14 +30,12 @@ fn counting(queue: &Queue, starts: &Starts) -> Worker {
             starts.record();
             Ok::<(), Failure>(())
         })
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
 fn a_group_has_as_many_tokens_as_its_bucket_for_every_limit() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let month = Duration::from_hours(24 * 31);
     for (starts, period, burst, capacity) in [
@@ -71,8 +70,7 @@ fn unlimit_if_set(queue: &Queue) {
 
 #[test]
 fn claims_at_the_same_time_take_no_token_twice() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let day = Duration::from_hours(24);
     limit(
         &queue,
@@ -102,20 +100,17 @@ fn claims_at_the_same_time_take_no_token_twice() {
 
 #[test]
 fn a_locked_bucket_is_skipped_with_its_group() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
     assert_eq!(take(&mut test.client(), "a", 1), 1);
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
-    transaction
-        .execute("SELECT FROM redrive.group_buckets FOR UPDATE", &[])
-        .unwrap();
+    transaction.sql("SELECT FROM redrive.group_buckets FOR UPDATE");
     queue.enqueue_jobs(&[order("a"), order("b")]).unwrap();
     let starts = Starts::default();
     let worker = counting(&queue, &starts);
     wait_until("the job of the other group", SOON, || starts.count() == 1);
-    known(&test);
+    informed(&test, &[&worker]);
     assert_eq!(starts.count(), 1);
     transaction.rollback().unwrap();
     drained(&queue);
@@ -124,8 +119,7 @@ fn a_locked_bucket_is_skipped_with_its_group() {
 
 #[test]
 fn a_failed_claim_costs_no_token() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
@@ -137,23 +131,18 @@ fn a_failed_claim_costs_no_token() {
 
 #[test]
 fn a_clock_that_was_set_back_adds_no_token() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(10, SECOND));
     let mut client = test.client();
     client
-        .batch_execute(
-            "INSERT INTO redrive.group_buckets VALUES ('orders', 'a', now() + interval '1 hour')",
-        )
-        .unwrap();
+        .sql("INSERT INTO redrive.group_buckets VALUES ('orders', 'a', now() + interval '1 hour')");
     assert_eq!(take(&mut client, "a", 5), 0);
     assert!(queue.rate_limits().unwrap()[0].tokens < 0);
 }
 
 #[test]
 fn full_buckets_vanish_and_others_stay() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, RateLimit::per(1000, SECOND));
     let mut client = test.client();
     client
@@ -175,8 +164,7 @@ fn full_buckets_vanish_and_others_stay() {
                 Ok::<(), Failure>(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     wait_until("the full buckets to vanish", SOON, || {
         scalar(&mut client, BUCKETS) == 1
@@ -203,8 +191,7 @@ fn without_tokens(client: &mut Client) {
 
 #[test]
 fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     limit(&queue, RateLimited::EachGroup, once());
     let mut client = test.client();
     without_tokens(&mut client);
@@ -223,8 +210,7 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
 
 #[test]
 fn a_changed_limit_of_each_group_grants_no_additional_burst() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let day = Duration::from_hours(24);
     let mut client = test.client();
     let of = |starts: u32, burst: u32| RateLimit::per(starts, day).burst(burst);

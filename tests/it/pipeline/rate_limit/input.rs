@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use redrive::{Operator, RateLimit, RateLimited};
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 use super::{SECOND, limit, maria};
 
 #[test]
 fn limits_are_listed_with_their_tokens_and_recorded() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     assert!(queue.rate_limits().unwrap().is_empty());
     limit(
         &queue,
@@ -84,49 +83,8 @@ fn limits_are_listed_with_their_tokens_and_recorded() {
 }
 
 #[test]
-fn a_limit_of_each_group_is_listed_beside_that_of_the_queue_and_recorded() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    limit(&queue, RateLimited::Queue, RateLimit::per(100, SECOND));
-    let hourly = RateLimit::per(4, Duration::from_hours(1));
-    limit(&queue, RateLimited::EachGroup, hourly);
-    let brief = |queue: &redrive::Queue| -> Vec<_> {
-        let listed = queue.rate_limits().unwrap().into_iter();
-        listed
-            .map(|it| (it.kind, it.each_group, it.starts, it.tokens))
-            .collect()
-    };
-    assert_eq!(brief(&queue), [(None, false, 100, 75), (None, true, 4, 3)]);
-    // The tokens are those of the group with the fewest.
-    let used = "INSERT INTO redrive.group_buckets VALUES \
-        ('orders', 'a', clock_timestamp() + interval '15 min'), \
-        ('orders', 'b', clock_timestamp() + interval '30 min')";
-    test.client().batch_execute(used).unwrap();
-    assert_eq!(brief(&queue)[1], (None, true, 4, 1));
-    assert!(queue.unlimit_rate(RateLimited::Queue, &maria()).unwrap());
-    assert_eq!(brief(&queue).len(), 1);
-    assert!(
-        queue
-            .unlimit_rate(RateLimited::EachGroup, &maria())
-            .unwrap()
-    );
-    assert!(
-        !queue
-            .unlimit_rate(RateLimited::EachGroup, &maria())
-            .unwrap()
-    );
-    let acts = "SELECT string_agg(verb || ' ' || (about ->> 'each_group'), ', ' ORDER BY id) FROM redrive.audit";
-    let acts: String = test.client().query_one(acts, &[]).unwrap().get(0);
-    assert_eq!(
-        acts,
-        "set_rate_limit false, set_rate_limit true, remove_rate_limit false, remove_rate_limit true"
-    );
-}
-
-#[test]
 fn a_changed_limit_grants_no_additional_burst() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let day = Duration::from_hours(24);
     limit(
         &queue,
@@ -134,8 +92,7 @@ fn a_changed_limit_grants_no_additional_burst() {
         RateLimit::per(10, day).burst(100),
     );
     test.client()
-        .batch_execute("UPDATE redrive.rate_buckets SET tokens = 0.5")
-        .unwrap();
+        .sql("UPDATE redrive.rate_buckets SET tokens = 0.5");
     limit(
         &queue,
         RateLimited::Queue,
@@ -145,16 +102,14 @@ fn a_changed_limit_grants_no_additional_burst() {
     limit(&queue, RateLimited::Queue, RateLimit::per(10, day).burst(2));
     assert_eq!(queue.rate_limits().unwrap()[0].tokens, 0);
     test.client()
-        .batch_execute("UPDATE redrive.rate_buckets SET tokens = 400")
-        .unwrap();
+        .sql("UPDATE redrive.rate_buckets SET tokens = 400");
     limit(&queue, RateLimited::Queue, RateLimit::per(10, day).burst(2));
     assert!(queue.rate_limits().unwrap()[0].tokens <= 2);
 }
 
 #[test]
 fn invalid_limits_are_rejected_and_store_nothing() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     for (jobs, limit, expected) in [
         (
             RateLimited::Queue,

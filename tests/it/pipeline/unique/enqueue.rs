@@ -6,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::Transaction;
-use redrive::{Enqueued, Job, JobId, NewJob, Queue};
-use redrive_tests::{Order, Tally, TestDatabase, counted, drained, ids, stop, worker};
+use redrive::{Enqueued, JobId, Queue};
+use redrive_tests::{
+    Begin, Tally, TestDatabase, counted, drained, ids, live_job, scalar, stop, worker,
+};
 
 use super::{enqueue_behind, held, inserted, order};
 
@@ -21,12 +23,7 @@ fn a_second_job_with_a_key_returns_the_first() {
         Enqueued::Existing(first)
     );
     assert_eq!(queue.enqueue_job(order(3).unique("a")).unwrap().id(), first);
-    let job = queue
-        .database()
-        .admin()
-        .job(first)
-        .unwrap()
-        .expect("a live job");
+    let job = live_job(&queue, first);
     assert_eq!(
         (job.unique_key.as_deref(), job.outage_since),
         (Some("a"), None)
@@ -44,31 +41,12 @@ fn a_second_job_with_a_key_returns_the_first() {
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     assert_eq!((ids[2], ids[3]), (first, ids[0]));
     let jobs = "SELECT count(*) FROM redrive.live_jobs";
-    let count: i64 = test.client().query_one(jobs, &[]).unwrap().get(0);
+    let count = scalar(&mut test.client(), jobs);
     assert_eq!(count, 6);
     let keyed = "SELECT count(*) FROM redrive.live_jobs j JOIN redrive.unique_keys k \
                  ON k.job_id = j.id AND k.key = j.unique_key AND k.queue = j.queue";
-    let count: i64 = test.client().query_one(keyed, &[]).unwrap().get(0);
+    let count = scalar(&mut test.client(), keyed);
     assert_eq!(count, 4);
-}
-
-#[test]
-fn too_many_keys_in_bulk_is_an_error_that_names_the_limit() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let mut jobs: Vec<NewJob> = (0..1001).map(order).collect();
-    jobs[700] = order(700).unique("a");
-    let error = queue.enqueue_jobs(&jobs).expect_err("too many");
-    assert!(
-        error.is_invalid() && error.to_string().contains("1000"),
-        "{error}"
-    );
-    jobs.pop();
-    assert_eq!(queue.enqueue_jobs(&jobs).unwrap().len(), 1000);
-    let error = queue
-        .enqueue_job(order(1).unique(""))
-        .expect_err("an empty key");
-    assert!(error.is_invalid(), "{error:?}");
 }
 
 #[test]
@@ -106,8 +84,7 @@ fn eight_concurrent_enqueuers_create_one_job_per_key() {
 
 #[test]
 fn a_rolled_back_enqueue_leaves_no_key() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
     inserted(
@@ -129,8 +106,7 @@ fn a_rolled_back_enqueue_leaves_no_key() {
 
 #[test]
 fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', unique_key => $1)";
     let mut ask = |key: Option<&str>| {
         client
@@ -155,20 +131,9 @@ fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
 
 #[test]
 fn enqueues_racing_the_release_of_a_key_lose_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .slots(4)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).slots(4).handle(tally.counting()).started();
     let enqueuers: Vec<_> = (0..4)
         .map(|_| {
             let queue: Queue = test.queue("orders");
@@ -195,8 +160,7 @@ fn enqueues_racing_the_release_of_a_key_lose_no_job() {
 
 #[test]
 fn an_enqueue_that_waited_for_another_session_gets_its_job_or_stores_its_own() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     for (key, commits) in [("a", true), ("b", false)] {
         let mut client = test.client();
         let mut transaction = client.transaction().unwrap();

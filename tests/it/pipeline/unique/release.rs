@@ -7,24 +7,22 @@ use redrive::admin::Cancelled;
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob, Operator};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, TestDatabase, counted, drained, expire_leases, letters_in, stop,
-    worker, worker_at,
+    Begin, Gate, Hold, Lost, Order, TestDatabase, counted, drained, expire_leases, letters_in,
+    scalar, stop, willing, worker, worker_at,
 };
 
 use super::{held, inserted, order};
 
 #[test]
 fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| match job.payload().number {
             1 => Ok(()),
             2 => Err(Failure::reject("broken")),
             _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
         })
-        .start()
-        .unwrap();
+        .started();
     let add = |number| queue.enqueue_job(order(number).unique("a")).unwrap();
     inserted(add(1));
     counted(&worker, "it to be done", |counts| counts.done == 1);
@@ -48,19 +46,17 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
         .unwrap();
     assert_eq!(letters.len(), 2);
     let keys = "SELECT count(*) FROM redrive.letters WHERE unique_key = 'a'";
-    let count: i64 = test.client().query_one(keys, &[]).unwrap().get(0);
+    let count = scalar(&mut test.client(), keys);
     assert_eq!(count, 2, "a letter remembers its key");
 }
 
 #[test]
 fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let rejecting = worker(&queue)
         .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
+        .started();
     let mut dead = Vec::new();
     for number in 1..=3 {
         dead.push(inserted(
@@ -96,10 +92,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
         Enqueued::Existing(dead[0])
     );
 
-    let healed = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let healed = willing(&queue);
     for left in [3, 1, 0] {
         drained(&queue);
         assert_eq!(letters_in(db, "orders", LetterState::Open), left);
@@ -114,40 +107,10 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
 }
 
 #[test]
-fn a_redriven_job_that_dies_releases_its_key() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .start()
-        .unwrap();
-    let id = queue.enqueue_job(order(1).unique("a")).unwrap().id();
-    for deaths in 1..=2 {
-        counted(&worker, "its death", |counts| counts.dead == deaths);
-        assert_eq!(held(&test), []);
-        if deaths == 1 {
-            db.dlq()
-                .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-                .unwrap();
-        }
-    }
-    stop(worker);
-    let keys = "SELECT unique_key FROM redrive.letters";
-    let key: String = test.client().query_one(keys, &[]).unwrap().get(0);
-    assert_eq!(key, "a");
-}
-
-#[test]
 fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(8)
-        .handle(gate.handler())
-        .start()
-        .unwrap();
+    let worker = worker(&queue).slots(8).handle(gate.handler()).started();
     let hold = |_| NewJob::new(&Hold {}).unwrap();
     let mut jobs: Vec<NewJob> = (0..8).map(hold).collect();
     jobs[2] = hold(2).unique("c");
@@ -165,8 +128,7 @@ fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
 
 #[test]
 fn a_crash_keeps_the_key_until_the_job_dies() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let id = inserted(
         queue
@@ -195,62 +157,8 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
 }
 
 #[test]
-fn a_release_a_promotion_and_a_new_priority_keep_the_key() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
-    let db = queue.database();
-    let id = inserted(
-        queue
-            .enqueue_job(order(1).unique("a").delay(Duration::from_hours(1)))
-            .unwrap(),
-    );
-    let key = || {
-        let asked = "SELECT unique_key FROM redrive.live_jobs WHERE id = $1";
-        let row = test.client().query_one(asked, &[&id.get()]).unwrap();
-        row.get::<_, Option<String>>(0)
-    };
-    assert!(db.admin().set_priority(id, 7).unwrap());
-    test.client()
-        .execute(
-            "UPDATE redrive.jobs_delayed SET run_at = now() - interval '1 hour'",
-            &[],
-        )
-        .unwrap();
-    let gate = Gate::new();
-    let held_up = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Err(Failure::retry("cut off"))
-            }
-        })
-        .start()
-        .unwrap();
-    gate.wait_for(1);
-    assert_eq!(key().as_deref(), Some("a"), "in its lease");
-    held_up.stop(Duration::ZERO).unwrap();
-    gate.open();
-    assert_eq!(key().as_deref(), Some("a"), "given back");
-    assert!(db.admin().set_priority(id, 8).unwrap());
-    // A rotation that moves it.
-    test.client()
-        .batch_execute("SELECT setval('redrive.ring_position', 3); INSERT INTO redrive.jobs (segment, queue, kind, payload) SELECT s, 'x', 'x', '{}' FROM generate_series(1, 500), generate_series(1, 7) s")
-        .unwrap();
-    let step: String = test
-        .client()
-        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
-        .unwrap()
-        .get(0);
-    assert_eq!(step, "moved");
-    assert_eq!(key().as_deref(), Some("a"), "moved on");
-    assert_eq!(held(&test), [("a".to_owned(), id)]);
-}
-
-#[test]
 fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
         .handle_in_transaction({
@@ -260,8 +168,7 @@ fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let id = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
     gate.wait_for(1);
     // Returned while the transaction is open.

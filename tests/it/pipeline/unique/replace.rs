@@ -9,7 +9,7 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, Operator, Queue, Replace};
 use redrive_tests::{
-    Gate, Hold, Order, TestDatabase, counted, drained, letters_in, scalar, stop, worker,
+    Begin, Gate, Hold, Order, TestDatabase, counted, drained, letters_in, scalar, stop, worker,
 };
 
 use super::{held, inserted, order};
@@ -30,8 +30,7 @@ fn waiting(test: &TestDatabase, id: JobId) -> (i64, Option<i64>) {
 
 #[test]
 fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // The delays of both in hours, the change, and the number and half hours of the job afterwards.
     for (n, (first, second, change, expected)) in [
         (1, 2, Replace::Payload, (2, Some(2))),
@@ -70,8 +69,7 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
 
 #[test]
 fn a_running_job_is_never_changed() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let (gate, ran) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
     let worker = worker(&queue)
         .handle({
@@ -82,8 +80,7 @@ fn a_running_job_is_never_changed() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let change = |number| {
         let job = order(number).unique("a").replace(Replace::Both);
         queue.enqueue_job(job).unwrap()
@@ -101,8 +98,7 @@ fn a_running_job_is_never_changed() {
 
 #[test]
 fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let id = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
@@ -118,8 +114,7 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_job(order(8)).unwrap();
     queue.enqueue_job(order(9).unique("b")).unwrap();
     counted(&worker, "the others to be done", |counts| counts.done == 2);
@@ -134,8 +129,7 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
 
 #[test]
 fn of_several_jobs_of_one_call_the_first_one_decides() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let jobs = [1, 2].map(|number| order(number).unique("a").replace(Replace::Payload));
     let stored = queue.enqueue_jobs(&jobs).unwrap();
     let id = inserted(stored[0]);
@@ -149,8 +143,7 @@ fn of_several_jobs_of_one_call_the_first_one_decides() {
 
 #[test]
 fn the_sql_function_replaces_and_rejects_an_unknown_change() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut call = |more: &str| {
         let call =
             format!("SELECT redrive.enqueue('orders', 'order', '{{\"number\": 2}}', {more})");
@@ -209,8 +202,7 @@ fn enqueue_all(queue: &Queue, enqueuer: i64) -> Vec<Answer> {
 
 #[test]
 fn eight_enqueuers_a_worker_and_a_redrive_lose_and_repeat_no_job() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // The numbers that each job ran with. Some orders fail for good before their first redrive.
     let ran: Arc<Mutex<HashMap<JobId, Vec<i64>>>> = Arc::default();
@@ -231,8 +223,7 @@ fn eight_enqueuers_a_worker_and_a_redrive_lose_and_repeat_no_job() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let (start, over) = (Arc::new(Barrier::new(9)), Arc::new(AtomicBool::new(false)));
     let redriver = thread::spawn({
         let (db, start, over) = (test.open(), Arc::clone(&start), Arc::clone(&over));

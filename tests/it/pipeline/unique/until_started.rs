@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, NewJob, Operator, Replace};
-use redrive_tests::{Gate, Order, Tally, TestDatabase, counted, drained, letters_in, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Order, Tally, TestDatabase, counted, drained, letters_in, stop, worker,
+};
 
 use super::{held, inserted, order};
 
@@ -14,8 +16,7 @@ fn until_started(number: i64) -> NewJob {
 
 #[test]
 fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     // A claim reads the whole lease, so both jobs start together.
     let first = queue
         .enqueue_jobs(&[until_started(1), order(2).unique("b"), order(3)])
@@ -28,15 +29,8 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
     let gate = Gate::new();
     let worker = worker(&queue)
         .slots(3)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+        .handle(gate.passing::<Order>())
+        .started();
     gate.wait_for(3);
     assert_eq!(held(&test), [("b".to_owned(), first[1].id())]);
     let change = until_started(5).delay(Duration::from_hours(1));
@@ -56,8 +50,7 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
 
 #[test]
 fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let failing = worker(&queue)
         .handle(|job: &Job<Order>| {
@@ -67,8 +60,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
                 _ => Err(Failure::reject("broken")),
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
     counted(&failing, "a retry", |counts| counts.retried == 1);
     assert_eq!(held(&test), [], "a retry");
@@ -86,16 +78,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
         "the redriven job waits"
     );
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
     gate.wait_for(1);
     assert_eq!(held(&test), [], "the redriven job has started");
     gate.open();
@@ -115,8 +98,7 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     let hour = Duration::from_hours(1);
     let failing = worker(&queue)
         .handle(move |_: &Job<Order>| Err(Failure::retry("once more").after(hour)))
-        .start()
-        .unwrap();
+        .started();
     for (number, retried) in [(1, 1), (2, 2)] {
         inserted(queue.enqueue_job(until_started(number)).unwrap());
         counted(&failing, "a retry", |counts| counts.retried == retried);
@@ -134,8 +116,7 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
                 tally.count(job.id());
                 Ok(())
             })
-            .start()
-            .unwrap()
+            .started()
     });
     drained(&queue);
     drained(&other);

@@ -8,7 +8,9 @@ use std::time::Duration;
 use postgres::Transaction;
 use redrive::dlq::LetterFilter;
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Replace};
-use redrive_tests::{Gate, Order, TestDatabase, counted, drained, scalar, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Order, Sql, TestDatabase, counted, drained, scalar, stop, willing, worker,
+};
 
 use super::{enqueue_behind, held, inserted, order};
 
@@ -29,17 +31,14 @@ fn windows(test: &TestDatabase) -> Vec<(String, JobId)> {
 
 fn end_windows(test: &TestDatabase) {
     let ended = "UPDATE redrive.unique_windows SET ends_at = clock_timestamp()";
-    test.client().batch_execute(ended).unwrap();
+    test.client().sql(ended);
 }
 
 #[test]
 fn a_window_outlasts_its_job_and_binds_only_enqueues_with_a_window() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("bills"));
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .unwrap();
+    let worker = willing(&queue);
     let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
     drained(&queue);
     assert_eq!(held(&test), [], "the job is done");
@@ -64,8 +63,7 @@ fn a_window_outlasts_its_job_and_binds_only_enqueues_with_a_window() {
 
 #[test]
 fn a_live_job_keeps_its_key_after_its_window() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
     end_windows(&test);
     let again = queue.enqueue_job(hourly(2)).unwrap();
@@ -76,8 +74,7 @@ fn a_live_job_keeps_its_key_after_its_window() {
 
 #[test]
 fn the_job_that_holds_the_key_is_returned_rather_than_the_one_that_opened_the_window() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
     queue.database().admin().cancel(first).unwrap();
     let live = inserted(queue.enqueue_job(order(2).unique("a")).unwrap());
@@ -89,23 +86,13 @@ fn the_job_that_holds_the_key_is_returned_rather_than_the_one_that_opened_the_wi
 
 #[test]
 fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let change = |number| hourly(number).replace(Replace::Payload).until_started();
     let first = inserted(queue.enqueue_job(change(1)).unwrap());
     let again = queue.enqueue_job(change(2)).unwrap();
     assert_eq!(again, Enqueued::Replaced(first));
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .start()
-        .unwrap();
+    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
     gate.wait_for(1);
     let running = queue.enqueue_job(change(3)).unwrap();
     assert_eq!(running, Enqueued::Existing(first), "the key is free");
@@ -121,15 +108,13 @@ fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done(
 
 #[test]
 fn eight_enqueuers_a_worker_and_a_redrive_store_one_job_per_window() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| match job.generation() {
             0 => Err(Failure::reject("broken")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     let (start, done) = (Arc::new(Barrier::new(9)), Arc::new(AtomicBool::new(false)));
     let redriver = thread::spawn({
         let (db, start, done) = (test.open(), Arc::clone(&start), Arc::clone(&done));
@@ -176,8 +161,7 @@ fn eight_enqueuers_a_worker_and_a_redrive_store_one_job_per_window() {
 
 #[test]
 fn an_enqueue_that_waited_for_another_session_finds_its_window() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     for commits in [true, false] {
         let mut client = test.client();
         let mut transaction = client.transaction().unwrap();
@@ -185,7 +169,7 @@ fn an_enqueue_that_waited_for_another_session_finds_its_window() {
         let first = inserted(first);
         // The key is free again when the transaction commits, but the window is open.
         let free = "DELETE FROM redrive.unique_keys";
-        transaction.batch_execute(free).unwrap();
+        transaction.sql(free);
         let end: fn(Transaction<'_>) -> _ = match commits {
             true => |it| it.commit(),
             false => |it| it.rollback(),
@@ -207,12 +191,11 @@ fn an_enqueue_that_waited_for_another_session_finds_its_window() {
 
 #[test]
 fn new_windows_delete_the_expired_ones() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let expired = "INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at) \
         SELECT 'bills', 'old ' || n, n, clock_timestamp() - interval '1 s' FROM generate_series(1, 5000) n";
     let mut client = test.client();
-    client.batch_execute(expired).unwrap();
+    client.sql(expired);
     let left = "SELECT count(*) FROM redrive.unique_windows WHERE queue = 'bills'";
     let pages = "SELECT pg_relation_size('redrive.unique_windows') \
         / current_setting('block_size')::bigint";
@@ -231,8 +214,7 @@ fn new_windows_delete_the_expired_ones() {
 
 #[test]
 fn the_sql_function_opens_windows_and_rejects_bad_ones() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let mut call = |more: &str| {
         let call = format!("SELECT redrive.enqueue('orders', 'order', '{{}}', {more})");
         client.query_one(&call, &[]).map(|row| row.get::<_, i64>(0))

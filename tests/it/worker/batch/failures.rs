@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure, Payload};
+use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure};
 use redrive_tests::{
-    Gate, Order, SOON, Tally, TestDatabase, counted, drained, ids, letters_in, stop, wait_until,
-    worker,
+    Begin, Gate, Order, SOON, Tally, TestDatabase, counted, drained, finish, ids, letters_in, stop,
+    wait_until, worker,
 };
 
 use super::{Batches, LONG};
@@ -22,8 +22,7 @@ fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
 
 #[test]
 fn each_job_of_a_batch_has_its_own_verdict() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let ids = ids(&queue.enqueue_jobs(&once(1..=6)).unwrap());
     let worker = worker(&queue)
         .handle_batch(BatchOptions::new(6).linger(LONG), |batch: &Batch<Order>| {
@@ -63,8 +62,7 @@ fn each_job_of_a_batch_has_its_own_verdict() {
 #[test]
 fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
     for panics in [false, true] {
-        let test = TestDatabase::migrated();
-        let queue = test.queue("orders");
+        let (_test, queue) = TestDatabase::with_orders();
         let ids = ids(&queue.enqueue_jobs(&once(1..=4)).unwrap());
         let worker = worker(&queue)
             .handle_batch(
@@ -80,13 +78,11 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
                     Ok(())
                 },
             )
-            .start()
-            .unwrap();
+            .started();
         counted(&worker, "all to end", |counts| {
             (counts.done, counts.dead) == (2, 2)
         });
-        drained(&queue);
-        stop(worker);
+        finish(&queue, worker);
         for id in &ids[2..] {
             let letter = queue.database().dlq().get(*id).unwrap().expect("a letter");
             assert!(letter.error_message.contains("in the middle"));
@@ -97,16 +93,17 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
 
 #[test]
 fn a_payload_that_cannot_be_decoded_dies_alone() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let mut jobs = once(1..=3);
-    jobs.insert(1, NewJob::raw(Order::KIND, r#""x""#).unwrap());
+    jobs.insert(
+        1,
+        NewJob::raw(<Order as redrive::Payload>::KIND, r#""x""#).unwrap(),
+    );
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let batches = Batches::default();
     let worker = worker(&queue)
         .handle_batch(BatchOptions::new(4).linger(LONG), batches.handler())
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "all to end", |counts| {
         (counts.done, counts.dead) == (3, 1)
     });
@@ -118,8 +115,7 @@ fn a_payload_that_cannot_be_decoded_dies_alone() {
 
 #[test]
 fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(1000)).unwrap();
     let (batches, tally) = (Batches::default(), Tally::new());
     let worker = worker(&queue)
@@ -136,13 +132,11 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "all to end", |counts| {
         (counts.done, counts.dead) == (999, 1)
     });
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
     let sizes = batches.sizes();
     assert_eq!(sizes.first(), Some(&1000));
@@ -155,8 +149,7 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
 
 #[test]
 fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     let batches = Batches::default();
     let options = BatchOptions::new(3)
@@ -173,8 +166,7 @@ fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
                 }
             }
         })
-        .start()
-        .unwrap();
+        .started();
     counted(&worker, "3 done", |counts| counts.done == 3);
     assert_eq!(stop(worker).stats.retried, 3);
     assert_eq!(batches.sizes(), [3, 3]);
@@ -182,8 +174,7 @@ fn jobs_of_a_failed_batch_stay_together_if_the_options_say_so() {
 
 #[test]
 fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let cancelled = Arc::new(AtomicBool::new(false));
     let options = BatchOptions::new(3)
@@ -207,8 +198,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
     gate.wait_for(1);
     counted(&worker, "all to end", |counts| {
@@ -242,8 +232,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
 
 #[test]
 fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let batches = Batches::default();
     let worker = worker(&queue)
         .breaker_threshold(1)
@@ -258,8 +247,7 @@ fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
                 Ok(())
             }
         })
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The outage opens the breaker. Its probe waits for no other job.
     counted(&worker, "3 done", |counts| counts.done == 3);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, NewJob, Queue, Worker};
 use redrive_tests::{
-    AbortBatch, Gate, Order, SOON, TestDatabase, counted, drained, expire_leases, ids, letters_in,
-    scalar, stats, stop, wait_until, worker,
+    AbortBatch, Begin, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases, ids,
+    letters_in, scalar, stats, stop, wait_until, worker,
 };
 
 use super::{Batches, LONG, leased};
@@ -26,19 +26,16 @@ fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
                 Ok(())
             },
         )
-        .start()
-        .unwrap()
+        .started()
 }
 
 #[test]
 fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let batches = Batches::default();
     let worker = worker(&queue)
         .handle_batch(BatchOptions::new(10).linger(LONG), batches.handler())
-        .start()
-        .unwrap();
+        .started();
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     leased(&queue, 4);
     let stopped = stop(worker);
@@ -53,8 +50,7 @@ fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
 
 #[test]
 fn a_stop_waits_for_a_running_batch() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate);
     queue.enqueue_many(&Order::up_to(3)).unwrap();
@@ -69,8 +65,7 @@ fn a_stop_waits_for_a_running_batch() {
 
 #[test]
 fn a_stop_that_does_not_wait_keeps_the_decisions_and_releases_the_other_jobs() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate);
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
@@ -87,8 +82,7 @@ fn a_stop_that_does_not_wait_keeps_the_decisions_and_releases_the_other_jobs() {
 
 #[test]
 fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate);
     queue.enqueue_many(&Order::up_to(3)).unwrap();
@@ -106,8 +100,7 @@ fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
 
 #[test]
 fn an_operator_cancels_one_job_of_a_running_batch() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let (gate, seen) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
     let worker = worker(&queue)
         .handle_batch(BatchOptions::new(2).linger(LONG), {
@@ -123,8 +116,7 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
                 Err(redrive::Failure::retry("cancelled"))
             }
         })
-        .start()
-        .unwrap();
+        .started();
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     gate.wait_for(1);
     queue.database().admin().cancel(ids[1]).unwrap();
@@ -142,10 +134,7 @@ fn an_operator_cancels_one_job_of_a_running_batch() {
 fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
     let test = TestDatabase::migrated();
     test.client()
-        .batch_execute(
-            "CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)",
-        )
-        .unwrap();
+        .sql("CREATE TABLE public.begun (job bigint); CREATE TABLE public.finished (job bigint)");
     let queue = test.queue("orders");
     let jobs: Vec<NewJob> = (1..=20)
         .map(|number| NewJob::new(&AbortBatch { kills: number == 7 }).unwrap())

@@ -1,18 +1,14 @@
 //! `redrive redact apply`: applies the redactions to existing letters.
 
-use std::ops::ControlFlow;
-
 use clap::Args;
-use redrive::Database;
-use redrive::dlq::LetterFilter;
 use serde_json::json;
 
+use crate::batches::Batches;
 use crate::context::{Context, Ending};
-use crate::dlq::{FilterArgs, Stopped};
+use crate::dlq::FilterArgs;
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, json_line};
+use crate::terminal::{counted, json_line};
 
 /// Apply the redactions to letters that exist already
 ///
@@ -29,7 +25,7 @@ Examples:
 Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, and
 if nothing would change."
 )]
-pub(super) struct ApplyRedactions {
+pub(crate) struct ApplyRedactions {
     /// Letters of this queue [default: every queue]. A condition may take its place.
     #[arg(help_heading = "Selection")]
     queue: Option<String>,
@@ -51,75 +47,36 @@ impl ApplyRedactions {
         let filter = self.filter.letters(self.queue.as_deref())?;
         let db = cx.database()?;
         let letters = db.dlq().redactions().preview(&filter)?;
-        if letters == 0 && cx.global.json {
-            json_line(
-                cx.out,
-                &json!({ "dry_run": !self.yes, "action": "redact", "letters": 0 }),
-            )?;
-        }
         if letters == 0 {
-            cx.say("no letter would change: its redactions apply already, or there are none");
-            return Ok(Ending::NothingMatched);
+            if cx.global.json {
+                let line = json!({ "dry_run": !self.yes, "action": "redact", "letters": 0 });
+                json_line(cx.out, &line)?;
+            }
+            return cx.nothing(
+                "no letter would change: its redactions apply already, or there are none",
+            );
         }
-        if self.yes {
-            return self.apply(&filter, letters, &db, cx);
-        }
-        if cx.global.json {
-            json_line(
-                cx.out,
+        if !self.yes {
+            return cx.print(
                 &json!({ "dry_run": true, "action": "redact", "letters": letters }),
-            )?;
-            return Ok(Ending::Done);
+                format!(
+                    "{} would be redacted, which cannot be undone.\n\
+                     Nothing was changed. To act, repeat the command with --yes.",
+                    counted(letters, "letter")
+                ),
+            );
         }
-        writeln!(
-            cx.out,
-            "{} would be redacted, which cannot be undone.\n\
-             Nothing was changed. To act, repeat the command with --yes.",
-            counted(letters, "letter")
-        )?;
-        Ok(Ending::Done)
-    }
-
-    /// Redacts the letters in batches, until a signal arrives.
-    fn apply(
-        &self,
-        filter: &LetterFilter,
-        total: u64,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
-        let progress = Progress::of("redacting", total);
-        let operator = operator::current(self.reason.as_deref());
-        let (mut redacted, mut course) = (0, ControlFlow::Continue(()));
-        let done = db
-            .dlq()
-            .redactions()
-            .apply_while(filter, &operator, |so_far| {
-                redacted = so_far;
-                progress.at(redacted);
-                course = stop.check();
-                course
-            });
-        drop(progress);
-        let stopped = Stopped {
-            done: redacted,
-            total,
+        let redact = Batches {
+            action: "redact",
+            progressive: "redacting",
             participle: "redacted",
-            undo: Some(
-                "repeat the command for the others; a redaction cannot be undone".to_owned(),
-            ),
+            noun: "letter",
+            total: letters,
+            undo: "repeat the command for the others; a redaction cannot be undone",
         };
-        done.inspect_err(|_| stopped.say_after_error(cx))?;
-        if cx.global.json {
-            json_line(cx.out, &json!({ "action": "redact", "letters": redacted }))?;
-        } else {
-            writeln!(cx.out, "{} redacted", counted(redacted, "letter"))?;
-        }
-        if course.is_break() {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
-        }
-        Ok(Ending::Done)
+        let operator = operator::current(self.reason.as_deref());
+        redact.run(cx, |go_on| {
+            db.dlq().redactions().apply_while(&filter, &operator, go_on)
+        })
     }
 }

@@ -1,19 +1,16 @@
 //! `redrive dlq archive delete`: deletes archived letters.
 
-use std::ops::ControlFlow;
-
 use clap::{ArgGroup, Args};
 use serde_json::json;
 
 use super::{nothing_matched, table};
+use crate::batches::Batches;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::quoted;
+use crate::dlq::filter::with_reason;
 use crate::dlq::selection::Selection;
-use crate::dlq::stopped::Stopped;
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, Window, command_lines, counted, json_line};
+use crate::terminal::{counted, json_line};
 
 /// How many letters a dry run shows.
 const SAMPLE: u64 = 5;
@@ -35,7 +32,7 @@ Examples:
 To delete everything about a person or tenant, see `redrive erase --help`. Ctrl-C stops
 after the current batch of 2,000 letters; the exit code is 1 then, and if nothing matches."
 )]
-pub(super) struct DeleteArchived {
+pub(crate) struct DeleteArchived {
     #[command(flatten)]
     selection: Selection,
     /// The reason, for the audit log.
@@ -54,68 +51,41 @@ impl DeleteArchived {
         let filter = self.selection.letters()?;
         let db = cx.database()?;
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
-        if cx.global.json && !self.yes {
-            json_line(
-                cx.out,
-                &json!({ "dry_run": true, "action": "delete", "letters": total }),
-            )?;
-        }
-        if total == 0 {
-            if cx.global.json && self.yes {
-                json_line(cx.out, &json!({ "action": "delete", "letters": 0 }))?;
+        if total == 0 || cx.global.json && !self.yes {
+            if cx.global.json {
+                let mut line = json!({ "action": "delete", "letters": total });
+                if !self.yes {
+                    line["dry_run"] = true.into();
+                }
+                json_line(cx.out, &line)?;
             }
-            return Ok(nothing_matched(&filter, cx));
+            return match total {
+                0 => Ok(nothing_matched(&filter, cx)),
+                _ => Ok(Ending::Done),
+            };
         }
         if !self.yes {
-            if !cx.global.json {
-                writeln!(
-                    cx.out,
-                    "{} would be deleted from the archive, which cannot be undone.\n",
-                    counted(total, "letter")
-                )?;
-                table(&db.dlq().archived(&filter.limit(SAMPLE.min(total)))?).write(cx.out)?;
-                let words = self.selection.words();
-                let reason = self.reason.as_deref();
-                let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
-                let reason = reason.unwrap_or_default();
-                let command = format!("redrive dlq archive delete {words}{reason} --yes");
-                writeln!(
-                    cx.out,
-                    "\nNothing was changed. To act:\n{}",
-                    command_lines("  ", &command, Window::of_stdout().columns())
-                )?;
-            }
-            return Ok(Ending::Done);
+            let total_text = counted(total, "letter");
+            writeln!(
+                cx.out,
+                "{total_text} would be deleted from the archive, which cannot be undone.\n"
+            )?;
+            table(&db.dlq().archived(&filter.limit(SAMPLE.min(total)))?).write(cx.out)?;
+            writeln!(cx.out)?;
+            let words = with_reason(self.selection.words(), self.reason.as_deref());
+            return cx.propose(&format!("redrive dlq archive delete {words} --yes"));
         }
-        let mut stop = StopSignal::listen()?;
-        let progress = Progress::of("deleting", total);
-        let operator = operator::current(self.reason.as_deref());
-        let (mut deleted, mut course) = (0, ControlFlow::Continue(()));
-        let done = db
-            .dlq()
-            .delete_archived_while(&filter, &operator, |so_far| {
-                deleted = so_far;
-                progress.at(deleted);
-                course = stop.check();
-                course
-            });
-        drop(progress);
-        let stopped = Stopped {
-            done: deleted,
-            total,
+        let delete = Batches {
+            action: "delete",
+            progressive: "deleting",
             participle: "deleted",
-            undo: (deleted > 0).then(|| "deleted letters cannot be restored".to_owned()),
+            noun: "letter",
+            total,
+            undo: "deleted letters cannot be restored",
         };
-        done.inspect_err(|_| stopped.say_after_error(cx))?;
-        if cx.global.json {
-            json_line(cx.out, &json!({ "action": "delete", "letters": deleted }))?;
-        } else {
-            writeln!(cx.out, "{} deleted", counted(deleted, "letter"))?;
-        }
-        if course.is_break() && deleted < total {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
-        }
-        Ok(Ending::Done)
+        let operator = operator::current(self.reason.as_deref());
+        delete.run(cx, |go_on| {
+            db.dlq().delete_archived_while(&filter, &operator, go_on)
+        })
     }
 }

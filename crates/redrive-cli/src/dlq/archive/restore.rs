@@ -1,22 +1,20 @@
 //! `redrive dlq archive restore`: moves archived letters back.
 
-use std::ops::ControlFlow;
-
 use clap::{ArgGroup, Args};
 use redrive::dlq::{LetterFilter, NotRestored, Restored};
 use redrive::{Database, JobId};
 use serde_json::json;
 
 use super::nothing_matched;
+use crate::batches::in_batches;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::quoted;
+use crate::dlq::filter::with_reason;
 use crate::dlq::not_done::skipped_json;
 use crate::dlq::selection::Selection;
-use crate::dlq::stopped::Stopped;
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, Window, command_lines, counted, grouped, json_line};
+use crate::stopped::Stopped;
+use crate::terminal::{counted, grouped, json_line};
 
 /// Move archived letters back, with their ids, history and counts
 ///
@@ -36,7 +34,7 @@ Examples:
 Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, if a
 letter stays in the archive, and if nothing matches."
 )]
-pub(super) struct RestoreArchived {
+pub(crate) struct RestoreArchived {
     #[command(flatten)]
     selection: Selection,
     /// The reason, for the letters and the audit log.
@@ -95,16 +93,8 @@ impl RestoreArchived {
             writeln!(cx.out, "{line}")?;
         }
         if restorable > 0 {
-            let words = self.selection.words();
-            let reason = self.reason.as_deref();
-            let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
-            let reason = reason.unwrap_or_default();
-            let command = format!("redrive dlq archive restore {words}{reason} --yes");
-            writeln!(
-                cx.out,
-                "Nothing was changed. To act:\n{}",
-                command_lines("  ", &command, Window::of_stdout().columns())
-            )?;
+            let words = with_reason(self.selection.words(), self.reason.as_deref());
+            cx.propose(&format!("redrive dlq archive restore {words} --yes"))?;
         }
         Ok(Ending::Done)
     }
@@ -116,18 +106,15 @@ impl RestoreArchived {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
         let total = self.selection.limited(db.dlq().count_archived(filter)?);
-        let progress = Progress::of("restoring", total);
         let operator = operator::current(self.reason.as_deref());
-        let (mut so_far, mut course) = (Restored::default(), ControlFlow::Continue(()));
-        let restored = db.dlq().restore_while(filter, &operator, |restored| {
-            so_far = restored.clone();
-            progress.at((restored.letters.len() + restored.left.len()) as u64);
-            course = stop.check();
-            course
-        });
-        drop(progress);
+        let mut so_far = Restored::default();
+        let (_, course, restored) = in_batches("restoring", total, |go_on| {
+            db.dlq().restore_while(filter, &operator, |restored| {
+                so_far = restored.clone();
+                go_on((restored.letters.len() + restored.left.len()) as u64)
+            })
+        })?;
         let done = so_far.letters.len() as u64;
         let stopped = Stopped {
             done,
@@ -137,10 +124,7 @@ impl RestoreArchived {
                 format!("the restored letters: redrive dlq list audit={audit} --state any")
             }),
         };
-        if let Err(error) = restored {
-            stopped.say_after_error(cx);
-            return Err(error.into());
-        }
+        restored.inspect_err(|_| stopped.say_after_error("letter", cx))?;
         let ids = self.selection.ids().iter().copied();
         let missing: Vec<JobId> = ids
             .filter(|id| {
@@ -165,8 +149,7 @@ impl RestoreArchived {
             cx.say(line);
         }
         if course.is_break() && done < total {
-            stopped.say(cx)?;
-            return Ok(Ending::NothingMatched);
+            return stopped.say("letter", cx);
         }
         if !missing.is_empty() {
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();

@@ -5,15 +5,14 @@ use redrive::Database;
 use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
 use serde_json::json;
 
-use super::matching::{Counted, MAX_GROUPS, MatchingGroup, matching};
+use super::matching::{Counted, MAX_GROUPS, matching};
 use super::show::not_found;
-use super::table::table;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::{is_condition, quoted};
-use crate::dlq::group::{group_json, state, waiting};
+use crate::dlq::filter::{is_condition, quoted, with_reason};
+use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{Charset, Window, command_lines, counted, json_line, one_line};
+use crate::terminal::{Charset, counted, json_line, one_line};
 
 /// How many groups a dry run shows.
 const SHOWN: usize = 10;
@@ -35,7 +34,23 @@ pub(super) struct ChangeGroup {
 }
 
 impl ChangeGroup {
-    pub(super) fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
+    pub(super) fn ack(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.run(GroupState::Acknowledged, cx)
+    }
+
+    pub(super) fn resolve(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.run(GroupState::Resolved, cx)
+    }
+
+    pub(super) fn ignore(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.run(GroupState::Ignored, cx)
+    }
+
+    pub(super) fn reopen(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.run(GroupState::Open, cx)
+    }
+
+    fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
         let ids: Option<Vec<GroupId>> = self.groups.iter().map(|id| id.parse().ok()).collect();
         let db = cx.database()?;
         let Some(ids) = ids else {
@@ -76,10 +91,9 @@ impl ChangeGroup {
         let mut groups = matching(letters, counted, GroupFilter::new(), db)?;
         groups.retain(|matching| matching.group.state != state);
         if groups.is_empty() {
-            cx.say(format!(
+            return cx.nothing(format!(
                 "no group that is not {state} has letters that match"
             ));
-            return Ok(Ending::NothingMatched);
         }
         if !self.yes {
             return self.preview(state, &groups, cx);
@@ -109,41 +123,27 @@ impl ChangeGroup {
     ) -> Result<Ending> {
         if cx.global.json {
             let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
-            json_line(
-                cx.out,
-                &json!({
-                    "dry_run": true,
-                    "state": state.as_str(),
-                    "groups": groups.len(),
-                    "letters": letters,
-                }),
-            )?;
-            return Ok(Ending::Done);
+            let line = json!({
+                "dry_run": true, "state": state.as_str(), "groups": groups.len(),
+                "letters": letters,
+            });
+            return cx.print(&line, "");
         }
-        let shown = groups.iter().take(SHOWN);
-        let rows = shown.map(|matching| (&matching.group, matching.letters));
-        table(rows, Charset::of_locale()).write(cx.out)?;
+        group_table(&groups[..groups.len().min(SHOWN)], Charset::of_locale()).write(cx.out)?;
         let more = groups.len().saturating_sub(SHOWN) as u64;
         if more > 0 {
             writeln!(cx.out, "and {} more", counted(more, "group"))?;
         }
+        writeln!(cx.out, "\n{} would be {state}.", numbers(groups))?;
         let verb = match state {
             GroupState::Acknowledged => "ack",
             GroupState::Resolved => "resolve",
             GroupState::Ignored => "ignore",
             GroupState::Open | _ => "reopen",
         };
-        let mut words: Vec<String> = self.groups.iter().map(|word| quoted(word)).collect();
-        let reason = self.reason.as_deref();
-        words.extend(reason.map(|reason| format!("--reason {}", quoted(reason))));
-        let command = format!("redrive dlq groups {verb} {} --yes", words.join(" "));
-        writeln!(
-            cx.out,
-            "\n{} would be {state}.\nNothing was changed. To act:\n{}",
-            numbers(groups),
-            command_lines("  ", &command, Window::of_stdout().columns())
-        )?;
-        Ok(Ending::Done)
+        let words: Vec<String> = self.groups.iter().map(|word| quoted(word)).collect();
+        let command = format!("redrive dlq groups {verb} {}", words.join(" "));
+        cx.propose(&(with_reason(command, self.reason.as_deref()) + " --yes"))
     }
 }
 
@@ -212,21 +212,16 @@ impl AssignGroup {
 /// Prints the new state of the group.
 fn report(exists: bool, id: GroupId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(group) = db.dlq().groups().get(id)?.filter(|_| exists) else {
-        return Ok(not_found(id, cx));
+        return not_found(id, cx);
     };
-    if cx.global.json {
-        json_line(cx.out, &group_json(&group, waiting(&group)))?;
-    } else {
-        let owner = group
-            .owner
-            .as_ref()
-            .map(|owner| format!(", owned by {}", one_line(owner)));
-        writeln!(
-            cx.out,
+    let owner = group.owner.as_ref();
+    let owner = owner.map(|owner| format!(", owned by {}", one_line(owner)));
+    cx.print(
+        &group_json(&group, waiting(&group)),
+        format!(
             "group {id} is {}{}",
             state(&group),
             owner.unwrap_or_default()
-        )?;
-    }
-    Ok(Ending::Done)
+        ),
+    )
 }

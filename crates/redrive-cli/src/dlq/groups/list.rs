@@ -4,13 +4,12 @@ use clap::Args;
 use redrive::Database;
 use redrive::dlq::{GroupFilter, GroupState};
 
-use super::matching::{Counted, MAX_GROUPS, MatchingGroup, matching};
-use super::table::table;
+use super::matching::{Counted, MAX_GROUPS, matching};
 use crate::context::{Context, Ending};
 use crate::dlq::filter::FilterArgs;
-use crate::dlq::group::{group_json, waiting};
+use crate::dlq::group::{MatchingGroup, group_json, group_table, waiting};
 use crate::error::Result;
-use crate::terminal::{Charset, json_line};
+use crate::terminal::Charset;
 
 /// List failure groups, most waiting letters first
 ///
@@ -46,25 +45,20 @@ impl ListGroups {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let mut groups = self.groups(&db)?;
-        if groups.is_empty() {
-            cx.say("no failure group matches");
-            return Ok(Ending::NothingMatched);
-        }
         let is_complete = groups.len() as u64 <= self.limit;
         groups.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
-        if cx.global.json {
-            for MatchingGroup { group, letters } in &groups {
-                json_line(cx.out, &group_json(group, *letters))?;
-            }
-        } else {
-            let rows = groups.iter().map(|of| (&of.group, of.letters));
-            table(rows, Charset::of_locale()).write(cx.out)?;
-        }
+        let table = group_table(&groups, Charset::of_locale());
+        let ending = cx.list(
+            "no failure group matches",
+            &groups,
+            |of| group_json(&of.group, of.letters),
+            &table,
+        )?;
         if !is_complete {
             let limit = (self.limit * 10).min(MAX_GROUPS);
             cx.say_more("groups", &format!("--limit {limit}"))?;
         }
-        Ok(Ending::Done)
+        Ok(ending)
     }
 
     /// The groups, one more than the limit if there are more.

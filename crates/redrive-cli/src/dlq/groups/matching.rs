@@ -3,18 +3,13 @@
 use std::cmp::Reverse;
 
 use redrive::Database;
-use redrive::dlq::{FailureGroup, GroupFilter, GroupId, LetterFilter, LetterProperty, LetterState};
+use redrive::dlq::{GroupFilter, GroupId, LetterFilter, LetterProperty, LetterState};
 
+use crate::dlq::group::MatchingGroup;
 use crate::error::Result;
 
 /// The most groups that conditions select.
 pub(super) const MAX_GROUPS: u64 = 10_000;
-
-/// A group, and how many of its letters match.
-pub(super) struct MatchingGroup {
-    pub(super) group: FailureGroup,
-    pub(super) letters: u64,
-}
 
 /// The letters that count if no condition names their state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

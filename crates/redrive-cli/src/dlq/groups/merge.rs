@@ -7,10 +7,10 @@ use serde_json::json;
 use super::rules::report;
 use super::show::not_found;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::quoted;
+use crate::dlq::filter::with_reason;
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{Window, command_lines, counted, json_line, one_line};
+use crate::terminal::{counted, one_line};
 
 /// Merge failure groups: their letters and future failures go to one group
 ///
@@ -50,13 +50,13 @@ impl MergeGroups {
         };
         let db = cx.database()?;
         let Some(target) = db.dlq().groups().get(into)? else {
-            return Ok(not_found(into, cx));
+            return not_found(into, cx);
         };
         let mut sources = Vec::new();
         for &id in groups {
             match db.dlq().groups().get(id)? {
                 Some(group) => sources.push(group),
-                None => return Ok(not_found(id, cx)),
+                None => return not_found(id, cx),
             }
         }
         if !self.yes {
@@ -66,42 +66,28 @@ impl MergeGroups {
                     + group.redriving
                     + group.recovered
                     + group.discarded;
-                if cx.global.json {
-                    json_line(
-                        cx.out,
-                        &json!({
-                            "dry_run": true, "action": "merge", "group": group.id.get(),
-                            "into": into.get(), "letters": letters,
-                        }),
-                    )?;
-                } else {
-                    writeln!(
-                        cx.out,
+                cx.print(
+                    &json!({
+                        "dry_run": true, "action": "merge", "group": group.id.get(),
+                        "into": into.get(), "letters": letters,
+                    }),
+                    format!(
                         "group {} ({}) would be merged into group {into} ({}); {} would move.",
                         group.id,
                         one_line(&group.title),
                         one_line(&target.title),
                         counted(letters, "letter")
-                    )?;
-                }
-            }
-            if !cx.global.json {
-                let ids: Vec<String> = groups.iter().map(GroupId::to_string).collect();
-                let reason = self.reason.as_deref();
-                let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
-                let command = format!(
-                    "{} dlq groups merge {} --into {into}{} --yes",
-                    cx.registry.name,
-                    ids.join(" "),
-                    reason.unwrap_or_default()
-                );
-                writeln!(
-                    cx.out,
-                    "\nNothing was changed. To act:\n{}",
-                    command_lines("  ", &command, Window::of_stdout().columns())
+                    ),
                 )?;
             }
-            return Ok(Ending::Done);
+            if cx.global.json {
+                return Ok(Ending::Done);
+            }
+            writeln!(cx.out)?;
+            let ids: Vec<String> = groups.iter().map(GroupId::to_string).collect();
+            let (name, ids) = (&cx.registry.name, ids.join(" "));
+            let command = format!("{name} dlq groups merge {ids} --into {into}");
+            return cx.propose(&(with_reason(command, self.reason.as_deref()) + " --yes"));
         }
         let operator = operator::current(self.reason.as_deref());
         let mut ending = Ending::Done;

@@ -1,76 +1,73 @@
 //! `redrive dlq groups rules`: the rules that merges and splits leave.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use redrive::dlq::{GroupRule, GroupRuleAction, GroupRuleId, Regrouped};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::profession::Profession;
-use crate::terminal::{Column, Table, counted, grouped, json_line};
-use crate::time::{ago, rfc3339};
+use crate::subcommands::subcommands;
+use crate::terminal::{Json as _, counted, grouped, line, table};
+use crate::time::ago;
 
-/// List, apply and remove the rules that merge and split groups
-#[derive(Args, Debug)]
-pub(super) struct GroupRules {
-    #[command(subcommand)]
-    subcommand: RulesSubcommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum RulesSubcommand {
-    /// List the rules, in the order in which they apply
-    #[command(before_help = "Example:\n  redrive dlq groups rules list\n")]
-    List,
-    /// Move the letters that a merge or split left out because they were locked
-    #[command(before_help = "Example:\n  redrive dlq groups rules apply 3\n")]
-    Apply {
-        /// The id of the rule.
-        rule: GroupRuleId,
-    },
-    /// Remove a rule; letters that it moved stay in their groups
-    #[command(before_help = "Example:\n  redrive dlq groups rules remove 3\n")]
-    Remove {
-        /// The id of the rule.
-        rule: GroupRuleId,
-        /// The reason, for the audit log.
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
-}
-
-impl GroupRules {
-    /// The role that the command needs.
-    pub(super) fn profession(&self) -> Profession {
-        match self.subcommand {
-            RulesSubcommand::List => Profession::Reader,
-            RulesSubcommand::Apply { .. } | RulesSubcommand::Remove { .. } => Profession::Operator,
-        }
+subcommands! {
+    /// List, apply and remove the rules that merge and split groups
+    pub(super) enum GroupRules {
+        List(ListRules) = Reader,
+        Apply(ApplyRule) = Operator,
+        Remove(RemoveRule) = Operator,
     }
+}
 
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        match &self.subcommand {
-            RulesSubcommand::List => list(&db.dlq().groups().rules()?, cx),
-            RulesSubcommand::Apply { rule } => {
-                let done = db.dlq().groups().apply_rule(*rule)?;
-                report("apply", &done, &format!("rule {rule} is applied"), cx)
-            }
-            RulesSubcommand::Remove { rule, reason } => {
-                let operator = operator::current(reason.as_deref());
-                let is_removed = db.dlq().groups().remove_rule(*rule, &operator)?;
-                if !is_removed {
-                    cx.say(format!("group rule {rule} does not exist"));
-                    return Ok(Ending::NothingMatched);
-                }
-                match cx.global.json {
-                    true => json_line(cx.out, &json!({ "id": rule.get(), "removed": true }))?,
-                    false => writeln!(cx.out, "group rule {rule} is removed")?,
-                }
-                Ok(Ending::Done)
-            }
+/// List the rules, in the order in which they apply
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq groups rules list\n")]
+pub(crate) struct ListRules {}
+
+/// Move the letters that a merge or split left out because they were locked
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq groups rules apply 3\n")]
+pub(crate) struct ApplyRule {
+    /// The id of the rule.
+    rule: GroupRuleId,
+}
+
+/// Remove a rule; letters that it moved stay in their groups
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive dlq groups rules remove 3\n")]
+pub(crate) struct RemoveRule {
+    /// The id of the rule.
+    rule: GroupRuleId,
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl ApplyRule {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let done = cx.database()?.dlq().groups().apply_rule(self.rule)?;
+        report(
+            "apply",
+            &done,
+            &format!("rule {} is applied", self.rule),
+            cx,
+        )
+    }
+}
+
+impl RemoveRule {
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let operator = operator::current(self.reason.as_deref());
+        let rule = self.rule;
+        if !cx.database()?.dlq().groups().remove_rule(rule, &operator)? {
+            return cx.nothing(format!("group rule {rule} does not exist"));
         }
+        cx.print(
+            &json!({ "id": rule.get(), "removed": true }),
+            format!("group rule {rule} is removed"),
+        )
     }
 }
 
@@ -81,86 +78,62 @@ pub(super) fn report(
     what: &str,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    if cx.global.json {
-        let skipped = match done.locked {
-            0 => json!([]),
-            letters => json!([{ "reason": "locked", "letters": letters }]),
-        };
-        json_line(
-            cx.out,
-            &json!({
-                "action": action, "rule": done.rule.get(), "letters": done.moved,
-                "skipped": skipped,
-            }),
-        )?;
-    } else {
-        writeln!(
-            cx.out,
+    let skipped = match done.locked {
+        0 => json!([]),
+        letters => json!([{ "reason": "locked", "letters": letters }]),
+    };
+    cx.print(
+        &json!({
+            "action": action, "rule": done.rule.get(), "letters": done.moved, "skipped": skipped,
+        }),
+        format!(
             "{what}; {} moved (rule {})",
             counted(done.moved, "letter"),
             done.rule
-        )?;
-    }
+        ),
+    )?;
     if done.locked == 0 {
         return Ok(Ending::Done);
     }
-    cx.say(format!(
+    cx.nothing(format!(
         "{} locked by another operation. To move the rest:\n  {} dlq groups rules apply {}",
         locked(done.locked),
         cx.registry.name,
         done.rule
-    ));
-    Ok(Ending::NothingMatched)
+    ))
 }
 
-fn list(rules: &[GroupRule], cx: &mut Context<'_>) -> Result<Ending> {
-    if rules.is_empty() {
-        cx.say("there are no group rules");
-        return Ok(Ending::NothingMatched);
-    }
-    if cx.global.json {
-        for rule in rules {
-            let (into, by) = match &rule.action {
-                GroupRuleAction::MergeInto(into) => (Some(into.get()), None),
-                GroupRuleAction::Split(by) => (None, Some(by.to_string())),
-                _ => (None, None),
-            };
-            json_line(
-                cx.out,
-                &json!({
-                    "id": rule.id.get(), "group": rule.group.get(), "title": rule.title,
-                    "into": into, "by": by, "created_at": rfc3339(rule.at), "person": rule.by,
-                    "reason": rule.reason,
-                }),
-            )?;
-        }
-        return Ok(Ending::Done);
-    }
-    let mut table = Table::new([
-        Column::Number("ID"),
-        Column::Number("GROUP"),
-        Column::Text("RULE"),
-        Column::Number("AGE"),
-        Column::Text("OPERATOR"),
-        Column::Text("TITLE"),
-    ]);
-    for rule in rules {
-        let action = match &rule.action {
+impl ListRules {
+    #[expect(clippy::unused_self, reason = "every command has the same signature")]
+    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let rules = cx.database()?.dlq().groups().rules()?;
+        let action = |rule: &GroupRule| match &rule.action {
             GroupRuleAction::MergeInto(into) => format!("merge into {into}"),
             GroupRuleAction::Split(by) => format!("split by {by}"),
             _ => "unknown".to_owned(),
         };
-        table.row([
-            rule.id.to_string(),
-            rule.group.to_string(),
-            action,
-            ago(rule.at),
-            rule.by.clone().unwrap_or_default(),
-            rule.title.clone().unwrap_or_default(),
-        ]);
+        let table = table!(rule in &rules => {
+            Number "ID" => rule.id,
+            Number "GROUP" => rule.group,
+            Text "RULE" => action(rule),
+            Number "AGE" => ago(rule.at),
+            Text "OPERATOR" => rule.by.as_deref().unwrap_or_default(),
+            Text "TITLE" => rule.title.as_deref().unwrap_or_default(),
+        });
+        cx.list("there are no group rules", &rules, rule_json, &table)
     }
-    table.write(cx.out)?;
-    Ok(Ending::Done)
+}
+
+fn rule_json(rule: &GroupRule) -> impl Serialize {
+    let (into, by) = match &rule.action {
+        GroupRuleAction::MergeInto(into) => (Some(into.get()), None),
+        GroupRuleAction::Split(by) => (None, Some(by.to_string())),
+        _ => (None, None),
+    };
+    line!(rule =>
+        id = rule.id.get(), group, title, into = into, by = by, created_at = rule.at.json(),
+        person = &rule.by, reason,
+    )
 }
 
 fn locked(letters: u64) -> String {

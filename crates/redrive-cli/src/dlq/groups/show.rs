@@ -3,17 +3,16 @@
 use clap::Args;
 use redrive::Database;
 use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty, LetterState};
-use serde_json::json;
 
 use crate::context::{Context, Ending};
-use crate::dlq::filter::quoted;
+use crate::dlq::counts::counts;
 use crate::dlq::group::{group_json, list_of, state, waiting};
 use crate::error::Result;
 use crate::terminal::{
-    Charset, Column, Style, Table, Window, clean, command_lines, grouped, json_line, one_line,
-    sparkline, write_labelled,
+    Charset, Style, Window, clean, command_lines, grouped, json_line, one_line, sparkline,
+    write_labelled,
 };
-use crate::time::{ago, rfc3339};
+use crate::time::ago;
 
 /// Show a failure group, or count its waiting letters by a property
 #[derive(Args, Debug)]
@@ -42,7 +41,7 @@ impl ShowGroup {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let Some(group) = db.dlq().groups().get(self.group)? else {
-            return Ok(not_found(self.group, cx));
+            return not_found(self.group, cx);
         };
         if let Some(property) = &self.by {
             return self.count_by(property, &db, cx);
@@ -87,54 +86,12 @@ impl ShowGroup {
         let letters = LetterFilter::new()
             .group(self.group)
             .states([LetterState::Open, LetterState::Quarantined]);
-        let counts = db.dlq().count_by(&letters, property)?;
-        let limit = self.limit.unwrap_or(VALUES) as usize;
-        if counts.is_empty() {
-            cx.say(format!("no letter of group {} is waiting", self.group));
-            return Ok(Ending::NothingMatched);
+        let limit = self.limit.unwrap_or(VALUES).into();
+        let list = format!("redrive dlq list group={}", self.group);
+        match counts(&letters, property, limit, &list, db, cx)? {
+            Some(ending) => Ok(ending),
+            None => cx.nothing(format!("no letter of group {} is waiting", self.group)),
         }
-        let shown = &counts[..counts.len().min(limit)];
-        if cx.global.json {
-            for count in shown {
-                json_line(
-                    cx.out,
-                    &json!({
-                        "group": self.group.get(),
-                        "by": property.to_string(),
-                        "value": count.value,
-                        "letters": count.letters,
-                        "first_at": rfc3339(count.first_at),
-                        "last_at": rfc3339(count.last_at),
-                    }),
-                )?;
-            }
-        } else {
-            let mut table = Table::new([
-                Column::Number("LETTERS"),
-                Column::Number("FIRST"),
-                Column::Number("LAST"),
-                Column::Text("VALUE"),
-            ]);
-            for count in shown {
-                table.row([
-                    grouped(count.letters),
-                    ago(count.first_at),
-                    ago(count.last_at),
-                    count.value.clone().unwrap_or_else(|| "(none)".to_owned()),
-                ]);
-            }
-            table.write(cx.out)?;
-            if let Some(value) = counts.iter().find_map(|count| count.value.as_ref()) {
-                let condition = quoted(&format!("{property}={value}"));
-                let command = format!("redrive dlq list group={} {condition}", self.group);
-                let lines = command_lines("  ", &command, Window::of_stdout().columns());
-                writeln!(cx.out, "\n{lines}")?;
-            }
-        }
-        if counts.len() > limit {
-            cx.say_more("values", &format!("--limit {}", counts.len()))?;
-        }
-        Ok(Ending::Done)
     }
 }
 
@@ -151,9 +108,8 @@ fn next(group: &FailureGroup) -> Vec<String> {
 }
 
 /// Reports that a group does not exist.
-pub(super) fn not_found(id: GroupId, cx: &mut Context<'_>) -> Ending {
-    cx.say(format!("failure group {id} does not exist"));
-    Ending::NothingMatched
+pub(super) fn not_found(id: GroupId, cx: &mut Context<'_>) -> Result<Ending> {
+    cx.nothing(format!("failure group {id} does not exist"))
 }
 
 fn indented(text: &str, cx: &mut Context<'_>) -> Result<()> {

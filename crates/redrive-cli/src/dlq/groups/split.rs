@@ -1,16 +1,16 @@
 //! `redrive dlq groups split`.
 
 use clap::Args;
-use redrive::dlq::{GroupId, SplitBy};
+use redrive::dlq::{GroupId, SplitBy, SplitPart};
 use serde_json::json;
 
 use super::rules::report;
 use super::show::not_found;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::quoted;
+use crate::dlq::filter::{quoted, with_reason};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{Column, Table, Window, command_lines, grouped, json_line, one_line};
+use crate::terminal::{grouped, one_line, table};
 
 /// Split a failure group: letters and future failures that match go to new groups
 ///
@@ -49,7 +49,7 @@ impl SplitGroup {
         let groups = db.dlq();
         let groups = groups.groups();
         if groups.get(self.group)?.is_none() {
-            return Ok(not_found(self.group, cx));
+            return not_found(self.group, cx);
         }
         if self.yes {
             let operator = operator::current(self.reason.as_deref());
@@ -62,42 +62,27 @@ impl SplitGroup {
             return report("split", &done, &what, cx);
         }
         let parts = groups.preview_split(self.group, &self.by)?;
-        if cx.global.json {
-            for part in &parts {
-                json_line(
-                    cx.out,
-                    &json!({
-                        "dry_run": true, "action": "split", "group": self.group.get(),
-                        "by": self.by.to_string(), "part": part.part, "letters": part.letters,
-                    }),
-                )?;
-            }
-        }
         if parts.is_empty() {
-            cx.say(format!("no letter of group {} matches", self.group));
-            return Ok(Ending::NothingMatched);
+            return cx.nothing(format!("no letter of group {} matches", self.group));
         }
-        if !cx.global.json {
-            let mut table = Table::new([Column::Number("LETTERS"), Column::Text("WOULD MOVE TO")]);
-            for part in &parts {
-                table.row([grouped(part.letters), part.part.clone()]);
-            }
-            table.write(cx.out)?;
-            let reason = self.reason.as_deref();
-            let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
-            let command = format!(
-                "{} dlq groups split {} --by {}{} --yes",
-                cx.registry.name,
-                self.group,
-                quoted(&self.by.to_string()),
-                reason.unwrap_or_default()
-            );
-            writeln!(
-                cx.out,
-                "\nNothing was changed. To act:\n{}",
-                command_lines("  ", &command, Window::of_stdout().columns())
-            )?;
+        let by = self.by.to_string();
+        let json = |part: &SplitPart| {
+            json!({
+                "dry_run": true, "action": "split", "group": self.group.get(),
+                "by": by, "part": part.part, "letters": part.letters,
+            })
+        };
+        let table = table!(part in &parts => {
+            Number "LETTERS" => grouped(part.letters),
+            Text "WOULD MOVE TO" => part.part,
+        });
+        cx.items(&parts, json, &table)?;
+        if cx.global.json {
+            return Ok(Ending::Done);
         }
-        Ok(Ending::Done)
+        writeln!(cx.out)?;
+        let (name, group, by) = (&cx.registry.name, self.group, quoted(&by));
+        let command = format!("{name} dlq groups split {group} --by {by}");
+        cx.propose(&(with_reason(command, self.reason.as_deref()) + " --yes"))
     }
 }

@@ -6,11 +6,11 @@ use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::{Value, json};
 
 use crate::dlq::filter::quoted;
-use crate::dlq::run_report::{RunLine, skips};
-use crate::error::{Error, Result};
-use crate::pause::{ends_in, pause_json};
-use crate::terminal::{counted, grouped};
-use crate::time::{ago, rfc3339};
+use crate::dlq::run_report::{run_line, skips};
+use crate::error::Result;
+use crate::pause::{breaker_line, ends_in, pause_json};
+use crate::terminal::{counted, grouped, line};
+use crate::time::ago;
 
 /// How many of the newest runs are considered.
 const RUNS: u32 = 100;
@@ -40,14 +40,9 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
                 held.oldest_letter,
             ),
             next: format!("redrive queue groups held {}", quoted(&held.queue)),
-            json: json!({
-                "queue": held.queue,
-                "groups": held.groups,
-                "waiting": held.waiting,
-                "oldest_group": held.oldest_group,
-                "oldest_letter": held.oldest_letter.get(),
-                "oldest_held_at": rfc3339(held.oldest_held_at),
-            }),
+            json: json!(line!(held =>
+                queue, groups, waiting, oldest_group, oldest_letter, oldest_held_at,
+            )),
         })
         .collect())
 }
@@ -87,8 +82,7 @@ fn activity(run: &RedriveRun, db: &Database) -> Result<Activity> {
     Ok(Activity {
         line,
         next: format!("redrive dlq runs show {}", run.id),
-        json: serde_json::to_value(RunLine::of(run, &skips(run, db)?))
-            .map_err(|error| Error::caused_by("could not write a run as JSON", error))?,
+        json: json!(run_line(run, &skips(run, db)?, None)),
     })
 }
 
@@ -111,7 +105,7 @@ pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
                 pause.reason.as_deref().unwrap_or("no reason given")
             ),
             next: format!("redrive queue resume {}", quoted(&queue.queue)),
-            json: pause_json(pause),
+            json: json!(pause_json(pause)),
         })
         .collect()
 }
@@ -133,14 +127,7 @@ pub(super) fn breakers(db: &Database) -> Result<Vec<Activity>> {
                 breaker.message.as_deref().unwrap_or_default()
             ),
             next: format!("redrive breaker close {}", quoted(&breaker.name)),
-            json: json!({
-                "id": breaker.name,
-                "state": breaker.state.as_str(),
-                "cause": breaker.cause.as_str(),
-                "message": breaker.message,
-                "opened_at": rfc3339(breaker.opened_at),
-                "probe_at": breaker.probe_at.map(rfc3339),
-            }),
+            json: json!(breaker_line(breaker)),
         })
         .collect())
 }

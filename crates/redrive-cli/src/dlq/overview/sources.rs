@@ -1,11 +1,11 @@
 //! Sources of captured failures that wait, so that a flood names its source.
 
 use redrive::dlq::{CapturedSource, CapturedSources, LetterFilter};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::dlq::filter::quoted;
-use crate::terminal::grouped;
-use crate::time::{ago, rfc3339};
+use crate::terminal::{Json as _, grouped, line};
+use crate::time::ago;
 
 /// Describes a source in one line.
 pub(super) fn line(source: &CapturedSource) -> String {
@@ -25,15 +25,12 @@ pub(super) fn next(source: &CapturedSource) -> String {
     format!("redrive dlq list {}", quoted(&condition.to_string()))
 }
 
-pub(super) fn json(sources: &CapturedSources) -> Value {
-    let objects = sources.sources.iter().map(|source| {
-        json!({
-            "source": source.source,
-            "open": source.open,
-            "captured_last_hour": source.last_hour,
-            "seen": source.seen,
-            "last_captured_at": rfc3339(source.last_at),
-        })
+pub(super) fn json(sources: &CapturedSources) -> Vec<impl Serialize> {
+    let lines = sources.sources.iter().map(|source| {
+        line!(source =>
+            source, open, captured_last_hour = source.last_hour, seen,
+            last_captured_at = source.last_at.json(),
+        )
     });
-    objects.collect()
+    lines.collect()
 }

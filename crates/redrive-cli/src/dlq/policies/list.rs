@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use clap::Args;
 use redrive::dlq::{PolicyBreaker, PolicyMode, PolicyStatus, stored_conditions};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::{Column, Table, grouped, json_line, one_line};
-use crate::time::{ago, rfc3339, short};
+use crate::terminal::{Json as _, grouped, line, table};
+use crate::time::{ago, short};
 
 /// List policies with their last and next tick
 #[derive(Args, Debug)]
@@ -18,59 +18,30 @@ Examples:
   redrive dlq policies list
   redrive dlq policies list --json | jq .last_error
 ")]
-pub(super) struct ListPolicies {}
+pub(crate) struct ListPolicies {}
 
 impl ListPolicies {
     #[expect(clippy::unused_self, reason = "every command has the same signature")]
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let policies = cx.database()?.dlq().policies().list()?;
-        if policies.is_empty() {
-            cx.say("there are no policies");
-            return Ok(Ending::NothingMatched);
-        }
-        if cx.global.json {
-            for policy in &policies {
-                json_line(cx.out, &policy_json(policy))?;
-            }
-            return Ok(Ending::Done);
-        }
-        table(&policies).write(cx.out)?;
-        for policy in &policies {
-            if let Some(error) = &policy.last_trouble {
-                let (name, error) = (one_line(&policy.name), one_line(error));
-                writeln!(cx.out, "\nThe last tick of `{name}` failed: {error}")?;
-            }
-        }
-        Ok(Ending::Done)
+        let table = table!(policy in &policies => {
+            Text "POLICY" => policy.name,
+            Word "MODE" => policy.mode,
+            Number "EVERY" => short(policy.every),
+            Number "BATCH" => policy.batch,
+            Number "GEN" => policy.generations,
+            Text "NEXT" => next_tick(policy),
+            Text "LAST" => last_tick(policy),
+            Number "SENT" => grouped(policy.sent),
+            Text "LETTERS" => filter_text(policy.filter.get()),
+        });
+        let ending = cx.list("there are no policies", &policies, policy_json, &table)?;
+        let failed = policies
+            .iter()
+            .map(|policy| (&*policy.name, policy.last_trouble.as_deref()));
+        cx.write_troubles(failed)?;
+        Ok(ending)
     }
-}
-
-fn table(policies: &[PolicyStatus]) -> Table {
-    let mut table = Table::new([
-        Column::Text("POLICY"),
-        Column::Word("MODE"),
-        Column::Number("EVERY"),
-        Column::Number("BATCH"),
-        Column::Number("GEN"),
-        Column::Text("NEXT"),
-        Column::Text("LAST"),
-        Column::Number("SENT"),
-        Column::Text("LETTERS"),
-    ]);
-    for policy in policies {
-        table.row([
-            policy.name.clone(),
-            policy.mode.to_string(),
-            short(policy.every),
-            policy.batch.to_string(),
-            policy.generations.to_string(),
-            next_tick(policy),
-            last_tick(policy),
-            grouped(policy.sent),
-            filter_text(policy.filter.get()),
-        ]);
-    }
-    table
 }
 
 fn next_tick(policy: &PolicyStatus) -> String {
@@ -107,29 +78,15 @@ fn filter_text(filter: &str) -> String {
     }
 }
 
-fn policy_json(policy: &PolicyStatus) -> Value {
-    json!({
-        "id": policy.name,
-        "mode": policy.mode.as_str(),
-        "filter": serde_json::from_str::<Value>(policy.filter.get()).unwrap_or_default(),
-        "every_ms": u64::try_from(policy.every.as_millis()).unwrap_or(u64::MAX),
-        "growth": policy.growth,
-        "longest_delay_ms": u64::try_from(policy.longest_delay.as_millis()).unwrap_or(u64::MAX),
-        "batch": policy.batch,
-        "generations": policy.generations,
-        "hours": policy.hours.map(|hours| hours.to_string()),
-        "heeds_breaker": policy.breaker == PolicyBreaker::Heed,
-        "is_held": policy.is_held,
-        "next_at": rfc3339(policy.next_at),
-        "last_at": policy.last_at.map(rfc3339),
-        "last_letters": policy.last_letters,
-        "last_error": policy.last_trouble,
-        "sent": policy.sent,
-        "term": policy.term,
-        "holder": policy.holder.map(|holder| holder.to_string()),
-        "host": policy.host,
-        "pid": policy.pid,
-    })
+fn policy_json(policy: &PolicyStatus) -> impl Serialize {
+    line!(policy =>
+        id = &policy.name, mode, filter, every_ms = policy.every.json(), growth,
+        longest_delay_ms = policy.longest_delay.json(), batch, generations,
+        hours = policy.hours.map(|hours| hours.to_string()),
+        heeds_breaker = policy.breaker == PolicyBreaker::Heed, is_held, next_at, last_at,
+        last_letters, last_error = &policy.last_trouble, sent, term,
+        holder = policy.holder.map(|holder| holder.to_string()), host, pid,
+    )
 }
 
 #[cfg(test)]

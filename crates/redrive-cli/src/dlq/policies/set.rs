@@ -11,7 +11,7 @@ use crate::context::{Context, Ending};
 use crate::dlq::filter::FilterArgs;
 use crate::error::{Error, Result};
 use crate::operator;
-use crate::terminal::{json_line, one_line};
+use crate::terminal::{Json as _, one_line};
 use crate::time::{self, short};
 
 /// The library's default for the longest delay.
@@ -30,7 +30,7 @@ Examples:
     --hours 22-6 --dry-run
   redrive dlq policies set every-night --all --hours 22-6 --yes
 ")]
-pub(super) struct SetPolicy {
+pub(crate) struct SetPolicy {
     /// Name of the policy.
     name: String,
     /// Letters of this queue. A condition may take its place.
@@ -129,27 +129,21 @@ impl SetPolicy {
         db.dlq()
             .policies()
             .set(&policy, &operator::current(self.reason.as_deref()))?;
-        if cx.global.json {
-            let mut line = self.backlog_json(backlog);
-            line["mode"] = mode.as_str().into();
-            json_line(cx.out, &line)?;
-            return Ok(Ending::Done);
-        }
+        let mut line = self.backlog_json(backlog);
+        line["mode"] = mode.as_str().into();
         let name = one_line(&self.name);
         let (batch, every) = (self.batch, short(self.every));
-        match mode {
-            PolicyMode::Paused => writeln!(cx.out, "policy `{name}` is set and paused")?,
-            PolicyMode::DryRun => writeln!(
-                cx.out,
-                "policy `{name}` logs every {every} what it would redrive"
-            )?,
-            PolicyMode::Active | _ => writeln!(
-                cx.out,
+        let text = match mode {
+            PolicyMode::Paused => format!("policy `{name}` is set and paused"),
+            PolicyMode::DryRun => {
+                format!("policy `{name}` logs every {every} what it would redrive")
+            }
+            PolicyMode::Active | _ => format!(
                 "policy `{name}` redrives up to {batch} letters every {every}; {}",
                 backlog.text()
-            )?,
-        }
-        Ok(Ending::Done)
+            ),
+        };
+        cx.print(&line, text)
     }
 
     /// The letters of the policy: those that meet the conditions, or all with --all.
@@ -169,22 +163,17 @@ impl SetPolicy {
 
     /// Shows what a policy for all letters would do.
     fn dry_run(&self, backlog: Backlog, cx: &mut Context<'_>) -> Result<Ending> {
-        if cx.global.json {
-            let mut line = self.backlog_json(backlog);
-            line["dry_run"] = true.into();
-            json_line(cx.out, &line)?;
-            return Ok(Ending::Done);
-        }
-        writeln!(
-            cx.out,
+        let mut line = self.backlog_json(backlog);
+        line["dry_run"] = true.into();
+        let text = format!(
             "policy `{}` would redrive up to {} letters of every queue every {}; {}.\n\
              Nothing was changed. To act, repeat the command with --yes.",
             one_line(&self.name),
             self.batch,
             short(self.every),
             backlog.text(),
-        )?;
-        Ok(Ending::Done)
+        );
+        cx.print(&line, text)
     }
 
     fn backlog_json(&self, backlog: Backlog) -> Value {
@@ -192,7 +181,7 @@ impl SetPolicy {
             "id": self.name,
             "letters": backlog.letters,
             "ticks": backlog.ticks(),
-            "backlog_ms": u64::try_from(backlog.duration().as_millis()).unwrap_or(u64::MAX),
+            "backlog_ms": backlog.duration().json(),
         })
     }
 }

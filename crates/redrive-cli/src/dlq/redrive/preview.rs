@@ -8,12 +8,12 @@ use super::validated::Validated;
 use crate::context::{Context, Ending};
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use crate::dlq::bulk::{BulkAction, BulkSelection};
-use crate::dlq::left_out::{LeftOutLine, left_out_json, matching, write_left_out};
+use crate::dlq::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
 use crate::error::Result;
-use crate::terminal::{Column, Table, Window, command_lines, counted, grouped, json_line};
+use crate::terminal::{counted, grouped, json_line, table};
 
 const ACTION: BulkAction<'static> = BulkAction {
     command: "redrive",
@@ -69,9 +69,10 @@ pub(super) fn preview(
                 "action": ACTION.command,
                 "letters": affected,
                 "matching": matching_letters,
-                "skipped": left_out_json(&left_out),
+                "skipped": left_out_json("letters", &left_out),
                 "errors": dry_run.validated.map(|validated| {
-                    validated.validation.errors.iter().map(error_json).collect::<Vec<_>>()
+                    let errors = validated.validation.errors.iter();
+                    errors.map(|error| error_json("letter", error)).collect::<Vec<_>>()
                 }),
                 "groups": preview.groups.iter().map(|group| json!({
                     "group": group.group.get(),
@@ -97,10 +98,10 @@ pub(super) fn preview(
             grouped(affected),
             ACTION.participle
         )?;
-        write_left_out(&left_out, cx.out)?;
+        write_left_out("letter", &left_out, cx.out)?;
         if let Some(validated) = dry_run.validated.filter(|of| of.validation.failed > 0) {
             writeln!(cx.out, "Validation errors:")?;
-            print_errors(&validated.validation.errors, cx)?;
+            print_errors("letter", &validated.validation.errors, cx)?;
             writeln!(cx.out)?;
         }
         write_groups(&preview, cx)?;
@@ -113,8 +114,8 @@ pub(super) fn preview(
             let sample = LetterFilter::new().ids(preview.sample.iter().copied());
             letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
             let command = dry_run.selection.command_line(&ACTION, &dry_run.words);
-            let lines = command_lines("  ", &command, Window::of_stdout().columns());
-            writeln!(cx.out, "\nNothing was changed. To act:\n{lines}")?;
+            writeln!(cx.out)?;
+            cx.propose(&command)?;
         }
     }
     warn_blocked(&preview.unserved, &preview.gated, cx);
@@ -138,7 +139,7 @@ fn matching_letters(dry_run: &DryRun<'_>, filter: &LetterFilter, db: &Database) 
     Ok(letters)
 }
 
-fn left_out(preview: &RedrivePreview) -> Vec<LeftOutLine> {
+fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
     let lines = preview.left_out.iter().map(|left_out| {
         let (because, include) = match (left_out.reason, left_out.state) {
             (Skip::Quarantined, _) => (
@@ -165,8 +166,8 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOutLine> {
             ),
             (reason, None) => (reason.to_string(), None),
         };
-        LeftOutLine {
-            letters: left_out.letters,
+        LeftOut {
+            count: left_out.letters,
             reason: left_out.reason.as_str(),
             state: left_out.state.map(LetterState::as_str),
             because,
@@ -180,22 +181,13 @@ fn write_groups(preview: &RedrivePreview, cx: &mut Context<'_>) -> Result<()> {
     if preview.groups.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new([
-        Column::Number("GROUP"),
-        Column::Number("LETTERS"),
-        Column::Text("QUEUE"),
-        Column::Name("KIND"),
-        Column::Text("ERROR"),
-    ]);
-    for group in preview.groups.iter().take(GROUPS) {
-        table.row([
-            group.group.to_string(),
-            grouped(group.letters),
-            group.queue.clone(),
-            group.kind.clone(),
-            format!("{}: {}", group.error_class, group.title),
-        ]);
-    }
+    let table = table!(group in preview.groups.iter().take(GROUPS) => {
+        Number "GROUP" => group.group,
+        Number "LETTERS" => grouped(group.letters),
+        Text "QUEUE" => group.queue,
+        Name "KIND" => group.kind,
+        Text "ERROR" => format!("{}: {}", group.error_class, group.title),
+    });
     table.write(cx.out)?;
     let more = preview.groups.len().saturating_sub(GROUPS) as u64;
     if more > 0 {

@@ -4,7 +4,7 @@ use clap::Args;
 use redrive::dlq::{LetterFilter, Validation, ValidationResult};
 use redrive::{Database, JobId};
 
-use crate::dlq::left_out::LeftOutLine;
+use crate::dlq::left_out::LeftOut;
 use crate::dlq::validators::ValidatorArgs;
 use crate::error::Result;
 use crate::registry::Registry;
@@ -65,9 +65,9 @@ impl ValidateArgs {
 
 impl Validated {
     /// The letters that are left out because they do not pass.
-    pub(super) fn left_out(&self) -> Vec<LeftOutLine> {
-        let line = |letters, reason, because: &str, include: Option<&str>| LeftOutLine {
-            letters,
+    pub(super) fn left_out(&self) -> Vec<LeftOut> {
+        let line = |count, reason, because: &str, include: Option<&str>| LeftOut {
+            count,
             reason,
             state: None,
             because: because.to_owned(),
@@ -87,7 +87,7 @@ impl Validated {
                 None,
             ),
         ];
-        lines.retain(|line| line.letters > 0);
+        lines.retain(|line| line.count > 0);
         lines
     }
 
@@ -98,7 +98,7 @@ impl Validated {
             .map(|line| {
                 format!(
                     "{} left out: {}",
-                    counted(line.letters, "letter"),
+                    counted(line.count, "letter"),
                     line.because
                 )
             })

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::no_run;
 use crate::context::{Context, Ending};
 use crate::dlq::run_progress::run_waits;
-use crate::dlq::run_report::{RunLine, print_run, skips};
+use crate::dlq::run_report::{print_run, run_line, skips};
 use crate::error::Result;
 use crate::letter::skip_reason;
-use crate::terminal::{Column, Table, clean, json_line, write_labelled};
+use crate::terminal::{clean, json_line, table, write_labelled};
 
 /// How many letters are listed by default.
 const LETTERS: u32 = 50;
@@ -27,7 +27,7 @@ Examples:
   redrive dlq runs show 7 --letters --after 50
   redrive dlq runs show 7 --letters --json | jq 'select(.outcome == \"skipped\")'
 ")]
-pub(super) struct ShowRun {
+pub(crate) struct ShowRun {
     /// The id of the run.
     id: RunId,
     /// List the letters with their state now and their outcome in this run.
@@ -42,59 +42,33 @@ pub(super) struct ShowRun {
 }
 
 impl ShowRun {
-    pub(super) fn run(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
         if !self.letters {
-            return show(self.id, db, cx);
+            return show(self.id, &db, cx);
         }
         if db.dlq().runs().get(self.id)?.is_none() {
-            return Ok(no_run(self.id, cx));
+            return no_run(self.id, cx);
         }
         let limit = self.limit.unwrap_or(LETTERS);
         let letters = db
             .dlq()
             .runs()
             .letters(self.id, self.after.unwrap_or(0), limit)?;
-        if cx.global.json {
-            for letter in &letters {
-                json_line(cx.out, &letter_json(self.id, letter))?;
-            }
-        } else if !letters.is_empty() {
-            table(&letters).write(cx.out)?;
+        if letters.is_empty() {
+            return cx.nothing(format!("no letter of run {} is left to list", self.id));
         }
-        match letters.last() {
-            None => {
-                cx.say(format!("no letter of run {} is left to list", self.id));
-                return Ok(Ending::NothingMatched);
-            }
-            Some(last) if letters.len() as u64 == u64::from(limit) => {
-                cx.say_more("letters", &format!("--after {}", last.place))?;
-            }
-            Some(_) => {}
-        }
-        Ok(Ending::Done)
+        let table = table!(letter in &letters => {
+            Number "PLACE" => letter.place,
+            Number "LETTER" => letter.letter,
+            Word "STATE NOW" => letter.state.map_or("removed", LetterState::as_str),
+            Text "OUTCOME IN THIS RUN" => letter.outcome,
+        });
+        cx.items(&letters, |letter| letter_json(self.id, letter), &table)?;
+        cx.next_page("letters", &letters, limit, |last| {
+            format!("--after {}", last.place)
+        })
     }
-}
-
-fn state(letter: &RunLetter) -> &'static str {
-    letter.state.map_or("removed", LetterState::as_str)
-}
-
-fn table(letters: &[RunLetter]) -> Table {
-    let mut table = Table::new([
-        Column::Number("PLACE"),
-        Column::Number("LETTER"),
-        Column::Word("STATE NOW"),
-        Column::Text("OUTCOME IN THIS RUN"),
-    ]);
-    for letter in letters {
-        table.row([
-            letter.place.to_string(),
-            letter.letter.to_string(),
-            state(letter).to_owned(),
-            letter.outcome.to_string(),
-        ]);
-    }
-    table
 }
 
 fn letter_json(run: RunId, letter: &RunLetter) -> serde_json::Value {
@@ -111,7 +85,7 @@ fn letter_json(run: RunId, letter: &RunLetter) -> serde_json::Value {
 /// Shows a run and what it waits for.
 pub(super) fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     let Some(run) = db.dlq().runs().get(id)? else {
-        return Ok(no_run(id, cx));
+        return no_run(id, cx);
     };
     let blocked = match run.still_running {
         0 => Blocked::default(),
@@ -119,7 +93,7 @@ pub(super) fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<End
     };
     let skips = skips(&run, db)?;
     if cx.global.json {
-        json_line(cx.out, &RunLine::of(&run, &skips).with(&blocked))?;
+        json_line(cx.out, &run_line(&run, &skips, Some(&blocked)))?;
     } else {
         print_run(&run, &skips, cx.out)?;
         for wait in run_waits(&run, &blocked) {

@@ -1,22 +1,19 @@
 //! `redrive job cancel`, `priority` and `run-now`.
 
-use std::ops::ControlFlow;
-
 use clap::Args;
 use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState};
 use redrive::{Database, JobId};
 use serde_json::json;
 
-use super::selection::{
-    JobSelection, JobsLeftOut, left_out_json, matching, write_left_out, write_sample,
-};
+use super::selection::{JobSelection, left_out_jobs, matching, write_sample};
 use super::show::not_found;
+use crate::batches::in_batches;
 use crate::context::{Context, Ending};
-use crate::dlq::Stopped;
+use crate::dlq::{LeftOut, left_out_json, write_left_out};
 use crate::error::Result;
 use crate::operator;
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, Window, command_lines, counted, grouped, json_line};
+use crate::stopped::Stopped;
+use crate::terminal::{counted, grouped, json_line};
 
 const AFTER_HELP: &str = "\
 Ctrl-C stops after the current batch of 500 jobs and prints how many were changed.
@@ -36,7 +33,7 @@ Examples:
 ",
     after_help = AFTER_HELP
 )]
-pub(super) struct Cancel {
+pub(crate) struct Cancel {
     #[command(flatten)]
     selection: JobSelection,
 }
@@ -53,7 +50,7 @@ Examples:
 ",
     after_help = AFTER_HELP
 )]
-pub(super) struct Priority {
+pub(crate) struct Priority {
     /// New priority, from -1000 to 1000. Jobs with a higher priority run first.
     #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
     priority: i16,
@@ -74,7 +71,7 @@ Examples:
 ",
     after_help = AFTER_HELP
 )]
-pub(super) struct RunNow {
+pub(crate) struct RunNow {
     #[command(flatten)]
     selection: JobSelection,
 }
@@ -97,16 +94,28 @@ impl RunNow {
     }
 }
 
-/// Sets the priority of one job.
-pub(super) fn set_priority(id: JobId, priority: i16, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = cx.database()?;
-    let change = JobChange::SetPriority(priority);
-    let filter = JobFilter::new().ids([id]);
-    let operator = operator::current(None);
-    let changed = db.admin().jobs().change(&filter, change, &operator)?;
-    match changed.jobs.is_empty() {
-        false => say_changed(id, change, cx),
-        true => explain(id, change, &db, cx),
+/// Change the priority of one waiting job; see `priority`
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive job set 42 --priority 100\n")]
+pub(crate) struct SetPriority {
+    /// The id of the job.
+    id: JobId,
+    /// New priority, from -1000 to 1000. Jobs with a higher priority run first.
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
+    priority: i16,
+}
+
+impl SetPriority {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        let change = JobChange::SetPriority(self.priority);
+        let filter = JobFilter::new().ids([self.id]);
+        let operator = operator::current(None);
+        let changed = db.admin().jobs().change(&filter, change, &operator)?;
+        match changed.jobs.is_empty() {
+            false => say_changed(self.id, change, cx),
+            true => explain(self.id, change, &db, cx),
+        }
     }
 }
 
@@ -129,40 +138,35 @@ fn dry_run(
     let (count, changeable) = db.admin().jobs().preview(&filter, change)?;
     let (_, affected) = db.admin().jobs().preview(&selection.limited()?, change)?;
     let left_out = left_out(&count, changeable, change);
+    let of = words(change);
     if cx.global.json {
         json_line(
             cx.out,
             &json!({
                 "dry_run": true,
-                "action": words(change).action,
+                "action": of.action,
                 "jobs": affected,
                 "matching": count.jobs(),
-                "skipped": left_out_json(&left_out),
+                "skipped": left_out_json("jobs", &left_out),
             }),
         )?;
     } else if count.jobs() > 0 {
+        let matching = matching(count.jobs());
         writeln!(
             cx.out,
-            "{}; {} would be {}.\n",
-            matching(count.jobs()),
+            "{matching}; {} would be {}.\n",
             grouped(affected),
-            words(change).participle
+            of.participle
         )?;
-        write_left_out(&left_out, cx)?;
+        write_left_out("job", &left_out, cx.out)?;
     }
     if count.jobs() == 0 {
-        cx.say(format!("no live job matches {filter}"));
-    } else if affected > 0 && !cx.global.json {
-        write_sample(db.admin().jobs().list(&filter)?, words(change).takes, cx)?;
-        writeln!(
-            cx.out,
-            "\nNothing was changed. To act:\n{}",
-            command_lines(
-                "  ",
-                &selection.command_line(&words(change).command),
-                Window::of_stdout().columns()
-            )
-        )?;
+        return cx.nothing(format!("no live job matches {filter}"));
+    }
+    if affected > 0 && !cx.global.json {
+        write_sample(db.admin().jobs().list(&filter)?, of.takes, cx)?;
+        writeln!(cx.out)?;
+        cx.propose(&selection.command_line(&of.command))?;
     }
     Ok(match affected {
         0 => Ending::NothingMatched,
@@ -178,22 +182,19 @@ fn change_matching(
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
     let filter = selection.filter()?;
-    let mut stop = StopSignal::listen()?;
     let jobs = db.admin().jobs();
     let (count, changeable) = jobs.preview(&filter, change)?;
     let (_, total) = jobs.preview(&selection.limited()?, change)?;
     let words = words(change);
-    let progress = Progress::of(words.progressive, total);
-    let (mut done, mut audit, mut course) = (0, None, ControlFlow::Continue(()));
+    let mut audit = None;
     // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
     let limited = filter.clone().limit(total);
-    let changed = jobs.change_while(&limited, change, &selection.operator(), |so_far| {
-        (done, audit) = (so_far.jobs.len() as u64, so_far.audit);
-        progress.at(done);
-        course = stop.check();
-        course
-    });
-    drop(progress);
+    let (done, course, changed) = in_batches(words.progressive, total, |go_on| {
+        jobs.change_while(&limited, change, &selection.operator(), |so_far| {
+            audit = so_far.audit;
+            go_on(so_far.jobs.len() as u64)
+        })
+    })?;
     let undo = match change {
         JobChange::Cancel => {
             audit.map(|audit| format!("undo: redrive dlq redrive audit={audit} --yes"))
@@ -206,39 +207,28 @@ fn change_matching(
         participle: words.participle,
         undo,
     };
-    if let Err(error) = changed {
-        if done > 0 {
-            cx.say(stopped.text_of("job"));
-        }
-        return Err(error.into());
-    }
+    changed.inspect_err(|_| stopped.say_after_error("job", cx))?;
     let left_out = left_out(&count, changeable, change);
-    if cx.global.json {
-        json_line(
-            cx.out,
+    if cx.global.json || count.jobs() > 0 {
+        cx.print(
             &json!({
                 "action": words.action,
                 "jobs": done,
-                "skipped": left_out_json(&left_out),
+                "skipped": left_out_json("jobs", &left_out),
                 "audit": audit,
             }),
+            format!("{} {}", counted(done, "job"), words.participle),
         )?;
-    } else if count.jobs() > 0 {
-        writeln!(cx.out, "{} {}", counted(done, "job"), words.participle)?;
-        write_left_out(&left_out, cx)?;
     }
-    if course.is_break() && done < total {
-        cx.out.flush()?;
-        cx.say(stopped.text_of("job"));
-        return Ok(Ending::NothingMatched);
+    if !cx.global.json {
+        write_left_out("job", &left_out, cx.out)?;
     }
-    if count.jobs() == 0 {
-        cx.say(format!("no live job matches {filter}"));
+    match done {
+        _ if course.is_break() && done < total => stopped.say("job", cx),
+        _ if count.jobs() == 0 => cx.nothing(format!("no live job matches {filter}")),
+        0 => Ok(Ending::NothingMatched),
+        _ => Ok(Ending::Done),
     }
-    Ok(match done {
-        0 => Ending::NothingMatched,
-        _ => Ending::Done,
-    })
 }
 
 /// Changes the jobs given by id, and explains why others did not change.
@@ -279,14 +269,10 @@ fn change_ids(
 fn say_cancelled(id: JobId, how: Cancelled, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
     match how {
         Cancelled::Dead => say_changed(id, JobChange::Cancel, cx),
-        Cancelled::Asked if cx.global.json => {
-            json_line(cx.out, &json!({ "id": id.get(), "cancelled": "asked" }))?;
-            Ok(Ending::Done)
-        }
-        Cancelled::Asked => {
-            writeln!(cx.out, "job {id} is running; its handler was asked to stop")?;
-            Ok(Ending::Done)
-        }
+        Cancelled::Asked => cx.print(
+            &json!({ "id": id.get(), "cancelled": "asked" }),
+            format!("job {id} is running; its handler was asked to stop"),
+        ),
         Cancelled::NotLive | _ => not_found(db, id, cx),
     }
 }
@@ -306,12 +292,7 @@ fn say_changed(id: JobId, change: JobChange, cx: &mut Context<'_>) -> Result<End
             format!("job {id} was cancelled; it is a dead letter"),
         ),
     };
-    if cx.global.json {
-        json_line(cx.out, &json)?;
-    } else {
-        writeln!(cx.out, "{text}")?;
-    }
-    Ok(Ending::Done)
+    cx.print(&json, text)
 }
 
 /// Says why a job did not change.
@@ -320,18 +301,15 @@ fn explain(id: JobId, change: JobChange, db: &Database, cx: &mut Context<'_>) ->
         return not_found(db, id, cx);
     };
     match change {
-        JobChange::SetPriority(priority) if job.priority == priority => {
-            return say_changed(id, change, cx);
-        }
-        JobChange::SetPriority(_) => cx.say(format!(
+        JobChange::SetPriority(priority) if job.priority == priority => say_changed(id, change, cx),
+        JobChange::SetPriority(_) => cx.nothing(format!(
             "job {id} is {}; its priority cannot change",
             job.state
         )),
         JobChange::RunNow | JobChange::Cancel | _ => {
-            cx.say(format!("job {id} is {} already", job.state));
+            cx.nothing(format!("job {id} is {} already", job.state))
         }
     }
-    Ok(Ending::NothingMatched)
 }
 
 /// A change in words.
@@ -373,28 +351,26 @@ fn words(change: JobChange) -> Words {
 }
 
 /// The matching jobs that a change leaves out, if it changes `changeable` of them.
-fn left_out(count: &JobCount, changeable: u64, change: JobChange) -> Vec<JobsLeftOut> {
+fn left_out(count: &JobCount, changeable: u64, change: JobChange) -> Vec<LeftOut> {
     let others = count.waiting().saturating_sub(changeable);
-    match change {
-        JobChange::SetPriority(priority) => vec![
-            JobsLeftOut::leased(count, "a worker runs them"),
-            JobsLeftOut {
-                jobs: others,
-                reason: "unchanged",
-                because: format!("they have priority {priority} already"),
-            },
-        ],
-        JobChange::RunNow => vec![
-            JobsLeftOut::leased(count, "a worker runs them"),
-            JobsLeftOut {
-                jobs: others,
-                reason: "ready",
-                because: "they are ready already".to_owned(),
-            },
-        ],
-        JobChange::Cancel | _ => vec![JobsLeftOut::leased(
-            count,
+    let (running, others) = match change {
+        JobChange::SetPriority(priority) => (
+            "a worker runs them",
+            left_out_jobs(
+                others,
+                "unchanged",
+                format!("they have priority {priority} already"),
+            ),
+        ),
+        JobChange::RunNow => (
+            "a worker runs them",
+            left_out_jobs(others, "ready", "they are ready already"),
+        ),
+        JobChange::Cancel | _ => (
             "a worker runs them; `redrive job cancel ID` asks a handler to stop",
-        )],
-    }
+            None,
+        ),
+    };
+    let leased = left_out_jobs(count.leased, "leased", running);
+    leased.into_iter().chain(others).collect()
 }

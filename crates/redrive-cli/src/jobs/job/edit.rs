@@ -1,19 +1,15 @@
 //! `redrive job edit`: changes the payloads of waiting jobs.
 
-use std::ops::ControlFlow;
-
 use clap::{ArgGroup, Args};
+use redrive::Database;
 use redrive::admin::JobFilter;
-use redrive::dlq::Edited;
-use redrive::{Database, JobId};
-use serde_json::{Value, json};
 
-use super::selection::{JobSelection, JobsLeftOut, left_out_json, write_left_out};
+use super::selection::{JobSelection, left_out_jobs};
+use crate::batches::in_batches;
 use crate::context::{Context, Ending};
-use crate::dlq::{PayloadEdit, Preview, Stopped};
+use crate::dlq::{LeftOut, PayloadEdit, Preview, report_edit, write_left_out};
 use crate::error::{Error, Result};
-use crate::stop::StopSignal;
-use crate::terminal::{Progress, counted, grouped, json_line, one_line};
+use crate::stopped::Stopped;
 
 /// Change the payloads of waiting jobs
 ///
@@ -31,7 +27,7 @@ Examples:
 Ctrl-C stops after the current batch of 100 jobs and prints how many were edited.
 The exit code is 1 then, and if a job could not be changed or none matches."
 )]
-pub(super) struct EditJobs {
+pub(crate) struct EditJobs {
     #[command(flatten)]
     selection: JobSelection,
     #[command(flatten)]
@@ -54,15 +50,16 @@ impl EditJobs {
         let jobs = db.admin().jobs();
         jobs.preview_edit(&filter, &edit, |job| preview.add(job, cx))?;
         if !cx.global.json {
-            write_left_out(&self.left_out(&db)?, cx)?;
+            write_left_out("job", &self.left_out(&db)?, cx.out)?;
         }
         preview.end("no waiting job matches", self.selection.repeat(), cx)
     }
 
     /// Matching jobs that cannot be edited because they run.
-    fn left_out(&self, db: &Database) -> Result<Vec<JobsLeftOut>> {
+    fn left_out(&self, db: &Database) -> Result<Vec<LeftOut>> {
         let count = db.admin().jobs().count(&self.selection.filter()?)?;
-        Ok(vec![JobsLeftOut::leased(&count, "a worker runs them")])
+        let leased = left_out_jobs(count.leased, "leased", "a worker runs them");
+        Ok(leased.into_iter().collect())
     }
 
     /// Edits the jobs in batches, until a signal arrives.
@@ -73,99 +70,28 @@ impl EditJobs {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let mut stop = StopSignal::listen()?;
         let jobs = db.admin().jobs();
         let left_out = self.left_out(db)?;
         let total = self.selection.at_most(jobs.count(filter)?.waiting());
-        let progress = Progress::of("editing", total);
-        let (mut edited, mut tried, mut course) = (0, 0, ControlFlow::Continue(()));
         let operator = self.selection.operator();
-        let done = jobs.edit_while(filter, edit, &operator, |so_far| {
-            edited = so_far.edited.len() as u64;
-            tried = edited + so_far.unchanged;
-            progress.at(tried);
-            course = stop.check();
-            course
-        });
-        drop(progress);
+        let mut edited = 0;
+        let (tried, course, done) = in_batches("editing", total, |go_on| {
+            jobs.edit_while(filter, edit, &operator, |so_far| {
+                edited = so_far.edited.len() as u64;
+                go_on(edited + so_far.unchanged)
+            })
+        })?;
         let stopped = Stopped {
             done: edited,
             total,
             participle: "edited",
             undo: None,
         };
-        let done = match done {
-            Ok(done) => done,
-            Err(error) => {
-                if edited > 0 {
-                    cx.say(stopped.text_of("job"));
-                }
-                return Err(error.into());
-            }
-        };
-        let ending = report(&done, &left_out, cx)?;
-        if course.is_break() && tried < total {
-            cx.out.flush()?;
-            cx.say(stopped.text_of("job"));
-            return Ok(Ending::NothingMatched);
-        }
-        Ok(ending)
-    }
-}
-
-fn report(done: &Edited, left_out: &[JobsLeftOut], cx: &mut Context<'_>) -> Result<Ending> {
-    let invalid: u64 = done.refused.iter().map(|error| error.letters).sum();
-    let errors = done.refused.iter().map(|error| {
-        let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
-        json!({ "error": error.message, "sample": error.sample, "jobs": error.letters, "ids": ids })
-    });
-    if cx.global.json {
-        let mut skipped = left_out_json(left_out);
-        if !done.skipped.is_empty() {
-            let ids: Vec<i64> = done.skipped.iter().copied().map(JobId::get).collect();
-            skipped.push(json!({ "reason": "changed", "jobs": ids.len(), "ids": ids }));
-        }
-        json_line(
-            cx.out,
-            &json!({
-                "action": "edit", "jobs": done.edited.len(), "unchanged": done.unchanged,
-                "invalid": invalid, "errors": errors.collect::<Vec<Value>>(), "skipped": skipped,
-                "audit": done.audit,
-            }),
-        )?;
-    } else {
-        let mut counts = vec![format!(
-            "{} edited",
-            counted(done.edited.len() as u64, "job")
-        )];
-        for (count, name) in [(done.unchanged, "unchanged"), (invalid, "invalid")] {
-            if count > 0 {
-                counts.push(format!("{} {name}", grouped(count)));
-            }
-        }
-        writeln!(cx.out, "{}", counts.join(", "))?;
-        write_left_out(left_out, cx)?;
-        for error in &done.refused {
-            let ids: Vec<String> = error.ids.iter().map(ToString::to_string).collect();
-            writeln!(
-                cx.out,
-                "  {} invalid: {} (job {})",
-                grouped(error.letters),
-                one_line(&error.sample),
-                ids.join(" ")
-            )?;
-        }
-        for id in &done.skipped {
-            cx.say(format!(
-                "job {id} was not edited: a worker claimed it or another operator changed it"
-            ));
+        let done = done.inspect_err(|_| stopped.say_after_error("job", cx))?;
+        let ending = report_edit("job", &done, &left_out, cx)?;
+        match course.is_break() && tried < total {
+            true => stopped.say("job", cx),
+            false => Ok(ending),
         }
     }
-    let did_nothing = done.edited.is_empty() && done.unchanged == 0;
-    Ok(
-        match invalid > 0 || !done.skipped.is_empty() || did_nothing {
-            true => Ending::NothingMatched,
-            false => Ending::Done,
-        },
-    )
 }

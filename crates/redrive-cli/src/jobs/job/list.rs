@@ -4,11 +4,10 @@ use clap::Args;
 use redrive::JobId;
 
 use super::selection::{JOB_CONDITIONS, filter_of};
-use super::show::JobLine;
+use super::show::job_line;
 use super::table::job_table;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::terminal::json_line;
 
 /// List jobs that have not ended, the oldest id first
 #[derive(Args, Debug)]
@@ -18,7 +17,7 @@ Examples:
   redrive job list orders state=ready 'age>5m'
   redrive job list orders 'attempts>=2' --json | jq .payload
 ")]
-pub(super) struct ListJobs {
+pub(crate) struct ListJobs {
     /// Jobs with these ids, or of this queue; conditions such as state=ready 'age>5m'; see below.
     #[arg(id = JOB_CONDITIONS, value_name = "ID|QUEUE|CONDITION")]
     words: Vec<String>,
@@ -37,23 +36,12 @@ impl ListJobs {
             filter = filter.after(after);
         }
         let jobs = cx.database()?.admin().jobs().list(&filter)?;
-        if cx.global.json {
-            for job in &jobs {
-                json_line(cx.out, &JobLine::of(job))?;
-            }
-        } else if !jobs.is_empty() {
-            job_table(&jobs).write(cx.out)?;
+        if jobs.is_empty() {
+            return cx.nothing(format!("no live job matches {filter}").trim_end());
         }
-        match jobs.last() {
-            None => {
-                cx.say(format!("no live job matches {filter}").trim_end());
-                return Ok(Ending::NothingMatched);
-            }
-            Some(last) if jobs.len() as u64 == self.limit => {
-                cx.say_more("jobs", &format!("--after {}", last.id))?;
-            }
-            Some(_) => {}
-        }
-        Ok(Ending::Done)
+        cx.items(&jobs, job_line, &job_table(&jobs))?;
+        cx.next_page("jobs", &jobs, self.limit, |last| {
+            format!("--after {}", last.id)
+        })
     }
 }

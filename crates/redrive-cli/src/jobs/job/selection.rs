@@ -2,15 +2,14 @@
 
 use clap::Args;
 use redrive::JobId;
-use redrive::admin::{JobCount, JobFilter, JobState, LiveJob};
-use serde_json::{Value, json};
+use redrive::admin::{JobFilter, JobState, LiveJob};
 
 use super::table::job_table;
 use crate::context::Context;
-use crate::dlq::{is_condition, quoted};
+use crate::dlq::{LeftOut, is_condition, quoted};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::{counted, grouped};
+use crate::terminal::grouped;
 
 /// How many jobs a dry run shows.
 const SAMPLE: usize = 5;
@@ -116,44 +115,19 @@ pub(super) fn filter_of(words: &[String]) -> Result<JobFilter> {
     Ok(filter)
 }
 
-/// Matching jobs that a command leaves out for one reason.
-pub(super) struct JobsLeftOut {
-    pub(super) jobs: u64,
-    /// The reason in one word, for JSON.
-    pub(super) reason: &'static str,
-    /// The reason as text.
-    pub(super) because: String,
-}
-
-impl JobsLeftOut {
-    /// The leased jobs.
-    pub(super) fn leased(count: &JobCount, because: &str) -> JobsLeftOut {
-        JobsLeftOut {
-            jobs: count.leased,
-            reason: "leased",
-            because: because.to_owned(),
-        }
-    }
-}
-
-/// Prints one line per reason.
-pub(super) fn write_left_out(lines: &[JobsLeftOut], cx: &mut Context<'_>) -> Result<()> {
-    for line in lines.iter().filter(|line| line.jobs > 0) {
-        writeln!(
-            cx.out,
-            "  {} left out: {}",
-            counted(line.jobs, "job"),
-            line.because
-        )?;
-    }
-    Ok(())
-}
-
-pub(super) fn left_out_json(lines: &[JobsLeftOut]) -> Vec<Value> {
-    let lines = lines.iter().filter(|line| line.jobs > 0);
-    lines
-        .map(|line| json!({ "reason": line.reason, "jobs": line.jobs }))
-        .collect()
+/// Matching jobs that a command leaves out, if there are any.
+pub(super) fn left_out_jobs(
+    count: u64,
+    reason: &'static str,
+    because: impl Into<String>,
+) -> Option<LeftOut> {
+    (count > 0).then(|| LeftOut {
+        count,
+        reason,
+        state: None,
+        because: because.into(),
+        include: None,
+    })
 }
 
 /// Prints some of the jobs in these states.

@@ -1,32 +1,45 @@
 //! `redrive job show`: one job that has not ended.
 
-use std::collections::BTreeMap;
-
+use clap::Args;
 use redrive::admin::{JobState, LiveJob};
 use redrive::{Database, JobId};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{AttemptLine, print_attempts};
-use crate::terminal::{clean, json_line, one_line, pretty, write_labelled};
+use crate::letter::{attempt_lines, print_attempts};
+use crate::terminal::{clean, json_line, line, one_line, pretty, write_labelled};
 use crate::time::{ago, rfc3339};
 
-pub(super) fn show(db: &Database, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    let Some(job) = db.admin().job(id)? else {
-        return not_found(db, id, cx);
-    };
+/// Show the state, payload and failed attempts of a job
+#[derive(Args, Debug)]
+#[command(before_help = "Example:\n  redrive job show 42\n")]
+pub(crate) struct ShowJob {
+    /// The id of the job.
+    id: JobId,
+}
+
+impl ShowJob {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        match db.admin().job(self.id)? {
+            Some(job) => show(&job, cx),
+            None => not_found(&db, self.id, cx),
+        }
+    }
+}
+
+fn show(job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
-        json_line(cx.out, &JobLine::of(&job))?;
+        json_line(cx.out, &job_line(job))?;
         return Ok(Ending::Done);
     }
     let state = match job.state {
         JobState::Delayed => format!("delayed until {}", rfc3339(job.since)),
         JobState::Ready | JobState::Leased | _ => format!("{} for {}", job.state, ago(job.since)),
     };
-    writeln!(cx.out, "job {id}: {state}\n")?;
-    for (name, value) in details(&job) {
+    writeln!(cx.out, "job {}: {state}\n", job.id)?;
+    for (name, value) in details(job) {
         write_labelled(cx.out, &format!("  {name:<11} "), &one_line(&value))?;
     }
     if !job.history.is_empty() {
@@ -83,60 +96,20 @@ fn details(job: &LiveJob) -> Vec<(&'static str, String)> {
 
 /// Reports that no such job exists, and points to its letter.
 pub(super) fn not_found(db: &Database, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    cx.say(match db.dlq().get(id)? {
+    cx.nothing(match db.dlq().get(id)? {
         Some(letter) => format!(
             "job {id} has ended; its letter is {}: redrive dlq show {id}",
             letter.state
         ),
         None => format!("job {id} does not exist, or it is done"),
-    });
-    Ok(Ending::NothingMatched)
+    })
 }
 
 /// A job as one line of JSON.
-#[derive(Serialize)]
-pub(super) struct JobLine<'a> {
-    id: i64,
-    queue: &'a str,
-    kind: &'a str,
-    state: &'a str,
-    priority: i16,
-    attempts: u32,
-    max_attempts: u32,
-    generation: u32,
-    crashes: u32,
-    since: String,
-    enqueued_at: String,
-    worker: Option<String>,
-    host: Option<&'a str>,
-    unique_key: Option<&'a str>,
-    headers: &'a BTreeMap<String, String>,
-    outage_since: Option<String>,
-    history: Vec<AttemptLine<'a>>,
-    payload: &'a RawValue,
-}
-
-impl JobLine<'_> {
-    pub(super) fn of(job: &LiveJob) -> JobLine<'_> {
-        JobLine {
-            id: job.id.get(),
-            queue: &job.queue,
-            kind: &job.kind,
-            state: job.state.as_str(),
-            priority: job.priority,
-            attempts: job.attempts,
-            max_attempts: job.max_attempts,
-            generation: job.generation,
-            crashes: job.crashes,
-            since: rfc3339(job.since),
-            enqueued_at: rfc3339(job.enqueued_at),
-            worker: job.worker.map(|worker| worker.to_string()),
-            host: job.host.as_deref(),
-            unique_key: job.unique_key.as_deref(),
-            headers: &job.headers,
-            outage_since: job.outage_since.map(rfc3339),
-            history: job.history.iter().map(AttemptLine::of).collect(),
-            payload: &job.payload,
-        }
-    }
+pub(super) fn job_line(job: &LiveJob) -> impl Serialize {
+    line!(job =>
+        id, queue, kind, state, priority, attempts, max_attempts, generation, crashes, since,
+        enqueued_at, worker = job.worker.map(|worker| worker.to_string()), host, unique_key,
+        headers, outage_since, history = attempt_lines(&job.history), payload,
+    )
 }

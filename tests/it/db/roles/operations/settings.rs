@@ -85,7 +85,6 @@ pub(super) const VERBS: &[Verb] = &[
     verb("erase a tenant", &[Profession::Operator], |on| { on.db.dlq().erase(&nobody(), &operator())?; Ok(()) }),
     verb("erase from SQL", &[Profession::Operator], |on| on.sql(r#"SELECT * FROM redrive.erase('{"payload": "$.tenant == -1"}')"#)),
     verb("prune the audit", &[Profession::Operator], |on| { on.db.admin().prune_audit(30 * day(), &operator(), |_| ControlFlow::Continue(()))?; Ok(()) }),
-    verb("remove a rehearsal", &[Profession::Operator], |on| { on.db.admin().remove_gameday("gameday-0123456789ab", &operator())?; Ok(()) }),
     verb("erase from the audit by hand", NOBODY, |on| on.sql("SELECT redrive.erase_from_audit('$.a == 1')")),
     verb("list redactions", READERS, |on| { on.db.dlq().redactions().list()?; Ok(()) }),
     verb("add a redaction", &[Profession::Operator], |on| { on.db.dlq().redactions().add(&Redaction::new().path("/card"), &operator())?; Ok(()) }),

@@ -7,15 +7,14 @@ use redrive::dlq::{
 };
 use redrive::limits::MAX_CAPTURE_BYTES;
 use redrive::{Job, JobId};
-use redrive_tests::{Order, TestDatabase, drained, ran, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, ran, stop, worker};
 
 use super::super::super::archive::archive_all;
 use super::{LetterFilter, START, body, capture, captured, is_whole, letter, maria, only, pieces};
 
 #[test]
 fn a_letter_shows_the_start_and_the_size() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let body = body("1234");
     let id = capture(&db, &captured("1", &body));
     is_whole(&db, id, &body);
@@ -59,18 +58,8 @@ fn a_letter_shows_the_start_and_the_size() {
 }
 
 #[test]
-fn a_start_that_is_json_is_not_parsed() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    let digits = vec![b'1'; 17 << 20];
-    let id = capture(&db, &captured("1", &digits));
-    is_whole(&db, id, &digits);
-}
-
-#[test]
 fn every_way_to_capture_keeps_all_bytes() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let body = body("1234");
     let mut ids: Vec<JobId> = Vec::new();
 
@@ -147,8 +136,7 @@ fn an_export_carries_all_bytes_to_another_database() {
 
 #[test]
 fn a_redrive_leaves_the_letter_out_and_a_delivery_sends_all_bytes() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let body = body("1234");
     let id = capture(&db, &captured("1", &body));
     let preview = db
@@ -189,8 +177,7 @@ fn a_redrive_leaves_the_letter_out_and_a_delivery_sends_all_bytes() {
 
 #[test]
 fn an_edit_makes_the_letter_redrivable_and_its_undo_brings_all_bytes_back() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let body = body("1234");
     let id = capture(db, &captured("1", &body));
@@ -210,40 +197,15 @@ fn an_edit_makes_the_letter_redrivable_and_its_undo_brings_all_bytes_back() {
             assert_eq!(job.payload().number, 1);
             Ok(())
         })
-        .start()
-        .unwrap();
+        .started();
     drained(&queue);
     stop(working);
     assert_eq!(letter(db, id).state, LetterState::Recovered);
 }
 
 #[test]
-fn a_closed_letter_that_is_captured_again_keeps_both_bodies() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
-    // They differ after the start.
-    let (first, second) = (body("1234"), body("5678"));
-    let id = capture(&db, &captured("1", &first));
-    for body in [&second, &b"small".to_vec()] {
-        db.dlq().discard(&only(id), &maria()).unwrap();
-        let again = db.dlq().capture(&captured("1", body)).unwrap();
-        assert_eq!(again, CaptureOutcome::Reopened(id));
-        let found = db.dlq().captured_bytes(id).unwrap();
-        assert!(found.as_ref() == Some(body), "other bytes");
-    }
-    assert_eq!(letter(&db, id).raw_size, None);
-    for (version, body) in [(0, first), (1, second)] {
-        db.dlq()
-            .restore_version(id, Some(version), &maria())
-            .unwrap();
-        is_whole(&db, id, &body);
-    }
-}
-
-#[test]
 fn the_archive_keeps_all_bytes() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     // They differ after the start, and in their size.
     let (first, second, other) = (body("1"), body("12"), body("123"));
     let id = capture(&db, &captured("1", &first));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{Edit, LetterState, Redaction, RetentionRule};
 use redrive::{Database, JobId};
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 use super::super::super::archive::archive_all;
 use super::{LetterFilter, body, capture, captured, letter, maria, only, pieces};
@@ -47,8 +47,7 @@ const REMOVALS: [(&str, Remove); 6] = [
 
 #[test]
 fn every_removal_of_a_letter_removes_the_bytes() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let body = body("1234");
     for (name, remove) in REMOVALS {
         let id = capture(&db, &captured(name, &body));
@@ -61,16 +60,13 @@ fn every_removal_of_a_letter_removes_the_bytes() {
 
 #[test]
 fn the_bytes_of_a_deleted_version_are_deleted() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let id = capture(&db, &captured("1", &body("1234")));
     let edit = Edit::set("{\"number\": 1}").unwrap();
     db.dlq().edit(&only(id), &edit, &maria()).unwrap();
     // The letter stays while its job is live.
     db.dlq().redrive(&only(id), &maria()).unwrap();
-    test.client()
-        .batch_execute("DELETE FROM redrive.letter_versions")
-        .unwrap();
+    test.client().sql("DELETE FROM redrive.letter_versions");
     assert_eq!(letter(&db, id).state, LetterState::Redriving);
     assert_eq!(pieces(&test), 0);
 }
@@ -89,8 +85,7 @@ fn is_redacted(test: &TestDatabase, db: &Database, id: JobId) {
 
 #[test]
 fn a_rule_that_applies_to_a_large_body_drops_it() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let body = body("4111");
     let rules = db.dlq().redactions();
     for (name, rule) in [
@@ -111,8 +106,7 @@ fn a_rule_that_applies_to_a_large_body_drops_it() {
 
 #[test]
 fn a_rule_that_finds_nothing_keeps_a_large_body() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (_test, db) = TestDatabase::opened();
     let rule = Redaction::new().pattern("4222");
     db.dlq().redactions().add(&rule, &maria()).unwrap();
     let body = body("4111");
@@ -123,8 +117,7 @@ fn a_rule_that_finds_nothing_keeps_a_large_body() {
 
 #[test]
 fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let body = body("4111");
     let edited = capture(&db, &captured("1", &body));
     let edit = Edit::set("{\"number\": 1}").unwrap();
@@ -151,8 +144,7 @@ fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
 
 #[test]
 fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let id = capture(&db, &captured("1", &body("4111")));
     db.dlq().discard(&only(id), &maria()).unwrap();
     let rule = Redaction::new().pattern("4111");

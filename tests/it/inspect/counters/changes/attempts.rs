@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Failure, HandlerOptions, Job, NewJob};
-use redrive_tests::ids;
+use redrive_tests::{Begin, ids};
 use redrive_tests::{Gate, Order, drained, statement, stop, worker};
 
 use super::{Case, once, reject, succeed};
@@ -125,8 +125,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
                     held.pass();
                     Ok(())
                 })
-                .start()
-                .unwrap();
+                .started();
             drained(&s.queue);
             gate.open();
             stop(worker);
@@ -139,8 +138,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
         change: |s| {
             let worker = worker(&s.queue)
                 .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
-                .start()
-                .unwrap();
+                .started();
             drained(&s.queue);
             stop(worker);
         },
@@ -155,8 +153,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
                     1 => Err(Failure::retry("not yet")),
                     _ => Ok(()),
                 })
-                .start()
-                .unwrap();
+                .started();
             drained(&s.queue);
             stop(worker);
         },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{Edit, Letter, LetterState, RedriveOptions, RetentionRule};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Order, drained, stop, worker};
+use redrive_tests::{Begin, Order, drained, stop, worker};
 
 use super::{Case, no_rows, reject, succeed};
 
@@ -111,8 +111,7 @@ pub(super) const LETTERS: &[Case] = &[
         change: |s| {
             let worker = worker(&s.queue)
                 .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
-                .start()
-                .unwrap();
+                .started();
             drained(&s.queue);
             stop(worker);
         },

@@ -1,6 +1,6 @@
 //! The message of a bulk command that ends early: how much was done, and how to undo it.
 
-use crate::context::Context;
+use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{counted, grouped};
 
@@ -17,25 +17,18 @@ pub(crate) struct Stopped {
 
 impl Stopped {
     /// Reports a command that a signal stopped.
-    pub(crate) fn say(&self, cx: &mut Context<'_>) -> Result<()> {
-        cx.out.flush()?;
-        cx.say(self.text());
-        Ok(())
+    pub(crate) fn say(&self, noun: &str, cx: &mut Context<'_>) -> Result<Ending> {
+        cx.nothing(self.text_of(noun))
     }
 
     /// Reports what was done before an error, if anything.
-    pub(crate) fn say_after_error(&self, cx: &mut Context<'_>) {
+    pub(crate) fn say_after_error(&self, noun: &str, cx: &mut Context<'_>) {
         if self.done > 0 {
-            cx.say(self.text());
+            cx.say(self.text_of(noun));
         }
     }
 
-    /// The message.
-    pub(crate) fn text(&self) -> String {
-        self.text_of("letter")
-    }
-
-    /// The message about other things than letters.
+    /// The message about these things.
     pub(crate) fn text_of(&self, noun: &str) -> String {
         let undo = self.undo.as_ref();
         let undo = undo.map(|undo| format!("; {undo}")).unwrap_or_default();
@@ -62,10 +55,13 @@ mod tests {
         };
         let some = stopped(10_500, Some("undo: redrive dlq reopen audit=412 --yes"));
         assert_eq!(
-            some.text(),
+            some.text_of("letter"),
             "stopped: 10,500 of 200,001 letters discarded; undo: redrive dlq reopen audit=412 --yes"
         );
         let none = stopped(0, None);
-        assert_eq!(none.text(), "stopped: 0 of 200,001 letters discarded");
+        assert_eq!(
+            none.text_of("letter"),
+            "stopped: 0 of 200,001 letters discarded"
+        );
     }
 }

@@ -1,0 +1,47 @@
+//! The subcommands of a command.
+
+/// The subcommands of a command: `Pause(Arguments).pause = Operator`. The arguments have the method
+/// that is named, or `run`. The role of a command that has subcommands itself is `_`.
+macro_rules! subcommands {
+    ($(#[$command:meta])* $vis:vis enum $name:ident {
+        $($(#[$about:meta])* $variant:ident($arguments:ty) $(.$run:ident)? = $role:tt,)*
+    }) => {
+        #[derive(Debug, clap::Subcommand)]
+        $(#[$command])*
+        $vis enum $name {
+            $($(#[$about])* $variant($arguments),)*
+        }
+
+        impl $name {
+            /// The role that the command needs.
+            $vis fn profession(&self) -> $crate::profession::Profession {
+                match self {
+                    $($name::$variant(_command) => $crate::subcommands::role!($role _command),)*
+                }
+            }
+
+            $vis fn run(&self, cx: &mut $crate::context::Context<'_>) -> $crate::error::Result<$crate::context::Ending> {
+                match self {
+                    $($name::$variant(command) => $crate::subcommands::run!(command cx $($run)?),)*
+                }
+            }
+        }
+    };
+}
+macro_rules! role {
+    (_ $command:ident) => {
+        $command.profession()
+    };
+    ($role:ident $command:ident) => {
+        $crate::profession::Profession::$role
+    };
+}
+macro_rules! run {
+    ($command:ident $cx:ident) => {
+        $command.run($cx)
+    };
+    ($command:ident $cx:ident $run:ident) => {
+        $command.$run($cx)
+    };
+}
+pub(crate) use {role, run, subcommands};

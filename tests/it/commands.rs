@@ -1,0 +1,183 @@
+//! The commands of the command line, and examples of each, with which tests run all of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use redrive::dlq::runs::RunOptions;
+use redrive::dlq::{LetterFilter, LetterState, Protection, RetentionRule};
+use redrive::{JobId, Operator};
+use redrive_tests::{TestDatabase, ran_alone};
+
+use crate::cli::{Payloads, letters};
+
+/// The file of the examples.
+pub(crate) const EXAMPLES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../crates/redrive-cli/commands.txt"
+);
+
+/// A command line, the role that may run it, and the names in the lines that it prints.
+#[derive(Clone, Debug)]
+pub(crate) struct Example {
+    pub(crate) role: String,
+    pub(crate) line: String,
+    pub(crate) names: BTreeSet<String>,
+}
+
+/// Returns the examples of all commands, in the order in which they can run one after the other.
+pub(crate) fn examples() -> Vec<Example> {
+    let mut examples: Vec<Example> = Vec::new();
+    let text = fs::read_to_string(EXAMPLES).expect("the examples");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    for text in lines.filter(|line| !line.is_empty()) {
+        if text.starts_with(' ') {
+            let example = examples.last_mut().expect("names are below an example");
+            example
+                .names
+                .extend(text.split_whitespace().map(str::to_owned));
+        } else {
+            let (role, line) = text.split_once(' ').expect("a role and a command");
+            examples.push(Example {
+                role: role.to_owned(),
+                line: line.trim().to_owned(),
+                names: BTreeSet::new(),
+            });
+        }
+    }
+    examples
+}
+
+/// Returns the commands that have no subcommands.
+fn commands(path: &str) -> Vec<String> {
+    let arguments: Vec<&str> = path.split_whitespace().chain(["--help"]).collect();
+    let help = ran_alone(&arguments).exits_with(0).out;
+    let listed = help.split_once("\nCommands:\n").map(|(_, listed)| listed);
+    let Some(listed) = listed else {
+        return vec![path.to_owned()];
+    };
+    let lines = listed.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let is_name = |name: &&str| !name.is_empty() && *name != "help";
+    let paths = names.filter(is_name).map(|name| format!("{path}{name} "));
+    paths.flat_map(|path| commands(&path)).collect()
+}
+
+/// Returns the last example of each command, which changes something if the command does, and all of
+/// those that name only the parent of others, such as `dlq`.
+pub(crate) fn last_examples() -> Vec<Example> {
+    let (commands, mut examples) = (commands(""), examples());
+    let of = |example: &Example| {
+        let line = format!("{} ", example.line);
+        commands
+            .iter()
+            .position(|command| line.starts_with(command))
+    };
+    let places: Vec<Option<usize>> = examples.iter().map(of).collect();
+    let missing = (0..commands.len()).filter(|place| !places.contains(&Some(*place)));
+    let missing: Vec<&String> = missing.map(|place| &commands[place]).collect();
+    assert!(
+        missing.is_empty(),
+        "add an example to {EXAMPLES}: {missing:?}"
+    );
+    let mut later = places.as_slice();
+    examples.retain(|_| {
+        let (place, rest) = later.split_first().expect("one for each example");
+        later = rest;
+        place.is_none() || !rest.contains(place)
+    });
+    examples
+}
+
+/// A database with one of everything that the examples need.
+pub(crate) struct Stage {
+    letter: JobId,
+    archived: JobId,
+    group: i64,
+    job: Option<String>,
+    file: Payloads,
+}
+
+impl Stage {
+    pub(crate) fn new(db: &TestDatabase) -> Stage {
+        let letter = letters(db, &db.queue("orders"), 6)[0];
+        let archived = archived(db);
+        let mut client = db.client();
+        let capture = r#"SELECT redrive.capture('s', '1', 'mail', 'mail', '{"tenant": "acme"}')"#;
+        client.batch_execute(capture).expect("a letter");
+        let group = "SELECT group_id FROM redrive.dead_letters WHERE queue = 'mail'";
+        let group = client.query_one(group, &[]).expect("a letter").get(0);
+        unapproved_run(db);
+        let held_and_left = "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+                SELECT 'orders', 'g', 1, min(l.id), now() FROM redrive.dead_letters l WHERE l.queue = 'orders';
+            INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'left', -1)";
+        client.batch_execute(held_and_left).expect("a held group");
+        // Making letters replaces and removes the file of the database.
+        let file = Payloads::new(db, 2, None);
+        Stage {
+            letter,
+            archived,
+            group,
+            job: None,
+            file,
+        }
+    }
+
+    /// Takes the id of the first job that a command enqueued, for those that follow.
+    pub(crate) fn enqueued(&mut self, out: &str) {
+        let id = out.split_once("\"id\":").map(|(_, id)| id);
+        let id = id.and_then(|id| id.split([',', '}']).next());
+        self.job = self.job.take().or(id.map(str::to_owned));
+    }
+
+    /// Returns the arguments of an example, which prints JSON.
+    pub(crate) fn arguments(&self, example: &Example) -> Vec<String> {
+        let word = |word: &str| match word {
+            "LETTER" => self.letter.to_string(),
+            "ARCHIVED" => self.archived.to_string(),
+            "GROUP" => self.group.to_string(),
+            "JOB" => self.job.clone().unwrap_or_else(|| "1".to_owned()),
+            "FILE" => self.file.path().to_owned(),
+            word => word.to_owned(),
+        };
+        example
+            .line
+            .split(' ')
+            .chain(["--json"])
+            .map(word)
+            .collect()
+    }
+}
+
+/// Archives the letters of the queue `old`, and returns one of them.
+fn archived(db: &TestDatabase) -> JobId {
+    let old = db.queue("old");
+    let letters = letters(db, &old, 3);
+    let operator = Operator::new("maria");
+    let retention = old.database().dlq().retention();
+    let rule = RetentionRule::archive(LetterState::Open, Duration::ZERO).queue("old");
+    retention.set(&rule, &operator).expect("a rule");
+    assert_eq!(retention.apply(&operator).expect("an archive"), 3);
+    let removed = retention.remove(Some("old"), LetterState::Open, &operator);
+    assert!(removed.expect("a rule"));
+    letters[0]
+}
+
+/// Creates the run 1, which waits for the approval of a second operator.
+fn unapproved_run(db: &TestDatabase) {
+    let queue = db.queue("payments");
+    letters(db, &queue, 1);
+    let maria = Operator::new("maria");
+    let dlq = queue.database().dlq();
+    let protection = Protection::new("payments").approve_above(0);
+    dlq.protect(&protection, &maria).expect("a protection");
+    let filter = LetterFilter::new().queue("payments");
+    let run = dlq.runs().create(&filter, &RunOptions::new(), &maria);
+    assert_eq!(run.expect("a run").expect("a letter").id.get(), 1);
+}
+
+#[test]
+fn every_command_has_an_example() {
+    let examples = last_examples();
+    assert!(examples.len() > 60, "{examples:?}");
+}
