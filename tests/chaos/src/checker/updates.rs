@@ -23,7 +23,7 @@ fn is_known(update: &RowUpdate, requests: &Requests) -> bool {
     let is_worker = update.process.starts_with("worker");
     match (update.table.as_str(), columns.as_slice()) {
         // A settle and a return of some jobs, and a checkpoint.
-        ("leases", ["done" | "headers"]) => is_worker,
+        ("leases", ["done" | "metas"]) => is_worker,
         // An update may change nothing, as when it stores the same checkpoint again.
         ("leases", []) => is_worker,
         ("leases", ["cancelled"]) => asked(Operation::Cancel),
