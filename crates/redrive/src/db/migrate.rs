@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use postgres::error::SqlState;
 use postgres::types::Type;
 use postgres::{IsolationLevel, Row, SimpleQueryRow, Transaction};
+use semver::Version;
 
 use crate::db::database::Database;
 use crate::db::obstacles::refuse_obstacles;
@@ -364,31 +365,16 @@ fn is_of_newer(migrations: &[Entry], definitions: &[Defined]) -> bool {
     migrations.iter().any(|entry| entry.version > last)
         || definitions
             .iter()
-            .any(|defined| release(&defined.library) > release(LIBRARY))
+            .any(|defined| is_later(&defined.library, LIBRARY))
 }
 
-/// Returns the parts of a version in the order of semantic versioning: a release is newer than its candidates.
-fn release(version: &str) -> (Vec<u64>, bool, Vec<Part<'_>>) {
-    let version = version.split('+').next().unwrap_or_default();
-    let (numbers, candidate) = version.split_once('-').unwrap_or((version, ""));
-    // What is no number is of a version that this library does not know.
-    let number = |part: &str| part.parse().unwrap_or(u64::MAX);
-    let part = |part| match str::parse(part) {
-        Ok(number) => Part::Number(number),
-        Err(_) => Part::Word(part),
-    };
-    (
-        numbers.split('.').map(number).collect(),
-        candidate.is_empty(),
-        candidate.split('.').map(part).collect(),
-    )
-}
-
-/// A part of the name of a candidate.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part<'a> {
-    Number(u64),
-    Word(&'a str),
+/// Returns whether a version is newer than another by semantic versioning. A text that is no version is of a library that
+/// this one does not know, so it is newer.
+fn is_later(version: &str, than: &str) -> bool {
+    version != than
+        && Version::parse(version).map_or(true, |version| {
+            Version::parse(than).is_ok_and(|than| version.cmp_precedence(&than).is_gt())
+        })
 }
 
 fn defined(rows: &[Row]) -> Vec<Defined> {

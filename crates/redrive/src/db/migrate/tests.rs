@@ -46,11 +46,12 @@ fn versions_are_in_the_order_of_semantic_versioning() {
     ];
     for (index, newer) in ordered.iter().enumerate() {
         for older in &ordered[..index] {
-            assert!(release(older) < release(newer), "{older} < {newer}");
+            assert!(is_later(newer, older), "{older} < {newer}");
+            assert!(!is_later(older, newer), "{older} < {newer}");
         }
-        assert_eq!(release(newer), release(newer));
+        assert!(!is_later(newer, newer), "{newer}");
     }
-    assert_eq!(release("1.2.3+a"), release("1.2.3+b"));
+    assert!(!is_later("1.2.3+b", "1.2.3+a") && !is_later("1.2.3+a", "1.2.3+b"));
 }
 
 /// Returns a ledger of these versions, each with its `breaking` flag.
