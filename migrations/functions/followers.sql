@@ -10,6 +10,7 @@ CREATE OR REPLACE FUNCTION redrive.pass_slots(
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 DECLARE
     settled bigint[] := pass_slots.done || pass_slots.delayed || pass_slots.dead || pass_slots.ready;

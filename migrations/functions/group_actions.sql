@@ -153,6 +153,7 @@ CREATE OR REPLACE FUNCTION redrive.regroup_letters(
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 DECLARE
     source  redrive.group_rules;

@@ -87,6 +87,7 @@ CREATE OR REPLACE FUNCTION redrive.forget_full_buckets(max_rows integer) RETURNS
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
     SET enable_bitmapscan = off
 AS $$
 DECLARE

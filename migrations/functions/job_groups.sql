@@ -23,6 +23,7 @@ CREATE OR REPLACE FUNCTION redrive.lock_turns(ids bigint[]) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 BEGIN
     PERFORM FROM redrive.group_slots s WHERE s.job_id = ANY (ids) ORDER BY s.job_id FOR UPDATE;
@@ -36,6 +37,7 @@ CREATE OR REPLACE FUNCTION redrive.hold_diverted(queue text, group_key text) RET
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 DECLARE
     diverted_since timestamptz;
@@ -181,6 +183,7 @@ CREATE OR REPLACE FUNCTION redrive.pass_turn() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 DECLARE
     letter redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;

@@ -32,7 +32,7 @@ const GATE_SCHEDULES: (&str, &str) = ("REDRIVE_SCHEDULES", "100");
 /// The target of the integration tests.
 const INTEGRATION: &str = "it";
 /// How many tests run at a time on each core.
-const TEST_THREADS_PER_CORE: usize = 2;
+const TEST_THREADS_PER_CORE: usize = 3;
 /// How many tests may need a second try.
 const MAX_FLAKY: usize = 2;
 /// How often each test that the change adds or touches runs, and how often all of them together:
