@@ -63,22 +63,23 @@ impl Starts {
         self.0.lock().unwrap().len()
     }
 
-    /// Fails if any window of time has more starts than `burst + rate · t`.
+    /// Fails if more jobs had started at any time than `burst + rate · t` since before the limit.
+    ///
+    /// A busy machine only delays what a handler notes. Windows that begin at a start need exact
+    /// times: the benchmark `rates` measures them.
     #[track_caller]
-    fn obeys(&self, rate: f64, burst: usize) {
+    fn obeys(&self, before: Instant, rate: f64, burst: usize) {
         let mut starts = self.0.lock().unwrap().clone();
         starts.sort();
-        for (first, from) in starts.iter().enumerate() {
-            for (last, until) in starts.iter().enumerate().skip(first) {
-                let window = until.duration_since(*from).as_secs_f64();
-                #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-                let (started, allowed) = ((last - first + 1) as f64, burst as f64 + rate * window);
-                // The clock of the process and that of the server may differ in speed by a little.
-                assert!(
-                    started <= allowed + 0.01,
-                    "{started} starts within {window:.4} s; at most {allowed:.2} are allowed"
-                );
-            }
+        for (started, at) in (1_u32..).zip(&starts) {
+            let window = at.duration_since(before).as_secs_f64();
+            #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+            let allowed = burst as f64 + rate * window;
+            // The clock of the process and that of the server may differ in speed by a little.
+            assert!(
+                f64::from(started) <= allowed + 0.01,
+                "{started} starts within {window:.4} s; at most {allowed:.2} are allowed"
+            );
         }
     }
 }
@@ -99,10 +100,11 @@ fn recording(queue: &Queue, orders: &Starts, mails: &Starts) -> Worker {
 }
 
 #[test]
-fn no_window_has_more_starts_than_a_limit_allows() {
+fn three_workers_never_start_more_than_a_limit_allows() {
     // Bursts that refill within 250 ms and within 20 ms, and even spacing.
     for (rate, burst, jobs) in [(400, 100, 400), (1000, 2, 60), (100, 1, 20)] {
         let (test, queue) = TestDatabase::with_orders();
+        let before = Instant::now();
         limit(
             &queue,
             RateLimited::Queue,
@@ -124,7 +126,7 @@ fn no_window_has_more_starts_than_a_limit_allows() {
             usize::try_from(jobs).unwrap(),
             "no attempt ran twice"
         );
-        orders.obeys(f64::from(rate), usize::try_from(burst).unwrap());
+        orders.obeys(before, f64::from(rate), usize::try_from(burst).unwrap());
     }
 }
 
@@ -234,6 +236,7 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
     let (test, queue) = TestDatabase::with_orders();
     // A job must start within 20 ms.
     let per_second = 1000;
+    let before = Instant::now();
     limit(
         &queue,
         RateLimited::Queue,
@@ -269,5 +272,5 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
     assert_eq!((counts.done, counts.dead), (151, 0));
     assert!(counts.released > 0, "{counts:?}");
     assert_eq!(starts.count(), 151, "no attempt ran twice");
-    starts.obeys(f64::from(per_second), 30);
+    starts.obeys(before, f64::from(per_second), 30);
 }

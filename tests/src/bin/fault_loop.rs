@@ -149,22 +149,11 @@ fn settled(handles: &mut [Handle], url: &str) -> serde_json::Value {
         "threads": entries("/proc/self/task"),
         "descriptors": entries("/proc/self/fd"),
         "connections": on_server,
-        "kilobytes": resident(),
     })
 }
 
 fn entries(folder: &str) -> usize {
     fs::read_dir(folder).expect("what this process has").count()
-}
-
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("the status of this process");
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| rest.trim().strip_suffix(" kB"))
-        .and_then(|kilobytes| kilobytes.parse().ok())
-        .expect("its memory")
 }
 
 /// A handle behind a proxy, with a single connection.
