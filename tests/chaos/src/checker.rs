@@ -6,25 +6,18 @@ mod breakers;
 mod captures;
 mod checkpoints;
 mod clients;
-mod delays;
 mod entries;
-mod erasures;
-mod follow_ups;
 mod groups;
 mod job_history;
-mod limits;
-mod path;
-mod pauses;
 mod letter_rows;
+mod limits;
+mod pauses;
 mod policies;
 mod redaction;
 mod replay;
 mod requests;
 mod rule;
 mod schedules;
-mod unique_keys;
-mod updates;
-mod validations;
 mod whole;
 
 #[cfg(test)]
@@ -35,17 +28,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::db_trace::breakers::BreakerRow;
-use crate::db_trace::letters::LetterRow;
-use crate::db_trace::policies::PolicyTick;
-use crate::db_trace::updates::RowUpdate;
-use crate::db_trace::{Change, PauseChange, Place, Renewal, RowChange, SlotChange};
+use crate::db_trace::{
+    BreakerRow, Change, FinalRow, LetterRow, PauseChange, Place, PolicyTick, RateLimit, Renewal,
+    RowChange, RowUpdate, SlotChange, Tick,
+};
 use crate::history::{HandlerEvent, HistoryLine};
 
 use job_history::JobHistory;
-pub(crate) use path::{Path, Paths};
 use requests::Requests;
 pub(crate) use rule::Rule;
+
+/// How long a commit may take until others see it, in microseconds.
+const IN_FLIGHT: i64 = 250_000;
 
 /// All records of a run.
 #[derive(Debug, Default)]
@@ -86,48 +80,6 @@ pub(crate) struct Records {
     /// Rows that belong to no job or letter, once the queue has drained.
     pub(crate) leftovers: Vec<String>,
     pub(crate) terms: Terms,
-}
-
-/// A row of the history of a schedule, or a change of its pause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tick {
-    pub(crate) schedule: String,
-    pub(crate) outcome: TickOutcome,
-    pub(crate) tx: i64,
-    /// When the row was written.
-    pub(crate) written: i64,
-    /// The time of the tick.
-    pub(crate) at: i64,
-    /// `None`: the ticks were missed.
-    pub(crate) job: Option<i64>,
-    pub(crate) ticks: i64,
-}
-
-/// What a row of the history of a schedule says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TickOutcome {
-    Fired,
-    Missed,
-    Overlapped,
-    Triggered,
-    Paused,
-    Resumed,
-}
-
-/// How many jobs of a queue, or of each group in it, may start: `burst`, and `per_second` in each second.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RateLimit {
-    pub(crate) queue: String,
-    pub(crate) is_of_each_group: bool,
-    pub(crate) burst: f64,
-    pub(crate) per_second: f64,
-}
-
-/// A job at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FinalRow {
-    pub(crate) job: i64,
-    pub(crate) place: Place,
 }
 
 /// The settings that the rules depend on, and what was done to the run.
@@ -173,12 +125,11 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
-/// The violations, and how much was checked.
+/// The violations, and how much was checked: without events there are no violations either.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
-    pub(crate) totals: Totals,
-    pub(crate) paths: Paths,
+    pub(crate) counts: BTreeMap<String, i64>,
     /// Attempts at suspects.
     suspects: Vec<SuspectAttempt>,
     /// Attempts in batches.
@@ -197,22 +148,95 @@ struct SuspectAttempt {
     is_last_chance: bool,
 }
 
-/// How much happened: without events there are no violations either.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
-    pub(crate) jobs: i64,
-    pub(crate) changes: i64,
-    pub(crate) claims: i64,
-    pub(crate) done: i64,
-    pub(crate) deaths: i64,
-    pub(crate) redriven: i64,
-    pub(crate) reaped: i64,
-    pub(crate) released: i64,
-    pub(crate) overlaps: i64,
-    pub(crate) unknown: i64,
-    pub(crate) unknown_stored: i64,
-    /// Acknowledged jobs that a promoted standby did not have.
-    pub(crate) lost_in_failover: i64,
+impl Findings {
+    fn add(&mut self, rule: Rule, job: impl Into<Option<i64>>, at: i64, what: impl Into<String>) {
+        let (job, what) = (job.into(), what.into());
+        self.violations.push(Violation {
+            rule,
+            job,
+            at,
+            what,
+        });
+    }
+
+    fn count(&mut self, what: impl Into<String>) {
+        *self.counts.entry(what.into()).or_default() += 1;
+    }
+
+    /// Returns how often something happened.
+    pub(crate) fn times(&self, what: &str) -> i64 {
+        self.counts.get(what).copied().unwrap_or_default()
+    }
+}
+
+/// What the rules about the whole run read: the records, the jobs that they tell of, and what clients asked for.
+struct Run<'a> {
+    records: &'a Records,
+    terms: &'a Terms,
+    jobs: HashMap<i64, JobHistory>,
+    requests: Requests,
+}
+
+impl Run<'_> {
+    fn jobs(&self) -> impl Iterator<Item = &JobHistory> {
+        self.jobs.values()
+    }
+}
+
+/// Checks all rules.
+pub(crate) fn check(records: &Records) -> Findings {
+    let mut findings = Findings::default();
+    let run = &Run {
+        records,
+        terms: &records.terms,
+        jobs: check_jobs(records, &mut findings),
+        requests: Requests::of(records),
+    };
+    batches::check(&mut findings);
+    groups::runs::check(&mut findings);
+    groups::check(records, &mut findings);
+    for check in [
+        clients::check,
+        captures::check,
+        schedules::check,
+        pauses::check,
+        limits::check,
+        whole::check,
+        letter_rows::check,
+        policies::check,
+        breakers::check,
+    ] {
+        check(run, &mut findings);
+    }
+    findings
+        .violations
+        .sort_by_key(|violation| (violation.rule, violation.job, violation.at));
+    findings
+}
+
+/// Checks what concerns one job at a time. Returns the histories of all jobs.
+fn check_jobs(records: &Records, findings: &mut Findings) -> HashMap<i64, JobHistory> {
+    let terms = &records.terms;
+    let renewed = renewals_by_worker(&records.renewals);
+    let grants = grants(&records.trace);
+    let mut jobs: HashMap<i64, JobHistory> = HashMap::new();
+    let mut handlers = records.handlers.as_slice();
+    for changes in records.trace.chunk_by(|one, other| one.job == other.job) {
+        let job = changes[0].job;
+        let skipped = handlers.partition_point(|event| event.job < job);
+        attempts::check_unknown_jobs(&handlers[..skipped], terms, findings);
+        handlers = &handlers[skipped..];
+        let (own, rest) = handlers.split_at(handlers.partition_point(|event| event.job == job));
+        handlers = rest;
+        let (lost, own) = without_lost(own, &changes[0], terms);
+        attempts::check_unknown_jobs(lost, terms, findings);
+        let history = replay::replay(changes, terms, &renewed, &grants, findings);
+        attempts::check(&history, &own, records, findings);
+        checkpoints::check(&history, &own, records, findings);
+        jobs.insert(job, history);
+    }
+    attempts::check_unknown_jobs(handlers, terms, findings);
+    jobs
 }
 
 /// Splits the events of an id: those of a job that a promoted standby did not have, and those of the later job that
@@ -234,68 +258,6 @@ fn without_lost<'a>(
     }
     let own = own.iter().filter(|event| !calls.contains(&call(event)));
     (lost, own.cloned().collect())
-}
-
-/// Checks all rules.
-pub(crate) fn check(records: &Records) -> Findings {
-    let mut findings = Findings::default();
-    let renewed = renewals_by_worker(&records.renewals);
-    let grants = grants(&records.trace);
-    let mut jobs: HashMap<i64, JobHistory> = HashMap::new();
-    let mut handlers = records.handlers.as_slice();
-    for changes in records.trace.chunk_by(|one, other| one.job == other.job) {
-        let job = changes[0].job;
-        let skipped = handlers.partition_point(|event| event.job < job);
-        attempts::check_unknown_jobs(&handlers[..skipped], &records.terms, &mut findings);
-        handlers = &handlers[skipped..];
-        let (own, rest) = handlers.split_at(handlers.partition_point(|event| event.job == job));
-        handlers = rest;
-        let (lost, own) = without_lost(own, &changes[0], &records.terms);
-        attempts::check_unknown_jobs(lost, &records.terms, &mut findings);
-        let history = replay::replay(changes, &records.terms, &renewed, &grants, &mut findings);
-        attempts::check(&history, &own, records, &mut findings);
-        checkpoints::check(&history, &own, records, &mut findings);
-        jobs.insert(job, history);
-    }
-    attempts::check_unknown_jobs(handlers, &records.terms, &mut findings);
-    batches::check(&mut findings);
-    groups::runs::check(&mut findings);
-    clients::check(records, &jobs, &mut findings);
-    captures::check(records, &jobs, &mut findings);
-    schedules::check(records, &jobs, &mut findings);
-    follow_ups::check(&jobs, &mut findings);
-    unique_keys::check(&jobs, &mut findings);
-    groups::check(records, &mut findings);
-    pauses::check(records, &jobs, &mut findings);
-    limits::check(records, &jobs, &mut findings);
-    whole::check(records, &jobs, &mut findings);
-    let requests = Requests::of(records);
-    erasures::check(&jobs, &requests, &mut findings);
-    letter_rows::check(records, &requests, &mut findings);
-    validations::check(records, &mut findings);
-    policies::check(records, &mut findings);
-    breakers::check(records, &requests, &mut findings);
-    updates::check(records, &requests, &mut findings);
-    for what in &records.leftovers {
-        findings.add(Rule::Leftover, None, 0, what.clone());
-    }
-    findings.totals.jobs = i64::try_from(jobs.len()).unwrap_or(i64::MAX);
-    findings.totals.changes = i64::try_from(records.trace.len()).unwrap_or(i64::MAX);
-    findings
-        .violations
-        .sort_by_key(|violation| (violation.rule, violation.job, violation.at));
-    findings
-}
-
-impl Findings {
-    fn add(&mut self, rule: Rule, job: Option<i64>, at: i64, what: impl Into<String>) {
-        self.violations.push(Violation {
-            rule,
-            job,
-            at,
-            what: what.into(),
-        });
-    }
 }
 
 /// The renewals of each worker, in order.

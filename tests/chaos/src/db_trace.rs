@@ -1,271 +1,379 @@
-//! The database trace: row changes recorded by triggers, by job.
+//! The database trace: row changes that triggers recorded, each struct with the columns of its query.
 
-pub(crate) mod breakers;
-pub(crate) mod leftovers;
-pub(crate) mod letters;
-pub(crate) mod policies;
-pub(crate) mod updates;
-
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator as _;
+use postgres::{Client, Row};
 use uuid::Uuid;
 
 use crate::facts::Facts;
 
-/// A change of one row, as far as it concerns one job.
-#[derive(Clone, Debug)]
-pub(crate) struct RowChange {
-    pub(crate) seq: i64,
-    pub(crate) at: i64,
-    /// When the statement started: its decisions use this time.
-    pub(crate) began: i64,
-    /// When the transaction committed. Others may see the change slightly later.
-    pub(crate) committed: i64,
-    pub(crate) tx: i64,
-    /// The `application_name` of the connection.
-    pub(crate) process: Arc<str>,
-    pub(crate) job: i64,
-    pub(crate) place: Place,
-    pub(crate) change: Change,
-    pub(crate) attempt: i32,
-    pub(crate) max_attempts: i32,
-    pub(crate) generation: i32,
-    pub(crate) crashes: i32,
-    pub(crate) refunds: i32,
-    pub(crate) lease: Option<Uuid>,
-    pub(crate) worker: Option<Uuid>,
-    pub(crate) state: Option<Arc<str>>,
-    pub(crate) cause: Option<Arc<str>>,
-    /// The key that its enqueuer put into the payload.
-    pub(crate) key: Option<i64>,
-    pub(crate) unique_key: Option<Arc<str>>,
-    pub(crate) due: Option<i64>,
-    /// Since when a ready job waits.
-    pub(crate) ready_at: Option<i64>,
-    /// Whether its lease went on with other jobs.
-    pub(crate) is_partial: bool,
-    /// Whether the row is a ready job that waits for its group.
-    pub(crate) is_waiting: bool,
-    /// Whether its letter is in the archive: it came from there, or went there.
-    pub(crate) is_archived: bool,
-    /// The content, where a row was inserted or changed.
-    pub(crate) facts: Option<Arc<Facts>>,
+/// What is read from the rows of a query.
+pub(crate) trait Traced {
+    const QUERY: &'static str;
+    fn of(row: &Row) -> Self;
 }
 
-/// Where a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
-    Ready,
-    Delayed,
-    Leased,
-    Letter,
+/// A value of a column, which has the name of its field.
+pub(crate) trait Column {
+    fn of(row: &Row, name: &str) -> Self;
 }
 
-/// How a row changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    In,
-    Out,
-    Updated,
-    /// The content of the row changed, but not the state of the job.
-    Edited,
-    Truncated,
+/// A missing number is 0, and a missing text is empty.
+macro_rules! columns {
+    ($($type:ty)+) => {
+        $(impl Column for $type {
+            fn of(row: &Row, name: &str) -> $type {
+                row.get::<_, Option<$type>>(name).unwrap_or_default()
+            }
+        }
+        impl Column for Option<$type> {
+            fn of(row: &Row, name: &str) -> Option<$type> {
+                row.get(name)
+            }
+        })+
+    };
+}
+columns! { i64 i32 f64 bool String Uuid Vec<String> }
+
+impl Column for Arc<str> {
+    fn of(row: &Row, name: &str) -> Arc<str> {
+        Arc::from(row.get::<_, Option<&str>>(name).unwrap_or_default())
+    }
 }
 
-/// A renewal of a worker's lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Renewal {
-    pub(crate) at: i64,
-    /// When its statement started. The lease counts from some moment between the two.
-    pub(crate) began: i64,
-    pub(crate) worker: Uuid,
-    pub(crate) process: Arc<str>,
-    pub(crate) queue: Arc<str>,
+impl Column for Option<Arc<str>> {
+    fn of(row: &Row, name: &str) -> Option<Arc<str>> {
+        row.get::<_, Option<&str>>(name).map(Arc::from)
+    }
 }
 
-/// A change of a turn of a group.
-#[derive(Clone, Debug)]
-pub(crate) struct SlotChange {
-    /// In one sequence with the row changes.
-    pub(crate) seq: i64,
-    pub(crate) at: i64,
-    pub(crate) tx: i64,
-    pub(crate) process: Arc<str>,
-    pub(crate) job: i64,
-    pub(crate) queue: Arc<str>,
-    pub(crate) group: Arc<str>,
-    pub(crate) change: Turn,
+/// An enum, with the text of each variant.
+macro_rules! variants {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident $text:literal,)+ })+) => {
+        $($(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum $name { $($(#[$of])* $variant,)+ }
+
+        impl Column for $name {
+            fn of(row: &Row, name: &str) -> $name {
+                match row.get(name) {
+                    $($text => $name::$variant,)+
+                    other => panic!("{name}: {other}"),
+                }
+            }
+        })+
+    };
 }
 
-/// A change of the pause of a queue.
-#[derive(Clone, Debug)]
-pub(crate) struct PauseChange {
-    pub(crate) at: i64,
-    pub(crate) committed: i64,
-    pub(crate) queue: Arc<str>,
-    /// When the pause ends by itself.
-    pub(crate) ends_at: i64,
+variants! {
+    /// Where a job is.
+    Place { Ready "r", Delayed "d", Leased "l", Letter "x", }
+
+    /// How a row changed.
+    Change {
+        In "i",
+        Out "o",
+        Updated "u",
+        /// The content of the row changed, but not the state of the job.
+        Edited "e",
+        Truncated "t",
+    }
+
+    /// How a turn changed.
+    Turn {
+        /// A live job has it now.
+        Taken "i",
+        /// A letter has it now.
+        Held "h",
+        Freed "o",
+    }
+
+    /// The table of a letter.
+    LetterTable { Letters "x", Archive "a", }
+
+    /// What a row of the history of a schedule says.
+    TickOutcome {
+        Fired "fired",
+        Missed "missed",
+        Overlapped "overlapped",
+        Triggered "triggered",
+        Paused "paused",
+        Resumed "resumed",
+    }
 }
 
-/// How a turn changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// A live job has it now.
-    Taken,
-    /// A letter has it now.
-    Held,
-    Freed,
+/// Structs whose fields are the columns of a query. A struct without a query is a part of another one.
+macro_rules! traced {
+    ($($(#[$doc:meta])* $name:ident $(from $query:literal)? {
+        $($(#[$of:meta])* $field:ident: $type:ty,)+
+    })+) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name { $($(#[$of])* pub(crate) $field: $type,)+ }
+
+        impl $crate::db_trace::Traced for $name {
+            const QUERY: &'static str = concat!("", $($query)?);
+            fn of(row: &postgres::Row) -> $name {
+                $name { $($field: $crate::db_trace::Column::of(row, stringify!($field)),)+ }
+            }
+        })+
+    };
+}
+pub(crate) use traced;
+
+traced! {
+    /// A change of one row, as far as it concerns one job.
+    RowChange from "SELECT *, chaos.committed(tx, at) AS committed FROM chaos.trace ORDER BY job, seq" {
+        seq: i64,
+        at: i64,
+        /// When the statement started: its decisions use this time.
+        began: i64,
+        /// When the transaction committed. Others may see the change slightly later.
+        committed: i64,
+        tx: i64,
+        /// The `application_name` of the connection.
+        process: Arc<str>,
+        job: i64,
+        place: Place,
+        change: Change,
+        attempt: i32,
+        max_attempts: i32,
+        generation: i32,
+        crashes: i32,
+        refunds: i32,
+        lease: Option<Uuid>,
+        worker: Option<Uuid>,
+        state: Option<Arc<str>>,
+        cause: Option<Arc<str>>,
+        /// The key that its enqueuer put into the payload.
+        key: Option<i64>,
+        unique_key: Option<Arc<str>>,
+        due: Option<i64>,
+        /// Since when a ready job waits.
+        ready_at: Option<i64>,
+        /// Whether its lease went on with other jobs.
+        is_partial: bool,
+        /// Whether the row is a ready job that waits for its group.
+        is_waiting: bool,
+        /// Whether its letter is in the archive: it came from there, or went there.
+        is_archived: bool,
+        /// The content, where a row was inserted or changed.
+        facts: Option<Arc<Facts>>,
+    }
+
+    /// A renewal of a worker's lease.
+    Renewal from "SELECT * FROM chaos.renewals ORDER BY seq" {
+        at: i64,
+        /// When its statement started. The lease counts from some moment between the two.
+        began: i64,
+        worker: Uuid,
+        process: Arc<str>,
+        queue: Arc<str>,
+    }
+
+    /// A change of a turn of a group, in one sequence with the row changes.
+    SlotChange from "SELECT *, group_key AS \"group\" FROM chaos.slots ORDER BY seq" {
+        seq: i64,
+        at: i64,
+        tx: i64,
+        process: Arc<str>,
+        job: i64,
+        queue: Arc<str>,
+        group: Arc<str>,
+        change: Turn,
+    }
+
+    /// A change of the pause of a queue.
+    PauseChange from "SELECT *, chaos.committed(tx, at) AS committed FROM chaos.pauses ORDER BY seq" {
+        at: i64,
+        committed: i64,
+        queue: Arc<str>,
+        /// When the pause ends by itself.
+        ends_at: i64,
+    }
+
+    /// A row of the history of a schedule, or a change of its pause.
+    Tick from "SELECT * FROM chaos.ticks ORDER BY seq" {
+        schedule: String,
+        outcome: TickOutcome,
+        tx: i64,
+        /// When the row was written.
+        written: i64,
+        /// The time of the tick.
+        at: i64,
+        /// `None`: the ticks were missed.
+        job: Option<i64>,
+        ticks: i64,
+    }
+
+    /// How many jobs of a queue, or of each group in it, may start: `burst`, and `per_second` in each second.
+    RateLimit from "SELECT queue::text, each_group AS is_of_each_group, burst::double precision, rate AS per_second
+                    FROM redrive.rate_limits WHERE kind = ''" {
+        queue: String,
+        is_of_each_group: bool,
+        burst: f64,
+        per_second: f64,
+    }
+
+    /// A job at the end.
+    FinalRow from "SELECT id AS job, 'r' AS place FROM redrive.jobs
+                   UNION ALL SELECT id, 'd' FROM redrive.jobs_delayed
+                   UNION ALL SELECT j.id, 'l' FROM redrive.leases l
+                       CROSS JOIN LATERAL unnest(l.ids) AS j (id) WHERE j.id <> ALL (l.done)
+                   UNION ALL SELECT id, 'x' FROM redrive.dead_letters" {
+        job: i64,
+        place: Place,
+    }
+
+    /// An update of a row of a job or a lease.
+    RowUpdate from "SELECT * FROM chaos.updates ORDER BY seq" {
+        at: i64,
+        process: Arc<str>,
+        relation: String,
+        /// The job; of a lease, its first one.
+        job: Option<i64>,
+        changed: Vec<String>,
+    }
+
+    /// A breaker after a change.
+    BreakerRow from "SELECT *, chaos.committed(tx, at) AS committed FROM chaos.breakers ORDER BY name, seq" {
+        at: i64,
+        began: i64,
+        committed: i64,
+        process: Arc<str>,
+        name: Arc<str>,
+        state: Arc<str>,
+        cause: Arc<str>,
+        /// The kinds that it holds back; empty: all of its queue.
+        kinds: Vec<String>,
+        outages: i64,
+        openings: i64,
+        probes: i64,
+        prober: Option<Uuid>,
+        delay_ms: i64,
+        probe_at: Option<i64>,
+    }
+
+    /// A tick of a policy.
+    PolicyTick from "SELECT * FROM chaos.policy_ticks ORDER BY seq" {
+        began: i64,
+        tx: i64,
+        process: Arc<str>,
+        policy: i64,
+        /// When it was due, and when the next one is.
+        due: i64,
+        next: i64,
+        /// How many letters it redrove, as the policy has it.
+        letters: i64,
+        error: Option<String>,
+        left: Option<LeftLetter>,
+    }
+
+    /// A change of a letter's row, or of its row in the archive.
+    LetterRow from "SELECT *, place AS \"table\", changed AS columns, group_id AS \"group\"
+                    FROM chaos.letters ORDER BY letter, seq" {
+        at: i64,
+        began: i64,
+        tx: i64,
+        process: Arc<str>,
+        letter: i64,
+        table: LetterTable,
+        change: Change,
+        /// The columns that an update changed.
+        columns: Vec<String>,
+        state: Arc<str>,
+        cause: Arc<str>,
+        class: Arc<str>,
+        message: Arc<str>,
+        counts: LetterCounts,
+        group: i64,
+        /// The policy that redrove it last.
+        policy: Option<i64>,
+        /// The run that redrove it last.
+        run: Option<RunOrigin>,
+        /// When redrive says that it changed and that its job died.
+        changed_at: i64,
+        died_at: i64,
+        /// A digest of what the archive must keep.
+        content: Arc<str>,
+        /// Whether it has a value that must be redacted.
+        has_secret: bool,
+    }
+
+    /// The oldest letter without a unique key that a tick left although it matched and no session had locked it.
+    #[derive(Copy, PartialEq, Eq)]
+    LeftLetter {
+        letter: i64,
+        /// The transaction that wrote its row.
+        version: i64,
+        died_at: i64,
+    }
+
+    /// The creator of a run, and its reason, which names the operation.
+    RunOrigin {
+        by: Arc<str>,
+        reason: Arc<str>,
+    }
+
+    /// The counts of a letter.
+    #[derive(Copy, Default, PartialEq, Eq)]
+    LetterCounts {
+        generation: i32,
+        attempts: i32,
+        earlier: i32,
+        deaths: i32,
+        alike: i32,
+        failed: i32,
+        edits: i32,
+        seen: i64,
+    }
+}
+
+impl Column for LetterCounts {
+    fn of(row: &Row, _: &str) -> LetterCounts {
+        Traced::of(row)
+    }
+}
+
+/// Parts that are missing where one of their columns is.
+macro_rules! optional {
+    ($($type:ty, $column:literal: $kind:ty, $of:expr;)+) => {
+        $(impl Column for Option<$type> {
+            fn of(row: &Row, _: &str) -> Option<$type> {
+                row.get::<_, Option<$kind>>($column).map(|_| $of(row))
+            }
+        })+
+    };
+}
+optional! {
+    Arc<Facts>, "kind": &str, |row| Arc::new(Facts::of(row));
+    RunOrigin, "by": &str, RunOrigin::of;
+    LeftLetter, "letter": i64, LeftLetter::of;
 }
 
 /// Installs the triggers in a migrated database.
 pub(crate) fn install(client: &mut Client) {
-    client
-        .batch_execute(include_str!("db_trace.sql"))
-        .expect("install the trace");
-    letters::install(client);
-    policies::install(client);
-    breakers::install(client);
-    updates::install(client);
-}
-
-/// Reads the trace, by job and then in order.
-pub(crate) fn read(client: &mut Client) -> Vec<RowChange> {
-    let mut texts: HashMap<String, Arc<str>> = HashMap::new();
-    let mut text_of = move |text: String| -> Arc<str> {
-        Arc::clone(
-            texts
-                .entry(text)
-                .or_insert_with_key(|text| Arc::from(text.as_str())),
-        )
-    };
-    let query = "SELECT seq, at, tx, process, job, place::text, change::text, attempt, max_attempts, generation, crashes,
-                        refunds, lease, worker, state, cause, key, unique_key, due, began,
-                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at),
-                        coalesce(is_partial, false), kind, priority, payload, enqueued, headers, group_key, history, error, died_at, position,
-                        queue, coalesce(is_waiting, false), coalesce(is_archived, false), class, ready_at
-                 FROM chaos.trace ORDER BY job, seq";
-    let mut rows = client
-        .query_raw(query, std::iter::empty::<i32>())
-        .expect("read the trace");
-    let mut changes = Vec::new();
-    while let Some(row) = rows.next().expect("read the trace") {
-        let facts = row.get::<_, Option<String>>(22).map(|kind| {
-            let mut text = |at: usize| row.get::<_, Option<String>>(at).map(&mut text_of);
-            Arc::new(Facts {
-                priority: row.get(23),
-                payload: text(24).unwrap_or_else(|| Arc::from("")),
-                enqueued: row.get(25),
-                headers: text(26),
-                group_key: text(27),
-                history: text(28),
-                error: text(29),
-                class: text(35),
-                died_at: text(30),
-                position: text(31),
-                unique_key: text(17),
-                queue: text(32).unwrap_or_else(|| Arc::from("")),
-                kind: text_of(kind),
-            })
-        });
-        let number = |at: usize| row.get::<_, Option<i32>>(at).unwrap_or_default();
-        changes.push(RowChange {
-            seq: row.get(0),
-            at: row.get(1),
-            tx: row.get(2),
-            process: text_of(row.get(3)),
-            job: row.get(4),
-            place: match row.get::<_, &str>(5) {
-                "r" => Place::Ready,
-                "d" => Place::Delayed,
-                "l" => Place::Leased,
-                _ => Place::Letter,
-            },
-            change: match row.get::<_, &str>(6) {
-                "i" => Change::In,
-                "o" => Change::Out,
-                "t" => Change::Truncated,
-                "e" => Change::Edited,
-                _ => Change::Updated,
-            },
-            attempt: number(7),
-            max_attempts: number(8),
-            generation: number(9),
-            crashes: number(10),
-            refunds: number(11),
-            lease: row.get(12),
-            worker: row.get(13),
-            state: row.get::<_, Option<String>>(14).map(&mut text_of),
-            cause: row.get::<_, Option<String>>(15).map(&mut text_of),
-            key: row.get(16),
-            unique_key: row.get::<_, Option<String>>(17).map(&mut text_of),
-            due: row.get(18),
-            ready_at: row.get(36),
-            began: row.get(19),
-            committed: row.get(20),
-            is_partial: row.get(21),
-            is_waiting: row.get(33),
-            is_archived: row.get(34),
-            facts,
-        });
+    for triggers in [
+        include_str!("db_trace.sql"),
+        include_str!("db_trace/letters.sql"),
+        include_str!("db_trace/policies.sql"),
+        include_str!("db_trace/breakers.sql"),
+        include_str!("db_trace/updates.sql"),
+    ] {
+        client.batch_execute(triggers).expect("install the trace");
     }
-    changes
 }
 
-/// Reads the renewals of all workers, in order.
-pub(crate) fn renewals(client: &mut Client) -> Vec<Renewal> {
-    let rows = client.query(
-        "SELECT at, worker, began, process, queue FROM chaos.renewals ORDER BY seq",
-        &[],
-    );
-    rows.expect("read the renewals")
-        .iter()
-        .map(|row| Renewal {
-            at: row.get(0),
-            worker: row.get(1),
-            began: row.get(2),
-            process: Arc::from(row.get::<_, &str>(3)),
-            queue: Arc::from(row.get::<_, &str>(4)),
-        })
-        .collect()
+/// Reads the records of a kind.
+pub(crate) fn read<T: Traced>(client: &mut Client) -> Vec<T> {
+    query(client, T::QUERY, T::of)
 }
 
-/// Reads the changes of the turns of groups, in order.
-pub(crate) fn slots(client: &mut Client) -> Vec<SlotChange> {
-    let query = "SELECT seq, at, tx, process, job, queue, group_key, change::text FROM chaos.slots ORDER BY seq";
-    let rows = client.query(query, &[]).expect("read the turns of groups");
-    rows.iter()
-        .map(|row| SlotChange {
-            seq: row.get(0),
-            at: row.get(1),
-            tx: row.get(2),
-            process: Arc::from(row.get::<_, &str>(3)),
-            job: row.get(4),
-            queue: Arc::from(row.get::<_, &str>(5)),
-            group: Arc::from(row.get::<_, &str>(6)),
-            change: match row.get::<_, &str>(7) {
-                "o" => Turn::Freed,
-                "h" => Turn::Held,
-                _ => Turn::Taken,
-            },
-        })
-        .collect()
-}
-
-/// Reads the changes of pauses, in order.
-pub(crate) fn pauses(client: &mut Client) -> Vec<PauseChange> {
-    let query = "SELECT at, queue, ends_at,
-                        coalesce((extract(epoch FROM pg_xact_commit_timestamp(tx::text::xid)) * 1000000)::bigint, at)
-                 FROM chaos.pauses ORDER BY seq";
-    let rows = client.query(query, &[]).expect("read the pauses");
-    rows.iter()
-        .map(|row| PauseChange {
-            at: row.get(0),
-            queue: Arc::from(row.get::<_, &str>(1)),
-            ends_at: row.get::<_, Option<i64>>(2).unwrap_or(i64::MAX),
-            committed: row.get(3),
-        })
-        .collect()
+/// Reads the result of a query.
+pub(crate) fn query<T>(client: &mut Client, query: &str, of: impl Fn(&Row) -> T) -> Vec<T> {
+    let rows = client
+        .query_raw(query, std::iter::empty::<i32>())
+        .expect(query);
+    rows.map(|row| Ok(of(&row))).collect().expect(query)
 }

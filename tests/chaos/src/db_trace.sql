@@ -9,8 +9,8 @@ CREATE TABLE chaos.trace (
     tx           bigint  NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     process      text    NOT NULL DEFAULT current_setting('application_name'),
     job          bigint  NOT NULL,
-    place        "char"  NOT NULL,
-    change       "char"  NOT NULL,
+    place        text  NOT NULL,
+    change       text  NOT NULL,
     attempt      integer,
     max_attempts integer,
     generation   integer,
@@ -57,6 +57,10 @@ CREATE TABLE chaos.effects (job bigint NOT NULL, generation integer NOT NULL);
 -- Returns microseconds since 1970.
 CREATE FUNCTION chaos.micros(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
     RETURN (extract(epoch FROM at) * 1000000)::bigint;
+
+-- Returns when a transaction committed that changed something at a time.
+CREATE FUNCTION chaos.committed(tx bigint, at bigint) RETURNS bigint LANGUAGE sql
+    RETURN coalesce(chaos.micros(pg_xact_commit_timestamp(tx::text::xid)), at);
 
 CREATE FUNCTION chaos.trace_ready() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,7 +144,7 @@ $$;
 CREATE FUNCTION chaos.trace_letter() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     d redrive.dead_letters := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-    change "char" := CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END;
+    change text := CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END;
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
         IF ROW(OLD.kind, OLD.priority, OLD.payload, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.history,
@@ -228,8 +232,7 @@ CREATE TABLE chaos.slots (
     job       bigint NOT NULL,
     queue     text   NOT NULL,
     group_key text   NOT NULL,
-    slot      integer NOT NULL,
-    change    "char" NOT NULL
+    change    text NOT NULL
 );
 
 CREATE FUNCTION chaos.trace_slot() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -238,13 +241,13 @@ DECLARE
 BEGIN
     -- The turn passes from one job to another one.
     IF TG_OP = 'UPDATE' AND OLD.job_id <> NEW.job_id THEN
-        INSERT INTO chaos.slots (job, queue, group_key, slot, change)
-        VALUES (OLD.job_id, OLD.queue, OLD.group_key, OLD.slot, 'o');
+        INSERT INTO chaos.slots (job, queue, group_key, change)
+        VALUES (OLD.job_id, OLD.queue, OLD.group_key, 'o');
     END IF;
-    INSERT INTO chaos.slots (job, queue, group_key, slot, change)
-    VALUES (s.job_id, s.queue, s.group_key, s.slot,
+    INSERT INTO chaos.slots (job, queue, group_key, change)
+    VALUES (s.job_id, s.queue, s.group_key,
             CASE WHEN TG_OP = 'DELETE' THEN 'o' WHEN s.held_at IS NOT NULL THEN 'h'
-                 WHEN TG_OP = 'INSERT' THEN 'i' ELSE 'l' END);
+                 ELSE 'i' END);
     RETURN NULL;
 END
 $$;
@@ -257,8 +260,7 @@ CREATE TABLE chaos.pauses (
     at      bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     tx      bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     queue   text   NOT NULL,
-    -- NULL: it has no end.
-    ends_at bigint
+    ends_at bigint NOT NULL
 );
 
 CREATE FUNCTION chaos.trace_pause() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -267,7 +269,8 @@ DECLARE
 BEGIN
     INSERT INTO chaos.pauses (queue, ends_at)
     VALUES (p.queue, CASE WHEN TG_OP = 'DELETE' THEN 0
-                          WHEN p.ends_at < 'infinity' THEN chaos.micros(p.ends_at) END);
+                          WHEN p.ends_at < 'infinity' THEN chaos.micros(p.ends_at)
+                          ELSE 9223372036854775807 END);
     RETURN NULL;
 END
 $$;

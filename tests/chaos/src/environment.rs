@@ -1,16 +1,14 @@
 //! The environment of a run: a server, the client processes, and the records they write.
 
 mod collect;
-mod connections;
 mod inject;
-mod releaser;
 
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::{Operator, Pooler};
+use redrive::{Database, Operator, Pooler};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -21,12 +19,11 @@ use crate::gate;
 use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine};
 use crate::interrupt;
 use crate::metrics_page;
-use crate::mutant::FunctionPatch;
 use crate::pgbouncer::PgBouncer;
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
 use crate::proxy::{Patch, Proxy};
 use crate::role::groups::{set_policies, set_rate_limits};
-use crate::role::{gateway, keeping};
+use crate::role::{ClientFlaw, gateway, keeping};
 use crate::server::{self, Disk, Server};
 
 /// The lease of workers, unless a scenario needs a longer one.
@@ -46,6 +43,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) patches: &'a [Patch],
     /// How long to wait for a state that a scenario needs.
     pub(crate) state_timeout: Duration,
+    pub(crate) flaw: ClientFlaw,
 }
 
 /// A running environment.
@@ -65,12 +63,10 @@ pub(crate) struct Environment {
     began: Instant,
     /// The port of the exporter.
     metrics_port: Option<u16>,
-    /// States that did not come: those that a scenario waited for, and the effects of faults.
+    /// States that a scenario waited for and that did not come.
     missing: Vec<String>,
-    /// Faults that were proven, apart from the exits of processes.
-    proven: usize,
-    /// Lives of processes that a signal should end: the process, the life and its name.
-    ended: Vec<(usize, u32, String)>,
+    /// The flaw of its enqueuers.
+    pub(crate) flaw: ClientFlaw,
     /// Whether the redaction rule is set.
     redacts: bool,
 }
@@ -89,7 +85,7 @@ impl Environment {
         let processes = Processes::new(ProcessDefaults {
             folder: folder.path().to_owned(),
             seed: setup.seed,
-            pooler: setup.pooler,
+            is_pooled: setup.pooler == Pooler::Transaction,
             lease: setup.lease,
         });
         let bouncer = match setup.pooler {
@@ -109,50 +105,51 @@ impl Environment {
             began: Instant::now(),
             metrics_port: None,
             missing: Vec::new(),
-            proven: 0,
-            ended: Vec::new(),
+            flaw: setup.flaw,
             redacts: false,
         };
         env.record_server_start();
         env
     }
 
+    /// Opens the database without a proxy.
+    fn database(&self) -> Database {
+        redrive::connect(&self.server.url()).expect("connect")
+    }
+
     /// Sets the redaction rule. Call it before a job dies.
     pub(crate) fn redact(&mut self) {
-        let db = redrive::connect(&self.server.url()).expect("connect");
-        keeping::set_redaction(&db, &Operator::new("harness")).expect("set the redaction rule");
+        keeping::set_redaction(&self.database(), &harness()).expect("set the redaction rule");
         self.redacts = true;
     }
 
     /// Changes the definition of a function in the database.
-    pub(crate) fn patch_function(&self, patch: &FunctionPatch) {
+    pub(crate) fn patch_function(&self, patch: &Patch) {
         let mut client = self.server.client();
+        let (function, from) = (format!("redrive.{}", patch.place), patch.from);
         let query = "SELECT pg_get_functiondef($1::text::regproc)";
-        let mut text: String = client
-            .query_one(query, &[&patch.function])
-            .expect("read a function")
-            .get(0);
-        for (from, to) in patch.changes {
-            assert!(
-                text.contains(from),
-                "the function {} does not contain `{from}`; update the mutant",
-                patch.function
-            );
-            text = text.replace(from, to);
-        }
-        client.batch_execute(&text).expect("replace a function");
+        let row = client
+            .query_one(query, &[&function])
+            .expect("read a function");
+        let text: String = row.get(0);
+        let has_text = text.contains(from);
+        assert!(
+            has_text,
+            "the function {function} does not contain `{from}`; update the mutant"
+        );
+        client
+            .batch_execute(&text.replace(from, patch.to))
+            .expect("replace a function");
     }
 
     /// Sets what groups mean, before jobs that belong to one.
     pub(crate) fn set_group_policies(&self) {
-        let db = redrive::connect(&self.server.url()).expect("connect");
-        set_policies(&db, &Operator::new("harness")).expect("set the policies of groups");
+        set_policies(&self.database(), &harness()).expect("set the policies of groups");
     }
 
     /// Sets the rate limits, for enqueuers that store this many jobs per second.
     pub(crate) fn set_rate_limits(&self, jobs: u32) {
-        let db = redrive::connect(&self.server.url()).expect("connect");
-        set_rate_limits(&db, jobs, &Operator::new("harness")).expect("set the rate limits");
+        set_rate_limits(&self.database(), jobs, &harness()).expect("set the rate limits");
     }
 
     /// Adds a process.
@@ -234,28 +231,15 @@ impl Environment {
         });
     }
 
-    /// Waits until a handler of this life of the process has begun.
-    pub(crate) fn wait_for_attempt(&mut self, process: usize) {
-        let log = self.folder.path().join("handlers.jsonl");
-        self.wait_for("a handler begins", |env| {
-            let name = env.processes.name(process);
-            history::read::<HandlerEvent>(&log)
-                .iter()
-                .any(|event| event.process == name)
-        });
-    }
-
-    /// Waits until handlers of this life of the process run these attempts at these jobs.
+    /// Waits until handlers of this life of the process run these attempts at these jobs, or any attempt.
     pub(crate) fn wait_for_held(&mut self, process: usize, attempts: &[(i64, i32)]) {
         let log = self.folder.path().join("handlers.jsonl");
         self.wait_for("the handlers hold their jobs", |env| {
             let name = env.processes.name(process);
             let events = history::read::<HandlerEvent>(&log);
-            attempts.iter().all(|attempt| {
-                events
-                    .iter()
-                    .any(|event| event.process == name && (event.job, event.attempt) == *attempt)
-            })
+            let own = || events.iter().filter(|event| event.process == name);
+            let runs = |attempt| own().any(|event| (event.job, event.attempt) == attempt);
+            own().next().is_some() && attempts.iter().all(|attempt| runs(*attempt))
         });
     }
 
@@ -323,14 +307,17 @@ impl Environment {
     }
 }
 
+/// The operator in the audit of what the harness does.
+fn harness() -> Operator {
+    Operator::new("harness")
+}
+
 /// A finished run.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) records: Records,
     /// States that did not come.
     pub(crate) missing: Vec<String>,
-    /// Faults that took effect.
-    pub(crate) proven: usize,
     folder: TempDir,
 }
 

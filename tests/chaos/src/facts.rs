@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::db_trace::traced;
+
 /// The header that has the checkpoint.
 const CHECKPOINT: &str = "redrive-checkpoint";
 /// The header that has the time after which a job does not start, in milliseconds.
@@ -12,29 +14,31 @@ pub(crate) const EXPIRES_IN: &str = "redrive-expires-in-ms";
 /// The header of a job that holds its unique key until it starts.
 const UNTIL_STARTED: &str = "redrive-unique-until";
 
-/// The content of a job or letter.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    pub(crate) queue: Arc<str>,
-    pub(crate) kind: Arc<str>,
-    pub(crate) priority: i32,
-    /// The text of the payload: of a job as it was stored, of a letter as `jsonb` writes it.
-    pub(crate) payload: Arc<str>,
-    /// When the job was first enqueued.
-    pub(crate) enqueued: i64,
-    pub(crate) headers: Option<Arc<str>>,
-    pub(crate) group_key: Option<Arc<str>>,
-    pub(crate) unique_key: Option<Arc<str>>,
-    /// The JSON array of the history.
-    pub(crate) history: Option<Arc<str>>,
-    /// The error of a letter's last attempt. `None`: a job, or a letter of a job that did not run.
-    pub(crate) error: Option<Arc<str>>,
-    /// The class of that error.
-    pub(crate) class: Option<Arc<str>>,
-    /// When the letter's job died, in UTC.
-    pub(crate) died_at: Option<Arc<str>>,
-    /// Where a captured letter comes from.
-    pub(crate) position: Option<Arc<str>>,
+traced! {
+    /// The content of a job or letter.
+    #[derive(Default, PartialEq, Eq)]
+    Facts {
+        queue: Arc<str>,
+        kind: Arc<str>,
+        priority: i32,
+        /// The text of the payload: of a job as it was stored, of a letter as `jsonb` writes it.
+        payload: Arc<str>,
+        /// When the job was first enqueued.
+        enqueued: i64,
+        headers: Option<Arc<str>>,
+        group_key: Option<Arc<str>>,
+        unique_key: Option<Arc<str>>,
+        /// The JSON array of the history.
+        history: Option<Arc<str>>,
+        /// The error of a letter's last attempt. `None`: a job, or a letter of a job that did not run.
+        error: Option<Arc<str>>,
+        /// The class of that error.
+        class: Option<Arc<str>>,
+        /// When the letter's job died, in UTC.
+        died_at: Option<Arc<str>>,
+        /// Where a captured letter comes from.
+        position: Option<Arc<str>>,
+    }
 }
 
 /// A part of the content that no move may change.

@@ -1,89 +1,72 @@
 //! The kinds of faults.
 
 use std::fmt;
+use std::ops::Range;
 
 use clap::ValueEnum;
 
-/// A fault of a process, of the network or of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Fault {
-    /// SIGKILL of a worker
-    Kill,
-    /// SIGSTOP of all workers but one for longer than their leases
-    Pause,
-    /// SIGTERM of a worker: a graceful stop
-    Terminate,
-    /// SIGKILL of an enqueuer or operator
-    KillClient,
-    /// Close all connections of a process
-    Cut,
-    /// Refuse the connections of all processes
-    Refuse,
-    /// Slow down the network between all processes and the server
-    Delay,
-    /// Deliver one byte at a time to and from a process
-    Slice,
-    /// Close the server's half of the connections of a process
-    HalfClose,
-    /// Drop answers to a process after the server committed
-    LoseAnswers,
-    /// Accept the connections of a process, but never answer
-    Silence,
-    /// Crash the server (`pg_ctl stop -m immediate`) and restart it
-    Crash,
-    /// SIGKILL of one of the server's backends
-    KillBackend,
-    /// SIGSTOP of the server and all its backends
-    Freeze,
-    /// Lock a table exclusively
-    Lock,
-    /// Use up all connections of the server
-    Connections,
-    /// Fill the disk of the write-ahead log
-    DiskFull,
-    /// Fail over to a standby that lags behind
-    Promote,
-    /// Kill all processes and crash the server
-    RestartAll,
-    /// Restart a worker with its clock a year ahead
-    FakeClock,
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident: $duration:expr, weight $weight:literal;)+) => {
+        /// A fault of a process, of the network or of the server.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+        pub(crate) enum Fault { $($(#[$doc])* $name,)+ }
+
+        impl Fault {
+            /// Returns the range of its duration in milliseconds; `0..1` for instantaneous faults.
+            pub(crate) fn duration(self) -> Range<u64> {
+                match self { $(Fault::$name => $duration,)+ }
+            }
+
+            /// Returns its frequency relative to other faults.
+            pub(crate) fn weight(self) -> u32 {
+                match self { $(Fault::$name => $weight,)+ }
+            }
+        }
+    };
 }
 
-impl Fault {
-    /// Returns the range of its duration in milliseconds; `0..1` for instantaneous faults.
-    pub(crate) fn duration(self) -> std::ops::Range<u64> {
-        match self {
-            // Two leases: the other worker runs the jobs before the handlers end.
-            Fault::Pause => 5500..8000,
-            Fault::Refuse | Fault::Lock => 300..4000,
-            Fault::Delay | Fault::Slice => 500..2500,
-            Fault::Silence | Fault::Freeze => 500..6000,
-            Fault::Crash => 100..4500,
-            Fault::Connections | Fault::DiskFull => 500..3000,
-            Fault::Promote => 300..1500,
-            Fault::RestartAll => 100..2000,
-            Fault::Kill
-            | Fault::Terminate
-            | Fault::KillClient
-            | Fault::Cut
-            | Fault::HalfClose
-            | Fault::LoseAnswers
-            | Fault::KillBackend
-            | Fault::FakeClock => 0..1,
-        }
-    }
-
-    /// Returns its frequency relative to other faults.
-    pub(crate) fn weight(self) -> u32 {
-        match self {
-            Fault::Pause => 8,
-            Fault::Kill | Fault::LoseAnswers => 6,
-            Fault::Terminate | Fault::Cut => 4,
-            Fault::Crash | Fault::KillBackend | Fault::Silence => 3,
-            Fault::Promote => 1,
-            _ => 2,
-        }
-    }
+faults! {
+    /// SIGKILL of a worker
+    Kill: 0..1, weight 6;
+    // Two leases: the other worker runs the jobs before the handlers end.
+    /// SIGSTOP of all workers but one for longer than their leases
+    Pause: 5500..8000, weight 8;
+    /// SIGTERM of a worker: a graceful stop
+    Terminate: 0..1, weight 4;
+    /// SIGKILL of an enqueuer or operator
+    KillClient: 0..1, weight 2;
+    /// Close all connections of a process
+    Cut: 0..1, weight 4;
+    /// Refuse the connections of all processes
+    Refuse: 300..4000, weight 2;
+    /// Slow down the network between all processes and the server
+    Delay: 500..2500, weight 2;
+    /// Deliver one byte at a time to and from a process
+    Slice: 500..2500, weight 2;
+    /// Close the server's half of the connections of a process
+    HalfClose: 0..1, weight 2;
+    /// Drop answers to a process after the server committed
+    LoseAnswers: 0..1, weight 6;
+    /// Accept the connections of a process, but never answer
+    Silence: 500..6000, weight 3;
+    /// Crash the server (`pg_ctl stop -m immediate`) and restart it
+    Crash: 100..4500, weight 3;
+    /// SIGKILL of one of the server's backends
+    KillBackend: 0..1, weight 3;
+    /// SIGSTOP of the server and all its backends
+    Freeze: 500..6000, weight 2;
+    /// Lock a table exclusively
+    Lock: 300..4000, weight 2;
+    /// Use up all connections of the server
+    Connections: 500..3000, weight 2;
+    /// Fill the disk of the write-ahead log
+    DiskFull: 500..3000, weight 2;
+    /// Fail over to a standby that lags behind
+    Promote: 300..1500, weight 1;
+    /// Kill all processes and crash the server
+    RestartAll: 100..2000, weight 2;
+    /// Restart a worker with its clock a year ahead
+    FakeClock: 0..1, weight 2;
 }
 
 impl fmt::Display for Fault {

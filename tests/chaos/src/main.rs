@@ -40,13 +40,12 @@ mod schedule;
 mod scheduler;
 mod server;
 mod suite;
-mod summary;
 mod verdict;
 mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum as _};
 use redrive::Pooler;
@@ -54,9 +53,8 @@ use redrive::Pooler;
 use crate::fault::Fault;
 use crate::mutation_run::Selection;
 use crate::round::Round;
-use crate::scheduler::{Task, run_all};
-use crate::suite::Size;
-use crate::summary::{RoundResult, Summary};
+use crate::scheduler::Task;
+use crate::verdict::Verdict;
 
 /// Injects faults and checks what redrive did.
 #[derive(Debug, Parser)]
@@ -77,7 +75,10 @@ enum Command {
     Suite(SuiteOptions),
     /// Run a client process
     #[command(hide = true)]
-    Process(role::Options),
+    Process {
+        /// The parameters, as JSON
+        options: String,
+    },
 }
 
 /// External programs.
@@ -102,20 +103,22 @@ impl Programs {
     fn possible_faults(&self) -> Vec<Fault> {
         let mut faults = Fault::value_variants().to_vec();
         let programs = server::place_of(&self.postgres);
-        if !programs.join("pg_basebackup").is_file() {
-            println!(
-                "without the fault `{}`: no pg_basebackup in {}",
+        for (fault, is_possible, why) in [
+            (
                 Fault::Promote,
-                programs.display()
-            );
-            faults.retain(|fault| *fault != Fault::Promote);
-        }
-        if !server::can_mount() {
-            println!(
-                "without the fault `{}`: only root can mount a disk",
-                Fault::DiskFull
-            );
-            faults.retain(|fault| *fault != Fault::DiskFull);
+                programs.join("pg_basebackup").is_file(),
+                "there is no pg_basebackup",
+            ),
+            (
+                Fault::DiskFull,
+                server::can_mount(),
+                "only root can mount a disk",
+            ),
+        ] {
+            if !is_possible {
+                println!("without the fault `{fault}`: {why}");
+                faults.retain(|possible| *possible != fault);
+            }
         }
         faults
     }
@@ -158,9 +161,6 @@ struct MutantOptions {
     /// Run only these mutants, with their scenarios, or only these scenarios
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// Run only N mutants, at equal distances in the list
-    #[arg(long, value_name = "N", conflicts_with = "only")]
-    sample: Option<usize>,
     /// Run the selection N times
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeat: usize,
@@ -187,35 +187,34 @@ struct SuiteOptions {
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    if !matches!(command, Command::Process(_)) {
+    if !matches!(command, Command::Process { .. }) {
         interrupt::listen();
     }
     let has_passed = match command {
         Command::Run(options) => run(&options),
         Command::Mutants(options) => {
-            let selection = match options.sample {
-                Some(size) => Selection::Sample(size),
-                None if options.only.is_empty() => Selection::All,
-                None => Selection::Named(options.only),
+            let selection = match options.only.is_empty() {
+                true => Selection::All,
+                false => Selection::Named(options.only),
             };
             let (repeat, parallel) = (options.repeat, options.parallel);
             mutation_run::run(&options.programs, &selection, repeat, parallel)
         }
-        Command::Poison(programs) => poison::run(&programs),
+        Command::Poison(programs) => poison::run(&programs) == Verdict::Held,
         Command::Suite(options) => {
-            let size = match options.smoke {
-                Some(seed) => Size::Smoke { seed },
+            let (programs, parallel) = (&options.programs, options.parallel);
+            match options.smoke {
+                Some(seed) => suite::run_smoke(programs, seed, parallel),
                 None => {
                     let now = clock::now().unsigned_abs() / 1_000_000;
                     let part = options.part;
                     let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
-                    Size::Deep { part }
+                    suite::run_deep(programs, part, parallel)
                 }
-            };
-            suite::run(&options.programs, size, options.parallel)
+            }
         }
-        Command::Process(options) => {
-            role::run(&options);
+        Command::Process { options } => {
+            role::run(&serde_json::from_str(&options).expect("the options of a process"));
             true
         }
     };
@@ -232,36 +231,17 @@ fn run(options: &RunOptions) -> bool {
         (false, Some(faults)) => faults.clone(),
         (false, None) => options.programs.possible_faults(),
     };
-    let begin = Instant::now();
-    let programs = &options.programs;
-    let tasks = (options.seed..options.seed + options.rounds).map(|seed| {
+    let task = |seed: u64| {
         let round = Round {
-            programs,
+            programs: &options.programs,
             seed,
             length: Duration::from_secs(options.seconds),
             faults: faults.clone(),
             rate: options.rate,
             pooler: options.pooler,
         };
-        Task {
-            name: seed.to_string(),
-            weight: 1,
-            work: Box::new(move || round.run()) as Box<dyn Fn() -> RoundResult + Send>,
-        }
-    });
-    let reports = run_all(tasks.collect(), options.parallel);
-    let rounds = reports.into_iter().map(|report| {
-        report.result.unwrap_or_else(|error| RoundResult {
-            seed: report.name.parse().unwrap_or_default(),
-            error: Some(error),
-            ..RoundResult::default()
-        })
-    });
-    let summary = Summary {
-        rounds: rounds.collect(),
-        planned: options.rounds,
-        took: begin.elapsed(),
+        Task::new(format!("seed {seed}"), 1, move || round.run())
     };
-    println!("{summary}");
-    summary.has_passed()
+    let seeds = options.seed..options.seed + options.rounds;
+    verdict::play(|| seeds.clone().map(task).collect(), options.parallel)
 }

@@ -3,18 +3,6 @@
 //! A proxy changes a statement on its way to the server, a function is replaced in the database,
 //! or a client misbehaves. The library needs no hook for this.
 
-mod batches;
-mod carrying;
-mod claiming;
-mod enqueueing;
-mod keeping;
-mod letters;
-mod live;
-mod ordering;
-mod pacing;
-mod reaping;
-mod settling;
-
 use crate::checker::Rule;
 use crate::proxy::Patch;
 use crate::role::ClientFlaw;
@@ -24,88 +12,327 @@ use crate::scenario::Scenario;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mutant {
     pub(crate) name: &'static str,
-    pub(crate) mutation: Mutation,
+    pub(crate) kind: Kind,
+    /// Changes of statements or functions.
+    pub(crate) patches: &'static [Patch],
     pub(crate) scenario: Scenario,
     /// A violation of any of these kills it.
     pub(crate) rules: &'static [Rule],
 }
 
-/// The kind of change.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mutation {
+/// What a mutant changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
     /// Statements of the library.
-    Statements(&'static [Patch]),
+    Statement,
     /// Functions of the database.
-    Functions(&'static [FunctionPatch]),
-    /// The clients.
+    Function,
     Client(ClientFlaw),
 }
 
-/// Replacements in the definition of a function.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FunctionPatch {
-    pub(crate) function: &'static str,
-    pub(crate) changes: &'static [(&'static str, &'static str)],
-}
-
-const fn patch(statement: &'static str, from: &'static str, to: &'static str) -> Patch {
-    Patch {
-        statement,
-        from,
-        to,
-    }
+/// `NAME in SCENARIO breaks [RULES], KIND`, and the changes: the statement or function, a text in it, and the text
+/// instead.
+macro_rules! mutants {
+    ($($name:literal in $scenario:ident breaks [$($rule:ident)+], $kind:ident $($flaw:ident)?
+       $($place:literal $from:literal => $to:literal)*;)+) => {
+        &[$(Mutant {
+            name: $name,
+            kind: Kind::$kind $((ClientFlaw::$flaw))?,
+            patches: &[$(Patch { place: $place, from: $from, to: $to }),*],
+            scenario: Scenario::$scenario,
+            rules: &[$(Rule::$rule),+],
+        }),+]
+    };
 }
 
 /// Applied in every run, so that rare events are frequent: the ring turns at 16 kB instead of
 /// 32 MB, and suspects wait for 2 % of the usual time.
 pub(crate) const SPEED_UP: &[Patch] = &[
-    patch(
-        "turn_ring",
-        "redrive.turn_ring($1, $2)",
-        "redrive.turn_ring($1::bigint / 2048, $2)",
-    ),
-    patch(
-        "reap",
-        "(j.crashes + 1) * $4::integer",
-        "(j.crashes + 1) * ($4::integer / 50)",
-    ),
+    Patch {
+        place: "turn_ring",
+        from: "redrive.turn_ring($1, $2)",
+        to: "redrive.turn_ring($1::bigint / 2048, $2)",
+    },
+    Patch {
+        place: "reap",
+        from: "(j.crashes + 1) * $4::integer",
+        to: "(j.crashes + 1) * ($4::integer / 50)",
+    },
 ];
 
-/// Returns all mutants.
-pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    [
-        claiming::MUTANTS,
-        settling::MUTANTS,
-        batches::MUTANTS,
-        reaping::MUTANTS,
-        enqueueing::MUTANTS,
-        letters::MUTANTS,
-        live::MUTANTS,
-        ordering::MUTANTS,
-        pacing::MUTANTS,
-        carrying::MUTANTS,
-        keeping::MUTANTS,
-    ]
-    .into_iter()
-    .flatten()
-}
+pub(crate) const MUTANTS: &[Mutant] = mutants! {
+    // Mutants of claiming: attempts, leases and suspects.
+    "promote-ignores-run-at" in Work breaks [NotEarly], Statement
+        "promote" "d.run_at <= statement_timestamp()"
+            => "d.run_at <= statement_timestamp() + interval '1 day'";
+    "claim-charges-no-attempt" in Work breaks [Attempts], Function
+        "jobs_of" "(COALESCE(j.attempt, 0) + 1)" => "GREATEST(j.attempt, 1)"
+        "start_jobs" "coalesce(j.attempt, 0) + 1" => "greatest(j.attempt, 1)";
+    "lease-id-is-reused" in Work breaks [Fenced], Statement
+        "claim" "CASE WHEN p.fit THEN $7::uuid END" => "CASE WHEN p.fit THEN coalesce($8::uuid, $7::uuid) END"
+        "claim_one" "SELECT $5, $6, $1" => "SELECT coalesce($6, $5), $6, $1";
+    "suspects-share-a-lease" in Poison breaks [SuspectsAlone], Function
+        "lease_jobs" "AND (u.crashes = 0" => "AND (true"
+        "lease_jobs" "CASE WHEN w.is_alone THEN w.place END" => "NULL::bigint";
+    // Mutants of settling: verdicts, refunds and counters.
+    "settle-without-fence" in Pause breaks [Fenced], Statement
+        "settle_done" "WHERE l.lease_id = ANY ($1::uuid[])\n        AND"
+            => "WHERE NOT EXISTS (
+                 SELECT FROM redrive.leases own WHERE own.lease_id = ANY ($1::uuid[]))
+                 OR l.lease_id = ANY ($1::uuid[]) AND";
+    "settle-keeps-the-lease" in Work breaks [Verdict NotStuck], Statement
+        "settle_done" "DELETE FROM redrive.leases l\n    WHERE"
+            => "UPDATE redrive.leases l SET worker_id = l.worker_id\n    WHERE";
+    "death-loses-the-letter" in Work breaks [Verdict], Statement
+        "settle" "'dead' AND (SELECT count(*) FROM letters) >= 0"
+            => "'dead' AND (SELECT count(*) FROM letters) >= 0 AND false";
+    "death-loses-the-class" in Work breaks [History], Statement
+        "settle" "s.cause, s.error_class, s.error_message, s.error_detail"
+            => "s.cause, 'Error', s.error_message, s.error_detail";
+    "history-loses-the-class" in Work breaks [History], Function
+        "history_before" "CASE WHEN last -> 'error_class' = attempt -> 'error_class' THEN 'error_class' END"
+            => "'error_class'";
+    "outage-charges-an-attempt" in Work breaks [OutageFree], Statement
+        "settle" "WHEN s.verdict IN ('snooze', 'outage') OR" => "WHEN s.verdict = 'snooze' OR";
+    "retry-resets-attempts" in Work breaks [Attempts Verdict], Statement
+        "settle" "ELSE (j.job).attempt END," => "ELSE 0 END,";
+    "recovery-is-not-recorded" in Work breaks [Lineage], Statement
+        "settle" "AND l.state || '' = 'redriving'" => "AND l.state || '' = 'open'";
+    "transaction-keeps-the-lease" in Work breaks [OneTransaction], Function
+        "settle_own" "DELETE FROM redrive.leases l WHERE l.lease_id = settle_own.lease RETURNING l.queue INTO ended"
+            => "SELECT l.queue INTO ended FROM redrive.leases l WHERE l.lease_id = settle_own.lease";
+    "success-counts-twice" in Work breaks [Counters], Statement
+        "settle_done" "sum(u.count)::bigint" => "2 * sum(u.count)::bigint";
+    "refunds-have-no-limit" in Release breaks [Attempts], Statement
+        "release" "CASE WHEN s.has_started AND j.refunds >= $6::integer THEN j.attempt ELSE j.attempt - 1 END"
+            => "j.attempt - 1";
+    // Mutants of batches: which jobs run together, and which verdict each has.
+    "neighbour-is-charged" in Batches breaks [Batch], Statement
+        "settle" "SELECT v.lease_id, v.id, v.verdict, v.delay_ms, v.cause,"
+            => "SELECT v.lease_id, v.id,
+                    CASE WHEN v.verdict = 'done' AND 'retry' = ANY ($3::text[]) THEN 'retry' ELSE v.verdict END AS verdict,
+                    coalesce(v.delay_ms, 0) AS delay_ms, v.cause,";
+    "retry-joins-a-batch" in Batches breaks [Batch], Function
+        "start_jobs" "coalesce(j.attempt, 0) + 1" => "1";
+    "suspect-joins-a-batch" in Batches breaks [Batch], Function
+        "start_jobs" "coalesce(j.crashes, 0::smallint)" => "0::smallint";
+    // Mutants of reaping and renewing.
+    "crashes-have-no-limit" in Poison breaks [Attempts], Statement
+        "reap" "j.crashes + 1 >= $3 OR " => "$3::integer < 0 OR ";
+    "reap-counts-no-crash" in Poison breaks [Fenced], Statement
+        "reap" "j.crashes + 1, j.refunds" => "j.crashes::integer, j.refunds";
+    "reap-ignores-expiry" in LongRun breaks [LawfulReap], Statement
+        "chores" "interval '1 millisecond')\n              < statement_timestamp()"
+            => "interval '1 millisecond')\n              < statement_timestamp() + interval '1 hour'"
+        "reap" "interval '1 millisecond')\n            < statement_timestamp()"
+            => "interval '1 millisecond')\n            < statement_timestamp() + interval '1 hour'";
+    "renew-sets-a-past-expiry" in LongRun breaks [LawfulReap], Statement
+        "renew" "clock_timestamp() + $8::bigint" => "clock_timestamp() - interval '1 minute' + $8::bigint";
+    "no-grace-after-a-restart" in Restart breaks [LawfulReap], Statement
+        "reap" "pg_postmaster_start_time() + $1::integer * interval '1 millisecond'"
+            => "pg_postmaster_start_time() + 0 * interval '1 millisecond'";
+    "reap-returns-done-jobs" in Kill breaks [NotInvented OnePlace], Statement
+        "reap" "WHERE j.id <> ALL (e.done)" => "WHERE j.id > 0";
+    "reap-drops-all-but-one" in Kill breaks [Fenced], Statement
+        "reap" "WHERE j.id <> ALL (e.done)" => "WHERE j.id <> ALL (e.done) AND j.id = (e.lease).ids[1]";
+    // Mutants of unique keys, the ring and the clients themselves.
+    "retry-frees-the-key" in Unique breaks [OneOfAKey], Statement
+        "settle" "s.unique_key IS NOT NULL AND s.verdict = 'done'"
+            => "s.unique_key IS NOT NULL AND s.verdict IN ('done', 'retry')";
+    "enqueue-ignores-the-key" in Unique breaks [OneOfAKey], Statement
+        "enqueue_unique" "h.job_id IS NULL OR h.job_id = i.id AS is_new" => "true AS is_new"
+        "enqueue_unique" "coalesce(h.job_id, i.id) AS id" => "i.id AS id";
+    "start-keeps-the-key" in UniqueModes breaks [OneOfAKey], Function
+        "free_started_keys" "IF started = '{}' THEN" => "IF true THEN";
+    "replace-keeps-the-payload" in UniqueModes breaks [UniqueModes], Function
+        "replace_waiting" "SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END"
+            => "SET payload = d.payload";
+    "window-ends-at-once" in UniqueModes breaks [UniqueModes], Function
+        "open_window" "clock_timestamp() + open_window.window_ms * interval '1 millisecond')"
+            => "clock_timestamp())";
+    "truncate-ignores-rows" in Ring breaks [Kept], Function
+        "turn_ring" "NOT redrive.ends_with_jobs(s.segment)" => "true"
+        "clear_segment" "NOT occupied" => "true"
+        "truncate_segment" "IF NOT occupied THEN" => "IF true THEN";
+    "truncate-waits-for-the-enqueue" in Ring breaks [Kept], Function
+        "truncate_segment" "IF redrive.is_held(heap) THEN"
+            => "PERFORM set_config('lock_timeout', '60s', true); IF false THEN"
+        "truncate_segment" "IF NOT occupied THEN" => "IF true THEN";
+    "client-acks-before-commit" in Ring breaks [Honest], Client AcksEarly;
+    "client-resends-with-new-ids" in LostAnswers breaks [NotInvented], Client Resends;
+    // Mutants of cancel, redrive and prune.
+    "cancel-loses-the-job" in Work breaks [Kept], Statement
+        "cancel" "HAVING count(*) > 0" => "HAVING count(*) > 1";
+    "redrive-keeps-the-letter-open" in Work breaks [RedriveOnce], Function
+        "send_back" "SET state = 'redriving', changed_at" => "SET state = 'open', changed_at";
+    "redrive-without-locks" in Operators breaks [RedriveOnce], Function
+        "send_back" "FOR UPDATE SKIP LOCKED" => ""
+        "lock_letters" " FOR UPDATE SKIP LOCKED" => "";
+    "redrive-keeps-the-generation" in Work breaks [Lineage], Function
+        "send_back" "l.generation + 1," => "l.generation,";
+    "run-ignores-the-validation" in Validated breaks [Validated], Function
+        "create_run" "redrive.filter_condition(among, 'letters', '$5')" => "'true'";
+    "prune-deletes-open-letters" in Prune breaks [LawfulPrune], Function
+        "prune_letters" "(VALUES ('recovered'), ('discarded'))"
+            => "(VALUES ('recovered'), ('discarded'), ('open'))";
+    // Mutants of bulk changes of waiting jobs.
+    "bulk-change-ignores-the-filter" in Live breaks [Unpredicted], Function
+        "waiting_query" "' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4'"
+            => "' ORDER BY j.id LIMIT $4'";
+    "run-now-loses-the-priority" in Live breaks [Content], Function
+        "change_jobs" "THEN change_jobs.priority END," => "THEN change_jobs.priority WHEN 'run_now' THEN 0 END,";
+    "run-now-keeps-the-time" in Live breaks [Unpredicted], Function
+        "change_jobs" "CASE action WHEN 'run_now' THEN clock_timestamp() END" => "NULL";
+    "bulk-change-moves-the-time" in Live breaks [Content], Function
+        "change_jobs" "THEN clock_timestamp() END" => "THEN clock_timestamp() ELSE j.ready_at + interval '1 hour' END";
+    // Mutants of groups: turns, order, limits, and what letters hold.
+    "claim-ignores-turns" in Groups breaks [GroupOrder GroupLimit], Statement
+        "claim_groups" "coalesce(max(p.mode) IN ('ordered', 'limit'), false) AS is_bounded"
+            => "false AS is_bounded";
+    "limit-is-one-more" in Groups breaks [GroupLimit], Statement
+        "claim_groups" "FROM generate_series(1, p.job_limit)" => "FROM generate_series(1, p.job_limit + 1)"
+        "claim_groups" "THEN p.job_limit - coalesce(" => "THEN p.job_limit + 1 - coalesce(";
+    "claim-takes-the-newest-of-a-group" in Groups breaks [GroupOrder], Statement
+        "claim_groups" "PARTITION BY w.key ORDER BY w.id ROWS" => "PARTITION BY w.key ORDER BY w.id DESC ROWS"
+        "claim_groups" "ORDER BY j.id\n                        LIMIT u.reach"
+            => "ORDER BY j.id DESC\n                        LIMIT u.reach";
+    "claim-skips-a-locked-head" in LockedHead breaks [GroupOrder], Statement
+        "claim_groups" "LIMIT 2 * $12::integer\n" => "LIMIT 2 * $12::integer FOR UPDATE SKIP LOCKED\n"
+        "claim_groups" "LIMIT u.reach\n" => "LIMIT u.reach FOR UPDATE SKIP LOCKED\n";
+    "claim-walks-from-the-first-group" in FairGroups breaks [FairTurn], Statement
+        "claim_groups" "> coalesce($9::text, '')" => "> coalesce(left($9::text, 0), '')"
+        "claim_groups" "ELSE least(r.room, n.share) END" => "ELSE least(r.room, $4::bigint) END";
+    "backoff-frees-the-turn" in Groups breaks [GroupOrder], Function
+        "free_slots" "IS DISTINCT FROM 'ordered'" => "IS NOT NULL";
+    "success-keeps-the-turn" in Groups breaks [TurnOwned], Statement
+        "settle" "array_agg(s.id) FILTER (WHERE s.verdict = 'done')"
+            => "array_agg(s.id) FILTER (WHERE s.verdict = 'done' AND s.id % 2 = 0)"
+        "settle_done" "WHERE j.id <> ALL (l.done)" => "WHERE j.id <> ALL (l.done) AND j.id % 2 = 0";
+    "followers-lose-the-turn" in Followers breaks [TurnOwned GroupOrder], Function
+        "pass_slots" "h.place = g.place" => "h.place = g.place AND false";
+    "followers-return-without-a-turn" in Followers breaks [TurnOwned GroupOrder], Function
+        "segment_of_returned" "p.mode IN ('ordered', 'limit')" => "p.mode = 'fair'";
+    "dead-follower-holds-nothing" in Followers breaks [GroupHold TurnOwned], Function
+        "pass_slots" "ELSIF policy.on_death = 'continue' THEN" => "ELSE";
+    "transaction-keeps-the-turn" in Groups breaks [TurnOwned], Function
+        "settle_own" "ARRAY[settle_own.job]" => "ARRAY[-settle_own.job]";
+    "death-holds-nothing" in Groups breaks [GroupHold], Function
+        "pass_turn" "p.on_death IN ('hold', 'divert')" => "p.on_death = 'divert'";
+    "redrive-frees-the-turn" in Groups breaks [GroupOrder TurnOwned], Function
+        "pass_turn" "UPDATE redrive.group_slots s SET held_at = NULL WHERE"
+            => "DELETE FROM redrive.group_slots s WHERE";
+    "redriven-letter-keeps-the-turn" in Groups breaks [TurnOwned], Function
+        "pass_turn" "SET held_at = NULL" => "SET held_at = s.held_at";
+    "release-keeps-the-turn" in Groups breaks [GroupHold], Function
+        "release_group" "DELETE FROM redrive.group_slots s"
+            => "UPDATE redrive.group_slots s SET held_at = s.held_at";
+    "divert-charges-an-attempt" in Groups breaks [Diverted], Function
+        "bury_waiting" "        jobs,\n"
+            => "ARRAY(SELECT redrive.tried(j, j.attempt + 1, j.crashes, j.refunds, j.history, j.outage_since)
+                    FROM unnest(jobs) j),\n";
+    "diverted-letter-holds-nothing" in Groups breaks [Diverted], Function
+        "free_slots" "PERFORM redrive.hold_diverted(d.queue, d.group_key) FROM unnest(diverted) d;" => "";
+    // Mutants of pauses, rate limits and schedules.
+    "pause-is-not-read" in Paused breaks [Paused], Statement
+        "open_breakers" "FROM redrive.paused_queues p" => "FROM redrive.paused_queues p WHERE false";
+    "start-takes-no-token" in Rated breaks [RateLimit], Statement
+        "charge_tokens" "- $3::bigint" => "- 0 * $3::bigint";
+    "bucket-refills-too-fast" in Rated breaks [RateLimit], Function
+        "tokens_now" "bucket.tokens + redrive.token_refill(a_limit)"
+            => "bucket.tokens + 4 * redrive.token_refill(a_limit)";
+    "claim-takes-no-group-token" in GroupRated breaks [RateLimit], Statement
+        "claim_groups" "EXISTS (SELECT FROM rate) AND (p.tid IN" => "false AND (p.tid IN"
+        "claim_groups" "CASE WHEN $13::boolean AND EXISTS" => "CASE WHEN false AND EXISTS";
+    "group-bucket-refills-too-fast" in GroupRated breaks [RateLimit], Function
+        "take_group_tokens" "now + ceil(least(c.jobs, c.tokens) / refill * 1e6) * us"
+            => "now + ceil(least(c.jobs, c.tokens) / (4 * refill) * 1e6) * us";
+    "tick-loses-its-job" in Scheduled breaks [Schedule], Function
+        "run_ticks" "FROM redrive.ring r;" => "FROM redrive.ring r WHERE false;";
+    "missed-ticks-are-not-recorded" in Scheduled breaks [Schedule], Function
+        "tick_schedule" "IF tick_schedule.missed > 0 THEN" => "IF false THEN";
+    "pause-loses-the-next-tick" in Scheduled breaks [Schedule], Function
+        "pause_schedule" "SET paused_at = CASE" => "SET next_at = s.next_at + s.every, paused_at = CASE";
+    "schedule-allows-overlaps" in Scheduled breaks [Schedule], Function
+        "run_ticks" "CASE due.overlap WHEN 'skip' THEN" => "CASE due.overlap WHEN 'never' THEN";
+    // Mutants that lose or alter what a job carries.
+    "release-loses-the-history" in Carry breaks [History], Statement
+        "release" "t.refunds, j.history," => "t.refunds, NULL::jsonb,";
+    "return-loses-the-headers" in Carry breaks [Content], Function
+        "requeue" "j.headers, j.group_key\n        FROM unnest(ready)"
+            => "NULL, j.group_key\n        FROM unnest(ready)";
+    "return-resets-the-first-enqueue" in Carry breaks [Content], Function
+        "requeue" "clock_timestamp()), j.enqueued_at" => "clock_timestamp()), clock_timestamp()";
+    "reap-loses-the-history" in Carry breaks [History], Statement
+        "reap" "redrive.add_attempt(j.history," => "redrive.add_attempt(NULL::jsonb,";
+    "retry-resets-refunds" in Carry breaks [Attempts], Statement
+        "settle" "(j.job).refunds + (v.verdict" => "0 + (v.verdict";
+    "death-loses-the-priority" in Carry breaks [Content], Function
+        "bury" "c.payload, c.priority," => "c.payload, 0,";
+    "retry-alters-the-payload" in Carry breaks [Content], Function
+        "requeue" "j.refunds,\n               j.queue, j.kind, j.payload,"
+            => "j.refunds,\n               j.queue, j.kind, (j.payload::jsonb || '{\"ms\": 1}')::json,";
+    "retry-waits-twice-as-long" in Work breaks [Delay], Statement
+        "settle" "v.delay_ms * interval '1 millisecond'" => "v.delay_ms * interval '2 milliseconds'";
+    "checkpoint-is-not-stored" in Work breaks [Checkpoint], Function
+        "with_headers" " || with_headers.headers[n]" => "";
+    "move-loses-the-priority" in Carry breaks [Content], Function
+        "move_stragglers" "array_agg(job)" => "array_agg(redrive.altered(job, priority => 0))";
+    // Mutants of waiting jobs, breakers, retention, the archive, redaction, policies and what letters count.
+    "open-breakers-are-not-read" in Outage breaks [Breaker], Statement
+        "open_breakers" "WHERE b.state <> 'closed'" => "WHERE b.state = 'none'";
+    "probe-does-not-wait" in Outage breaks [Breaker], Statement
+        "take_probe" "b.state <> 'closed' AND b.probe_at <= clock_timestamp()\n)" => "b.state <> 'closed'\n)"
+        "take_probe" "AND b.probe_at <= clock_timestamp()\n    RETURNING" => "\n    RETURNING"
+        "open_breakers" "greatest(0, extract(epoch FROM b.probe_at - clock_timestamp()) * 1000)::bigint END"
+            => "0::bigint END";
+    "failed-probe-closes-the-breaker" in Outage breaks [Breaker], Statement
+        "end_probe" "CASE $3 WHEN 'close' THEN 'closed' ELSE 'open' END"
+            => "CASE $3 WHEN 'give_back' THEN 'open' ELSE 'closed' END"
+        "end_probe" "CASE WHEN $3 <> 'close'" => "CASE WHEN $3 = 'give_back'";
+    "age-raises-at-once" in Wait breaks [Aged], Function
+        "age_jobs" "waited_ms * interval '1 millisecond'" => "0 * interval '1 millisecond'";
+    "unhandled-includes-handled" in Wait breaks [Cause], Function
+        "bury_unhandled" "'unhandled', 'unhandled', error_message"
+            => "'exhausted', 'unhandled', error_message";
+    "expiry-charges-an-attempt" in Wait breaks [Attempts], Statement
+        "settle" " OR v.cause = 'expired' THEN" => " THEN";
+    "erasure-keeps-the-key" in Wait breaks [Leftover], Function
+        "erase_batch" "DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);" => "";
+    "retention-ignores-the-age" in Keep breaks [Retention], Function
+        "remove_letters" "l.changed_at < statement_timestamp() - $2"
+            => "l.changed_at < statement_timestamp() + $2";
+    "archive-loses-the-letter" in Keep breaks [Retention], Function
+        "remove_locked" "WHERE remove_locked.action = 'archive'" => "WHERE remove_locked.action = 'none'";
+    "archive-loses-the-headers" in Keep breaks [Retention], Function
+        "archive_json" "IF whole.headers IS NOT NULL THEN" => "IF false THEN";
+    "restore-keeps-the-archive" in Keep breaks [Retention], Function
+        "restore_archived" "DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);" => "";
+    "redaction-skips-the-message" in Keep breaks [Redaction], Function
+        "redact" "letter.error_message := redrive.redact_text(letter.error_message, pattern);" => "";
+    "policy-ignores-its-batch" in Keep breaks [PolicyTick], Function
+        "due_letters" "LIMIT $7" => "LIMIT 2 * $7";
+    "policy-takes-the-newest" in Keep breaks [PolicyTick], Function
+        "due_letters" "ORDER BY l.died_at, l.id LIMIT" => "ORDER BY l.died_at DESC, l.id DESC LIMIT";
+    "reopen-counts-no-death" in Carry breaks [LetterCounts], Function
+        "reopen" "NEW.deaths := OLD.deaths + 1;" => "NEW.deaths := OLD.deaths;";
+    "quarantine-comes-late" in Carry breaks [LetterCounts], Function
+        "reopen" "NEW.alike >= 3" => "NEW.alike >= 4";
+    "discard-keeps-the-time" in Keep breaks [Unpredicted], Function
+        "discard_letters" "audit_id = operation, changed_at = clock_timestamp()," => "audit_id = operation,";
+};
 
 /// Returns the patches whose text is in no statement, so that the mutant must be updated.
 pub(crate) fn outdated() -> Vec<String> {
-    let patches = all().flat_map(|mutant| match mutant.mutation {
-        Mutation::Statements(patches) => patches,
-        Mutation::Functions(_) | Mutation::Client(_) => &[],
-    });
-    let applies = |patch: &&Patch| {
-        redrive::statements()
-            .any(|(name, text)| name == patch.statement && text.contains(patch.from))
-    };
-    let outdated = SPEED_UP
+    let of_statements = MUTANTS
         .iter()
-        .chain(patches)
-        .filter(|patch| !applies(patch));
+        .filter(|mutant| mutant.kind == Kind::Statement);
+    let patches = of_statements.flat_map(|mutant| mutant.patches);
+    let is_outdated = |patch: &&Patch| {
+        !redrive::statements().any(|(name, text)| name == patch.place && text.contains(patch.from))
+    };
+    let outdated = SPEED_UP.iter().chain(patches).filter(is_outdated);
     outdated
-        .map(|patch| format!("{} does not contain `{}`", patch.statement, patch.from))
+        .map(|patch| format!("{} does not contain `{}`", patch.place, patch.from))
         .collect()
 }
 
@@ -114,16 +341,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_patch_applies_to_its_statement() {
+    fn every_patch_applies_to_its_statement_and_no_two_mutants_have_the_same_name() {
         assert_eq!(outdated(), Vec::<String>::new());
+        let names = MUTANTS.iter().map(|mutant| mutant.name);
+        let names: std::collections::BTreeSet<&str> = names.collect();
+        assert_eq!(names.len(), MUTANTS.len());
     }
 
     #[test]
-    fn no_two_mutants_have_the_same_name() {
-        let mut names: Vec<&str> = all().map(|mutant| mutant.name).collect();
-        let count = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), count);
+    fn every_patch_applies_to_its_function() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../migrations/functions");
+        let files = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        let texts: String = files
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
+        let functions: Vec<&str> = texts.split("CREATE OR REPLACE FUNCTION redrive.").collect();
+        let of_functions = MUTANTS
+            .iter()
+            .filter(|mutant| mutant.kind == Kind::Function);
+        for patch in of_functions.flat_map(|mutant| mutant.patches) {
+            let name = format!("{}(", patch.place);
+            let mut named = functions.iter().filter(|text| text.starts_with(&name));
+            // PostgreSQL writes the body of a SQL function anew, in capitals and with more parentheses.
+            let from = patch.from.trim_matches(['(', ')']).to_lowercase();
+            assert!(
+                named.any(|text| text.to_lowercase().contains(&from)),
+                "{patch:?} does not apply"
+            );
+        }
     }
 }

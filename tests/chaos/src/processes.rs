@@ -1,23 +1,23 @@
 //! The client processes, each behind its own proxy, and a supervisor that restarts them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use redrive::Pooler;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 
 use crate::history::{ClientEvent, ClientLog};
 use crate::proxy::{Mode, Patch, Proxy};
-use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Role, Serves};
+use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Options, Role, Serves};
+use crate::server;
 
 /// How long the supervisor waits before it restarts a process.
 const RESTART_DELAY: Duration = Duration::from_millis(150);
 
 /// The role and parameters of a process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ProcessSpec {
     pub(crate) role: Role,
     pub(crate) rate: u32,
@@ -77,19 +77,22 @@ impl ProcessSpec {
 }
 
 /// The parameters that all processes share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ProcessDefaults {
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
-    pub(crate) pooler: Pooler,
+    /// Whether a pooler in transaction mode is in between.
+    pub(crate) is_pooled: bool,
     pub(crate) lease: Duration,
 }
 
-/// The wall clock of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WallClock {
-    Correct,
-    YearAhead,
+impl ProcessDefaults {
+    pub(crate) fn pooler(&self) -> Pooler {
+        match self.is_pooled {
+            true => Pooler::Transaction,
+            false => Pooler::Session,
+        }
+    }
 }
 
 /// All processes.
@@ -111,63 +114,36 @@ struct Process {
     life: u32,
     proxy: Proxy,
     child: Option<Child>,
-    /// How each of its lives ended.
-    exits: BTreeMap<u32, ExitStatus>,
-    clock: WallClock,
+    /// Whether the clock of its next life is a year ahead.
+    is_ahead: bool,
     starts_at: Option<Instant>,
 }
 
 impl Process {
     fn name(&self) -> String {
-        format!("{}-{}.{}", value(&self.spec.role), self.number, self.life)
+        format!("{}-{}.{}", self.spec.role, self.number, self.life)
     }
 
     fn command(&self, defaults: &ProcessDefaults) -> Command {
-        let url = format!(
-            "postgres://postgres@127.0.0.1:{}/chaos?sslmode=disable",
-            self.proxy.port()
-        );
-        let spec = &self.spec;
-        let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
-        command.args(["process", &value(&spec.role)]);
-        command.arg("--folder").arg(&defaults.folder);
-        for (flag, value) in [
-            ("--url", url),
-            ("--name", self.name()),
+        let options = Options {
+            spec: self.spec.clone(),
+            run: defaults.clone(),
+            url: server::url_at(self.proxy.port()),
+            name: self.name(),
             // The keys of its jobs start here, so each life has its own.
-            ("--number", (self.number * LIVES + self.life).to_string()),
-            ("--seed", defaults.seed.to_string()),
-            ("--pooler", defaults.pooler.as_str().to_owned()),
-            ("--lease", defaults.lease.as_millis().to_string()),
-            ("--rate", spec.rate.to_string()),
-            ("--jobs", spec.jobs.to_string()),
-            ("--grace", spec.grace.as_millis().to_string()),
-            ("--port", spec.port.to_string()),
-            ("--slots", spec.slots.to_string()),
-            ("--longest-run", spec.longest_run.to_string()),
-            ("--mix", value(&spec.mix)),
-            ("--flaw", value(&spec.flaw)),
-            ("--gateway", value(&spec.gateway)),
-            ("--serves", value(&spec.serves)),
-        ] {
-            command.args([flag, &value]);
-        }
+            number: self.number * LIVES + self.life,
+        };
+        let options = serde_json::to_string(&options).expect("options are JSON");
+        let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
+        command.args(["process", &options]);
         command
     }
 }
 
-/// The name of a variant on the command line.
-fn value(variant: &impl ValueEnum) -> String {
-    let value = variant.to_possible_value().expect("no variant is skipped");
-    value.get_name().to_owned()
-}
-
 impl Processes {
     pub(crate) fn new(defaults: ProcessDefaults) -> Processes {
-        let log = ClientLog::open(
-            &defaults.folder.join("client-supervisor.jsonl"),
-            "supervisor",
-        );
+        let path = defaults.folder.join("client-supervisor.jsonl");
+        let log = ClientLog::open(&path, "supervisor");
         Processes {
             all: Vec::new(),
             defaults,
@@ -191,8 +167,7 @@ impl Processes {
             life: 0,
             proxy: Proxy::open(port, patches),
             child: None,
-            exits: BTreeMap::new(),
-            clock: WallClock::Correct,
+            is_ahead: false,
             starts_at: Some(Instant::now()),
         });
     }
@@ -205,17 +180,12 @@ impl Processes {
                 && let Some(status) = child.try_wait().expect("wait for a process")
             {
                 process.child = None;
-                process.exits.insert(process.life, status);
                 let is_finished = status.success() && process.spec.jobs > 0;
                 process.starts_at = (!is_finished).then(|| Instant::now() + RESTART_DELAY);
                 let path = self.defaults.folder.join("client-supervisor.jsonl");
                 let exited = ClientLog::open(&path, &process.name());
-                exited.write(
-                    0,
-                    ClientEvent::Exited {
-                        code: status.code(),
-                    },
-                );
+                let code = status.code();
+                exited.write(0, ClientEvent::Exited { code });
             }
             if process.starts_at.is_some_and(|at| at <= Instant::now()) {
                 process.starts_at = None;
@@ -227,29 +197,27 @@ impl Processes {
     fn start(&mut self, at: usize) {
         let process = &mut self.all[at];
         process.life += 1;
-        let role = value(&process.spec.role);
+        let role = process.spec.role;
+        let file = self
+            .defaults
+            .folder
+            .join(format!("{role}-{}.err", process.number));
         let errors = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
-            .open(
-                self.defaults
-                    .folder
-                    .join(format!("{role}-{}.err", process.number)),
-            )
-            .expect("open a log");
+            .open(file);
         let mut command = process.command(&self.defaults);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(errors);
-        if let (WallClock::YearAhead, Some(library)) = (process.clock, &self.faketime) {
+            .stderr(errors.expect("open a log"));
+        if let (true, Some(library)) = (std::mem::take(&mut process.is_ahead), &self.faketime) {
             command.env("LD_PRELOAD", library).env("FAKETIME", "+365d");
             // Only the wall clock is wrong, not the monotonic one.
-            command
-                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-                .env("DONT_FAKE_MONOTONIC", "1");
+            for variable in ["FAKETIME_DONT_FAKE_MONOTONIC", "DONT_FAKE_MONOTONIC"] {
+                command.env(variable, "1");
+            }
         }
-        process.clock = WallClock::Correct;
         process.child = Some(command.spawn().expect("start a process"));
     }
 
@@ -294,11 +262,6 @@ impl Processes {
         Some(child.id().cast_signed())
     }
 
-    /// How a life of a process ended, if it did.
-    pub(crate) fn exit(&self, at: usize, life: u32) -> Option<ExitStatus> {
-        self.all[at].exits.get(&life).copied()
-    }
-
     pub(crate) fn name(&self, at: usize) -> String {
         self.all[at].name()
     }
@@ -310,10 +273,9 @@ impl Processes {
         }
     }
 
-    /// Sets the clock of its next life a year ahead. Returns whether faketime is installed.
-    pub(crate) fn fake_clock(&mut self, at: usize) -> bool {
-        self.all[at].clock = WallClock::YearAhead;
-        self.faketime.is_some()
+    /// Sets the clock of its next life a year ahead, if faketime is installed.
+    pub(crate) fn fake_clock(&mut self, at: usize) {
+        self.all[at].is_ahead = true;
     }
 
     pub(crate) fn proxy(&self, at: usize) -> &Proxy {

@@ -4,9 +4,9 @@
 //! and before the answer arrives, and replace statements, so that the library needs no hook for
 //! mutants.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -34,8 +34,8 @@ pub(crate) enum Mode {
 /// A replacement in the text of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patch {
-    /// The name of the library's statement, for error messages.
-    pub(crate) statement: &'static str,
+    /// The name of the library's statement, for error messages, or of a function.
+    pub(crate) place: &'static str,
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
 }
@@ -53,9 +53,6 @@ struct Shared {
     mode: Mutex<Mode>,
     /// How many answers it still has to drop.
     drops: AtomicUsize,
-    /// What its faults affected so far: connections closed or refused, answers dropped, and bytes
-    /// delayed, sliced or swallowed.
-    effects: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
     stopped: AtomicBool,
     patches: Vec<Patch>,
@@ -70,7 +67,6 @@ impl Proxy {
             target: AtomicU16::new(target),
             mode: Mutex::new(Mode::Forward),
             drops: AtomicUsize::new(0),
-            effects: AtomicU64::new(0),
             connections: Mutex::default(),
             stopped: AtomicBool::new(false),
             patches: patches.to_vec(),
@@ -96,22 +92,15 @@ impl Proxy {
     pub(crate) fn cut(&self) {
         for connection in lock(&self.shared.connections).drain(..) {
             // The connection may be closed already.
-            self.shared
-                .count(connection.shutdown(Shutdown::Both).is_ok());
+            _ = connection.shutdown(Shutdown::Both);
         }
     }
 
     /// Closes the server's half of all connections: the client may still write.
     pub(crate) fn close_half(&self) {
         for connection in &*lock(&self.shared.connections) {
-            self.shared
-                .count(connection.shutdown(Shutdown::Write).is_ok());
+            _ = connection.shutdown(Shutdown::Write);
         }
-    }
-
-    /// Returns how much its faults have affected so far.
-    pub(crate) fn effects(&self) -> u64 {
-        self.shared.effects.load(Ordering::Relaxed)
     }
 
     /// Drops the next answers, after the server executed the requests.
@@ -123,13 +112,6 @@ impl Proxy {
     pub(crate) fn redirect(&self, target: u16) {
         self.shared.target.store(target, Ordering::Relaxed);
         self.cut();
-    }
-}
-
-impl Shared {
-    fn count(&self, has_effect: bool) {
-        self.effects
-            .fetch_add(u64::from(has_effect), Ordering::Relaxed);
     }
 }
 
@@ -148,7 +130,6 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         if *lock(&shared.mode) == Mode::Refuse {
-            shared.count(true);
             continue;
         }
         let target = shared.target.load(Ordering::Relaxed);
@@ -170,13 +151,6 @@ struct Connection {
     shared: Arc<Shared>,
     /// Whether the next answer is dropped.
     is_dropping: AtomicBool,
-}
-
-/// The result of a read.
-enum Read {
-    Bytes(usize),
-    Timeout,
-    End,
 }
 
 impl Connection {
@@ -242,7 +216,6 @@ impl Connection {
             while let Some(frame) = frames.next() {
                 if self.is_dropping.load(Ordering::Relaxed) {
                     if frame.first() == Some(&b'Z') {
-                        self.shared.count(true);
                         break 'reading;
                     }
                     continue;
@@ -259,12 +232,8 @@ impl Connection {
     fn drop_one(&self) {
         let one_less = |drops: usize| drops.checked_sub(1);
         let drops = &self.shared.drops;
-        if drops
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-            .is_ok()
-        {
-            self.is_dropping.store(true, Ordering::Relaxed);
-        }
+        let taken = drops.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        self.is_dropping.fetch_or(taken.is_ok(), Ordering::Relaxed);
     }
 
     /// Reads some bytes. Returns `None` when the connection is closed.
@@ -280,11 +249,12 @@ impl Connection {
                 return None;
             }
             was_silent = is_silent;
-            match result(from.read(buffer)) {
-                Read::Bytes(_) if is_silent => self.shared.count(true),
-                Read::Bytes(bytes) => return Some(bytes),
-                Read::Timeout => {}
-                Read::End => return None,
+            match from.read(buffer) {
+                Ok(0) => return None,
+                Ok(_) if is_silent => {}
+                Ok(bytes) => return Some(bytes),
+                Err(error) if is_timeout(&error) => {}
+                Err(_) => return None,
             }
         }
     }
@@ -293,11 +263,9 @@ impl Connection {
         let mode = *lock(&self.shared.mode);
         match mode {
             Mode::Delay(time) if !bytes.is_empty() => {
-                self.shared.count(true);
                 thread::sleep(time);
             }
             Mode::Slice => {
-                self.shared.count(!bytes.is_empty());
                 return bytes.iter().try_for_each(|byte| to.write_all(&[*byte]));
             }
             _ => {}
@@ -306,22 +274,9 @@ impl Connection {
     }
 }
 
-fn result(read: std::io::Result<usize>) -> Read {
-    match read {
-        Ok(0) => Read::End,
-        Ok(bytes) => Read::Bytes(bytes),
-        Err(error)
-            if [
-                ErrorKind::WouldBlock,
-                ErrorKind::TimedOut,
-                ErrorKind::Interrupted,
-            ]
-            .contains(&error.kind()) =>
-        {
-            Read::Timeout
-        }
-        Err(_) => Read::End,
-    }
+fn is_timeout(error: &Error) -> bool {
+    use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    [WouldBlock, TimedOut, Interrupted].contains(&error.kind())
 }
 
 fn close(client: &TcpStream, server: &TcpStream) {

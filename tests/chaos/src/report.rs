@@ -1,40 +1,23 @@
 //! The report: totals, violations by rule, and the timeline of the simplest affected job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use crate::checker::{Findings, Records, Rule, Violation};
-use crate::history::ClientEvent;
+use crate::db_trace::RowChange;
+use crate::history::{ClientEvent, HandlerEvent, HistoryLine};
 
 /// The maximum number of lines of a timeline.
 const MAX_LINES: usize = 80;
 
 /// Describes the findings.
 pub(crate) fn describe(records: &Records, findings: &Findings) -> String {
-    let totals = &findings.totals;
-    let mut text = format!(
-        "{} jobs, {} row changes, {} claims, {} done, {} deaths, {} redriven, {} reaped, {} released, \
-         {} overlapping attempts, {} calls without an answer ({} of them took effect)",
-        totals.jobs,
-        totals.changes,
-        totals.claims,
-        totals.done,
-        totals.deaths,
-        totals.redriven,
-        totals.reaped,
-        totals.released,
-        totals.overlaps,
-        totals.unknown,
-        totals.unknown_stored,
-    );
-    if !records.terms.lossy_windows.is_empty() {
-        // Writing to a String cannot fail.
-        _ = write!(
-            text,
-            ", {} acknowledged jobs lost in a failover to a lagging standby",
-            totals.lost_in_failover
-        );
-    }
+    let counts = findings.counts.iter();
+    let counts: Vec<String> = counts
+        .map(|(what, times)| format!("{times} {what}"))
+        .collect();
+    let mut text = format!("{} row changes, {}", records.trace.len(), counts.join(", "));
+    // Writing to a String cannot fail.
     _ = writeln!(text, ": {} violations", findings.violations.len());
     let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
     for violation in &findings.violations {
@@ -72,85 +55,71 @@ fn simplest(records: &Records, findings: &Findings) -> Option<i64> {
 /// Merges all records of a job by time, with the faults.
 fn timeline(records: &Records, job: i64) -> String {
     let mut lines: Vec<(i64, String)> = Vec::new();
-    let changes = records.trace.iter().filter(|change| change.job == job);
-    let mut key = None;
-    for change in changes {
-        key = key.or(change.key);
-        let lease = change
-            .lease
-            .map_or(String::new(), |lease| format!(" lease {lease}"));
-        let state = change.state.as_deref().map_or(String::new(), |state| {
-            format!(" {state} ({})", change.cause.as_deref().unwrap_or_default())
-        });
+    let changes = || records.trace.iter().filter(|change| change.job == job);
+    for change in changes() {
+        let RowChange {
+            place,
+            change: kind,
+            state,
+            cause,
+            attempt,
+            max_attempts,
+            ..
+        } = change;
+        let RowChange {
+            generation,
+            crashes,
+            refunds,
+            lease,
+            tx,
+            process,
+            ..
+        } = change;
         lines.push((change.at, format!(
-            "database  {:?} {:?}{state} attempt {}/{} generation {} crashes {} refunds {}{lease} tx {} by {}",
-            change.place, change.change, change.attempt, change.max_attempts, change.generation, change.crashes,
-            change.refunds, change.tx, change.process,
+            "database  {place:?} {kind:?} {state:?} {cause:?} attempt {attempt}/{max_attempts} generation {generation} \
+             crashes {crashes} refunds {refunds} lease {lease:?} tx {tx} by {process}"
         )));
     }
     for event in records.handlers.iter().filter(|event| event.job == job) {
-        lines.push((
-            event.at,
-            format!(
-                "handler   {:?} attempt {} generation {} in {}",
-                event.phase, event.attempt, event.generation, event.process,
-            ),
-        ));
+        let HandlerEvent {
+            phase,
+            attempt,
+            generation,
+            process,
+            ..
+        } = event;
+        let text =
+            format!("handler   {phase:?} attempt {attempt} generation {generation} in {process}");
+        lines.push((event.at, text));
     }
-    let mut ops: Vec<(&str, u64)> = Vec::new();
-    for line in &records.history {
-        let concerns_job = match &line.event {
-            ClientEvent::Invoked { keys, ids, .. } => {
-                ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))
-            }
-            ClientEvent::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
-            ClientEvent::Validated { passed, failed } => {
-                passed.contains(&job) || failed.contains(&job)
-            }
-            _ => false,
-        };
-        if concerns_job {
-            ops.push((&line.process, line.op));
+    let key = changes().find_map(|change| change.key);
+    let concerns_job = |line: &&HistoryLine| match &line.event {
+        ClientEvent::Invoked { keys, ids, .. } => {
+            ids.contains(&job) || key.is_some_and(|key| keys.contains(&key))
         }
-    }
+        ClientEvent::Ok { ids } => ids.contains(&job) || ids.contains(&-job),
+        ClientEvent::Validated { passed, failed } => passed.contains(&job) || failed.contains(&job),
+        _ => false,
+    };
+    let ops = records.history.iter().filter(concerns_job);
+    let ops: HashSet<(&str, u64)> = ops.map(|line| (line.process.as_str(), line.op)).collect();
     let from = lines.iter().map(|(at, _)| *at).min().unwrap_or_default();
+    let until = changes()
+        .next_back()
+        .map_or(i64::MAX, |change| change.at + 5_000_000);
     for line in &records.history {
-        let event = match &line.event {
-            ClientEvent::Invoked {
-                operation, keys, ..
-            } => format!("invokes {operation:?} ({} jobs)", keys.len()),
-            ClientEvent::Selects(selection) => format!("selects {selection:?}"),
-            ClientEvent::Validated { passed, failed } => {
-                format!(
-                    "validates ({} passed, {} failed)",
-                    passed.len(),
-                    failed.len()
-                )
-            }
-            ClientEvent::Ok { ids } => format!("succeeds ({} jobs)", ids.len()),
-            ClientEvent::Failed { error } => format!("fails ({error})"),
-            ClientEvent::Unknown { error } => format!("gets no answer ({error})"),
-            ClientEvent::Started { pid } => format!("starts as process {pid}"),
-            ClientEvent::Exited { code } => format!("exits with {code:?}"),
-            ClientEvent::Fault { what } => {
-                if line.at >= from - 10_000_000 {
-                    lines.push((line.at, format!("fault     {what}")));
-                }
-                continue;
-            }
+        let is_shown = match line.event {
+            ClientEvent::Fault { .. } => line.at >= from - 10_000_000,
+            ClientEvent::Exited { .. } => line.at >= from,
+            _ => ops.contains(&(line.process.as_str(), line.op)),
         };
-        let concerns_job = ops.contains(&(line.process.as_str(), line.op));
-        let is_end = matches!(line.event, ClientEvent::Exited { .. }) && line.at >= from;
-        if concerns_job || is_end {
-            lines.push((line.at, format!("client    {} {event}", line.process)));
+        if is_shown {
+            // A bulk operation has thousands of jobs.
+            let text: String = format!("{:?}", line.event).chars().take(200).collect();
+            lines.push((line.at, format!("client    {} {text}", line.process)));
         }
     }
     lines.sort();
-    let until = records
-        .trace
-        .iter()
-        .rfind(|change| change.job == job)
-        .map_or(i64::MAX, |change| change.at + 5_000_000);
     lines.retain(|(at, _)| *at <= until);
     let cut = lines.len().saturating_sub(MAX_LINES);
     let mut text = String::new();

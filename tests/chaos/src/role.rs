@@ -1,29 +1,27 @@
 //! The roles of client processes. Each uses redrive as any program would, and records which
 //! operations it invoked and which answers it got.
 
-pub(crate) mod ageing;
 pub(crate) mod batch;
 mod enqueuer;
 mod exporter;
-pub(crate) mod groups;
-pub(crate) mod operator;
 pub(crate) mod gateway;
+pub(crate) mod groups;
 pub(crate) mod keeping;
+pub(crate) mod operator;
 pub(crate) mod standing;
-pub(crate) mod unhandled;
 mod worker;
 
-use std::path::PathBuf;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
 use redrive::worker::WORKER_CONNECTIONS;
-use redrive::{Database, Payload, Pooler};
+use redrive::{Database, Payload};
 use serde::{Deserialize, Serialize};
 
-use crate::history::ClientLog;
+use crate::history::{ClientEvent, ClientLog};
+use crate::processes::{ProcessDefaults, ProcessSpec};
 use groups::OTHER_QUEUES;
 
 /// The queue of all processes.
@@ -36,11 +34,16 @@ pub(crate) const BACKOFF_STEP: Duration = Duration::from_millis(150);
 pub(crate) const SNOOZE: Duration = Duration::from_millis(200);
 /// How long a unique key with a window is taken.
 pub(crate) const WINDOW: Duration = Duration::from_secs(2);
+/// How long a job waits until workers raise it, and to which priority.
+pub(crate) const AGED: Duration = Duration::from_secs(2);
+pub(crate) const AGED_PRIORITY: i16 = 20;
+/// How long a job without a worker waits until it is buried.
+pub(crate) const UNHANDLED: Duration = Duration::from_secs(1);
 /// `max_attempts` of every job.
 pub(crate) const MAX_ATTEMPTS: u32 = 4;
 
 /// The role of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
     Worker,
     Enqueuer,
@@ -48,8 +51,14 @@ pub(crate) enum Role {
     Exporter,
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
+}
+
 /// A bug of a client, which the checker must notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ClientFlaw {
     None,
     /// Reports jobs as stored before the transaction commits.
@@ -59,7 +68,7 @@ pub(crate) enum ClientFlaw {
 }
 
 /// The state of the dependency that some handlers call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Gateway {
     /// Down for the first attempt at each job in a process.
     Shaky,
@@ -67,7 +76,7 @@ pub(crate) enum Gateway {
 }
 
 /// Which jobs an enqueuer stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum JobMix {
     /// All plans, by all ways to enqueue.
     Mixed,
@@ -82,7 +91,7 @@ pub(crate) enum JobMix {
 }
 
 /// Which queues a worker serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Serves {
     /// The main queue.
     Main,
@@ -103,63 +112,23 @@ impl Serves {
     }
 }
 
-/// The command line of a process.
-#[derive(Debug, Args)]
+/// The parameters of a process, which it gets as JSON.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Options {
-    pub(crate) role: Role,
-    #[arg(long)]
+    pub(crate) spec: ProcessSpec,
+    pub(crate) run: ProcessDefaults,
     pub(crate) url: String,
-    /// The pooler behind the URL.
-    #[arg(long, default_value_t = Pooler::Session)]
-    pub(crate) pooler: Pooler,
     /// The name of the process, with the number of its life.
-    #[arg(long)]
     pub(crate) name: String,
     /// A number that no other process or life has.
-    #[arg(long)]
     pub(crate) number: u32,
-    /// The folder of the records.
-    #[arg(long)]
-    pub(crate) folder: PathBuf,
-    #[arg(long)]
-    pub(crate) seed: u64,
-    /// Jobs per second of an enqueuer; 0: no limit.
-    #[arg(long, default_value_t = 100)]
-    pub(crate) rate: u32,
-    /// How many jobs an enqueuer stores; 0: no limit.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) jobs: u64,
-    #[arg(long, value_enum, default_value_t = JobMix::Mixed)]
-    pub(crate) mix: JobMix,
-    #[arg(long, value_enum, default_value_t = ClientFlaw::None)]
-    pub(crate) flaw: ClientFlaw,
-    /// The gateway that a worker's handlers call.
-    #[arg(long, value_enum, default_value_t = Gateway::Shaky)]
-    pub(crate) gateway: Gateway,
-    #[arg(long, value_enum, default_value_t = Serves::Main)]
-    pub(crate) serves: Serves,
-    /// The number of jobs that a worker runs at a time.
-    #[arg(long, default_value_t = 4)]
-    pub(crate) slots: usize,
-    /// The longest time that a worker's handler runs, in milliseconds.
-    #[arg(long, default_value_t = u64::MAX)]
-    pub(crate) longest_run: u64,
-    /// The port of an exporter.
-    #[arg(long, default_value_t = 0)]
-    pub(crate) port: u16,
-    /// The lease of a worker, in milliseconds.
-    #[arg(long, default_value_t = 3000)]
-    pub(crate) lease: u64,
-    /// How long a worker that stops waits for its handlers, in milliseconds.
-    #[arg(long, default_value_t = 1500)]
-    pub(crate) grace: u64,
 }
 
 impl Options {
     /// Opens the database under this process's name, which the trace records.
     fn open(&self) -> redrive::Result<Database> {
         Database::builder(&self.named_url())
-            .pooler(self.pooler)
+            .pooler(self.run.pooler())
             .connections(self.connections())
             .connect_timeout(Duration::from_secs(2))
             .call_timeout(Duration::from_secs(4))
@@ -168,7 +137,7 @@ impl Options {
 
     /// Returns how many connections the process needs.
     fn connections(&self) -> u32 {
-        let workers = u32::try_from(self.serves.queues().len()).unwrap_or(1);
+        let workers = u32::try_from(self.spec.serves.queues().len()).unwrap_or(1);
         WORKER_CONNECTIONS * workers.max(2)
     }
 
@@ -176,15 +145,17 @@ impl Options {
         format!("{}&application_name={}", self.url, self.name)
     }
 
-    fn log(&self) -> ClientLog {
-        ClientLog::open(
-            &self.folder.join(format!("client-{}.jsonl", self.name)),
-            &self.name,
-        )
+    /// Opens the history of the process, which starts.
+    fn start_log(&self) -> ClientLog {
+        let path = self.run.folder.join(format!("client-{}.jsonl", self.name));
+        let log = ClientLog::open(&path, &self.name);
+        let pid = std::process::id();
+        log.write(0, ClientEvent::Started { pid });
+        log
     }
 
     fn random(&self) -> fastrand::Rng {
-        let mixed = self.name.bytes().fold(self.seed, |hash, byte| {
+        let mixed = self.name.bytes().fold(self.run.seed, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         fastrand::Rng::with_seed(mixed)
@@ -193,7 +164,7 @@ impl Options {
 
 /// Runs a process until SIGTERM.
 pub(crate) fn run(options: &Options) {
-    if options.role == Role::Exporter {
+    if options.spec.role == Role::Exporter {
         return exporter::run(options);
     }
     env_logger::Builder::new()
@@ -203,7 +174,7 @@ pub(crate) fn run(options: &Options) {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))
         .expect("register a signal handler");
-    match options.role {
+    match options.spec.role {
         Role::Worker => worker::run(options, &stop),
         Role::Enqueuer => enqueuer::run(options, &stop),
         Role::Operator => operator::run(options, &stop),
@@ -311,11 +282,27 @@ impl Payload for Work {
     const KIND: &'static str = "work";
 }
 
-/// The same work for a handler with a transaction.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct TransactionalWork(pub(crate) Work);
+/// The same work for other handlers.
+macro_rules! works {
+    ($($(#[$doc:meta])* $name:ident $kind:literal,)+) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(pub(crate) Work);
 
-impl Payload for TransactionalWork {
-    const KIND: &'static str = "transactional";
+        impl Payload for $name {
+            const KIND: &'static str = $kind;
+        })+
+    };
+}
+
+works! {
+    /// Work for a handler with a transaction.
+    TransactionalWork "transactional",
+    /// Work that calls the gateway.
+    DependentWork "dependent",
+    /// Work for the handler of batches.
+    BatchWork "batch",
+    /// Work that no worker handles.
+    UnhandledWork "nobody",
 }

@@ -5,27 +5,22 @@ use std::time::{Duration, Instant};
 use redrive::Pooler;
 
 use crate::Programs;
-use crate::checker::{self, Path};
+use crate::checker;
 use crate::environment::{Environment, LEASE, Setup};
 use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
 use crate::processes::ProcessSpec;
 use crate::report;
-use crate::role::{JobMix, Serves};
+use crate::role::{ClientFlaw, JobMix, Serves};
 use crate::schedule::schedule;
 use crate::server::Disk;
-use crate::summary::RoundResult;
+use crate::verdict::Verdict;
 
 const ENQUEUERS: u32 = 2;
 const WORKERS: usize = 4;
 const OPERATORS: usize = 2;
 /// How long the drain may take after the last fault.
 const DRAIN: Duration = Duration::from_mins(20);
-
-/// How long a round may go on until all required paths were taken.
-const EXTENSION: Duration = Duration::from_mins(5);
-/// How long jobs meet no fault between two checks of the paths.
-const BREATH: Duration = Duration::from_secs(4);
 /// The slots of a worker: enough that a fault meets many running handlers.
 const SLOTS: usize = 32;
 
@@ -43,20 +38,20 @@ pub(crate) struct Round<'a> {
 
 impl Round<'_> {
     /// Runs it and prints what the checker found.
-    pub(crate) fn run(&self) -> RoundResult {
+    pub(crate) fn run(&self) -> Verdict {
         let begin = Instant::now();
-        let disk = match self.faults.contains(&Fault::DiskFull) {
-            true => Disk::Small,
-            false => Disk::Plain,
-        };
         let mut env = Environment::start(&Setup {
             programs: self.programs,
             pooler: self.pooler,
-            disk,
+            disk: match self.faults.contains(&Fault::DiskFull) {
+                true => Disk::Small,
+                false => Disk::Plain,
+            },
             seed: self.seed,
             lease: LEASE,
             patches: SPEED_UP,
             state_timeout: Duration::ZERO,
+            flaw: ClientFlaw::None,
         });
         env.set_group_policies();
         env.set_rate_limits(self.rate);
@@ -84,73 +79,24 @@ impl Round<'_> {
             env.inject(step.fault, step.duration, step.target);
         }
         env.pass_until(self.length);
-        let untaken = self.extend(&mut env);
-        let injected = begin.elapsed();
         let finished = env.finish(DRAIN);
         let findings = checker::check(&finished.records);
         println!(
-            "seed {}: {:.0} s with {} faults, {} of them proven, {:.0} s in total\n    {}",
+            "seed {}: {} faults, {:.0} s in total\n    {}",
             self.seed,
-            injected.as_secs_f64(),
             steps.len(),
-            finished.proven,
             begin.elapsed().as_secs_f64(),
             report::describe(&finished.records, &findings),
         );
-        let mut missing = finished.missing.clone();
-        missing.extend(
-            untaken
-                .iter()
-                .map(|path| format!("enough of the path `{path}`")),
+        if findings.violations.is_empty() {
+            return Verdict::Held;
+        }
+        println!(
+            "Records and server log: {}\nRepeat with: {}",
+            finished.keep().display(),
+            self.command()
         );
-        println!("    paths:{}", findings.paths);
-        let mut result = RoundResult {
-            seed: self.seed,
-            jobs: usize::try_from(findings.totals.jobs).unwrap_or_default(),
-            faults: steps.len(),
-            ..RoundResult::default()
-        };
-        for missing in &missing {
-            println!("    did not happen: {missing}");
-        }
-        for violation in &findings.violations {
-            *result
-                .violations
-                .entry(violation.rule.number())
-                .or_insert(0) += 1;
-        }
-        if !result.has_passed() {
-            println!(
-                "Records and server log: {}\nRepeat with: {}",
-                finished.keep().display(),
-                self.command()
-            );
-        }
-        result
-    }
-
-    /// Goes on until the required paths were taken, with the faults that lead to them. Returns the
-    /// paths that were not.
-    fn extend(&self, env: &mut Environment) -> Vec<Path> {
-        let begin = Instant::now();
-        let mut target = 0;
-        loop {
-            let missing = checker::check(&env.records()).paths.missing(self);
-            if missing.is_empty() || begin.elapsed() > EXTENSION {
-                return missing;
-            }
-            let names: Vec<String> = missing.iter().map(Path::to_string).collect();
-            println!("seed {}: continues for: {}", self.seed, names.join(", "));
-            let mut faults: Vec<Fault> = missing.iter().filter_map(|path| path.fault()).collect();
-            faults.dedup();
-            env.pass(BREATH);
-            for fault in faults {
-                target += 1;
-                // Twice the longest duration, so that a slow machine runs the jobs of a paused worker in time.
-                let length = Duration::from_millis(2 * fault.duration().end);
-                env.inject(fault, length, target);
-            }
-        }
+        Verdict::Broken
     }
 
     /// Returns the command that repeats the round.

@@ -4,18 +4,11 @@
 //! [gates](crate::gate), locks or aged rows. Its result therefore does not depend on the speed of
 //! the machine. Without a mutant the checker finds nothing.
 
-mod batches;
-mod carrying;
 mod conditions;
-mod enqueueing;
-mod everything;
 mod groups;
-mod keeping;
+mod jobs;
 mod leases;
 mod letters;
-mod live;
-mod pacing;
-mod unique;
 
 use std::time::Duration;
 
@@ -25,195 +18,157 @@ use redrive::Pooler;
 use crate::Programs;
 use crate::checker::{self, Findings};
 use crate::environment::{Environment, Finished, LEASE, Setup};
-use crate::mutant::{Mutant, Mutation, SPEED_UP};
+use crate::mutant::{Kind, Mutant, SPEED_UP};
 use crate::processes::ProcessSpec;
 use crate::proxy::Patch;
-use crate::role::{ClientFlaw, JobMix};
+use crate::role::{ClientFlaw, JobMix, Serves};
 use crate::server::Disk;
 
-/// How long a scenario waits for a state, and how long the drain may take. A drain without progress ends earlier, and a
+/// How long a scenario waits for a state, and how long the drain may take. A drain that is stuck ends earlier, and a
 /// busy machine needs minutes to run hundreds of suspects.
-const PATIENT: Timeouts = Timeouts {
-    state: Duration::from_mins(2),
-    drain: Duration::from_mins(10),
-};
+const PATIENT: (Duration, Duration) = (Duration::from_mins(2), Duration::from_mins(10));
 /// The same with a mutant, which may prevent a state or leave jobs stuck.
-const IMPATIENT: Timeouts = Timeouts {
-    state: Duration::from_secs(45),
-    drain: Duration::from_secs(25),
-};
+const IMPATIENT: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(25));
 
-struct Timeouts {
-    state: Duration,
-    drain: Duration,
+macro_rules! scenarios {
+    ($($(#[$doc:meta])* $name:ident $play:path,)+) => {
+        /// A scenario.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+        pub(crate) enum Scenario { $($(#[$doc])* $name,)+ }
+
+        impl Scenario {
+            fn play(self) -> fn(&mut Environment) {
+                match self { $(Scenario::$name => $play,)+ }
+            }
+        }
+    };
 }
 
-/// A scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Scenario {
+scenarios! {
     /// Jobs of all plans, a redrive and a cancellation, without faults
-    Work,
+    Work jobs::work,
     /// Jobs fail, reject and abort in the middle of batches
-    Batches,
+    Batches jobs::batches,
     /// A job runs for longer than a lease, beside an idle worker
-    LongRun,
+    LongRun leases::long_run,
     /// A worker is stopped until another one runs its job
-    Pause,
+    Pause leases::pause,
     /// A worker dies with a lease that is partly settled
-    Kill,
+    Kill leases::kill,
     /// A job aborts its process again and again
-    Poison,
+    Poison leases::poison,
     /// The server restarts while a worker is stopped
-    Restart,
+    Restart leases::restart,
     /// A worker is terminated 13 times during the same attempt
-    Release,
+    Release leases::release,
     /// A job with a history and headers is released, reaped, cancelled and quarantined
-    Carry,
+    Carry leases::carry,
     /// A unique key is enqueued again while its job is live
-    Unique,
+    Unique jobs::unique,
     /// Keys are free at a start, replace a waiting job, and have windows
-    UniqueModes,
+    UniqueModes jobs::unique_modes,
     /// Two operators redrive the same letter
-    Operators,
+    Operators letters::operators,
     /// A run sends only the letters that pass a validation
-    Validated,
+    Validated letters::validated,
     /// Old letters are pruned, some of them open
-    Prune,
+    Prune letters::prune,
     /// A dependency is down, under two workers
-    Outage,
+    Outage jobs::outage,
     /// Jobs wait in a paused queue for longer than they may
-    Wait,
+    Wait jobs::wait,
     /// Waiting jobs of two queues are changed in bulk
-    Live,
+    Live jobs::live,
     /// Letters with secrets are archived, restored, deleted and redriven by a policy
-    Keep,
+    Keep letters::keep,
     /// The ring turns over full segments and open transactions
-    Ring,
+    Ring jobs::ring,
     /// Jobs of groups fail, die, and hold or divert those behind them
-    Groups,
+    Groups groups::groups,
     /// A group with many jobs is beside one with a single job
-    FairGroups,
+    FairGroups groups::fair,
     /// The first job of a group is locked
-    LockedHead,
+    LockedHead groups::locked_head,
     /// Fast jobs of groups follow each other in a lease; some fail, die or are slow.
-    Followers,
+    Followers groups::followers,
     /// A queue is paused while a worker serves it
-    Paused,
+    Paused jobs::paused,
     /// A queue with a rate limit has more jobs than may start
-    Rated,
+    Rated groups::rated,
     /// Each group of a queue has a rate limit, and one of them has more jobs than may start
-    GroupRated,
+    GroupRated groups::group_rated,
     /// Schedules tick, are paused over several ticks, and are triggered
-    Scheduled,
+    Scheduled jobs::scheduled,
     /// Answers to an enqueuer are lost
-    LostAnswers,
+    LostAnswers jobs::lost_answers,
     /// A mix of faults behind `PgBouncer` in transaction mode
-    Pooler,
-}
-
-/// The result of a scenario.
-#[derive(Debug)]
-pub(crate) struct ScenarioRun {
-    pub(crate) finished: Finished,
-    pub(crate) findings: Findings,
+    Pooler jobs::pooler,
 }
 
 impl Scenario {
     /// Runs it, with or without a mutant.
-    pub(crate) fn run(self, programs: &Programs, mutant: Option<&Mutant>) -> ScenarioRun {
+    pub(crate) fn run(self, programs: &Programs, mutant: Option<&Mutant>) -> (Finished, Findings) {
+        let kind = mutant.map(|mutant| mutant.kind);
+        let changes = mutant.map_or(&[][..], |mutant| mutant.patches);
         let mut patches: Vec<Patch> = SPEED_UP.to_vec();
-        let mut flaw = ClientFlaw::None;
-        let mut functions = Vec::new();
-        match mutant.map(|mutant| mutant.mutation) {
-            Some(Mutation::Statements(changed)) => patches.extend(changed),
-            Some(Mutation::Functions(changed)) => functions.extend(changed),
-            Some(Mutation::Client(changed)) => flaw = changed,
-            None => {}
+        if kind == Some(Kind::Statement) {
+            patches.extend(changes);
         }
-        let timeouts = if mutant.is_some() { IMPATIENT } else { PATIENT };
+        let (state_timeout, drain) = if mutant.is_some() { IMPATIENT } else { PATIENT };
         let mut env = Environment::start(&Setup {
             programs,
-            pooler: self.pooler(),
+            pooler: match self {
+                Scenario::Pooler => Pooler::Transaction,
+                _ => Pooler::Session,
+            },
             disk: Disk::Plain,
             seed: 1,
-            lease: self.lease(),
+            lease: match self {
+                // The server must recover, and a worker start and check, well within a lease. On a busy machine the
+                // recovery alone has taken more than 10 seconds.
+                Scenario::Restart => Duration::from_secs(40),
+                _ => LEASE,
+            },
             patches: &patches,
-            state_timeout: timeouts.state,
+            state_timeout,
+            flaw: match kind {
+                Some(Kind::Client(flaw)) => flaw,
+                _ => ClientFlaw::None,
+            },
         });
         if self == Scenario::Operators {
             env.patch_function(&letters::BARRIER);
         }
-        for patch in functions {
-            env.patch_function(patch);
+        if kind == Some(Kind::Function) {
+            for patch in changes {
+                env.patch_function(patch);
+            }
         }
-        self.execute(&mut env, flaw);
-        let finished = env.finish(timeouts.drain);
-        ScenarioRun {
-            findings: checker::check(&finished.records),
-            finished,
-        }
+        self.play()(&mut env);
+        let finished = env.finish(drain);
+        let findings = checker::check(&finished.records);
+        (finished, findings)
     }
+}
 
-    fn pooler(self) -> Pooler {
-        match self {
-            Scenario::Pooler => Pooler::Transaction,
-            _ => Pooler::Session,
-        }
-    }
-
-    fn lease(self) -> Duration {
-        match self {
-            // The server must recover, and a worker start and check, well within a lease. On a busy machine the recovery
-            // alone has taken more than 10 seconds.
-            Scenario::Restart => Duration::from_secs(40),
-            _ => LEASE,
-        }
-    }
-
-    fn execute(self, env: &mut Environment, flaw: ClientFlaw) {
-        match self {
-            Scenario::Work => everything::work(env),
-            Scenario::Batches => batches::batches(env),
-            Scenario::LongRun => leases::long_run(env),
-            Scenario::Pause => leases::pause(env),
-            Scenario::Kill => leases::kill(env),
-            Scenario::Poison => leases::poison(env),
-            Scenario::Restart => leases::restart(env),
-            Scenario::Release => leases::release(env),
-            Scenario::Carry => carrying::carry(env),
-            Scenario::Unique => enqueueing::unique(env),
-            Scenario::UniqueModes => unique::modes(env),
-            Scenario::Operators => letters::operators(env),
-            Scenario::Validated => letters::validated(env),
-            Scenario::Prune => letters::prune(env),
-            Scenario::Outage => keeping::outage(env),
-            Scenario::Wait => keeping::wait(env),
-            Scenario::Live => live::live(env),
-            Scenario::Keep => keeping::keep(env),
-            Scenario::Ring => enqueueing::ring(env, flaw),
-            Scenario::Groups => groups::groups(env),
-            Scenario::FairGroups => groups::fair(env),
-            Scenario::LockedHead => groups::locked_head(env),
-            Scenario::Followers => groups::followers(env),
-            Scenario::Paused => pacing::paused(env),
-            Scenario::Rated => pacing::rated(env),
-            Scenario::GroupRated => pacing::group_rated(env),
-            Scenario::Scheduled => pacing::scheduled(env),
-            Scenario::LostAnswers => enqueueing::lost_answers(env, flaw),
-            Scenario::Pooler => everything::pooler(env),
-        }
+/// Adds workers of these queues.
+fn serve(env: &mut Environment, serves: Serves, count: usize) {
+    for _ in 0..count {
+        env.add(ProcessSpec {
+            serves,
+            ..ProcessSpec::worker()
+        });
     }
 }
 
 fn add_workers(env: &mut Environment, count: usize) {
-    for _ in 0..count {
-        env.add(ProcessSpec::worker());
-    }
+    serve(env, Serves::Main, count);
 }
 
-fn enqueuer(rate: u32, mix: JobMix, flaw: ClientFlaw) -> ProcessSpec {
+/// An enqueuer with the flaw of the run.
+fn enqueuer(env: &Environment, rate: u32, mix: JobMix) -> ProcessSpec {
     ProcessSpec {
-        flaw,
+        flaw: env.flaw,
         ..ProcessSpec::enqueuer(rate, mix)
     }
 }

@@ -17,6 +17,17 @@ pub(crate) struct Task<'a, T> {
     pub(crate) work: Box<dyn Fn() -> T + Send + 'a>,
 }
 
+impl<'a, T> Task<'a, T> {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        weight: usize,
+        work: impl Fn() -> T + Send + 'a,
+    ) -> Task<'a, T> {
+        let (name, work) = (name.into(), Box::new(work));
+        Task { name, weight, work }
+    }
+}
+
 /// The result of a task.
 #[derive(Debug)]
 pub(crate) struct TaskReport<T> {
@@ -87,13 +98,11 @@ mod tests {
 
     #[test]
     fn a_panic_ends_only_its_own_task() {
-        let tasks = (0..7).map(|number| Task {
-            name: number.to_string(),
-            weight: 1,
-            work: Box::new(move || {
+        let tasks = (0..7).map(|number: i32| {
+            Task::new(number.to_string(), 1, move || {
                 assert!(number != 3, "three is broken");
                 number
-            }),
+            })
         });
         let reports = run_all(tasks.collect(), 2);
         assert_eq!(reports.len(), 7);
@@ -110,29 +119,21 @@ mod tests {
     fn tasks_that_fit_run_together() {
         let barrier = Barrier::new(2);
         let barrier = &barrier;
-        let tasks = (0..2).map(|number: i32| Task {
-            name: number.to_string(),
-            weight: 2,
-            work: Box::new(move || {
-                barrier.wait();
-            }) as Box<dyn Fn() + Send>,
-        });
-        assert_eq!(run_all(tasks.collect(), 4).len(), 2);
+        let task = |name| Task::new(name, 2, move || barrier.wait().is_leader());
+        assert_eq!(run_all(vec![task("one"), task("other")], 4).len(), 2);
     }
 
     #[test]
     fn the_weight_of_running_tasks_has_a_limit() {
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (now, most) = (&now, &most);
-        let tasks = [1, 3, 1, 9, 2, 2, 1].map(|weight| Task {
-            name: weight.to_string(),
-            weight,
-            work: Box::new(move || {
+        let tasks = [1, 3, 1, 9, 2, 2, 1].map(|weight| {
+            Task::new(weight.to_string(), weight, move || {
                 let running = now.fetch_add(weight, Ordering::SeqCst) + weight;
                 most.fetch_max(running, Ordering::SeqCst);
                 thread::yield_now();
                 now.fetch_sub(weight, Ordering::SeqCst);
-            }) as Box<dyn Fn() + Send>,
+            })
         });
         assert_eq!(run_all(tasks.into(), 4).len(), 7);
         // The task with weight 9 ran alone.

@@ -15,13 +15,15 @@ use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
 pub(crate) use disk::{Ballast, Disk, can_mount};
-pub(crate) use process::{Frozen, is_stopped};
+pub(crate) use process::Frozen;
 use process::{children, signal};
 
 use crate::metrics_page::free_port;
 
 /// How long a start, a stop or a recovery may take.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// How often a set-up is tried.
+const START_TRIES: usize = 3;
 /// The database of all processes.
 pub(crate) const DATABASE: &str = "chaos";
 
@@ -36,19 +38,27 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs.
+    /// Creates a server and starts it. `programs` is the folder of PostgreSQL's programs. Another process may take the
+    /// port, or a busy machine be slow.
     pub(crate) fn start_new(programs: &Path, disk: Disk) -> Server {
+        let mut errors = Vec::new();
+        for _ in 0..START_TRIES {
+            match Server::try_start(programs, disk) {
+                Ok(server) => return server,
+                Err(error) => errors.push(error),
+            }
+        }
+        panic!("cannot set up a server: {errors:?}");
+    }
+
+    fn try_start(programs: &Path, disk: Disk) -> Result<Server, String> {
         let server = Server::new(programs, disk);
-        let mut options = vec![
-            "--auth=trust",
-            "--username=postgres",
-            "--locale=C",
-            "--encoding=UTF8",
-            "--no-sync",
-        ];
+        let mut options = "--auth=trust --username=postgres --locale=C --encoding=UTF8 --no-sync"
+            .split(' ')
+            .collect::<Vec<_>>();
         let small = server.log_folder();
         options.extend(small.as_deref());
-        server.run("initdb", &options);
+        server.run("initdb", &options)?;
         // Commits are durable, as in production.
         server.set(
             "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = on\n\
@@ -58,13 +68,14 @@ impl Server {
              wal_compression = on\ntrack_commit_timestamp = on\ndeadlock_timeout = '200ms'\n",
         );
         server.set(&format!("port = {}\n", server.port));
-        server.start();
-        let mut client = Client::connect(&url(server.port, "postgres"), NoTls)
-            .expect("connect to the new server");
+        server.try_start_it()?;
+        let connected = Client::connect(&url(server.port, "postgres"), NoTls);
+        let mut client = connected.map_err(|error| error.to_string())?;
+        let create = format!("CREATE DATABASE {DATABASE}");
         client
-            .batch_execute(&format!("CREATE DATABASE {DATABASE}"))
-            .expect("create a database");
-        server
+            .batch_execute(&create)
+            .map_err(|error| error.to_string())?;
+        Ok(server)
     }
 
     fn new(programs: &Path, disk: Disk) -> Server {
@@ -112,23 +123,15 @@ impl Server {
             // The server may still recover from an earlier fault, or not have noticed it yet.
             drop(self.client());
             let mut copy = standby.program("pg_basebackup");
-            copy.arg("--pgdata").arg(standby.data());
-            copy.args([
-                "--dbname",
-                &source,
-                "--write-recovery-conf",
-                "--checkpoint=fast",
-                "--no-sync",
-            ]);
+            copy.arg("--pgdata")
+                .arg(standby.data())
+                .args(["--dbname", &source]);
+            copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
             copy.args(standby.log_folder());
-            if begin.elapsed() > TIMEOUT {
-                succeed(&mut copy);
-                break;
-            }
             // pg_basebackup removes its files when it fails, so it can be repeated.
-            let output = copy.output().expect("run a program of PostgreSQL");
-            if output.status.success() {
-                break;
+            match succeed(&mut copy) {
+                Ok(()) => break,
+                Err(error) => assert!(begin.elapsed() < TIMEOUT, "{error}"),
             }
         }
         standby.set(&format!("port = {}\n", standby.port));
@@ -138,7 +141,8 @@ impl Server {
 
     /// Promotes a standby.
     pub(crate) fn promote(&self) {
-        self.run("pg_ctl", &["promote", "--wait", "--silent"]);
+        self.run("pg_ctl", &["promote", "--wait", "--silent"])
+            .expect("promote");
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -181,8 +185,12 @@ impl Server {
 
     /// Starts it and waits until it accepts connections.
     pub(crate) fn start(&self) {
+        self.try_start_it().expect("start the server");
+    }
+
+    fn try_start_it(&self) -> Result<(), String> {
         let log = self.folder.path().join("log").display().to_string();
-        self.run("pg_ctl", &["start", "--wait", "--silent", "--log", &log]);
+        self.run("pg_ctl", &["start", "--wait", "--silent", "--log", &log])
     }
 
     /// Stops it as a crash would.
@@ -232,18 +240,6 @@ impl Server {
         Ballast::fill(&self.small_disk())
     }
 
-    /// Counts the lines of its log that contain a text.
-    pub(crate) fn logged(&self, text: &str) -> usize {
-        let log =
-            fs::read_to_string(self.folder.path().join("log")).expect("read the log of the server");
-        log.lines().filter(|line| line.contains(text)).count()
-    }
-
-    /// Whether its postmaster is stopped by a signal.
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.postmaster().is_some_and(is_stopped)
-    }
-
     /// Copies its log.
     pub(crate) fn keep_log(&self, to: &Path) {
         fs::copy(self.folder.path().join("log"), to).expect("copy the log of the server");
@@ -268,10 +264,9 @@ impl Server {
         self.folder.path().join("data")
     }
 
-    #[track_caller]
-    fn run(&self, program: &str, arguments: &[&str]) {
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
         let mut command = self.program(program);
-        succeed(command.arg("--pgdata").arg(self.data()).args(arguments));
+        succeed(command.arg("--pgdata").arg(self.data()).args(arguments))
     }
 
     fn program(&self, name: &str) -> Command {
@@ -317,15 +312,16 @@ fn url(port: u16, database: &str) -> String {
     format!("postgres://postgres@127.0.0.1:{port}/{database}?sslmode=disable")
 }
 
-#[track_caller]
-fn succeed(command: &mut Command) {
-    let output = command.output().expect("run a program of PostgreSQL");
+/// Runs a command. Returns what it says if it fails.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?}: {}: {said}",
-        output.status
-    );
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?}: {}: {said}", output.status)),
+    }
 }
 
 fn account(list: &str, name: &str) -> Option<(u32, u32)> {

@@ -26,31 +26,18 @@ const RATE: u32 = 20;
 /// The scenarios of the gate.
 const SMOKE: usize = 5;
 
-/// How much the suite runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
-    /// A few scenarios without mutants, which the seed chooses.
-    Smoke { seed: u64 },
-    /// Rounds, all scenarios, this part of the mutants, and the poison test.
-    Deep { part: u64 },
+/// Runs a few scenarios without mutants, which the seed chooses, with this much weight at a time. Returns whether no
+/// rule was broken.
+pub(crate) fn run_smoke(programs: &Programs, seed: u64, parallel: usize) -> bool {
+    let scenarios = smoke(seed);
+    println!("seed {seed} chose {scenarios:?}");
+    play(|| mutation_run::scenarios(programs, &scenarios), parallel)
 }
 
-/// Runs the suite, with this much weight at a time. Returns whether no rule was broken.
-pub(crate) fn run(programs: &Programs, size: Size, parallel: usize) -> bool {
-    match size {
-        Size::Smoke { seed } => {
-            let scenarios = smoke(seed);
-            println!("seed {seed} chose {scenarios:?}");
-            play(|| mutation_run::scenarios(programs, &scenarios), parallel)
-        }
-        Size::Deep { part } => {
-            if !mutation_run::is_current() {
-                return false;
-            }
-            println!("part {part} of the mutants; to run it again: {PART}={part}");
-            play(|| deep(programs, part), parallel)
-        }
-    }
+/// Runs rounds, all scenarios, this part of the mutants, and the poison test.
+pub(crate) fn run_deep(programs: &Programs, part: u64, parallel: usize) -> bool {
+    println!("part {part} of the mutants; to run it again: {PART}={part}");
+    mutation_run::is_current() && play(|| deep(programs, part), parallel)
 }
 
 /// Chooses the scenarios of the gate.
@@ -62,32 +49,19 @@ fn smoke(seed: u64) -> Vec<Scenario> {
 
 /// The longest tasks come first, so that the last ones to end are short.
 fn deep(programs: &Programs, part: u64) -> Vec<Task<'_, Verdict>> {
-    let held = |holds: bool| match holds {
-        true => Verdict::Held,
-        false => Verdict::Broken,
-    };
-    let mut tasks = vec![Task {
-        name: "poison".to_owned(),
-        weight: ROUND_WEIGHT,
-        work: Box::new(move || held(poison::run(programs))) as Box<dyn Fn() -> Verdict + Send>,
-    }];
+    let mut tasks = vec![Task::new("poison", ROUND_WEIGHT, move || {
+        poison::run(programs)
+    })];
     tasks.extend((1..=ROUNDS).map(|seed| {
-        let round = move || {
-            let round = Round {
-                programs,
-                seed,
-                length: ROUND,
-                faults: programs.possible_faults(),
-                rate: RATE,
-                pooler: Pooler::Session,
-            };
-            held(round.run().has_passed())
+        let round = Round {
+            programs,
+            seed,
+            length: ROUND,
+            faults: programs.possible_faults(),
+            rate: RATE,
+            pooler: Pooler::Session,
         };
-        Task {
-            name: format!("seed {seed}"),
-            weight: ROUND_WEIGHT,
-            work: Box::new(round),
-        }
+        Task::new(format!("seed {seed}"), ROUND_WEIGHT, move || round.run())
     }));
     tasks.extend(mutation_run::tasks(programs, &Selection::Part(part)));
     tasks

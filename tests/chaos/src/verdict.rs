@@ -21,15 +21,9 @@ pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a, Verdict>>, parallel: usi
     let begin = Instant::now();
     let planned = tasks().len();
     let mut verdicts = verdicts(run_all(tasks(), parallel));
-    let again: Vec<_> = tasks()
-        .into_iter()
-        .filter(|task| {
-            let is_open = |(name, verdict): &&(String, Verdict)| {
-                *name == task.name && *verdict == Verdict::Inconclusive
-            };
-            verdicts.iter().any(|verdict| is_open(&verdict))
-        })
-        .collect();
+    let inconclusive =
+        |task: &Task<'a, Verdict>| verdicts.contains(&(task.name.clone(), Verdict::Inconclusive));
+    let again: Vec<_> = tasks().into_iter().filter(inconclusive).collect();
     if !again.is_empty() {
         let names: Vec<String> = again.iter().map(|task| task.name.clone()).collect();
         println!("inconclusive, once more alone: {}", names.join(", "));
@@ -99,15 +93,13 @@ mod tests {
         let plays = &plays;
         let tasks = |broken_at: usize| {
             move || {
-                vec![Task {
-                    name: "late".to_owned(),
-                    weight: 1,
-                    work: Box::new(move || match plays.fetch_add(1, Ordering::SeqCst) {
+                vec![Task::new("late", 1, move || {
+                    match plays.fetch_add(1, Ordering::SeqCst) {
                         0 => Verdict::Inconclusive,
                         at if at == broken_at => Verdict::Broken,
                         _ => Verdict::Held,
-                    }) as Box<dyn Fn() -> Verdict + Send>,
-                }]
+                    }
+                })]
             }
         };
         assert!(play(tasks(7), 2));

@@ -14,15 +14,6 @@ fn read(path: &str) -> String {
     fs::read_to_string(at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the files of a folder, one after another.
-fn read_all(folder: &str) -> String {
-    let entries = fs::read_dir(at(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    paths
-        .map(|path| fs::read_to_string(path).expect("a file of text"))
-        .collect()
-}
-
 /// Returns the parts of a text between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)

@@ -3,15 +3,12 @@
 
 mod assignment;
 
-use crate::checker::batches;
-use crate::checker::delays;
 use crate::checker::entries::Entry;
 use crate::checker::groups::runs;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::redaction;
-use crate::checker::{Findings, Path, Records, Rule, SuspectAttempt, Terms};
+use crate::checker::{Findings, Records, Rule, SuspectAttempt, Terms, batches, redaction};
 use crate::history::{HandlerEvent, Phase};
-use crate::role::QUEUE;
+use crate::role::{BACKOFF_STEP, SNOOZE};
 
 /// The class and the message of a job that died because it was cancelled.
 const CANCELLED_CLASS: &str = "cancelled";
@@ -31,26 +28,21 @@ pub(super) fn check(
     records: &Records,
     findings: &mut Findings,
 ) {
+    let terms = &records.terms;
     let mut attempts = assignment::attempts(job, events);
-    let by_lease = assignment::assign(job, &mut attempts, &records.terms, findings);
+    let by_lease = assignment::assign(job, &mut attempts, terms, findings);
     for attempt in &attempts {
-        findings.paths.take(Path::Attempted);
-        let is_elsewhere = *job.queue != *QUEUE;
-        findings
-            .paths
-            .take_all(is_elsewhere.then_some(Path::AttemptedElsewhere));
-        check_begin(job, attempt, &records.terms, findings);
+        check_begin(job, attempt, terms, findings);
     }
     for (span, attempt) in job.leases.iter().zip(by_lease) {
         let attempt = attempt.map(|at| &attempts[at]);
-        findings.paths.take_all(paths_of(span, attempt));
-        check_verdict(job, span, attempt, &records.terms, findings);
-        check_entry(job, span, attempt, &records.terms, findings);
+        check_verdict(job, span, attempt, terms, findings);
+        check_entry(job, span, attempt, terms, findings);
         runs::collect(job, span, attempt, findings);
-        delays::check(job, span, result_of(span, attempt), findings);
+        check_delay(job, span, result_of(span, attempt), findings);
     }
-    check_overlaps(job, &attempts, &records.terms, findings);
-    batches::check_job(job, &attempts, &records.terms, findings);
+    check_overlaps(job, &attempts, terms, findings);
+    batches::check_job(job, &attempts, terms, findings);
     check_effects(job, events, records, findings);
 }
 
@@ -59,9 +51,30 @@ pub(super) fn check_unknown_jobs(events: &[HandlerEvent], terms: &Terms, finding
     for event in events {
         if event.phase == Phase::Begin && !terms.claim_may_be_lost(event.at) {
             let text = format!("{} ran a job that never existed", event.process);
-            findings.add(Rule::NotInvented, Some(event.job), event.at, text);
+            findings.add(Rule::NotInvented, event.job, event.at, text);
         }
     }
+}
+
+/// Checks that a job waits for as long as its handler or the backoff of its worker says.
+fn check_delay(job: &JobHistory, span: &LeaseSpan, result: Option<Phase>, findings: &mut Findings) {
+    let expected = match (&span.end, result) {
+        (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {
+            BACKOFF_STEP * span.attempt.unsigned_abs()
+        }
+        (LeaseEnd::Refunded { .. }, Some(Phase::Snooze)) => SNOOZE,
+        _ => return,
+    };
+    let expected = i64::try_from(expected.as_micros()).unwrap_or(i64::MAX);
+    let text = match (span.waits, &span.end) {
+        (Some((least, most)), _) if !(least..=most).contains(&expected) => {
+            format!("it waits for {least} to {most} µs instead of {expected} µs")
+        }
+        (None, LeaseEnd::Charged { .. }) => "it was retried at once".to_owned(),
+        // A release of a worker whose result a fault lost returns the job at once.
+        _ => return,
+    };
+    findings.add(Rule::Delay, job.job, span.to, text);
 }
 
 /// Checks that an attempt begins under a claim, and before its worker returned the job.
@@ -73,7 +86,7 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings:
                 "{} ran attempt {} without a claim",
                 attempt.begin.process, attempt.begin.attempt
             );
-            findings.add(Rule::Attempts, Some(job.job), at, text);
+            findings.add(Rule::Attempts, job.job, at, text);
         }
         return;
     };
@@ -85,7 +98,7 @@ fn check_begin(job: &JobHistory, attempt: &Attempt<'_>, terms: &Terms, findings:
         )
     {
         let text = format!("it began {} µs after its worker returned it", at - span.to);
-        findings.add(Rule::NoOverlap, Some(job.job), at, text);
+        findings.add(Rule::NoOverlap, job.job, at, text);
     }
 }
 
@@ -94,25 +107,6 @@ pub(super) fn result_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Opti
     let end = attempt.and_then(|attempt| attempt.end);
     end.filter(|end| end.at <= span.to || span.end == LeaseEnd::Done)
         .map(|end| end.phase)
-}
-
-/// Returns the paths that only the handler log tells apart.
-fn paths_of(span: &LeaseSpan, attempt: Option<&Attempt<'_>>) -> Option<Path> {
-    let is_transactional = attempt.is_some_and(|attempt| attempt.begin.is_transactional);
-    let end = attempt.and_then(|attempt| attempt.end);
-    match (&span.end, end.map(|end| end.phase)) {
-        (LeaseEnd::Done, _) if is_transactional => Some(Path::SucceededInTransaction),
-        (LeaseEnd::Refunded { .. }, Some(Phase::Outage | Phase::Snooze)) => {
-            Some(Path::OutageOrSnooze)
-        }
-        // Its group had no token.
-        (LeaseEnd::Refunded { .. }, None) if span.waits.is_some() => Some(Path::PutOff),
-        (LeaseEnd::Refunded { .. }, _) if span.is_partial && attempt.is_none() => {
-            Some(Path::GivenBack)
-        }
-        (LeaseEnd::Refunded { .. }, None) => Some(Path::Released),
-        _ => None,
-    }
 }
 
 /// Checks that a job left its lease as its handler's result demands.
@@ -124,7 +118,7 @@ fn check_verdict(
     findings: &mut Findings,
 ) {
     let result = result_of(span, attempt);
-    let mut add = |rule: Rule, text: String| findings.add(rule, Some(job.job), span.to, text);
+    let mut add = |rule: Rule, text: String| findings.add(rule, job.job, span.to, text);
     // Its transaction could not commit, whatever the handler returned.
     let is_spoiled =
         !terms.is_calm && attempt.is_some_and(|attempt| attempt.begin.is_transactional);
@@ -133,74 +127,67 @@ fn check_verdict(
         (Some(_), None) => "its handler had not ended".to_owned(),
         (None, None) => "its handler had not begun".to_owned(),
     };
+    let has_begun = attempt.is_some();
+    // Its refunds are used up.
+    let is_spent = |refunds: i32| refunds >= terms.max_refunds;
     match (&span.end, result) {
-        (LeaseEnd::Held | LeaseEnd::Reaped | LeaseEnd::ReapedDead, _) => {}
-        (LeaseEnd::Done, Some(Phase::Done)) => {}
-        (LeaseEnd::Done, _) => add(Rule::Verdict, format!("it succeeded, but {}", handler())),
-        (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {}
+        (LeaseEnd::Held | LeaseEnd::Reaped | LeaseEnd::ReapedDead, _)
+        | (LeaseEnd::Done, Some(Phase::Done))
+        | (LeaseEnd::Charged { .. }, Some(Phase::Retry))
+        | (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => {}
         (LeaseEnd::Charged { .. }, _) if is_spoiled => {}
+        (LeaseEnd::Charged { refunds }, None) if is_spent(*refunds) && has_begun => {}
+        (LeaseEnd::Refunded { .. }, Some(_)) if !terms.is_calm => {}
+        (LeaseEnd::Refunded { .. }, None) if !has_begun || !is_spent(span.refunds) => {}
+        (LeaseEnd::Done, _) => add(Rule::Verdict, format!("it succeeded, but {}", handler())),
         (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
             if !is_cancelled(&span.end) =>
         {
+            let text = format!("attempt {} was charged, but {}", span.attempt, handler());
+            add(Rule::OutageFree, text);
+        }
+        (LeaseEnd::Charged { .. }, _) => {
             add(
-                Rule::OutageFree,
-                format!("attempt {} was charged, but {}", span.attempt, handler()),
+                Rule::Verdict,
+                format!("its attempt was charged, but {}", handler()),
             );
         }
-        // Its refunds are used up.
-        (LeaseEnd::Charged { refunds }, None)
-            if *refunds >= terms.max_refunds && attempt.is_some() => {}
-        (LeaseEnd::Charged { .. }, _) => add(
-            Rule::Verdict,
-            format!("its attempt was charged, but {}", handler()),
-        ),
-        (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => {}
-        (LeaseEnd::Refunded { .. }, Some(_)) if !terms.is_calm => {}
         (LeaseEnd::Refunded { .. }, Some(_)) => {
             add(Rule::Verdict, format!("it was refunded, but {}", handler()));
         }
-        (LeaseEnd::Refunded { .. }, None)
-            if attempt.is_some() && span.refunds >= terms.max_refunds =>
-        {
+        (LeaseEnd::Refunded { .. }, None) => {
             add(
                 Rule::Attempts,
                 format!("it was refunded {} times", span.refunds + 1),
             );
         }
-        (LeaseEnd::Refunded { .. }, None) => {}
         (LeaseEnd::Dead { cause, .. }, _) if &**cause == "expired" => {
-            if attempt.is_some() {
+            if has_begun {
                 add(Rule::Cause, format!("it expired, but {}", handler()));
             }
         }
-        // The attempt of a handler that ended is charged, unless a fault lost its result.
         (
             LeaseEnd::Dead {
                 is_refunded: true, ..
             },
-            Some(_),
-        ) if terms.is_calm => {
-            add(
-                Rule::Attempts,
-                format!("it was refunded, but {}", handler()),
-            );
+            result,
+        ) => {
+            // The attempt of a handler that ended is charged, unless a fault lost its result.
+            if result.is_some() && terms.is_calm {
+                add(
+                    Rule::Attempts,
+                    format!("it was refunded, but {}", handler()),
+                );
+            }
         }
-        (
-            LeaseEnd::Dead {
-                is_refunded: true, ..
-            },
-            _,
-        ) => {}
         (LeaseEnd::Dead { cause, .. }, result) => {
             let is_right = match (&**cause, result) {
-                ("rejected", Some(Phase::Reject)) => true,
-                ("exhausted", Some(Phase::Retry)) => true,
+                ("rejected", Some(Phase::Reject)) | ("exhausted", Some(Phase::Retry)) => true,
                 ("exhausted", _) if is_spoiled => true,
                 // Neither refunds nor attempts are left.
-                ("exhausted", None) => span.refunds >= terms.max_refunds,
+                ("exhausted", None) => is_spent(span.refunds),
                 ("manual", Some(phase)) => phase != Phase::Done || !terms.is_calm,
-                // Its refunds are used up.
-                ("manual", None) if attempt.is_some() => span.refunds >= terms.max_refunds,
+                ("manual", None) if has_begun => is_spent(span.refunds),
                 // Its handler's transaction could not begin.
                 ("manual", None) => !terms.is_calm,
                 _ => false,
@@ -251,54 +238,37 @@ fn check_entry(
     let failure = end
         .filter(|end| end.at <= span.to)
         .filter(|end| [Phase::Retry, Phase::Reject, Phase::Outage].contains(&end.phase));
-    let text = match (&span.end, &span.entry, failure) {
-        (LeaseEnd::Held | LeaseEnd::Done, None, _) => return,
-        (LeaseEnd::Reaped | LeaseEnd::ReapedDead, Some(entry), _)
-            if entry.outcome == "worker_lost" =>
-        {
-            return;
-        }
-        (
-            LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. },
-            Some(entry),
-            Some(end),
-        ) if is_error_of(entry, end, span) => {
-            return;
-        }
+    let is_transactional = attempt.is_none_or(|attempt| attempt.begin.is_transactional);
+    let is_cancellation = |entry: &Entry| {
+        let error = (entry.class.as_deref(), entry.message.as_deref());
+        is_cancelled(&span.end) && error == (Some(CANCELLED_CLASS), Some(CANCELLED))
+    };
+    let is_right = match (&span.end, &span.entry, failure) {
+        (LeaseEnd::Held | LeaseEnd::Done, None, _) => true,
+        (LeaseEnd::Held | LeaseEnd::Done, Some(_), _) => false,
+        (LeaseEnd::Reaped | LeaseEnd::ReapedDead, entry, _) => entry
+            .as_ref()
+            .is_some_and(|entry| entry.outcome == "worker_lost"),
+        // A fault may have lost the result; a snooze and a release are no failures.
+        (LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. }, None, _) => true,
+        (LeaseEnd::Charged { .. }, None, failure) => failure.is_none(),
+        (_, Some(entry), Some(end)) if is_error_of(entry, end, span) => true,
         // A worker that knows of the cancellation dead-letters a job instead of letting it snooze, also if
         // the transaction of its handler could not begin or commit.
-        (LeaseEnd::Dead { cause, .. }, Some(entry), None)
-            if &**cause == "manual"
-                && (entry.class.as_deref(), entry.message.as_deref())
-                    == (Some(CANCELLED_CLASS), Some(CANCELLED))
-                && (end.is_some_and(|end| end.phase == Phase::Snooze)
-                    || attempt.is_none_or(|attempt| attempt.begin.is_transactional)) =>
-        {
-            return;
+        (_, Some(entry), None) if is_cancellation(entry) => {
+            is_transactional || end.is_some_and(|end| end.phase == Phase::Snooze)
         }
         // A fault ended the session of its handler's transaction.
-        (
-            LeaseEnd::Charged { .. } | LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. },
-            Some(entry),
-            _,
-        ) if !terms.is_calm
-            && attempt.is_none_or(|attempt| attempt.begin.is_transactional)
-            && is_about_a_session(entry) =>
-        {
-            return;
-        }
-        // A fault may have lost the result; a snooze and a release are no failures.
-        (LeaseEnd::Refunded { .. } | LeaseEnd::Dead { .. }, None, _) => return,
-        (LeaseEnd::Charged { .. }, None, None) => return,
-        (_, entry, Some(end)) => {
-            format!(
-                "its history got {entry:?}, but its handler said {:?} of {:?}",
-                end.error, end.class
-            )
-        }
-        (_, entry, None) => format!("its history got {entry:?}, but its handler did not fail"),
+        (_, Some(entry), _) => !terms.is_calm && is_transactional && is_about_a_session(entry),
     };
-    findings.add(Rule::History, Some(job.job), span.to, text);
+    if !is_right {
+        let said = failure.map(|end| (&end.class, &end.error));
+        let text = format!(
+            "its history got {:?}, but its handler said {said:?}",
+            span.entry
+        );
+        findings.add(Rule::History, job.job, span.to, text);
+    }
 }
 
 fn is_cancelled(end: &LeaseEnd) -> bool {
@@ -315,14 +285,13 @@ fn check_overlaps(
     for (at, younger) in attempts.iter().enumerate() {
         let is_open = |older: &&Attempt<'_>| older.end.is_some_and(|end| end.at > younger.begin.at);
         if let Some(older) = attempts[..at].iter().find(is_open) {
-            findings.totals.overlaps += 1;
-            findings.paths.take(Path::Overlapped);
+            findings.count("overlapping attempts");
             if terms.is_calm {
                 let text = format!(
                     "{} ran it while {} did",
                     younger.begin.process, older.begin.process
                 );
-                findings.add(Rule::NoOverlap, Some(job.job), younger.begin.at, text);
+                findings.add(Rule::NoOverlap, job.job, younger.begin.at, text);
             }
         }
         if let (Some(lease), Some(end)) = (younger.lease, younger.end)
@@ -354,7 +323,7 @@ fn check_effects(
                 "generation {generation} wrote {times} effects, but generations {:?} succeeded",
                 job.done
             );
-            findings.add(Rule::OneTransaction, Some(job.job), 0, text);
+            findings.add(Rule::OneTransaction, job.job, 0, text);
         }
     }
     // After a failover another job may have the same id.
@@ -364,7 +333,7 @@ fn check_effects(
         for generation in &job.done {
             if !records.effects.contains_key(&(job.job, *generation)) {
                 let text = format!("generation {generation} succeeded without an effect");
-                findings.add(Rule::OneTransaction, Some(job.job), 0, text);
+                findings.add(Rule::OneTransaction, job.job, 0, text);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::checker::attempts::{Attempt, result_of};
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Path, Rule, Terms};
+use crate::checker::{Findings, Rule, Terms};
 use crate::history::{InBatch, Phase};
 use crate::role::batch::JOBS;
 
@@ -44,26 +44,18 @@ pub(super) fn check_job(
             result: span.and_then(|span| result_of(span, Some(attempt))),
             end: span.map(|span| span.end.clone()),
         });
-        let previous = attempts[..at]
-            .iter()
-            .rfind(|earlier| earlier.begin.generation == attempt.begin.generation);
-        let has_failed = previous.is_some_and(|previous| has_failed(job, previous, terms));
-        let was_together = previous
-            .and_then(|previous| previous.begin.batch)
-            .is_some_and(|batch| batch.jobs > 1);
         if batch.jobs == 1 {
-            let is_split = has_failed && was_together;
-            findings
-                .paths
-                .take_all(is_split.then_some(Path::BatchSplit));
             continue;
         }
-        findings.paths.take(Path::Batched);
+        let generation = attempt.begin.generation;
+        let mut earlier = attempts[..at].iter();
+        let previous = earlier.rfind(|earlier| earlier.begin.generation == generation);
+        let has_failed = previous.is_some_and(|previous| has_failed(job, previous, terms));
         if let Some(why) = must_run_alone(span, has_failed)
             && !terms.claim_may_be_lost(attempt.begin.at)
         {
             let text = format!("{why}, but it ran in a batch of {} jobs", batch.jobs);
-            findings.add(Rule::Batch, Some(job.job), attempt.begin.at, text);
+            findings.add(Rule::Batch, job.job, attempt.begin.at, text);
         }
     }
 }
@@ -128,7 +120,7 @@ fn check_members(members: &[Member], findings: &mut Findings) {
         } else {
             continue;
         };
-        findings.add(Rule::Batch, Some(member.job), member.begin, what);
+        findings.add(Rule::Batch, member.job, member.begin, what);
     }
 }
 
@@ -153,6 +145,6 @@ fn check_verdict(member: &Member, members: &[Member], findings: &mut Findings) {
             format!(" and that of its neighbour {} another result", other.job)
         });
         let text = format!("its handler returned {result:?}{other}, but it ended as {end:?}");
-        findings.add(Rule::Batch, Some(member.job), member.begin, text);
+        findings.add(Rule::Batch, member.job, member.begin, text);
     }
 }

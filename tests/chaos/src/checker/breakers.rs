@@ -7,15 +7,15 @@ mod starts;
 use std::collections::HashMap;
 
 use crate::checker::requests::Requests;
-use crate::checker::{Findings, Path, Records, Rule};
-use crate::db_trace::breakers::BreakerRow;
-use crate::db_trace::{Change, Place, RowChange};
+use crate::checker::{Findings, Records, Rule, Run};
+use crate::db_trace::{BreakerRow, Change, Place, RowChange};
 use crate::history::{HandlerEvent, Operation, Phase};
 use crate::role::gateway::dependency_of;
 
 use change::BreakerChange;
 
-pub(super) fn check(records: &Records, requests: &Requests, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let (records, requests) = (run.records, &run.requests);
     let claims = claims(records);
     for rows in records
         .breakers
@@ -125,15 +125,6 @@ fn check_change(
         let text = format!("{} made {row:?} of {before:?}", row.process);
         findings.add(Rule::Breaker, None, row.at, text);
     }
-    findings
-        .paths
-        .take_all(change.and_then(|change| match change {
-            BreakerChange::Tripped => Some(Path::BreakerTripped),
-            BreakerChange::Granted => Some(Path::Probed),
-            BreakerChange::Reopened => Some(Path::BreakerReopened),
-            BreakerChange::Closed => Some(Path::BreakerClosed),
-            _ => None,
-        }));
 }
 
 /// Checks that the end of a probe is what its job found.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Path, Records, Rule};
-use crate::history::{ClientEvent, Operation};
+use crate::checker::requests::calls;
+use crate::checker::{Findings, Rule, Run};
+use crate::history::Operation;
 
-pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let mut by_position: HashMap<&str, Vec<&JobHistory>> = HashMap::new();
-    for job in jobs.values() {
+    for job in run.jobs() {
         if let Some(position) = &job.position {
             by_position.entry(position).or_default().push(job);
         }
@@ -18,38 +19,24 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
         for pair in letters.windows(2) {
             if pair[0].gone.is_none_or(|gone| gone > pair[1].captured) {
                 let text = format!("its position has the letter {} already", pair[0].job);
-                findings.add(Rule::Capture, Some(pair[1].job), pair[1].captured.1, text);
+                findings.add(Rule::Capture, pair[1].job, pair[1].captured.1, text);
             }
         }
     }
-    let mut open = HashMap::new();
-    for line in &records.history {
-        match &line.event {
-            ClientEvent::Invoked {
-                operation: Operation::Capture,
-                keys,
-                ..
-            } => {
-                open.insert((&line.process, line.op), keys);
+    for call in calls(run.records)
+        .iter()
+        .filter(|call| call.operation == Operation::Capture)
+    {
+        let Some((at, ids)) = call.answer() else {
+            continue;
+        };
+        for (id, key) in ids.iter().zip(call.keys) {
+            let position = run.jobs.get(id).and_then(|job| job.position.as_deref());
+            if position != Some(&*key.to_string()) && !run.terms.may_be_lost(at) {
+                let process = call.process;
+                let text = format!("{process} got it for position {key}, but it has {position:?}");
+                findings.add(Rule::Capture, *id, at, text);
             }
-            ClientEvent::Ok { ids } => {
-                let Some(keys) = open.remove(&(&line.process, line.op)) else {
-                    continue;
-                };
-                findings.paths.take(Path::Captured);
-                for (id, key) in ids.iter().zip(keys) {
-                    let position = jobs.get(id).and_then(|job| job.position.as_deref());
-                    let is_right = position == Some(&*key.to_string());
-                    if !is_right && !records.terms.may_be_lost(line.at) {
-                        let text = format!(
-                            "{} got it for position {key}, but it has {position:?}",
-                            line.process
-                        );
-                        findings.add(Rule::Capture, Some(*id), line.at, text);
-                    }
-                }
-            }
-            _ => {}
         }
     }
 }

@@ -1,329 +1,293 @@
-//! Compares the answers that clients got with the trace.
-
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use crate::checker::job_history::{JobHistory, LeaseSpan};
-use crate::checker::requests::Requests;
-use crate::checker::{Findings, Path, Records, Rule};
-use crate::history::{ClientEvent, JobSelection, Operation};
-use crate::role::standing::TICK_KEY;
+//! Compares the answers that clients got with the trace: what they enqueued, replaced, cancelled and redrove, and who
+//! asked for what happened.
 
 mod alterations;
-mod replacements;
 
-use replacements::window_ends;
+use std::collections::HashMap;
 
-/// The maximum number of jobs that one INSERT stores; more are stored by COPY.
-const MAX_INSERT: usize = 1000;
+use super::requests::{Call, calls};
+use super::{Findings, Rule, Run};
+use crate::checker::job_history::{JobHistory, LeaseSpan};
+use crate::history::{ClientEvent, Operation};
+use crate::role::standing::TICK_KEY;
+use crate::role::{WINDOW, follow_up_key};
 
-/// An operation of a client, with its result.
-struct Call<'a> {
-    process: &'a str,
-    operation: Operation,
-    at: i64,
-    keys: &'a [i64],
-    ids: &'a [i64],
-    selection: Option<&'a JobSelection>,
-    result: Option<(i64, &'a ClientEvent)>,
-}
+type ByKey<'a> = HashMap<i64, &'a JobHistory>;
 
-pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    let calls = calls(records);
-    let mut by_key: HashMap<i64, &JobHistory> = HashMap::new();
-    for job in jobs.values() {
-        if job.position.is_some() || job.key == Some(TICK_KEY) {
-            continue;
-        }
-        let Some(key) = job.key else {
-            findings.add(Rule::NotInvented, Some(job.job), 0, "it has no key");
-            continue;
-        };
-        if let Some(twin) = by_key.insert(key, job) {
-            let text = format!("the same enqueue stored job {}", twin.job);
-            findings.add(Rule::NotInvented, Some(job.job), 0, text);
-        }
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let calls = calls(run.records);
+    for call in calls.iter().filter(|call| call.answer().is_some()) {
+        findings.count(format!("{:?}", call.operation));
     }
-    let callers: HashMap<i64, &str> = calls
-        .iter()
-        .flat_map(|call| call.keys.iter().map(|key| (*key, call.process)))
-        .collect();
-    for job in jobs.values() {
-        let enqueuer = job.enqueuer.as_deref();
-        // Workers store follow-ups, whose keys are negative, and the jobs of the schedule.
-        if job
-            .key
-            .is_some_and(|key| key > 0 && callers.get(&key).copied() != enqueuer)
-        {
-            let text = format!("{enqueuer:?} stored it without an enqueue");
-            findings.add(Rule::NotInvented, Some(job.job), 0, text);
-        }
-    }
-    findings.paths.take_all(calls.iter().filter_map(path_of));
-    findings.paths.take_all(redriven_by_runs(&calls, jobs));
-    check_changes(&Requests::of(records), jobs, findings);
-    alterations::check(&calls, records, jobs, findings);
-    replacements::check_windows(jobs, findings);
+    let by_key = check_origins(&calls, run, findings);
+    check_changes(run, findings);
+    check_keys(run, findings);
+    check_windows(run, findings);
+    check_follow_ups(run, findings);
+    alterations::check(&calls, run, findings);
     for call in &calls {
         match call.operation {
             Operation::Enqueue | Operation::Replace | Operation::EnqueueInWindow => {
-                check_enqueue(call, records, jobs, &by_key, findings);
+                check_enqueue(call, run, &by_key, findings);
             }
-            Operation::Cancel => check_cancel(call, records, jobs, findings),
-            Operation::Redrive => check_redrive(call, records, jobs, findings),
+            Operation::Cancel => check_cancel(call, run, findings),
+            Operation::Redrive => check_redrive(call, run, findings),
             _ => {}
         }
     }
 }
 
-fn calls(records: &Records) -> Vec<Call<'_>> {
-    let mut open: HashMap<(&str, u64), usize> = HashMap::new();
-    let mut calls: Vec<Call<'_>> = Vec::new();
-    for line in &records.history {
-        match &line.event {
-            ClientEvent::Invoked {
-                operation,
-                keys,
-                ids,
-            } => {
-                open.insert((&line.process, line.op), calls.len());
-                calls.push(Call {
-                    process: &line.process,
-                    operation: *operation,
-                    at: line.at,
-                    keys,
-                    ids,
-                    selection: None,
-                    result: None,
-                });
-            }
-            ClientEvent::Selects(selection) => {
-                if let Some(at) = open.get(&(line.process.as_str(), line.op)) {
-                    calls[*at].selection = Some(selection);
-                }
-            }
-            ClientEvent::Ok { .. } | ClientEvent::Failed { .. } | ClientEvent::Unknown { .. } => {
-                if let Some(at) = open.get(&(line.process.as_str(), line.op)) {
-                    calls[*at].result.get_or_insert((line.at, &line.event));
-                }
-            }
-            ClientEvent::Validated { .. }
-            | ClientEvent::Started { .. }
-            | ClientEvent::Exited { .. }
-            | ClientEvent::Fault { .. } => {}
+/// Checks that each job comes from one enqueue of its process. Returns the jobs by their keys.
+fn check_origins<'a>(calls: &[Call<'_>], run: &'a Run<'_>, findings: &mut Findings) -> ByKey<'a> {
+    let keys = |call: &Call<'_>| {
+        call.keys
+            .iter()
+            .map(|key| (*key, call.process.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let callers: HashMap<i64, String> = calls.iter().flat_map(keys).collect();
+    let mut by_key: ByKey<'_> = HashMap::new();
+    for job in run.jobs() {
+        if job.position.is_some() || job.key == Some(TICK_KEY) {
+            continue;
+        }
+        let Some(key) = job.key else {
+            findings.add(Rule::NotInvented, job.job, 0, "it has no key");
+            continue;
+        };
+        if let Some(twin) = by_key.insert(key, job) {
+            let text = format!("the same enqueue stored job {}", twin.job);
+            findings.add(Rule::NotInvented, job.job, 0, text);
+        }
+        // Workers store follow-ups, whose keys are negative.
+        let enqueuer = job.enqueuer.as_deref();
+        if key > 0 && callers.get(&key).map(String::as_str) != enqueuer {
+            let text = format!("{enqueuer:?} stored it without an enqueue");
+            findings.add(Rule::NotInvented, job.job, 0, text);
         }
     }
-    calls
+    by_key
 }
 
-/// Checks that a client asked for every edit and delivery of a letter.
-fn check_changes(requests: &Requests, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    for job in jobs.values() {
+/// Checks that a client asked for every edit, delivery and erasure.
+fn check_changes(run: &Run<'_>, findings: &mut Findings) {
+    for job in run.jobs() {
         for (operations, changes) in [
             (&[Operation::Edit, Operation::Undo][..], &job.edited),
             (&[Operation::Deliver], &job.delivered),
         ] {
             for (at, by) in changes {
                 let mut asked = operations.iter();
-                if !asked.any(|operation| requests.covers(by, *operation, *at)) {
+                if !asked.any(|operation| run.requests.covers(by, *operation, *at)) {
                     let text = format!("{by} changed it without the operations {operations:?}");
-                    findings.add(Rule::Content, Some(job.job), *at, text);
+                    findings.add(Rule::Content, job.job, *at, text);
                 }
+            }
+        }
+        for gone in &job.vanished {
+            if !run.requests.covers(&gone.by, Operation::Erase, gone.at) {
+                findings.add(gone.rule, job.job, gone.at, &*gone.what);
             }
         }
     }
 }
 
-/// Returns the path of a call that changed something.
-fn path_of(call: &Call<'_>) -> Option<Path> {
-    let Some((_, ClientEvent::Ok { ids })) = call.result else {
-        return None;
-    };
-    let path = match call.operation {
-        Operation::Enqueue if ids.len() > MAX_INSERT => Path::EnqueuedByCopy,
-        Operation::Priority => Path::PriorityChanged,
-        Operation::Reopen => Path::Reopened,
-        Operation::Discard => Path::Discarded,
-        Operation::Edit => Path::Edited,
-        Operation::Prune => Path::Pruned,
-        Operation::Pause => Path::Paused,
-        Operation::Resume => Path::Resumed,
-        Operation::OpenBreaker => Path::BreakerOpened,
-        Operation::Release => Path::GroupReleased,
-        Operation::Undo => Path::Undone,
-        Operation::Enqueue
-        | Operation::Redrive
-        | Operation::Cancel
-        | Operation::ChangeJobs
-        | Operation::Run
-        | Operation::Capture
-        | Operation::Deliver
-        | Operation::Replace
-        | Operation::EnqueueInWindow
-        | Operation::Trigger
-        | Operation::PauseSchedule
-        | Operation::CloseBreaker
-        | Operation::Retention
-        | Operation::Restore
-        | Operation::DeleteArchived
-        | Operation::Erase => {
-            return None;
+/// Checks that at most one live job holds a unique key at any moment.
+fn check_keys(run: &Run<'_>, findings: &mut Findings) {
+    let mut by_key: HashMap<&str, Vec<_>> = HashMap::new();
+    for job in run.jobs() {
+        for span in &job.keys {
+            let spans = by_key.entry(&span.key).or_default();
+            spans.push((span.from, span.to.0, job.job));
         }
-    };
-    (!ids.is_empty()).then_some(path)
+    }
+    for (key, mut spans) in by_key {
+        spans.sort_unstable();
+        for pair in spans.windows(2) {
+            let ((_, until, first), (from, _, second)) = (pair[0], pair[1]);
+            if from.0 < until {
+                let text = format!("it holds the key {key}, and so does the live job {first}");
+                findings.add(Rule::OneOfAKey, second, from.1, text);
+            }
+        }
+    }
 }
 
-/// Returns a path for each redrive during a run of its process.
-fn redriven_by_runs(calls: &[Call<'_>], jobs: &HashMap<i64, JobHistory>) -> Vec<Path> {
-    let mut runs: HashMap<&str, Vec<(i64, i64)>> = HashMap::new();
-    for call in calls.iter().filter(|call| call.operation == Operation::Run) {
-        let until = call.result.map_or(i64::MAX, |(at, _)| at);
-        runs.entry(call.process).or_default().push((call.at, until));
+fn window() -> i64 {
+    i64::try_from(WINDOW.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Checks that the jobs of a key with a window were stored at least one window apart.
+fn check_windows(run: &Run<'_>, findings: &mut Findings) {
+    let mut by_key: HashMap<&str, Vec<&JobHistory>> = HashMap::new();
+    for job in run.jobs() {
+        let key = job.keys.first().map(|span| &*span.key);
+        if let Some(key) = key.filter(|key| key.starts_with('w')) {
+            by_key.entry(key).or_default().push(job);
+        }
     }
-    let is_by_run = |(at, by): &&(i64, Arc<str>)| {
-        let spans = runs.get(&**by).map_or(&[][..], Vec::as_slice);
-        spans.iter().any(|(from, to)| (from..=to).contains(&at))
-    };
-    let redriven = jobs.values().flat_map(|job| &job.redriven);
-    redriven
-        .filter(is_by_run)
-        .map(|_| Path::RedrivenByRun)
-        .collect()
+    for (key, mut stored) in by_key {
+        stored.sort_by_key(|job| job.enqueued);
+        for pair in stored.windows(2) {
+            let (apart, at) = (pair[1].enqueued.1 - pair[0].enqueued.0, pair[1].enqueued.1);
+            if apart < window() {
+                let first = pair[0].job;
+                let text = format!(
+                    "the window of {key} was open for another {apart} µs, after job {first}"
+                );
+                findings.add(Rule::UniqueModes, pair[1].job, at, text);
+            }
+        }
+    }
+}
+
+/// Checks that a success stores its follow-ups once, in its transaction, and that nothing else does.
+fn check_follow_ups(run: &Run<'_>, findings: &mut Findings) {
+    let mut stored: HashMap<i64, Vec<&JobHistory>> = HashMap::new();
+    for job in run.jobs() {
+        if let Some(key) = job.key.filter(|key| *key < 0) {
+            stored.entry(key).or_default().push(job);
+        }
+    }
+    for job in run.jobs().filter(|job| job.follow_ups > 0) {
+        for (generation, tx) in &job.succeeded_in {
+            let key = job.key.map(|key| follow_up_key(key, *generation));
+            let children = key.and_then(|key| stored.remove(&key)).unwrap_or_default();
+            if children.len() != 1 || children[0].stored_by != *tx {
+                let count = children.len();
+                let text = format!(
+                    "generation {generation} has {count} follow-ups, or not in its transaction"
+                );
+                findings.add(Rule::FollowUp, job.job, 0, text);
+            }
+        }
+    }
+    for child in stored.into_values().flatten() {
+        findings.add(
+            Rule::FollowUp,
+            child.job,
+            0,
+            "it is a follow-up of no success",
+        );
+    }
 }
 
 /// Checks that acknowledged jobs are stored and failed ones are not.
-fn check_enqueue(
-    call: &Call<'_>,
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    by_key: &HashMap<i64, &JobHistory>,
-    findings: &mut Findings,
-) {
+fn check_enqueue(call: &Call<'_>, run: &Run<'_>, by_key: &ByKey<'_>, findings: &mut Findings) {
+    let process = call.process;
     match call.result {
         Some((at, ClientEvent::Ok { ids })) => {
-            if let [holder, replaced] = ids[..]
-                && call.operation == Operation::Replace
-                && holder == -replaced
+            if let (Operation::Replace, [holder, replaced]) = (call.operation, &ids[..])
+                && *holder == -replaced
             {
-                replacements::check(call, replaced, at, records, jobs, findings);
+                check_replaced(call, *replaced, at, run, findings);
             }
-            let is_existing = |id: &i64| *id < 0;
             for (id, key) in ids.iter().zip(call.keys) {
-                if is_existing(id) {
-                    findings.paths.take(Path::KeyHeld);
-                    check_existing(-id, call, at, records, jobs, findings);
-                    if let Some(job) = by_key.get(key) {
-                        let text =
-                            format!("{} was told that job {} holds its key", call.process, -id);
-                        findings.add(Rule::Honest, Some(job.job), at, text);
+                let stored = by_key.get(key);
+                // A negative id is that of the job that holds the key.
+                if *id < 0 {
+                    check_existing(-id, call, at, run, findings);
+                    if let Some(job) = stored {
+                        let text = format!("{process} was told that job {} holds its key", -id);
+                        findings.add(Rule::Honest, job.job, at, text);
                     }
-                    continue;
-                }
-                let stored = jobs.get(id).filter(|job| job.key == Some(*key));
-                match stored {
-                    Some(_) => {}
-                    None if records.terms.may_be_lost(at) => findings.totals.lost_in_failover += 1,
-                    None => {
-                        let text = format!(
-                            "{} got it acknowledged at {at}, but it was never stored",
-                            call.process
-                        );
-                        findings.add(Rule::Honest, Some(*id), at, text);
+                } else if run.jobs.get(id).is_none_or(|job| job.key != Some(*key)) {
+                    match run.terms.may_be_lost(at) {
+                        true => findings.count("acknowledged jobs lost in a failover"),
+                        false => {
+                            let text =
+                                format!("{process} got it acknowledged, but it was never stored");
+                            findings.add(Rule::Honest, *id, at, text);
+                        }
                     }
                 }
             }
         }
         Some((at, ClientEvent::Failed { error })) => {
             for job in call.keys.iter().filter_map(|key| by_key.get(key)) {
-                let text = format!(
-                    "its enqueue by {} failed ({error}), but it is stored",
-                    call.process
-                );
-                findings.add(Rule::Honest, Some(job.job), at, text);
+                let text = format!("its enqueue by {process} failed ({error}), but it is stored");
+                findings.add(Rule::Honest, job.job, at, text);
             }
         }
         _ => {
-            findings.totals.unknown += 1;
-            findings.totals.unknown_stored +=
-                i64::from(call.keys.iter().any(|key| by_key.contains_key(key)));
+            findings.count("calls without an answer");
+            if call.keys.iter().any(|key| by_key.contains_key(key)) {
+                findings.count("calls without an answer that took effect");
+            }
         }
     }
 }
 
-/// Checks that a job that was reported to hold the key was live during the call.
-fn check_existing(
-    id: i64,
-    call: &Call<'_>,
-    at: i64,
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    findings: &mut Findings,
-) {
-    let is_in_window = jobs.get(&id).is_some_and(|job| {
-        call.operation == Operation::EnqueueInWindow && window_ends(job) >= call.at
+/// Checks that the client itself replaced the job in its answer.
+fn check_replaced(call: &Call<'_>, id: i64, at: i64, run: &Run<'_>, findings: &mut Findings) {
+    let was_replaced = run.jobs.get(&id).is_some_and(|job| {
+        let mut altered = job.altered.iter();
+        altered.any(|change| (call.at..=at).contains(&change.at) && *change.by == *call.process)
     });
-    let was_live = is_in_window
-        || jobs.get(&id).is_some_and(|job| {
-            job.keys
-                .iter()
-                .any(|span| span.from.1 <= at && span.visible_to >= call.at)
-        });
-    if !was_live && !records.terms.may_be_lost(at) {
+    if !was_replaced && !run.terms.may_be_lost(at) {
+        let text = format!(
+            "{} got it as replaced, but did not replace it",
+            call.process
+        );
+        findings.add(Rule::UniqueModes, id, at, text);
+    }
+}
+
+/// Checks that a job that was reported to hold the key was live during the call, or its window was open.
+fn check_existing(id: i64, call: &Call<'_>, at: i64, run: &Run<'_>, findings: &mut Findings) {
+    let held = run.jobs.get(&id).is_some_and(|job| {
+        // The commit of its enqueue may have been slow.
+        let in_window =
+            call.operation == Operation::EnqueueInWindow && job.enqueued.1 + window() >= call.at;
+        let mut keys = job.keys.iter();
+        in_window || keys.any(|span| span.from.1 <= at && span.visible_to >= call.at)
+    });
+    if !held && !run.terms.may_be_lost(at) {
         let text = format!(
             "{} got it as the holder of the key, but it was not live",
             call.process
         );
-        findings.add(Rule::OneOfAKey, Some(id), at, text);
+        findings.add(Rule::OneOfAKey, id, at, text);
     }
 }
 
 /// Checks that a job that was cancelled while it ran is not attempted again. Its history has that job's id
 /// as a negative number.
-fn check_cancel(
-    call: &Call<'_>,
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    findings: &mut Findings,
-) {
-    let Some((at, ClientEvent::Ok { ids })) = call.result else {
+fn check_cancel(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
+    let Some((at, ids)) = call.answer() else {
         return;
     };
     let asked = ids.iter().filter(|id| **id < 0);
-    for job in asked.filter_map(|id| jobs.get(&-id)) {
+    for job in asked.filter_map(|id| run.jobs.get(&-id)) {
         let mut leases = job.leases.iter();
         let cancelled = leases.rfind(|span| span.from <= at && span.to >= call.at);
         let generation = cancelled.map(|span| span.generation);
         let is_later = |span: &&LeaseSpan| span.from > at && Some(span.generation) == generation;
         if let Some(again) = job.leases.iter().find(is_later)
-            && !records.terms.claim_may_be_lost(at)
+            && !run.terms.claim_may_be_lost(at)
         {
             let text = format!("{} cancelled it, but it was claimed again", call.process);
-            findings.add(Rule::Cancelled, Some(job.job), again.from, text);
+            findings.add(Rule::Cancelled, job.job, again.from, text);
         }
     }
 }
 
 /// Checks that the client itself redrove the letters in its answer.
-fn check_redrive(
-    call: &Call<'_>,
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    findings: &mut Findings,
-) {
-    let Some((at, ClientEvent::Ok { ids })) = call.result else {
+fn check_redrive(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
+    let Some((at, ids)) = call.answer() else {
         return;
     };
     for id in ids {
-        let was_redriven = jobs.get(id).is_some_and(|job| {
+        let was_redriven = run.jobs.get(id).is_some_and(|job| {
             let mut redriven = job.redriven.iter();
             redriven.any(|(time, by)| (call.at..=at).contains(time) && **by == *call.process)
         });
-        if !was_redriven && !records.terms.may_be_lost(at) {
+        if !was_redriven && !run.terms.may_be_lost(at) {
             let text = format!(
                 "{} got it as redriven, but did not redrive it",
                 call.process
             );
-            findings.add(Rule::RedriveOnce, Some(*id), at, text);
+            findings.add(Rule::RedriveOnce, *id, at, text);
         }
     }
 }

@@ -17,25 +17,23 @@ use std::collections::BTreeMap;
 
 use redrive::GroupPolicy;
 
+use crate::checker::requests::Requests;
 use crate::checker::{Findings, Records};
 use crate::role::groups::policy_of;
 
 use events::GroupEvent;
-
-/// How long a commit may take until others see it, in microseconds.
-const IN_FLIGHT: i64 = 250_000;
 
 /// The events of each group, by queue and group.
 type Groups<'a> = BTreeMap<(&'a str, &'a str), Vec<GroupEvent<'a>>>;
 
 pub(super) fn check(records: &Records, findings: &mut Findings) {
     let groups = events::by_group(records);
-    let releases = events::releases(records);
+    let requests = Requests::of(records);
     let mut fair: BTreeMap<&str, Vec<&GroupEvent<'_>>> = BTreeMap::new();
     for (&(queue, _), events) in &groups {
         match policy_of(queue) {
             Some(GroupPolicy::Ordered(death)) => {
-                ordered::check(events, death, &releases, findings);
+                ordered::check(events, death, &requests, findings);
             }
             Some(GroupPolicy::Limit(limit)) => limited::check(events, limit, findings),
             Some(GroupPolicy::Fair) => fair.entry(queue).or_default().extend(events),

@@ -5,9 +5,8 @@ mod act;
 mod removal;
 
 use crate::checker::requests::Requests;
-use crate::checker::{Findings, Path, Records, Rule};
-use crate::db_trace::Change;
-use crate::db_trace::letters::{LetterRow, LetterTable};
+use crate::checker::{Findings, Rule, Run};
+use crate::db_trace::{Change, LetterRow, LetterTable};
 
 use act::Act;
 
@@ -16,7 +15,8 @@ use act::Act;
 const ALIKE: i32 = 3;
 const FAILED: i32 = 10;
 
-pub(super) fn check(records: &Records, requests: &Requests, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let (records, requests) = (run.records, &run.requests);
     for rows in records
         .letters
         .chunk_by(|one, other| one.letter == other.letter)
@@ -35,7 +35,7 @@ pub(super) fn check(records: &Records, requests: &Requests, findings: &mut Findi
     for row in records.letters.iter().filter(|row| row.has_secret) {
         if records.terms.redacts && row.change != Change::Out {
             let text = "it has a value that a rule redacts";
-            findings.add(Rule::Redaction, Some(row.letter), row.at, text);
+            findings.add(Rule::Redaction, row.letter, row.at, text);
         }
     }
 }
@@ -53,7 +53,7 @@ struct Letter<'a, 'f> {
 
 impl<'a> Letter<'a, '_> {
     fn violation(&mut self, rule: Rule, row: &LetterRow, what: impl Into<String>) {
-        self.findings.add(rule, Some(row.letter), row.at, what);
+        self.findings.add(rule, row.letter, row.at, what);
     }
 
     fn transaction(&mut self, rows: &'a [LetterRow]) {
@@ -102,7 +102,6 @@ impl<'a> Letter<'a, '_> {
     fn enters(&mut self, row: &LetterRow, archived: Option<&LetterRow>) {
         let counts = row.counts;
         if let Some(archived) = archived {
-            self.findings.paths.take(Path::Restored);
             if archived.content != row.content {
                 self.violation(Rule::Retention, row, "its restored row has another content");
             }
@@ -138,7 +137,7 @@ impl<'a> Letter<'a, '_> {
             );
             return self.violation(Rule::Unpredicted, row, text);
         };
-        self.findings.paths.take_all(act.path());
+        self.findings.count(format!("letter {act:?}"));
         let wrong = act.wrong_columns(&row.columns);
         if !wrong.is_empty() {
             let text = format!("{act:?} changed, or did not change, its columns {wrong:?}");
@@ -157,9 +156,6 @@ impl<'a> Letter<'a, '_> {
                 if is_due != (*row.state == *"quarantined") {
                     let text = format!("it died {} with {:?}", row.state, row.counts);
                     self.violation(Rule::LetterCounts, row, text);
-                }
-                if is_due {
-                    self.findings.paths.take(Path::Quarantined);
                 }
                 self.check_error(row);
                 self.check_times(row, &[row.changed_at, row.died_at]);

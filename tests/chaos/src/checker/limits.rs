@@ -1,17 +1,16 @@
 //! Checks the starts in each window of a rate limit, by the handlers' own log.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Path, RateLimit, Records, Rule};
+use crate::checker::{Findings, Records, Rule, Run};
+use crate::db_trace::RateLimit;
 use crate::history::Phase;
 
-/// The share of the burst at which a limit counts as reached.
-const REACHED: f64 = 0.7;
 /// How many starts a stopped or overloaded process may log late: its slots.
 const LATE: f64 = 4.0;
 
-pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let (records, jobs) = (run.records, &run.jobs);
     for limit in &records.rate_limits {
         let mut buckets: BTreeMap<Option<&str>, Vec<(i64, i64)>> = BTreeMap::new();
         let begins = records.handlers.iter();
@@ -53,20 +52,13 @@ fn check_windows(
         if records.terms.claim_may_be_lost(at) {
             level = level.min(1.0);
         }
-        // A bucket holds less than the burst, to make up for late starts.
-        if level > REACHED * limit.burst {
-            findings.paths.take(match group {
-                Some(_) => Path::GroupRateReached,
-                None => Path::RateReached,
-            });
-        }
         if level > limit.burst + LATE {
             let of_group = group.map_or_else(String::new, |group| format!("the group {group} of "));
             let text = format!(
                 "it started in a window of {of_group}{} with {level:.1} starts more than the rate allows, and a burst of {}",
                 limit.queue, limit.burst
             );
-            findings.add(Rule::RateLimit, Some(job), at, text);
+            findings.add(Rule::RateLimit, job, at, text);
             level = 0.0;
         }
     }

@@ -2,13 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Path, Records, Rule};
+use crate::checker::{Findings, IN_FLIGHT, Records, Rule, Run};
 use crate::db_trace::Renewal;
 use crate::history::{HandlerEvent, Phase};
 
-/// How long a commit may take until others see it, in microseconds.
-const IN_FLIGHT: i64 = 250_000;
 /// A worker reads the pauses as often as it renews. After this many renewals it has read them, even if a fault
 /// prevented one reading.
 const RENEWALS: usize = 3;
@@ -20,20 +17,13 @@ struct Pause<'a> {
     until: i64,
 }
 
-pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let (records, jobs) = (run.records, &run.jobs);
     let pauses = pauses(records);
     let mut renewals: HashMap<(&str, &str), Vec<&Renewal>> = HashMap::new();
     for renewal in &records.renewals {
         let worker = (&*renewal.process, &*renewal.queue);
         renewals.entry(worker).or_default().push(renewal);
-    }
-    for pause in &pauses {
-        let of_queue = renewals
-            .iter()
-            .filter(|((_, queue), _)| *queue == pause.queue);
-        let known = of_queue.filter_map(|(_, renewals)| pause.known_at(renewals));
-        let known = known.filter(|at| *at < pause.until);
-        findings.paths.take_all(known.map(|_| Path::PauseKnown));
     }
     // After a failover, a job of another queue may have the id, and a resume may be lost.
     let may_be_lost = |event: &&HandlerEvent| records.terms.claim_may_be_lost(event.at);
@@ -55,7 +45,7 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
                 event.process,
                 event.at - known
             );
-            findings.add(Rule::Paused, Some(event.job), event.at, text);
+            findings.add(Rule::Paused, event.job, event.at, text);
         }
     }
 }

@@ -2,77 +2,69 @@
 
 use std::collections::HashMap;
 
-use crate::checker::{Findings, Path, Records, Rule};
-use crate::db_trace::Change;
-use crate::db_trace::letters::{LetterRow, LetterTable};
-use crate::db_trace::policies::{LeftLetter, PolicyTick};
+use crate::checker::{Findings, Rule, Run};
+use crate::db_trace::{Change, LeftLetter, LetterRow, LetterTable, PolicyTick};
 use crate::role::standing::{BATCH, GENERATIONS, INTERVAL};
 
-pub(super) fn check(records: &Records, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let records = run.records;
     let interval = i64::try_from(INTERVAL.as_micros()).unwrap_or(i64::MAX);
     let mut sent = sent(&records.letters);
     let mut next: HashMap<i64, i64> = HashMap::new();
     let mut left: HashMap<i64, LeftLetter> = HashMap::new();
     for tick in &records.policy_ticks {
-        findings.paths.take(Path::PolicyTicked);
         let letters = sent.remove(&(tick.tx, tick.policy)).unwrap_or_default();
         let count = i64::try_from(letters.len()).unwrap_or(i64::MAX);
-        let mut add = |text: String| findings.add(Rule::PolicyTick, None, tick.began, text);
-        if count != tick.letters || count > i64::from(BATCH) {
-            add(format!(
+        let mut broken = |is_broken: bool, text: String| {
+            if is_broken {
+                findings.add(Rule::PolicyTick, None, tick.began, text);
+            }
+        };
+        broken(
+            count != tick.letters || count > i64::from(BATCH),
+            format!(
                 "its tick redrove {count} letters, but says {}",
                 tick.letters
-            ));
-        }
+            ),
+        );
         // A fault may cancel its statements. The tick then redrives nothing, and the next one follows.
-        if let Some(error) = tick.error.as_ref().filter(|_| records.terms.is_calm) {
-            add(format!("its tick failed: {error}"));
-        }
-        if !tick.process.starts_with("worker") || tick.began < tick.due {
-            add(format!(
-                "{} ran it {} µs early",
-                tick.process,
-                tick.due - tick.began
-            ));
-        }
+        broken(
+            tick.error.is_some() && records.terms.is_calm,
+            format!("its tick failed: {:?}", tick.error),
+        );
+        broken(
+            !tick.process.starts_with("worker") || tick.began < tick.due,
+            format!("{} ran it {} µs early", tick.process, tick.due - tick.began),
+        );
         // A tick that was missed is not run later.
         let is_next = (tick.next - tick.due) % interval == 0 && tick.next - tick.began <= interval;
-        if tick.next <= tick.began || !is_next {
-            add(format!(
-                "after {}, the next one is at {}",
-                tick.due, tick.next
-            ));
-        }
-        if next
-            .insert(tick.policy, tick.next)
-            .is_some_and(|next| next != tick.due)
-        {
-            add(format!(
-                "it ran for {}, which is not the next tick",
-                tick.due
-            ));
-        }
+        broken(
+            tick.next <= tick.began || !is_next,
+            format!("after {}, the next one is at {}", tick.due, tick.next),
+        );
+        let expected = next.insert(tick.policy, tick.next);
+        broken(
+            expected.is_some_and(|next| next != tick.due),
+            format!("it ran for {}, which is not the next tick", tick.due),
+        );
         let earlier = match tick.left {
             Some(letter) => left.insert(tick.policy, letter),
             None => left.remove(&tick.policy),
         };
         if let Some(passed) = passed_over(tick, earlier, &letters) {
             let text = "a policy redrove younger letters first, at two ticks";
-            findings.add(Rule::PolicyTick, Some(passed), tick.began, text);
+            findings.add(Rule::PolicyTick, passed, tick.began, text);
         }
         for letter in letters {
             if letter.counts.generation >= GENERATIONS.cast_signed() {
-                let text = format!(
-                    "it was redriven by a policy in generation {}",
-                    letter.counts.generation
-                );
-                findings.add(Rule::PolicyTick, Some(letter.letter), letter.at, text);
+                let text = format!("a policy redrove generation {}", letter.counts.generation);
+                findings.add(Rule::PolicyTick, letter.letter, letter.at, text);
             }
         }
     }
     for letter in sent.into_values().flatten() {
         let text = "a policy redrove it without a tick";
-        findings.add(Rule::PolicyTick, Some(letter.letter), letter.at, text);
+        findings.add(Rule::PolicyTick, letter.letter, letter.at, text);
     }
 }
 

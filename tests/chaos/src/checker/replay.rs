@@ -2,7 +2,6 @@
 
 mod alteration;
 mod content;
-mod enqueue;
 mod keys;
 mod letters;
 mod settlement;
@@ -16,12 +15,9 @@ use uuid::Uuid;
 use content::Content;
 
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan, Vanished};
-use crate::checker::{Findings, Grant, Path, Rule, Terms};
+use crate::checker::{Findings, Grant, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::facts::Facts;
-
-/// How long a commit may take, and how long until others see it, in microseconds.
-const IN_FLIGHT: i64 = 250_000;
 
 /// The state of a job between two transactions.
 struct Current<'a> {
@@ -117,6 +113,13 @@ impl<'a> Replay<'a, '_> {
     fn violation(&mut self, rule: Rule, at: i64, what: impl Into<String>) {
         let job = Some(self.history.job);
         self.findings.add(rule, job, at, what);
+    }
+
+    /// Reports a violation unless the condition holds.
+    fn demand(&mut self, holds: bool, rule: Rule, at: i64, what: impl FnOnce() -> String) {
+        if !holds {
+            self.violation(rule, at, what());
+        }
     }
 
     /// Records an end that only an erasure excuses.
@@ -224,20 +227,16 @@ impl<'a> Replay<'a, '_> {
     /// Checks a job without a row that gets one: an enqueue or a redrive.
     fn enters(&mut self, entered: &'a RowChange, letter: Option<&RowChange>) {
         let at = entered.at;
-        if entered.attempt != 0 || entered.crashes != 0 || entered.refunds != 0 {
-            self.violation(
-                Rule::Attempts,
-                at,
-                "it started with attempts, crashes or refunds",
-            );
-        }
-        if entered.place == Place::Leased {
-            self.violation(
-                Rule::NotInvented,
-                at,
-                "it entered a lease without having been ready",
-            );
-        }
+        let counts = (entered.attempt, entered.crashes, entered.refunds);
+        self.demand(counts == (0, 0, 0), Rule::Attempts, at, || {
+            format!("it started with attempts, crashes or refunds: {counts:?}")
+        });
+        self.demand(
+            entered.place != Place::Leased,
+            Rule::NotInvented,
+            at,
+            || "it entered a lease without having been ready".to_owned(),
+        );
         let redriving = letter.filter(|letter| letter.state.as_deref() == Some("redriving"));
         match (self.now.letter.clone(), redriving) {
             (None, None) if !self.now.was_enqueued => {
@@ -246,23 +245,17 @@ impl<'a> Replay<'a, '_> {
                 self.history.stored_by = entered.tx;
                 self.history.enqueued = (entered.began, entered.at);
                 self.history.follow_ups = entered.facts.as_deref().map_or(0, Facts::follow_ups);
-                self.enqueued(entered);
             }
             (Some((state, generation)), Some(_)) => {
                 // No client forces a quarantined letter.
-                if &*state != "open" {
-                    let text = format!("it was redriven although its letter was {state}");
-                    self.violation(Rule::RedriveOnce, at, text);
-                }
-                if entered.generation != generation + 1 {
-                    let text = format!("generation {} follows {generation}", entered.generation);
-                    self.violation(Rule::Lineage, at, text);
-                }
-                self.findings.totals.redriven += 1;
-                self.findings.paths.take(Path::Redriven);
-                if entered.process.starts_with("worker") {
-                    self.findings.paths.take(Path::RedrivenByPolicy);
-                }
+                self.demand(&*state == "open", Rule::RedriveOnce, at, || {
+                    format!("it was redriven although its letter was {state}")
+                });
+                let next = entered.generation;
+                self.demand(next == generation + 1, Rule::Lineage, at, || {
+                    format!("generation {next} follows {generation}")
+                });
+                self.findings.count("redriven");
                 self.history
                     .redriven
                     .push((at, Arc::clone(&entered.process)));
@@ -321,45 +314,30 @@ impl<'a> Replay<'a, '_> {
     /// Checks a claim.
     fn claimed(&mut self, left: &RowChange, entered: &'a RowChange) {
         let at = entered.at;
-        self.findings.totals.claims += 1;
-        self.findings.paths.take(Path::Claimed);
-        if entered.attempt != left.attempt + 1 {
-            let text = format!(
-                "a claim changed attempt {} to {}",
-                left.attempt, entered.attempt
-            );
-            self.violation(Rule::Attempts, at, text);
-        }
-        if entered.attempt > entered.max_attempts {
-            self.violation(
-                Rule::Attempts,
-                at,
-                format!("attempt {} of {}", entered.attempt, entered.max_attempts),
-            );
-        }
-        if (entered.generation, entered.crashes, entered.refunds)
-            != (left.generation, left.crashes, left.refunds)
-        {
-            self.violation(
-                Rule::Attempts,
-                at,
-                "a claim changed its generation, crashes or refunds",
-            );
-        }
-        if entered.crashes >= self.terms.max_crashes {
-            let text = format!("it was claimed after {} crashes", entered.crashes);
-            self.violation(Rule::Attempts, at, text);
-        }
+        self.findings.count("claims");
+        let (attempt, max) = (entered.attempt, entered.max_attempts);
+        self.demand(attempt == left.attempt + 1, Rule::Attempts, at, || {
+            format!("a claim changed attempt {} to {attempt}", left.attempt)
+        });
+        self.demand(attempt <= max, Rule::Attempts, at, || {
+            format!("attempt {attempt} of {max}")
+        });
+        let counts = |row: &RowChange| (row.generation, row.crashes, row.refunds);
+        self.demand(counts(entered) == counts(left), Rule::Attempts, at, || {
+            "a claim changed its generation, crashes or refunds".to_owned()
+        });
+        let crashes = entered.crashes;
+        self.demand(crashes < self.terms.max_crashes, Rule::Attempts, at, || {
+            format!("it was claimed after {crashes} crashes")
+        });
         let Some(lease) = entered.lease else { return };
-        let grant = self.grants[&lease];
-        if grant.tx != entered.tx {
-            self.violation(Rule::Fenced, at, format!("lease {lease} was granted twice"));
-        }
-        let jobs = grant.jobs;
-        if entered.crashes > 0 && jobs > 1 {
-            let text = format!("a suspect shares its lease with {} jobs", jobs - 1);
-            self.violation(Rule::SuspectsAlone, at, text);
-        }
+        let Grant { tx, jobs } = self.grants[&lease];
+        self.demand(tx == entered.tx, Rule::Fenced, at, || {
+            format!("lease {lease} was granted twice")
+        });
+        self.demand(crashes == 0 || jobs == 1, Rule::SuspectsAlone, at, || {
+            format!("a suspect shares its lease with {} jobs", jobs - 1)
+        });
         self.history.leases.push(LeaseSpan {
             process: Arc::clone(&entered.process),
             from: at,

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use redrive::schedule::{Missed, Overlap};
 
 use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Path, Records, Rule, Tick, TickOutcome};
-use crate::history::{ClientEvent, Operation};
+use crate::checker::requests::calls;
+use crate::checker::{Findings, Records, Rule, Run};
+use crate::db_trace::{Tick, TickOutcome};
+use crate::history::Operation;
 use crate::role::standing::{StandingSchedule, TICK_KEY, schedule_of};
 
-pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let (records, jobs) = (run.records, &run.jobs);
     let mut by_schedule: BTreeMap<&str, Vec<&Tick>> = BTreeMap::new();
     for tick in &records.ticks {
         by_schedule.entry(&tick.schedule).or_default().push(tick);
@@ -26,7 +29,7 @@ pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings
     for job in jobs.values().filter(|job| job.key == Some(TICK_KEY)) {
         if !expected.contains(&job.job) {
             let text = "it belongs to no tick of a schedule";
-            findings.add(Rule::Schedule, Some(job.job), 0, text);
+            findings.add(Rule::Schedule, job.job, 0, text);
         }
     }
     check_triggers(records, findings);
@@ -42,15 +45,6 @@ fn check_jobs(
 ) {
     for tick in ticks {
         let job = tick.job.and_then(|job| jobs.get(&job));
-        let path = match tick.outcome {
-            TickOutcome::Fired => Path::Ticked,
-            TickOutcome::Missed => Path::TickMissed,
-            TickOutcome::Triggered => Path::Triggered,
-            TickOutcome::Overlapped => Path::TickOverlapped,
-            TickOutcome::Paused => Path::SchedulePaused,
-            TickOutcome::Resumed => continue,
-        };
-        findings.paths.take(path);
         let text = match tick.outcome {
             TickOutcome::Fired | TickOutcome::Triggered => {
                 let is_stored = job.is_some_and(|job| job.key == Some(TICK_KEY));
@@ -130,34 +124,21 @@ fn check_pauses(ticks: &[&Tick], findings: &mut Findings) {
 
 /// Checks that each trigger that a client got acknowledged is in the history.
 fn check_triggers(records: &Records, findings: &mut Findings) {
-    let triggered: HashSet<i64> = records
-        .ticks
+    use TickOutcome::{Overlapped, Triggered};
+    let ticks = records.ticks.iter();
+    let triggered = ticks.filter(|tick| [Triggered, Overlapped].contains(&tick.outcome));
+    let triggered: HashSet<i64> = triggered.filter_map(|tick| tick.job).collect();
+    for call in calls(records)
         .iter()
-        .filter(|tick| {
-            matches!(
-                tick.outcome,
-                TickOutcome::Triggered | TickOutcome::Overlapped
-            )
-        })
-        .filter_map(|tick| tick.job)
-        .collect();
-    let mut open = HashSet::new();
-    for line in &records.history {
-        match &line.event {
-            ClientEvent::Invoked {
-                operation: Operation::Trigger,
-                ..
-            } => {
-                open.insert((&line.process, line.op));
-            }
-            ClientEvent::Ok { ids } if open.remove(&(&line.process, line.op)) => {
-                let lost = ids.iter().find(|job| !triggered.contains(job));
-                if let Some(job) = lost.filter(|_| !records.terms.may_be_lost(line.at)) {
-                    let text = format!("{} triggered it, but no tick says so", line.process);
-                    findings.add(Rule::Schedule, Some(*job), line.at, text);
-                }
-            }
-            _ => {}
+        .filter(|call| call.operation == Operation::Trigger)
+    {
+        let Some((at, ids)) = call.answer() else {
+            continue;
+        };
+        let lost = ids.iter().find(|job| !triggered.contains(job));
+        if let Some(job) = lost.filter(|_| !records.terms.may_be_lost(at)) {
+            let text = format!("{} triggered it, but no tick says so", call.process);
+            findings.add(Rule::Schedule, *job, at, text);
         }
     }
 }

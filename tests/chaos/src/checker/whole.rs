@@ -1,91 +1,79 @@
-//! Rules about the run as a whole: final rows, clean stops, cancellations and counters.
+//! Rules about the run as a whole: final rows, clean stops, cancellations, suspects, updates in place and counters.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::checker::job_history::JobHistory;
-use crate::checker::{Findings, Records, Rule};
-use crate::db_trace::Place;
+use crate::checker::{Findings, Rule, Run};
+use crate::db_trace::{Change, LetterTable, Place, RowUpdate};
 use crate::history::{ClientEvent, Operation};
+use crate::role::operator::reason_of;
 
-pub(super) fn check(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    check_final_rows(records, jobs, findings);
-    check_stops(records, jobs, findings);
-    check_cancellations(records, jobs, findings);
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    check_final_rows(run, findings);
+    check_stops(run, findings);
+    check_cancellations(run, findings);
     check_suspects(findings);
-    check_counters(records, jobs, findings);
+    check_validations(run, findings);
+    check_updates(run, findings);
+    for what in &run.records.leftovers {
+        findings.add(Rule::Leftover, None, 0, what.clone());
+    }
+    check_counters(run, findings);
 }
 
 /// Checks that the final rows are where the trace has them, and that no job is live.
-fn check_final_rows(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    let mut seen = HashSet::new();
-    for row in records
-        .final_rows
-        .iter()
-        .filter(|row| row.place != Place::Letter)
-    {
-        let job = jobs.get(&row.job);
+fn check_final_rows(run: &Run<'_>, findings: &mut Findings) {
+    let (mut seen, mut letters) = (HashSet::new(), HashSet::new());
+    for row in &run.records.final_rows {
+        if row.place == Place::Letter {
+            letters.insert(row.job);
+            continue;
+        }
         if !seen.insert(row.job) {
-            findings.add(
-                Rule::OnePlace,
-                Some(row.job),
-                0,
-                "it is in two places at the end",
-            );
+            findings.add(Rule::OnePlace, row.job, 0, "it is in two places at the end");
         }
         findings.add(
             Rule::NotStuck,
-            Some(row.job),
+            row.job,
             0,
             format!("it is still {:?}", row.place),
         );
-        if job.is_none_or(|job| job.end != Some(row.place)) {
-            let text = format!(
-                "it is {:?}, but {:?} in the trace",
-                row.place,
-                job.map(|job| job.end)
-            );
-            findings.add(Rule::OnePlace, Some(row.job), 0, text);
+        let end = run.jobs.get(&row.job).map(|job| job.end);
+        if end != Some(Some(row.place)) {
+            let text = format!("it is {:?}, but {end:?} in the trace", row.place);
+            findings.add(Rule::OnePlace, row.job, 0, text);
         }
     }
-    let letters: HashSet<i64> = records
-        .final_rows
-        .iter()
-        .filter(|row| row.place == Place::Letter)
-        .map(|row| row.job)
-        .collect();
-    for job in jobs.values() {
+    for job in run.jobs() {
         if job.is_letter != letters.contains(&job.job) {
-            let text = if job.is_letter {
-                "its letter is gone, but not in the trace"
-            } else {
-                "it has a letter, but not in the trace"
+            let text = match job.is_letter {
+                true => "its letter is gone, but not in the trace",
+                false => "it has a letter, but not in the trace",
             };
-            findings.add(Rule::OnePlace, Some(job.job), 0, text);
+            findings.add(Rule::OnePlace, job.job, 0, text);
         }
         let is_live = job.end.is_some_and(|place| place != Place::Letter);
         if is_live && !seen.contains(&job.job) {
             let text = format!("it is gone, but {:?} in the trace", job.end);
-            findings.add(Rule::Kept, Some(job.job), 0, text);
+            findings.add(Rule::Kept, job.job, 0, text);
         }
     }
 }
 
 /// Checks that a worker that stopped cleanly holds no lease.
-fn check_stops(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    let stopped: HashMap<&str, i64> = records
-        .history
-        .iter()
+fn check_stops(run: &Run<'_>, findings: &mut Findings) {
+    let lines = run.records.history.iter();
+    let stopped: HashMap<&str, i64> = lines
         .filter(|line| matches!(line.event, ClientEvent::Exited { code: Some(0) }))
         .map(|line| (line.process.as_str(), line.at))
         .collect();
-    for job in jobs.values() {
+    for job in run.jobs() {
         for span in &job.leases {
             if let Some(&at) = stopped.get(&*span.process)
                 && span.from < at
                 && span.to > at
             {
                 let text = format!("{} stopped cleanly, but held it", span.process);
-                findings.add(Rule::CleanStop, Some(job.job), at, text);
+                findings.add(Rule::CleanStop, job.job, at, text);
             }
         }
     }
@@ -93,12 +81,9 @@ fn check_stops(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mu
 
 /// Checks that a client asked for every cancellation of a running job. Those of waiting jobs are changes that an
 /// operation must explain.
-fn check_cancellations(
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    findings: &mut Findings,
-) {
-    let requested: HashSet<i64> = records
+fn check_cancellations(run: &Run<'_>, findings: &mut Findings) {
+    let asked = run
+        .records
         .history
         .iter()
         .filter_map(|line| match &line.event {
@@ -108,18 +93,16 @@ fn check_cancellations(
                 ..
             } => Some(ids),
             _ => None,
-        })
-        .flatten()
-        .copied()
-        .collect();
-    for job in jobs.values() {
+        });
+    let asked: HashSet<i64> = asked.flatten().copied().collect();
+    for job in run.jobs() {
         let is_explained = job.altered.iter().any(|one| one.to == Place::Letter);
-        if let Some(at) = job
-            .cancelled
-            .filter(|_| !is_explained && !requested.contains(&job.job))
+        if let Some(at) = job.cancelled
+            && !is_explained
+            && !asked.contains(&job.job)
         {
             let text = "it died as cancelled, but no client cancelled it";
-            findings.add(Rule::Cause, Some(job.job), at, text);
+            findings.add(Rule::Cause, job.job, at, text);
         }
     }
 }
@@ -142,25 +125,84 @@ fn check_suspects(findings: &mut Findings) {
     }
 }
 
+/// Checks that a run whose letters were validated sends no letter that did not pass.
+fn check_validations(run: &Run<'_>, findings: &mut Findings) {
+    let mut passed = HashMap::new();
+    for line in &run.records.history {
+        if let ClientEvent::Validated {
+            passed: letters, ..
+        } = &line.event
+        {
+            passed.insert((line.process.clone(), reason_of(line.op)), letters);
+        }
+    }
+    for row in &run.records.letters {
+        let is_sent = (row.table, row.change) == (LetterTable::Letters, Change::Updated)
+            && *row.state == *"redriving";
+        let origin = row.run.as_ref().filter(|_| is_sent);
+        let passed =
+            origin.and_then(|run| passed.get(&(run.by.to_string(), run.reason.to_string())));
+        if passed.is_some_and(|passed| !passed.contains(&row.letter)) {
+            let text = "a run sent it, although it had not passed the validation";
+            findings.add(Rule::Validated, row.letter, row.at, text);
+        }
+    }
+}
+
+/// Checks that rows of jobs and leases are updated only as a few operations do. All others delete and insert rows.
+fn check_updates(run: &Run<'_>, findings: &mut Findings) {
+    let is_known = |update: &RowUpdate| {
+        let asked = |operation| run.requests.covers(&update.process, operation, update.at);
+        let columns: Vec<&str> = update.changed.iter().map(String::as_str).collect();
+        match (&*update.relation, &*columns) {
+            // A settle and a return of some jobs, and a checkpoint, which may be the same as before.
+            ("leases", ["done" | "metas"] | []) => update.process.starts_with("worker"),
+            ("leases", ["cancelled"]) => asked(Operation::Cancel),
+            ("jobs_delayed", ["priority"]) => asked(Operation::Priority),
+            ("jobs_delayed", ["payload" | "run_at"] | ["payload", "run_at"]) => {
+                asked(Operation::Replace)
+            }
+            ("jobs_delayed", []) => asked(Operation::Priority) || asked(Operation::Replace),
+            _ => false,
+        }
+    };
+    for update in run
+        .records
+        .updates
+        .iter()
+        .filter(|update| !is_known(update))
+    {
+        let RowUpdate {
+            process,
+            changed,
+            relation,
+            ..
+        } = update;
+        let text = format!("{process} updated the columns {changed:?} of {relation}");
+        findings.add(Rule::Unpredicted, update.job, update.at, text);
+    }
+}
+
 /// Compares the published counters with the trace.
-fn check_counters(records: &Records, jobs: &HashMap<i64, JobHistory>, findings: &mut Findings) {
-    for drift in &records.drift {
+fn check_counters(run: &Run<'_>, findings: &mut Findings) {
+    for drift in &run.records.drift {
         findings.add(Rule::Counters, None, 0, drift.clone());
     }
-    if records.counters.is_empty() {
+    if run.records.counters.is_empty() {
         return;
     }
-    let totals = findings.totals.clone();
-    let enqueued = i64::try_from(jobs.values().filter(|job| job.enqueuer.is_some()).count())
-        .unwrap_or(i64::MAX);
+    let enqueued = run.jobs().filter(|job| job.enqueuer.is_some()).count();
     for (name, expected) in [
-        ("redrive_jobs_enqueued_total", enqueued),
-        ("redrive_jobs_claimed_total", totals.claims),
-        ("redrive_jobs_succeeded_total", totals.done),
-        ("redrive_jobs_dead_lettered_total", totals.deaths),
-        ("redrive_dlq_redriven_total", totals.redriven),
+        (
+            "redrive_jobs_enqueued_total",
+            i64::try_from(enqueued).unwrap_or(i64::MAX),
+        ),
+        ("redrive_jobs_claimed_total", findings.times("claims")),
+        ("redrive_jobs_succeeded_total", findings.times("done")),
+        ("redrive_jobs_dead_lettered_total", findings.times("deaths")),
+        ("redrive_dlq_redriven_total", findings.times("redriven")),
     ] {
-        let published = records.counters.get(name).copied().unwrap_or_default();
+        let published = run.records.counters.get(name).copied().unwrap_or_default();
         if published != expected {
             let text = format!("{name} is {published}, but should be {expected}");
             findings.add(Rule::Counters, None, 0, text);

@@ -6,8 +6,8 @@ CREATE TABLE chaos.letters (
     tx         bigint  NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
     process    text    NOT NULL DEFAULT current_setting('application_name'),
     letter     bigint  NOT NULL,
-    place      "char"  NOT NULL,
-    change     "char"  NOT NULL,
+    place      text  NOT NULL,
+    change     text  NOT NULL,
     changed    text[]  NOT NULL DEFAULT '{}',
     state      text,
     cause      text,
@@ -28,8 +28,8 @@ CREATE TABLE chaos.letters (
     content    text,
     has_secret boolean NOT NULL DEFAULT false,
     -- The creator of the run that sent it last, and its reason, which names the operation.
-    run_by     text,
-    run_reason text
+    "by"       text,
+    reason     text
 );
 
 -- Records the removal of a row, a new row, or a change.
@@ -45,7 +45,7 @@ BEGIN
     END IF;
     INSERT INTO chaos.letters (letter, place, change, changed, state, cause, generation, attempts, earlier, deaths, alike,
                                failed, edits, seen, group_id, policy, class, message, changed_at, died_at, content,
-                               has_secret, run_by, run_reason)
+                               has_secret, "by", reason)
     SELECT d.id, 'x', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END, changed, d.state, d.cause,
             d.generation, d.attempts, d.earlier_attempts, d.deaths, d.alike, d.failed_redrives, d.edits, d.seen, d.group_id,
             d.policy_id, d.error_class, d.error_message, chaos.micros(d.changed_at), chaos.micros(d.died_at),

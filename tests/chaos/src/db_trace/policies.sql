@@ -12,9 +12,9 @@ CREATE TABLE chaos.policy_ticks (
     error   text,
     -- The oldest letter without a unique key that the tick left although it matched, with the transaction that wrote
     -- its row. No session has locked that row since: a tick skips a locked letter, and locks those that it chooses.
-    left_letter  bigint,
-    left_version bigint,
-    left_died_at bigint
+    letter  bigint,
+    version bigint,
+    died_at bigint
 );
 
 CREATE FUNCTION chaos.trace_policy() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -30,7 +30,7 @@ BEGIN
         -- A tick leaves a letter whose key is held, and the key may be free by now.
         AND l.unique_key IS NULL AND l.xmax::text IN ('0', l.xmin::text)
     ORDER BY l.died_at, l.id LIMIT 1;
-    INSERT INTO chaos.policy_ticks (policy, due, next, letters, error, left_letter, left_version, left_died_at)
+    INSERT INTO chaos.policy_ticks (policy, due, next, letters, error, letter, version, died_at)
     VALUES (NEW.id, chaos.micros(OLD.next_at), chaos.micros(NEW.next_at), NEW.last_letters, NEW.last_error,
             oldest.id, oldest.version, oldest.died_at);
     RETURN NULL;

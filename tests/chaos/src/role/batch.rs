@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use redrive::Payload;
-use serde::{Deserialize, Serialize};
-
 use crate::role::Work;
 
 /// The most jobs of a batch: few, so that many batches are full.
@@ -14,15 +11,6 @@ pub(crate) const LINGER: Duration = Duration::from_millis(100);
 
 /// One of this many jobs of the main queue runs in a batch.
 const SHARE: i64 = 10;
-
-/// Work for the handler of batches.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct BatchWork(pub(crate) Work);
-
-impl Payload for BatchWork {
-    const KIND: &'static str = "batch";
-}
 
 /// Whether the job with this key runs in a batch, unless it has another handler.
 pub(crate) fn is_in_batch(key: i64) -> bool {

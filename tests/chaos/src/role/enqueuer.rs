@@ -1,6 +1,5 @@
 //! An enqueuer: stores jobs in every way redrive offers, and records which ones were acknowledged.
 
-mod batched;
 mod grouped;
 mod unique;
 
@@ -10,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use postgres::types::{ToSql, Type};
 use postgres::{Client, NoTls};
-use redrive::{Enqueued, NewJob, Queue, Result};
+use redrive::{NewJob, Queue, Result};
 
+use crate::client::{answer_of, keys};
 use crate::history::{ClientEvent, ClientLog, Operation};
-use crate::role::batch::{BatchWork, is_in_batch};
-use crate::role::gateway::DependentWork;
+use crate::role::batch::is_in_batch;
 use crate::role::keeping;
-use crate::role::unhandled::UnhandledWork;
 use crate::role::{
-    ClientFlaw, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE, TransactionalWork, Work, connect,
+    BatchWork, ClientFlaw, DependentWork, JobMix, LIVES, MAX_ATTEMPTS, Options, Plan, QUEUE,
+    TransactionalWork, UnhandledWork, Work, connect,
 };
 
 /// How often an enqueuer uses COPY, in operations.
@@ -35,13 +34,7 @@ const HOT_KEYS: u32 = 40;
 const COLD_KEYS: u32 = 20_000;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
-    let log = options.log();
-    log.write(
-        0,
-        ClientEvent::Started {
-            pid: std::process::id(),
-        },
-    );
+    let log = options.start_log();
     let Some(db) = connect(options, stop) else {
         return;
     };
@@ -60,11 +53,11 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     };
     let begin = Instant::now();
     let mut stored: u64 = 0;
-    while !stop.load(Ordering::Relaxed) && (options.jobs == 0 || stored < options.jobs) {
+    while !stop.load(Ordering::Relaxed) && (options.spec.jobs == 0 || stored < options.spec.jobs) {
         stored += enqueuer.next_operation();
-        if options.rate > 0 {
-            let due =
-                begin + Duration::from_secs(1).mul_f64(decimal(stored) / f64::from(options.rate));
+        if options.spec.rate > 0 {
+            let due = begin
+                + Duration::from_secs(1).mul_f64(decimal(stored) / f64::from(options.spec.rate));
             // In short steps, so that SIGTERM is noticed.
             while Instant::now() < due && !stop.load(Ordering::Relaxed) {
                 let left = due.saturating_duration_since(Instant::now());
@@ -99,7 +92,7 @@ struct Enqueuer<'a> {
 impl Enqueuer<'_> {
     /// Stores some jobs. Returns how many it tried to store.
     fn next_operation(&mut self) -> u64 {
-        match self.options.mix {
+        match self.options.spec.mix {
             JobMix::Transactions => self.in_transaction(1),
             JobMix::Instant => self.plain(4),
             JobMix::Mixed | JobMix::Tame => self.mixed(),
@@ -153,7 +146,7 @@ impl Enqueuer<'_> {
         let result = self.store(works);
         let is_unknown = result.as_ref().is_err_and(|error| !error.is_invalid());
         self.log.complete(op, &result);
-        if is_unknown && self.options.flaw == ClientFlaw::Resends {
+        if is_unknown && self.options.spec.flaw == ClientFlaw::Resends {
             let op = self.log.invoke(Operation::Enqueue, &[], &[]);
             let again = self.store(works);
             self.log.complete(op, &again.map(|_| Vec::new()));
@@ -167,7 +160,7 @@ impl Enqueuer<'_> {
             .map(|work| self.keyed_job(work, works.len()))
             .collect::<Result<Vec<_>>>()?;
         let stored = self.queue.enqueue_jobs(&jobs)?;
-        Ok(stored.into_iter().map(answer).collect())
+        Ok(stored.into_iter().flat_map(answer_of).collect())
     }
 
     /// Stores jobs in a transaction, and rolls back every third one.
@@ -184,7 +177,7 @@ impl Enqueuer<'_> {
                 Some(ClientEvent::Ok { ids })
             }
             // It reported a result already.
-            Err(_) if self.options.flaw == ClientFlaw::AcksEarly => None,
+            Err(_) if self.options.spec.flaw == ClientFlaw::AcksEarly => None,
             Err(event) => Some(event),
         };
         if let Some(event) = event {
@@ -210,9 +203,9 @@ impl Enqueuer<'_> {
             .queue
             .enqueue_jobs_in(&mut transaction, &jobs)
             .map_err(failed)?;
-        let ids: Vec<i64> = ids.into_iter().map(answer).collect();
+        let ids: Vec<i64> = ids.into_iter().flat_map(answer_of).collect();
         thread::sleep(open_for);
-        if self.options.flaw == ClientFlaw::AcksEarly {
+        if self.options.spec.flaw == ClientFlaw::AcksEarly {
             self.log.write(op, ClientEvent::Ok { ids: ids.clone() });
         }
         self.transactions += 1;
@@ -264,11 +257,11 @@ impl Enqueuer<'_> {
 
     /// Returns a job, which has a unique key more often than not. COPY stores no keys.
     fn keyed_job(&mut self, work: &Work, batch: usize) -> Result<NewJob> {
-        if self.options.mix == JobMix::Grouped {
+        if self.options.spec.mix == JobMix::Grouped {
             return self.grouped_job(work);
         }
         let job = self.job(work)?;
-        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.mix);
+        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.spec.mix);
         if !is_mixed || batch > 1000 || self.random.u32(0..10) < 3 {
             return Ok(job);
         }
@@ -281,7 +274,7 @@ impl Enqueuer<'_> {
     }
 
     fn job(&mut self, work: &Work) -> Result<NewJob> {
-        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.mix);
+        let is_mixed = [JobMix::Mixed, JobMix::Tame].contains(&self.options.spec.mix);
         let is_transactional = is_mixed && work.key % 11 == 0;
         let is_dependent = is_mixed && work.key % 13 == 0;
         let job = if is_transactional {
@@ -321,7 +314,7 @@ impl Enqueuer<'_> {
         self.next_key += 1;
         let key = self.next_key;
         let times = self.random.u32(1..=MAX_ATTEMPTS);
-        let (plan, ms) = match self.options.mix {
+        let (plan, ms) = match self.options.spec.mix {
             JobMix::Instant | JobMix::Transactions => (Plan::Done, 0),
             JobMix::Mixed | JobMix::Tame if is_in_batch(key) => {
                 (self.batch_plan(), self.run_time())
@@ -329,7 +322,7 @@ impl Enqueuer<'_> {
             JobMix::Mixed | JobMix::Tame => (self.plan(), self.run_time()),
             JobMix::Grouped => self.grouped_plan(),
         };
-        let (steps, follow_ups) = match self.options.mix {
+        let (steps, follow_ups) = match self.options.spec.mix {
             JobMix::Instant | JobMix::Transactions => (0, 0),
             JobMix::Mixed | JobMix::Tame | JobMix::Grouped => (
                 self.random.u32(0..8).saturating_sub(5),
@@ -355,7 +348,21 @@ impl Enqueuer<'_> {
             1800..=1899 => Plan::Reject,
             1900..=1949 => Plan::Snooze,
             1950..=1998 => Plan::Outage,
-            _ if self.options.mix == JobMix::Tame => Plan::Done,
+            _ if self.options.spec.mix == JobMix::Tame => Plan::Done,
+            _ => Plan::Abort,
+        }
+    }
+
+    /// Returns how a job of a batch ends: more of them fail, so that a batch rarely ends without a failure.
+    fn batch_plan(&mut self) -> Plan {
+        match self.random.u32(0..300) {
+            0..=199 => Plan::Done,
+            200..=244 => Plan::Retry,
+            245..=259 => Plan::Panic,
+            260..=280 => Plan::Reject,
+            281..=290 => Plan::Snooze,
+            291..=298 => Plan::Outage,
+            _ if self.options.spec.mix == JobMix::Tame => Plan::Done,
             _ => Plan::Abort,
         }
     }
@@ -370,19 +377,6 @@ impl Enqueuer<'_> {
             _ => 0,
         }
     }
-}
-
-/// Returns the id of a new job. If another job holds the key, the history has that job's id as a
-/// negative number.
-fn answer(enqueued: Enqueued) -> i64 {
-    match enqueued {
-        Enqueued::New(id) => id.get(),
-        Enqueued::Existing(id) | Enqueued::Replaced(id) => -id.get(),
-    }
-}
-
-fn keys(works: &[Work]) -> Vec<i64> {
-    works.iter().map(|work| work.key).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]

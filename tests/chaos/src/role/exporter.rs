@@ -6,7 +6,7 @@ use std::io;
 use crate::role::Options;
 
 pub(super) fn run(options: &Options) {
-    let address = format!("127.0.0.1:{}", options.port);
+    let address = format!("127.0.0.1:{}", options.spec.port);
     let arguments = [
         "exporter",
         "--web.listen-address",

@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
-use redrive::{Failure, Payload};
-use serde::{Deserialize, Serialize};
+use redrive::Failure;
 
 use crate::clock;
-use crate::role::{Gateway, Work};
+use crate::role::Gateway;
 
 /// The dependency of these jobs.
 pub(crate) const GATEWAY: &str = "gateway";
@@ -22,15 +21,6 @@ const PERIOD: i64 = 25;
 /// The files that take it down, for all processes.
 const BROKEN: &str = "gateway-broken";
 const SHAKEN: &str = "gateway-shaken";
-
-/// Work that calls the gateway.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct DependentWork(pub(crate) Work);
-
-impl Payload for DependentWork {
-    const KIND: &'static str = "dependent";
-}
 
 /// The error of a job that found the gateway down.
 pub(crate) const NO_ANSWER: &str = "the gateway does not answer";

@@ -1,152 +1,461 @@
-//! An operator: redrives, edits, discards, reopens, cancels, prunes, pauses and resumes at random, and changes waiting
-//! jobs.
+//! The operations of operators, and an operator that carries them out at random.
 
-mod grouped;
-mod live;
-mod scheduling;
-mod upkeep;
-mod validated;
-
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use postgres::types::Type;
 use postgres::{Client, NoTls};
-use redrive::admin::Cancelled;
+use redrive::admin::{Cancelled, JobChange, JobFilter};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, Sink};
-use redrive::{Database, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
+use redrive::dlq::{
+    Edit, ForeignFailure, Letter, LetterFilter, LetterState, Sink, ValidationResult, Validators,
+};
+use redrive::schedule::Triggered;
+use redrive::{Database, Error, Failure, JobId, Operator, PauseEnd, Payload as _, Queue, Result};
 
-use crate::history::{ClientEvent, ClientLog, Operation};
-use crate::role::keeping::PRUNE_AGE;
-use crate::role::{Options, QUEUE, Work, connect, standing};
-
-pub(crate) use grouped::release;
-pub(crate) use live::change_jobs;
-pub(crate) use scheduling::{pause, resume, trigger};
-pub(crate) use validated::{reason_of, redrive_valid};
+use crate::history::{ClientEvent, ClientLog, JobSelection, LiveChange, Operation};
+use crate::role::gateway::GATEWAY;
+use crate::role::groups::{HOLDING_QUEUES, OTHER_QUEUES};
+use crate::role::keeping::{self, PRUNE_AGE};
+use crate::role::standing::{self, SCHEDULES};
+use crate::role::{Options, QUEUE, Work, connect};
 
 /// The positions of captured failures.
 const POSITIONS: i64 = 40;
 /// The key in the payload of the first position.
 const CAPTURED_KEYS: i64 = 1 << 38;
+/// How many held groups an operator looks at.
+const HELD_GROUPS: u32 = 50;
+/// Letters whose keys are multiples of this fail a validation.
+const INVALID: i64 = 3;
+
+/// Returns the reason of the run of an operation, by which the checker knows its letters.
+pub(crate) fn reason_of(op: u64) -> String {
+    format!("validated by operation {op}")
+}
+
+/// Returns the letters of a queue.
+pub(crate) fn letters_of(queue: &str) -> LetterFilter {
+    LetterFilter::new().queue(queue)
+}
+
+/// The operations of an operator. Each one is in the history, with its answer.
+pub(crate) struct Operations {
+    pub(crate) db: Database,
+    pub(crate) log: ClientLog,
+    pub(crate) operator: Operator,
+}
+
+impl Operations {
+    pub(crate) fn new(db: &Database, log: ClientLog, name: &str) -> Operations {
+        Operations {
+            db: db.clone(),
+            log,
+            operator: Operator::new(name).reason("chaos"),
+        }
+    }
+
+    fn ask(&self, operation: Operation, ids: &[i64], call: impl FnOnce() -> Result<Vec<i64>>) {
+        let op = self.log.invoke(operation, &[], ids);
+        self.log.complete(op, &call());
+    }
+
+    pub(crate) fn redrive(&self, letters: &LetterFilter) {
+        self.ask(Operation::Redrive, &[], || {
+            let redriven = self.db.dlq().redrive(letters, &self.operator)?;
+            Ok(numbers(&redriven.redriven))
+        });
+    }
+
+    pub(crate) fn discard(&self, letters: &LetterFilter) {
+        self.ask(Operation::Discard, &[], || {
+            Ok(numbers(&self.db.dlq().discard(letters, &self.operator)?))
+        });
+    }
+
+    fn reopen(&self, letters: &LetterFilter) {
+        self.ask(Operation::Reopen, &[], || {
+            Ok(numbers(&self.db.dlq().reopen(letters, &self.operator)?))
+        });
+    }
+
+    fn edit(&self, letters: &LetterFilter, merge: &str) {
+        self.ask(Operation::Edit, &[], || {
+            let edit = Edit::merge(merge)?;
+            let edited = self.db.dlq().edit(letters, &edit, &self.operator)?;
+            Ok(numbers(&edited.edited))
+        });
+    }
+
+    fn undo(&self, letters: &LetterFilter) {
+        self.ask(Operation::Undo, &[], || {
+            let (dlq, operator) = (self.db.dlq(), &self.operator);
+            let undone =
+                dlq.restore_versions_while(letters, None, operator, |_| ControlFlow::Continue(()))?;
+            Ok(numbers(&undone.letters))
+        });
+    }
+
+    /// Starts a redrive run of these letters and drives it to its end.
+    fn run(&self, letters: &LetterFilter) {
+        let options = run_options();
+        self.ask(Operation::Run, &[], || {
+            drive(&self.db, letters, &options, &self.operator)
+        });
+    }
+
+    /// Validates open letters, and redrives those that pass by a run. Records which ones passed.
+    pub(crate) fn redrive_valid(&self, letters: &LetterFilter) {
+        let op = self.log.invoke(Operation::Run, &[], &[]);
+        let redriven = self.validate(letters).and_then(|(passed, failed)| {
+            let options = run_options().only(passed.iter().copied().map(JobId::new));
+            self.log
+                .write(op, ClientEvent::Validated { passed, failed });
+            let operator = self.operator.clone().reason(reason_of(op));
+            drive(&self.db, letters, &options, &operator)
+        });
+        self.log.complete(op, &redriven);
+    }
+
+    /// Returns the letters that pass and those that fail. A letter of another kind is in neither list.
+    fn validate(&self, letters: &LetterFilter) -> Result<(Vec<i64>, Vec<i64>)> {
+        let validators = Validators::new().check(|work: &Work| match work.key % INVALID {
+            0 => Err(format!("the key {} is invalid", work.key)),
+            _ => Ok(()),
+        });
+        let open = letters.clone().state(LetterState::Open);
+        let (mut passed, mut failed) = (Vec::new(), Vec::new());
+        self.db
+            .dlq()
+            .validate_each(&open, &validators, |letter, result| {
+                match result {
+                    ValidationResult::Passed => passed.push(letter.id.get()),
+                    ValidationResult::Failed(_) => failed.push(letter.id.get()),
+                    _ => {}
+                }
+                Ok::<(), Error>(())
+            })?;
+        Ok((passed, failed))
+    }
+
+    /// Cancels a job, as a person or as a program.
+    pub(crate) fn cancel(&self, id: i64, by_person: bool) {
+        self.ask(Operation::Cancel, &[id], || {
+            let (job, admin) = (JobId::new(id), self.db.admin());
+            let cancelled = match by_person {
+                true => admin.jobs().cancel(job, &self.operator),
+                false => admin.cancel(job),
+            };
+            Ok(match cancelled? {
+                Cancelled::Dead => vec![id],
+                // The job runs.
+                Cancelled::Asked => vec![-id],
+                _ => Vec::new(),
+            })
+        });
+    }
+
+    fn set_priority(&self, id: i64, priority: i16) {
+        self.ask(Operation::Priority, &[id], || {
+            let is_set = self.db.admin().set_priority(JobId::new(id), priority)?;
+            Ok(Vec::from_iter(is_set.then_some(id)))
+        });
+    }
+
+    /// Changes the waiting jobs that a selection has. Records it, and the changed jobs.
+    pub(crate) fn change_jobs(&self, selection: &JobSelection) {
+        let op = self.log.invoke(Operation::ChangeJobs, &[], &[]);
+        self.log.write(op, ClientEvent::Selects(selection.clone()));
+        self.log
+            .complete(op, &self.change(selection).map(|jobs| numbers(&jobs)));
+    }
+
+    fn change(&self, selection: &JobSelection) -> Result<Vec<JobId>> {
+        let filter = JobFilter::new().queue(&selection.queue);
+        let mut filter = filter.limit(selection.limit);
+        if let Some(kind) = &selection.kind {
+            filter = filter.kind(kind);
+        }
+        if let Some(least) = selection.least_priority {
+            filter = filter.priority_from(least);
+        }
+        let admin = self.db.admin();
+        let change = match selection.change {
+            LiveChange::RunNow => JobChange::RunNow,
+            LiveChange::Priority(priority) => JobChange::SetPriority(priority),
+            LiveChange::Cancel => JobChange::Cancel,
+            LiveChange::Edit(value) => {
+                let edit = Edit::merge(&format!(r#"{{"edited": {value}}}"#))?;
+                return Ok(admin.jobs().edit(&filter, &edit, &self.operator)?.edited);
+            }
+        };
+        Ok(admin.jobs().change(&filter, change, &self.operator)?.jobs)
+    }
+
+    /// Pauses a queue.
+    pub(crate) fn pause(&self, queue: &str, end: PauseEnd) {
+        self.ask(Operation::Pause, &[], || {
+            Queue::new(&self.db, queue)?.pause(end, &self.operator)?;
+            Ok(vec![1])
+        });
+    }
+
+    pub(crate) fn resume(&self, queue: &str) {
+        self.ask(Operation::Resume, &[], || {
+            let was_paused = Queue::new(&self.db, queue)?.resume(&self.operator)?;
+            Ok(Vec::from_iter(was_paused.then_some(1)))
+        });
+    }
+
+    /// Releases a group. Records the letter that held it.
+    pub(crate) fn release(&self, queue: &str, group: &str) {
+        self.ask(Operation::Release, &[], || {
+            let letter = Queue::new(&self.db, queue)?.release_group(group, &self.operator)?;
+            Ok(letter.iter().map(|letter| letter.get()).collect())
+        });
+    }
+
+    /// Redrives the letter that holds a group, discards it, or releases the group.
+    fn with_held_group(&self, queue: &str, random: &mut fastrand::Rng) {
+        let held = Queue::new(&self.db, queue).and_then(|queue| queue.held_groups(HELD_GROUPS));
+        let Ok(held) = held else { return };
+        let Some(group) = random.choice(&held) else {
+            return;
+        };
+        let letter = LetterFilter::new().ids([group.letter]);
+        match random.u32(0..4) {
+            0..=1 => self.redrive(&letter),
+            2 => self.discard(&letter),
+            _ => self.release(queue, &group.group),
+        }
+    }
+
+    /// Captures the failure of one of 40 positions, which other captures may have stored.
+    fn capture(&self, position: i64) {
+        let work = serde_json::to_vec(&Work::instant(CAPTURED_KEYS + position));
+        let work = work.expect("a payload is JSON");
+        let failure = ForeignFailure::new("chaos", position.to_string(), QUEUE, Work::KIND, work);
+        let op = self.log.invoke(Operation::Capture, &[position], &[]);
+        let captured = self.db.dlq().capture(&failure.error("Foreign", "captured"));
+        self.log
+            .complete(op, &captured.map(|outcome| vec![outcome.id().get()]));
+    }
+
+    fn deliver(&self, letters: &LetterFilter) {
+        self.ask(Operation::Deliver, &[], || {
+            self.db.dlq().deliver(letters, &Outside, &self.operator)?;
+            Ok(Vec::new())
+        });
+    }
+
+    fn open_breaker(&self, lasting: Duration) {
+        self.ask(Operation::OpenBreaker, &[], || {
+            let (name, lasting) = (format!("queue:{QUEUE}"), Some(lasting));
+            self.db
+                .admin()
+                .open_breaker(&name, lasting, &self.operator)?;
+            Ok(vec![1])
+        });
+    }
+
+    fn close_breaker(&self) {
+        self.ask(Operation::CloseBreaker, &[], || {
+            let was_open = self.db.admin().close_breaker(GATEWAY, &self.operator)?;
+            Ok(Vec::from_iter(was_open.then_some(1)))
+        });
+    }
+
+    pub(crate) fn prune(&self, older_than: Duration) {
+        self.ask(Operation::Prune, &[], || {
+            Ok(counted(self.db.dlq().prune(older_than, &self.operator)?))
+        });
+    }
+
+    /// Applies the retention rules once.
+    pub(crate) fn apply_retention(&self) {
+        self.ask(Operation::Retention, &[], || {
+            keeping::set_retention(&self.db, &self.operator)?;
+            Ok(counted(self.db.dlq().retention().apply(&self.operator)?))
+        });
+    }
+
+    pub(crate) fn restore(&self, letters: &LetterFilter) {
+        self.ask(Operation::Restore, &[], || {
+            let restored = self.db.dlq().restore(letters, &self.operator)?;
+            Ok(numbers(&restored.letters))
+        });
+    }
+
+    fn delete_archived(&self, letters: &LetterFilter) {
+        self.ask(Operation::DeleteArchived, &[], || {
+            Ok(counted(
+                self.db.dlq().delete_archived(letters, &self.operator)?,
+            ))
+        });
+    }
+
+    /// Erases a job or letter.
+    pub(crate) fn erase(&self, id: i64) {
+        self.ask(Operation::Erase, &[], || {
+            let one = LetterFilter::new().ids([JobId::new(id)]);
+            let erased = self.db.dlq().erase(&one, &self.operator)?;
+            Ok(counted(erased.jobs + erased.letters))
+        });
+    }
+
+    /// Triggers a schedule. Records the job.
+    pub(crate) fn trigger(&self, schedule: &str) {
+        self.ask(Operation::Trigger, &[], || {
+            let triggered = self.db.schedules().trigger(schedule, &self.operator)?;
+            Ok(match triggered {
+                Triggered::New(job) | Triggered::Live(job) => vec![job.get()],
+                Triggered::NotFound => Vec::new(),
+            })
+        });
+    }
+
+    /// Pauses a schedule, or resumes it.
+    pub(crate) fn pause_schedule(&self, schedule: &str, is_paused: bool) {
+        self.ask(Operation::PauseSchedule, &[], || {
+            let schedules = self.db.schedules();
+            match is_paused {
+                true => schedules.pause(schedule, &self.operator).map(|_| ())?,
+                false => schedules.resume(schedule, &self.operator).map(|_| ())?,
+            }
+            Ok(Vec::new())
+        });
+    }
+}
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
-    let log = options.log();
-    log.write(
-        0,
-        ClientEvent::Started {
-            pid: std::process::id(),
-        },
-    );
+    let log = options.start_log();
     let Some(db) = connect(options, stop) else {
         return;
     };
     let mut random = options.random();
-    let operator = Operator::new(&options.name).reason("chaos");
-    while !stop.load(Ordering::Relaxed) && standing::set(&db, &operator).is_err() {
+    let ops = Operations::new(&db, log, &options.name);
+    while !stop.load(Ordering::Relaxed) && standing::set(&db, &ops.operator).is_err() {
         thread::sleep(Duration::from_millis(100));
     }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(random.u64(20..150)));
-        if random.u32(0..4) == 0 {
-            upkeep::keep_up(options, &db, &log, &operator, &mut random);
-            continue;
+        match random.u32(0..4) {
+            0 => keep_up(options, &ops, &mut random),
+            _ => operate(options, &ops, &mut random),
         }
-        let some = LetterFilter::new().queue(QUEUE).limit(random.u64(1..60));
-        match random.u32(0..51) {
-            0..=5 => {
-                let op = log.invoke(Operation::Redrive, &[], &[]);
-                let redriven = db.dlq().redrive(&some, &operator);
-                log.complete(op, &redriven.map(|done| numbers(&done.redriven)));
+    }
+}
+
+/// Carries out one of the frequent operations.
+fn operate(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
+    let letters = letters_of(QUEUE);
+    let some = letters.clone().limit(random.u64(1..60));
+    match random.u32(0..51) {
+        0..=5 => ops.redrive(&some),
+        6 | 10 => ops.reopen(&some),
+        7 | 11 => ops.discard(&letters.limit(2)),
+        8..=9 => ops.run(&some),
+        12..=13 => ops.edit(&some, &format!(r#"{{"edited": {}}}"#, random.u32(0..1000))),
+        14..=16 => {
+            // With a backlog, none of the latest live jobs runs.
+            let state = if random.bool() {
+                ""
+            } else {
+                "WHERE state = 'leased'"
+            };
+            if let Some(id) = recent_job(options, state, random) {
+                ops.cancel(id, random.bool());
             }
-            8..=9 => {
-                let op = log.invoke(Operation::Run, &[], &[]);
-                log.complete(op, &drive_run(&db, &some, &run_options(), &operator));
+        }
+        17..=18 => {
+            if let Some(id) = recent_job(options, "", random) {
+                ops.set_priority(id, random.i16(-3..=3));
             }
-            6 | 10 => {
-                let op = log.invoke(Operation::Reopen, &[], &[]);
-                let reopened = db.dlq().reopen(&some, &operator);
-                log.complete(op, &reopened.map(|ids| numbers(&ids)));
+        }
+        // The pause ends without the operator, whose process may be killed.
+        19 => {
+            let end = PauseEnd::After(Duration::from_millis(random.u64(50..1500)));
+            ops.pause(QUEUE, end);
+        }
+        20 => ops.resume(QUEUE),
+        21..=26 => ops.capture(random.i64(0..POSITIONS)),
+        27..=28 => ops.deliver(&letters.limit(random.u64(1..4))),
+        29 => ops.open_breaker(Duration::from_millis(random.u64(50..1500))),
+        31..=42 => operate_groups(ops, random),
+        43..=44 => {
+            let name = SCHEDULES[random.usize(0..SCHEDULES.len())].name;
+            match random.u32(0..4) {
+                0 => ops.trigger(name),
+                other => ops.pause_schedule(name, other == 1),
             }
-            7 | 11 => {
-                let op = log.invoke(Operation::Discard, &[], &[]);
-                let few = LetterFilter::new().queue(QUEUE).limit(2);
-                log.complete(
-                    op,
-                    &db.dlq().discard(&few, &operator).map(|ids| numbers(&ids)),
-                );
-            }
-            12..=13 => {
-                let op = log.invoke(Operation::Edit, &[], &[]);
-                let edited = Edit::merge(&format!(r#"{{"edited": {}}}"#, random.u32(0..1000)))
-                    .and_then(|edit| db.dlq().edit(&some, &edit, &operator));
-                log.complete(op, &edited.map(|edited| numbers(&edited.edited)));
-            }
-            14..=16 => cancel(options, &db, &log, &mut random, &operator),
-            17..=18 => {
-                let Some(id) = recent_job(options, &mut random) else {
-                    continue;
-                };
-                let op = log.invoke(Operation::Priority, &[], &[id]);
-                let set = db.admin().set_priority(JobId::new(id), random.i16(-3..=3));
-                log.complete(op, &set.map(|is_set| Vec::from_iter(is_set.then_some(id))));
-            }
-            19 => pause_for_a_while(&db, &log, &operator, &mut random),
-            20 => resume_queue(&db, &log, &operator),
-            21..=26 => capture(&db, &log, &mut random),
-            27..=28 => {
-                let op = log.invoke(Operation::Deliver, &[], &[]);
-                let few = LetterFilter::new().queue(QUEUE).limit(random.u64(1..4));
-                let delivered = db.dlq().deliver(&few, &Outside, &operator);
-                log.complete(op, &delivered.map(|_| Vec::new()));
-            }
-            29 => {
-                let op = log.invoke(Operation::OpenBreaker, &[], &[]);
-                let lasting = Duration::from_millis(random.u64(50..1500));
-                let opened =
-                    db.admin()
-                        .open_breaker(&format!("queue:{QUEUE}"), Some(lasting), &operator);
-                log.complete(op, &opened.map(|()| vec![1]));
-            }
-            31..=42 => grouped::operate(&db, &log, &mut random, &operator),
-            43..=44 => scheduling::operate(&db, &log, &mut random, &operator),
-            45..=48 => live::operate(&db, &log, &mut random, &operator),
-            49..=50 => redrive_valid(&db, &log, &some, &operator),
-            _ => {
-                let op = log.invoke(Operation::Prune, &[], &[]);
-                log.complete(
-                    op,
-                    &db.dlq().prune(PRUNE_AGE, &operator).map(|pruned| {
-                        Vec::from_iter(i64::try_from(pruned).ok().filter(|pruned| *pruned > 0))
-                    }),
-                );
+        }
+        45..=48 => ops.change_jobs(&random_selection(random)),
+        49..=50 => ops.redrive_valid(&some),
+        _ => ops.prune(PRUNE_AGE),
+    }
+}
+
+/// Redrives or discards letters of one of the other queues, releases a group, or pauses a queue.
+fn operate_groups(ops: &Operations, random: &mut fastrand::Rng) {
+    let queue = OTHER_QUEUES[random.usize(0..OTHER_QUEUES.len())];
+    let letters = letters_of(queue);
+    match random.u32(0..25) {
+        // Longer than three renewals, after which each worker knows of it.
+        0 => {
+            let end = PauseEnd::After(Duration::from_millis(random.u64(3000..7000)));
+            ops.pause(queue, end);
+        }
+        1..=9 => ops.redrive(&letters.limit(random.u64(1..4))),
+        10..=12 => ops.redrive(&letters.limit(random.u64(10..100))),
+        13..=15 => ops.run(&letters.limit(random.u64(1..60))),
+        16..=18 => ops.discard(&letters.limit(1)),
+        _ => {
+            let queue = HOLDING_QUEUES[random.usize(0..HOLDING_QUEUES.len())];
+            ops.with_held_group(queue, random);
+        }
+    }
+}
+
+/// Carries out one of the rarer operations.
+fn keep_up(options: &Options, ops: &Operations, random: &mut fastrand::Rng) {
+    let few = letters_of(QUEUE).limit(random.u64(1..20));
+    match random.u32(0..15) {
+        0..=3 => ops.apply_retention(),
+        4..=6 => ops.restore(&few),
+        7 => ops.delete_archived(&few.limit(1)),
+        8..=9 => ops.undo(&few),
+        // Replaces the value that was redacted, so that the letter can be redriven.
+        10..=11 => ops.edit(&few, r#"{"secret": "public"}"#),
+        12..=13 => ops.close_breaker(),
+        _ => {
+            if let Some(id) = recent_job(options, "", random) {
+                ops.erase(id);
             }
         }
     }
 }
 
-/// Pauses the queue. The pause ends without the operator, whose process may be killed.
-fn pause_for_a_while(
-    db: &Database,
-    log: &ClientLog,
-    operator: &Operator,
-    random: &mut fastrand::Rng,
-) {
-    let op = log.invoke(Operation::Pause, &[], &[]);
-    let end = PauseEnd::After(Duration::from_millis(random.u64(50..1500)));
-    let paused = Queue::new(db, QUEUE).and_then(|queue| queue.pause(end, operator));
-    log.complete(op, &paused.map(|()| vec![1]));
-}
-
-fn resume_queue(db: &Database, log: &ClientLog, operator: &Operator) {
-    let op = log.invoke(Operation::Resume, &[], &[]);
-    let resumed = Queue::new(db, QUEUE).and_then(|queue| queue.resume(operator));
-    log.complete(
-        op,
-        &resumed.map(|was_paused| Vec::from_iter(was_paused.then_some(1))),
-    );
+/// Some waiting jobs of a queue, and a change of them.
+fn random_selection(random: &mut fastrand::Rng) -> JobSelection {
+    let queue = match random.bool() {
+        true => QUEUE,
+        false => OTHER_QUEUES[random.usize(0..OTHER_QUEUES.len())],
+    };
+    let (change, limit) = match random.u32(0..8) {
+        0..=2 => (LiveChange::RunNow, random.u64(1..20)),
+        3..=4 => (LiveChange::Priority(random.i16(-3..=3)), random.u64(1..20)),
+        5..=6 => (LiveChange::Edit(random.i64(0..1000)), random.u64(1..5)),
+        _ => (LiveChange::Cancel, random.u64(1..3)),
+    };
+    JobSelection {
+        change,
+        queue: queue.to_owned(),
+        kind: (random.u32(0..3) == 0).then(|| Work::KIND.to_owned()),
+        least_priority: (random.u32(0..3) == 0).then(|| random.i16(-2..=1)),
+        limit,
+    }
 }
 
 /// A system that takes letters.
@@ -161,64 +470,18 @@ impl Sink for Outside {
     }
 }
 
-/// Captures the failure of one of 40 positions, which other captures may have stored.
-fn capture(db: &Database, log: &ClientLog, random: &mut fastrand::Rng) {
-    let position = random.i64(0..POSITIONS);
-    let work = serde_json::to_vec(&Work::instant(CAPTURED_KEYS + position));
-    let failure = ForeignFailure::new(
-        "chaos",
-        position.to_string(),
-        QUEUE,
-        Work::KIND,
-        work.expect("a payload is JSON"),
-    );
-    let op = log.invoke(Operation::Capture, &[position], &[]);
-    let captured = db.dlq().capture(&failure.error("Foreign", "captured"));
-    log.complete(op, &captured.map(|outcome| vec![outcome.id().get()]));
-}
-
-/// Cancels a job, as a program or as a person.
-fn cancel(
-    options: &Options,
-    db: &Database,
-    log: &ClientLog,
-    random: &mut fastrand::Rng,
-    operator: &Operator,
-) {
-    let found = match random.bool() {
-        true => recent_job(options, random),
-        false => leased_job(options, random),
-    };
-    let Some(id) = found else {
-        return;
-    };
-    let op = log.invoke(Operation::Cancel, &[], &[id]);
-    let job = JobId::new(id);
-    let cancelled = match random.bool() {
-        true => db.admin().cancel(job),
-        false => db.admin().jobs().cancel(job, operator),
-    };
-    let cancelled = cancelled.map(|cancelled| match cancelled {
-        Cancelled::Dead => vec![id],
-        // The job runs.
-        Cancelled::Asked => vec![-id],
-        _ => Vec::new(),
-    });
-    log.complete(op, &cancelled);
-}
-
 fn run_options() -> RunOptions {
     RunOptions::new().rate(Rate::Unthrottled).never_halt()
 }
 
 /// Starts a redrive run of these letters and drives it to its end.
-fn drive_run(
+fn drive(
     db: &Database,
-    filter: &LetterFilter,
+    letters: &LetterFilter,
     options: &RunOptions,
     operator: &Operator,
 ) -> Result<Vec<i64>> {
-    let Some((_, mut driver)) = db.dlq().runs().start(filter, options, operator)? else {
+    let Some((_, mut driver)) = db.dlq().runs().start(letters, options, operator)? else {
         return Ok(Vec::new());
     };
     loop {
@@ -230,29 +493,22 @@ fn drive_run(
     }
 }
 
-/// Returns one of the 20 latest live jobs.
-fn recent_job(options: &Options, random: &mut fastrand::Rng) -> Option<i64> {
-    let query = "SELECT id FROM redrive.live_jobs ORDER BY id DESC LIMIT 1 OFFSET $1";
-    one_of_20(options, query, random)
-}
-
-/// Returns one of the 20 latest leased jobs. With a backlog, none of the latest live jobs runs.
-fn leased_job(options: &Options, random: &mut fastrand::Rng) -> Option<i64> {
-    let query = "SELECT id FROM redrive.live_jobs WHERE state = 'leased' ORDER BY id DESC LIMIT 1 OFFSET $1";
-    one_of_20(options, query, random)
-}
-
-/// Returns one of the first 20 ids that the query finds.
-fn one_of_20(options: &Options, query: &str, random: &mut fastrand::Rng) -> Option<i64> {
+/// Returns one of the 20 latest live jobs, or of those in a state.
+fn recent_job(options: &Options, state: &str, random: &mut fastrand::Rng) -> Option<i64> {
+    let query =
+        format!("SELECT id FROM redrive.live_jobs {state} ORDER BY id DESC LIMIT 1 OFFSET $1");
     let url = format!("{}&connect_timeout=2", options.named_url());
     let mut client = Client::connect(&url, NoTls).ok()?;
     // Unprepared, because a pooler may be in between.
-    let row = client
-        .query_typed_opt(query, &[(&random.i64(0..20), Type::INT8)])
-        .ok()??;
-    Some(row.get(0))
+    let row = client.query_typed_opt(&query, &[(&random.i64(0..20), Type::INT8)]);
+    Some(row.ok()??.get(0))
 }
 
 fn numbers(ids: &[JobId]) -> Vec<i64> {
     ids.iter().map(|id| id.get()).collect()
+}
+
+/// Returns a number for the history, which has ids of jobs elsewhere.
+fn counted(count: u64) -> Vec<i64> {
+    Vec::from_iter(i64::try_from(count).ok().filter(|count| *count > 0))
 }

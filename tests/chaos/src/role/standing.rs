@@ -93,11 +93,16 @@ pub(crate) fn set_schedules(db: &Database, operator: &Operator) -> Result<()> {
 pub(super) fn set(db: &Database, operator: &Operator) -> Result<()> {
     set_schedules(db, operator)?;
     if db.dlq().policies().list()?.is_empty() {
-        let policy = Policy::new(POLICY, LetterFilter::new().queue(QUEUE));
-        let policy = policy.every(INTERVAL).batch(BATCH).generations(GENERATIONS);
-        db.dlq().policies().set(&policy, operator)?;
+        set_policy(db, operator)?;
     }
     keeping::set_retention(db, operator)
+}
+
+/// Sets the policy.
+pub(crate) fn set_policy(db: &Database, operator: &Operator) -> Result<()> {
+    let policy = Policy::new(POLICY, LetterFilter::new().queue(QUEUE));
+    let policy = policy.every(INTERVAL).batch(BATCH).generations(GENERATIONS);
+    db.dlq().policies().set(&policy, operator)
 }
 
 /// Ends the schedules and the policy, so that the queue can drain.

@@ -11,10 +11,12 @@ use std::time::Duration;
 use redrive::{Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, Queue, Worker};
 
 use crate::history::{ClientEvent, Phase};
-use crate::role::ageing::{AGED, AGED_PRIORITY, UNHANDLED};
-use crate::role::batch::{self, BatchWork};
-use crate::role::gateway::{BREAKER_THRESHOLD, DependentWork, GATEWAY};
-use crate::role::{BACKOFF_STEP, Options, QUEUE, TransactionalWork, Work, connect};
+use crate::role::batch;
+use crate::role::gateway::{BREAKER_THRESHOLD, GATEWAY};
+use crate::role::{
+    AGED, AGED_PRIORITY, BACKOFF_STEP, BatchWork, DependentWork, Options, QUEUE, TransactionalWork,
+    UNHANDLED, Work, connect,
+};
 
 use handlers::{Failed, Handlers, RunningAttempt};
 
@@ -26,13 +28,7 @@ const OTHER_POLL: Duration = Duration::from_secs(1);
 const OTHER_SLOTS: usize = 4;
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
-    let log = options.log();
-    log.write(
-        0,
-        ClientEvent::Started {
-            pid: std::process::id(),
-        },
-    );
+    let log = options.start_log();
     let Some(db) = connect(options, stop) else {
         return;
     };
@@ -40,12 +36,12 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     let start = |name: &str| {
         let [plain, dependent, transactional, batches] = [(); 4].map(|()| Arc::clone(&handlers));
         let (slots, poll) = match name {
-            QUEUE => (options.slots, POLL),
-            _ => (OTHER_SLOTS.min(options.slots), OTHER_POLL),
+            QUEUE => (options.spec.slots, POLL),
+            _ => (OTHER_SLOTS.min(options.spec.slots), OTHER_POLL),
         };
         Worker::builder(&Queue::new(&db, name)?)
             .slots(slots)
-            .lease(Duration::from_millis(options.lease))
+            .lease(options.run.lease)
             .poll_interval(poll)
             .backoff(Backoff::linear(BACKOFF_STEP))
             .deadline(Duration::from_mins(5))
@@ -88,7 +84,7 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
             .start()
     };
     let mut workers = Vec::new();
-    for name in options.serves.queues() {
+    for name in options.spec.serves.queues() {
         while !stop.load(Ordering::Relaxed) {
             match start(name) {
                 Ok(worker) => {
@@ -103,14 +99,10 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && !workers.iter().any(has_failed) {
         thread::sleep(Duration::from_millis(10));
     }
-    let errors = stop_all(workers, Duration::from_millis(options.grace));
+    let errors = stop_all(workers, options.spec.grace);
     for error in &errors {
-        log.write(
-            0,
-            ClientEvent::Unknown {
-                error: error.to_string(),
-            },
-        );
+        let error = error.to_string();
+        log.write(0, ClientEvent::Unknown { error });
     }
     if !errors.is_empty() {
         std::process::exit(3);

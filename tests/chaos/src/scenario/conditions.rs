@@ -1,53 +1,56 @@
 //! States that scenarios wait for, as SQL conditions on the trace and the tables.
 
-fn array(ids: &[i64]) -> String {
+use crate::environment::Environment;
+
+pub(super) fn array(ids: &[i64]) -> String {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     format!("'{{{}}}'::bigint[]", ids.join(","))
 }
 
+/// This many of these jobs have a row change with a condition.
+fn have_changed(ids: &[i64], least: usize, condition: &str) -> String {
+    let ids = array(ids);
+    format!(
+        "(SELECT count(DISTINCT job) >= {least} FROM chaos.trace WHERE {condition} AND job = ANY ({ids}))"
+    )
+}
+
+/// At least this many of these jobs were claimed.
+pub(super) fn at_least_claimed(ids: &[i64], count: usize) -> String {
+    have_changed(ids, count, "place = 'l' AND change = 'i'")
+}
+
 /// Each of these jobs was claimed at least once.
 pub(super) fn are_claimed(ids: &[i64]) -> String {
-    format!(
-        "(SELECT count(DISTINCT job) = {} FROM chaos.trace
-          WHERE place = 'l' AND change = 'i' AND job = ANY ({}))",
-        ids.len(),
-        array(ids)
-    )
+    at_least_claimed(ids, ids.len())
 }
 
 /// This job was claimed by a process.
 pub(super) fn is_claimed_by(id: i64, process: &str) -> String {
-    format!(
-        "EXISTS (SELECT FROM chaos.trace
-          WHERE place = 'l' AND change = 'i' AND job = {id} AND process = '{process}')"
-    )
-}
-
-/// This job was claimed this often.
-pub(super) fn is_claimed_times(id: i64, times: u32) -> String {
-    format!(
-        "(SELECT count(*) >= {times} FROM chaos.trace
-          WHERE place = 'l' AND change = 'i' AND job = {id})"
-    )
-}
-
-/// One of these jobs was claimed this often.
-pub(super) fn is_any_claimed_times(ids: &[i64], times: u32) -> String {
-    format!(
-        "EXISTS (SELECT FROM chaos.trace
-          WHERE place = 'l' AND change = 'i' AND job = ANY ({})
-          GROUP BY job HAVING count(*) >= {times})",
-        array(ids)
-    )
+    let condition = format!("place = 'l' AND change = 'i' AND process = '{process}'");
+    have_changed(&[id], 1, &condition)
 }
 
 /// Each of these jobs left a lease.
 pub(super) fn have_left_a_lease(ids: &[i64]) -> String {
-    format!(
-        "(SELECT count(DISTINCT job) = {} FROM chaos.trace
-          WHERE place = 'l' AND change = 'o' AND job = ANY ({}))",
+    have_changed(ids, ids.len(), "place = 'l' AND change = 'o'")
+}
+
+/// Each of these letters recovered.
+pub(super) fn have_recovered(ids: &[i64]) -> String {
+    have_changed(
+        ids,
         ids.len(),
-        array(ids)
+        "place = 'x' AND change = 'u' AND state = 'recovered'",
+    )
+}
+
+/// One of these jobs was claimed this often.
+pub(super) fn is_claimed_times(ids: &[i64], times: u32) -> String {
+    let ids = array(ids);
+    format!(
+        "EXISTS (SELECT FROM chaos.trace WHERE place = 'l' AND change = 'i' AND job = ANY ({ids})
+                 GROUP BY job HAVING count(*) >= {times})"
     )
 }
 
@@ -64,16 +67,26 @@ pub(super) fn letters_are(count: usize, state: &str) -> String {
     format!("(SELECT count(*) = {count} FROM redrive.dead_letters WHERE state = '{state}')")
 }
 
-/// The last renewal so far; see [`has_renewed`].
-pub(super) const LAST_RENEWAL: &str = "SELECT coalesce(max(seq), 0) FROM chaos.renewals";
+/// The last renewal so far; see [`have_renewed`].
+pub(super) fn last_renewal(env: &Environment) -> i64 {
+    let last = "SELECT coalesce(max(seq), 0) FROM chaos.renewals";
+    env.client()
+        .query_one(last, &[])
+        .expect("read the renewals")
+        .get(0)
+}
 
-/// Every worker of a process renewed this often since a renewal.
+/// Every worker of these processes renewed this often since a renewal.
 ///
 /// A worker checks for lost leases as often as it renews. This counts its checks without a clock.
-pub(super) fn has_renewed(process: &str, times: u32, since: i64) -> String {
-    format!(
-        "(SELECT coalesce(min(w.renewals), 0) >= {times}
-          FROM (SELECT count(*) AS renewals FROM chaos.renewals
-                WHERE process = '{process}' AND seq > {since} GROUP BY worker) w)"
-    )
+pub(super) fn have_renewed(env: &Environment, workers: &[usize], times: u32, since: i64) -> String {
+    let renewed = workers.iter().map(|worker| {
+        let process = env.processes.name(*worker);
+        format!(
+            "(SELECT coalesce(min(w.renewals), 0) >= {times}
+              FROM (SELECT count(*) AS renewals FROM chaos.renewals
+                    WHERE process = '{process}' AND seq > {since} GROUP BY worker) w)"
+        )
+    });
+    renewed.collect::<Vec<_>>().join(" AND ")
 }

@@ -1,48 +1,43 @@
-//! Scenarios about groups: order, limits, turns, and what the letter of a dead job holds.
+//! Scenarios about groups and rates: order, limits, turns, and what the letter of a dead job holds.
 
-use std::time::Duration;
-
-use super::conditions::{are_claimed, have_ended, letters_are};
-use crate::client::Client;
+use super::conditions::{are_claimed, at_least_claimed, have_ended, letters_are};
+use super::jobs::SEEN;
+use super::serve;
+use crate::client::{Client, grouped, grouped_transactional};
 use crate::environment::Environment;
 use crate::processes::ProcessSpec;
-use crate::role::groups::{DIVERTED, FAIR, HELD, LIMITED, ORDERED};
-use crate::role::{Plan, Serves};
+use crate::role::groups::{DIVERTED, FAIR, HELD, LIMITED, ORDERED, PACED, RATED};
+use crate::role::{Plan, Serves, Work};
 
-/// Longer than the checker allows a commit to take until others see it.
-const SEEN: Duration = Duration::from_millis(600);
 /// Enough jobs that one worker claims more than 20 times from their group.
 const MANY: usize = 120;
 /// How long each of them runs, in milliseconds: one claim takes few.
 const RUN: u64 = 30;
-
 /// The jobs of a group whose followers some job stops.
 const FOLLOWERS: usize = 40;
-
-fn add_workers(env: &mut Environment, count: usize) {
-    for _ in 0..count {
-        env.add(ProcessSpec {
-            serves: Serves::Groups,
-            ..ProcessSpec::worker()
-        });
-    }
-}
+/// Jobs per second of the enqueuers for which the rate limit is set: four may start per second, and eight at once.
+const RATE: u32 = 20;
+/// The same for the limit of each group: five may start per second, and at once.
+const GROUP_RATE: u32 = 35;
+/// More jobs than start within a few seconds.
+const RATED_JOBS: usize = 40;
 
 /// Each policy has groups whose jobs fail, run in transactions, die, and are redriven or released.
 pub(super) fn groups(env: &mut Environment) {
+    use Plan::{Done, Hold, Reject, RejectAlways, Retry, Snooze};
     env.set_group_policies();
     let mut ordered = Client::open_queue(env, "ordered-client", ORDERED);
     let mut limited = Client::open_queue(env, "limited-client", LIMITED);
     let mut held = Client::open_queue(env, "held-client", HELD);
     let mut diverted = Client::open_queue(env, "diverted-client", DIVERTED);
-    let mut ids = ordered.enqueue_grouped("a", &[Plan::Retry, Plan::Done, Plan::Snooze], 0);
-    ids.extend(ordered.enqueue_grouped_transactional("b", &[Plan::Done, Plan::Retry, Plan::Done]));
-    let together = limited.enqueue_grouped("a", &[Plan::Hold; 4], 0);
-    let first = held.enqueue_grouped("a", &[Plan::Reject, Plan::Done, Plan::Done], 0);
-    let lasting = held.enqueue_grouped("b", &[Plan::RejectAlways, Plan::Done], 0);
-    let behind = diverted.enqueue_grouped("a", &[Plan::Reject, Plan::Done, Plan::Done], 0);
+    let mut ids = ordered.enqueue_as(&[Retry, Done, Snooze], grouped("a"));
+    ids.extend(ordered.enqueue_as(&[Done, Retry, Done], grouped_transactional("b")));
+    let together = limited.enqueue_as(&[Hold; 4], grouped("a"));
+    let first = held.enqueue_as(&[Reject, Done, Done], grouped("a"));
+    let lasting = held.enqueue_as(&[RejectAlways, Done], grouped("b"));
+    let behind = diverted.enqueue_as(&[Reject, Done, Done], grouped("a"));
     env.pass(SEEN);
-    add_workers(env, 2);
+    serve(env, Serves::Groups, 2);
     env.wait_for_sql("the ordered jobs end", &have_ended(&ids));
     env.wait_for_sql("two jobs run", &at_least_claimed(&together, 2));
     env.open_all_gates();
@@ -50,40 +45,35 @@ pub(super) fn groups(env: &mut Environment) {
 
     // One of each held group, and all of the diverted one.
     env.wait_for_sql("five letters are open", &letters_are(5, "open"));
-    held.release("b");
+    held.ops.release(HELD, "b");
     env.wait_for_sql("the released job ends", &have_ended(&lasting));
     held.redrive(1);
     env.wait_for_sql("the held jobs end", &have_ended(&first));
     diverted.redrive(1);
-    env.wait_for_sql("the next letter holds the group", &is_held_by(behind[1]));
-    let later = diverted.enqueue_grouped("a", &[Plan::Done], 0);
+    let letter = behind[1];
+    let holds = "FROM redrive.group_slots WHERE held_at IS NOT NULL AND job_id";
+    env.wait_for_sql(
+        "the next letter holds the group",
+        &format!("EXISTS (SELECT {holds} = {letter})"),
+    );
+    let later = diverted.enqueue_as(&[Done], grouped("a"));
     env.wait_for_sql("a later job is diverted", &have_ended(&later));
     diverted.redrive(100);
     env.wait_for_sql("the diverted letters recover", &letters_are(5, "recovered"));
-}
-
-/// At least this many of these jobs were claimed.
-fn at_least_claimed(ids: &[i64], count: usize) -> String {
-    let claimed: Vec<String> = ids
-        .iter()
-        .map(|id| format!("{}::integer", are_claimed(&[*id])))
-        .collect();
-    format!("{} >= {count}", claimed.join(" + "))
-}
-
-/// The letter holds its group.
-fn is_held_by(letter: i64) -> String {
-    format!(
-        "EXISTS (SELECT FROM redrive.group_slots WHERE job_id = {letter} AND held_at IS NOT NULL)"
-    )
 }
 
 /// A group has many jobs when another one gets its only job.
 pub(super) fn fair(env: &mut Environment) {
     env.set_group_policies();
     let mut client = Client::open_queue(env, "client", FAIR);
-    client.enqueue_grouped("a", &[Plan::Done; MANY], RUN);
-    let ids = client.enqueue_grouped("b", &[Plan::Done], 0);
+    let slow = |work: &Work| {
+        grouped("a")(&Work {
+            ms: RUN,
+            ..work.clone()
+        })
+    };
+    client.enqueue_as(&[Plan::Done; MANY], slow);
+    let ids = client.enqueue_as(&[Plan::Done], grouped("b"));
     env.pass(SEEN);
     env.add(ProcessSpec {
         serves: Serves::Groups,
@@ -97,18 +87,15 @@ pub(super) fn fair(env: &mut Environment) {
 pub(super) fn locked_head(env: &mut Environment) {
     env.set_group_policies();
     let mut client = Client::open_queue(env, "client", ORDERED);
-    let ids = client.enqueue_grouped("a", &[Plan::Done, Plan::Done], 0);
+    let ids = client.enqueue_as(&[Plan::Done, Plan::Done], grouped("a"));
     let mut locker = env.client();
     let mut lock = locker.transaction().expect("begin");
-    lock.execute(
-        "SELECT FROM redrive.jobs_waiting WHERE id = $1 FOR UPDATE",
-        &[&ids[0]],
-    )
-    .expect("lock a job");
+    let query = "SELECT FROM redrive.jobs_waiting WHERE id = $1 FOR UPDATE";
+    lock.execute(query, &[&ids[0]]).expect("lock a job");
     env.pass(SEEN);
-    add_workers(env, 1);
+    serve(env, Serves::Groups, 1);
     for _ in 0..3 {
-        let after = client.enqueue_grouped("b", &[Plan::Done], 0);
+        let after = client.enqueue_as(&[Plan::Done], grouped("b"));
         env.wait_for_sql("a job of another group ends", &have_ended(&after));
     }
     lock.rollback().expect("unlock the job");
@@ -135,18 +122,41 @@ pub(super) fn followers(env: &mut Environment) {
         for at in (9..FOLLOWERS).step_by(10) {
             plans[at] = stops[(at / 10 + round) % 3];
         }
-        let mut ids = ordered.enqueue_grouped("a", &plans, 0);
-        ids.extend(ordered.enqueue_grouped("b", &plans, 0));
-        ids.extend(limited.enqueue_grouped("a", &plans, 0));
+        let mut ids = ordered.enqueue_as(&plans, grouped("a"));
+        ids.extend(ordered.enqueue_as(&plans, grouped("b")));
+        ids.extend(limited.enqueue_as(&plans, grouped("a")));
         let mut last = vec![Plan::Done; FOLLOWERS];
         last[FOLLOWERS - 10] = Plan::Reject;
-        let group = format!("held-{round}");
-        ids.extend(&held.enqueue_grouped(&group, &last, 0)[..FOLLOWERS - 9]);
+        let of_held = held.enqueue_as(&last, grouped(&format!("held-{round}")));
+        ids.extend(&of_held[..FOLLOWERS - 9]);
         env.wait_for_sql("the fast jobs end", &have_ended(&ids));
         held.redrive(1);
     }
-    let slow = ordered.enqueue_grouped("c", &[Plan::Done, Plan::Hold, Plan::Done, Plan::Done], 0);
+    let plans = [Plan::Done, Plan::Hold, Plan::Done, Plan::Done];
+    let slow = ordered.enqueue_as(&plans, grouped("c"));
     env.wait_for_sql("the slow job runs", &are_claimed(&slow[1..2]));
     env.open_all_gates();
     env.wait_for_sql("the jobs behind it end", &have_ended(&slow));
+}
+
+/// Two workers serve a limited queue with many jobs.
+pub(super) fn rated(env: &mut Environment) {
+    env.set_rate_limits(RATE);
+    let mut client = Client::open_queue(env, "client", RATED);
+    let ids = client.enqueue(&[Plan::Done; RATED_JOBS]);
+    serve(env, Serves::Groups, 2);
+    env.wait_for_sql("the jobs end", &have_ended(&ids));
+}
+
+/// Two workers serve a queue whose groups have limits. One group has many jobs; another one and jobs without a group
+/// do not wait for it.
+pub(super) fn group_rated(env: &mut Environment) {
+    env.set_rate_limits(GROUP_RATE);
+    let mut client = Client::open_queue(env, "client", PACED);
+    let hot = client.enqueue_as(&[Plan::Done; RATED_JOBS], grouped("hot"));
+    let mut others = client.enqueue_as(&[Plan::Done; 2], grouped("cold"));
+    others.extend(client.enqueue(&[Plan::Done; 20]));
+    serve(env, Serves::Groups, 2);
+    env.wait_for_sql("the other jobs end", &have_ended(&others));
+    env.wait_for_sql("the jobs of the group end", &have_ended(&hot));
 }

@@ -1,4 +1,4 @@
-//! Scenarios about leases: workers that run long, stop, die or are terminated.
+//! Scenarios about leases: workers that run long, stop, die or are terminated, and what their jobs carry.
 
 use std::time::Duration;
 
@@ -6,9 +6,11 @@ use rustix::process::Signal;
 
 use super::add_workers;
 use super::conditions::{
-    LAST_RENEWAL, are_claimed, has_renewed, have_left_a_lease, is_claimed_by, is_claimed_times,
+    are_claimed, have_ended, have_left_a_lease, have_renewed, is_claimed_by, is_claimed_times,
+    last_renewal, letters_are,
 };
-use crate::client::Client;
+use super::jobs::turn;
+use crate::client::{Client, delayed, with_header};
 use crate::environment::Environment;
 use crate::fault::Fault;
 use crate::processes::ProcessSpec;
@@ -20,6 +22,10 @@ const RENEWALS: u32 = 4;
 const RENEWALS_UNTIL_REAP: u32 = 12;
 /// One more than the refunds a job may have, and two that are charged.
 const TERMINATIONS: u32 = 13;
+/// The segments of the ring.
+const SEGMENTS: usize = 8;
+/// Deaths of the same error after a redrive that quarantine a letter.
+const ALIKE: usize = 3;
 
 /// Two workers hold jobs for several renewals. Neither lease may be reaped.
 pub(super) fn long_run(env: &mut Environment) {
@@ -27,15 +33,8 @@ pub(super) fn long_run(env: &mut Environment) {
     add_workers(env, 2);
     let ids = client.enqueue(&[Plan::Hold; 4]);
     env.wait_for_sql("the jobs are claimed", &are_claimed(&ids));
-    let since = last_renewal(env);
-    let renewed: Vec<String> = [0, 1]
-        .map(|worker| has_renewed(&env.processes.name(worker), RENEWALS_UNTIL_REAP, since))
-        .into();
-    let condition = format!(
-        "{} OR {}",
-        renewed.join(" AND "),
-        have_left_a_lease(&ids[..1])
-    );
+    let renewed = have_renewed(env, &[0, 1], RENEWALS_UNTIL_REAP, last_renewal(env));
+    let condition = format!("{renewed} OR {}", have_left_a_lease(&ids[..1]));
     env.wait_for_sql("both workers check for lost leases", &condition);
 }
 
@@ -45,7 +44,7 @@ pub(super) fn pause(env: &mut Environment) {
     let mut client = Client::open(env, "client");
     add_workers(env, 1);
     let id = client.enqueue(&[Plan::Hold])[0];
-    env.wait_for_attempt(0);
+    env.wait_for_held(0, &[(id, 1)]);
     env.freeze_worker(0);
     add_workers(env, 1);
     let other = env.processes.name(1);
@@ -53,26 +52,26 @@ pub(super) fn pause(env: &mut Environment) {
     env.open_gate(0);
     let since = last_renewal(env);
     env.processes.signal(0, Signal::CONT);
-    let renewed = has_renewed(&env.processes.name(0), RENEWALS, since);
-    env.wait_for_sql("the first worker settles", &renewed);
+    env.wait_for_sql(
+        "the first worker settles",
+        &have_renewed(env, &[0], RENEWALS, since),
+    );
 }
 
 /// A worker dies with a lease in which a finished and a rejected job are settled and at least two
 /// others are not.
 pub(super) fn kill(env: &mut Environment) {
+    use Plan::{Done, Hold, Reject};
     let mut client = Client::open(env, "client");
     // Before the worker starts, so that its first claim takes all of them.
-    let ids = client.enqueue(&[Plan::Hold, Plan::Done, Plan::Reject, Plan::Hold, Plan::Hold]);
+    let ids = client.enqueue(&[Hold, Done, Reject, Hold, Hold]);
     add_workers(env, 1);
-    let (finished, rejected) = (ids[1], ids[2]);
-    env.wait_for_sql(
-        "a lease is partly settled",
-        &format!(
-            "EXISTS (SELECT FROM redrive.leases
-                     WHERE done @> ARRAY[{finished}, {rejected}]::bigint[]
-                         AND job_count - cardinality(done) > 1)"
-        ),
+    let condition = format!(
+        "EXISTS (SELECT FROM redrive.leases
+                 WHERE done @> ARRAY[{}, {}]::bigint[] AND job_count - cardinality(done) > 1)",
+        ids[1], ids[2]
     );
+    env.wait_for_sql("a lease is partly settled", &condition);
     env.inject(Fault::Kill, Duration::ZERO, 0);
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));
 }
@@ -89,7 +88,7 @@ pub(super) fn poison(env: &mut Environment) {
     env.open_all_gates();
     let condition = format!(
         "EXISTS (SELECT FROM redrive.dead_letters WHERE id = {killer}) OR {}",
-        is_claimed_times(killer, redrive::limits::MAX_CRASHES + 1)
+        is_claimed_times(&[killer], redrive::limits::MAX_CRASHES + 1)
     );
     env.wait_for_sql("the killer dies", &condition);
 }
@@ -116,22 +115,58 @@ pub(super) fn restart(env: &mut Environment) {
     env.wait_for_sql("the lease is reaped", &have_left_a_lease(&ids));
 }
 
+/// Adds a worker that waits for no handler when it stops.
+fn add_hasty_worker(env: &mut Environment) {
+    let grace = Duration::ZERO;
+    env.add(ProcessSpec {
+        grace,
+        ..ProcessSpec::worker()
+    });
+}
+
 /// A worker without grace is terminated during every attempt at a job.
 pub(super) fn release(env: &mut Environment) {
     let mut client = Client::open(env, "client");
     client.enqueue(&[Plan::Hold]);
-    env.add(ProcessSpec {
-        grace: Duration::ZERO,
-        ..ProcessSpec::worker()
-    });
+    add_hasty_worker(env);
     for life in 1..=TERMINATIONS {
         env.wait_for("the worker restarts", |env| env.processes.life(0) == life);
-        env.wait_for_attempt(0);
+        env.wait_for_held(0, &[]);
         env.inject(Fault::Terminate, Duration::ZERO, 0);
     }
 }
 
-fn last_renewal(env: &Environment) -> i64 {
-    let last = env.client().query_one(LAST_RENEWAL, &[]);
-    last.expect("read the renewals").get(0)
+/// The ring moves a job from a segment to another one. A job with a history and a job without one are released and
+/// reaped during an attempt, and then fail or succeed. A delayed job is cancelled. A letter dies until it is
+/// quarantined; then it is redriven without force.
+pub(super) fn carry(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    // No segment is clean at the last turn, so that the ring moves a job.
+    let mut turning = env.client();
+    for _ in 0..=SEGMENTS {
+        client.enqueue(&[Plan::Done]);
+        turn(&mut turning, 1);
+    }
+    add_hasty_worker(env);
+    let ids = client.enqueue_as(&[Plan::RetryThenHold, Plan::HoldThenRetry], with_header);
+    let held = [(ids[0], 2), (ids[1], 1)];
+    for (fault, life) in [(Fault::Terminate, 2), (Fault::Kill, 3)] {
+        env.wait_for_held(0, &held);
+        env.inject(fault, Duration::ZERO, 0);
+        env.wait_for("the worker restarts", |env| env.processes.life(0) == life);
+    }
+    env.wait_for_held(0, &held);
+    env.open_all_gates();
+    env.wait_for_sql("the jobs end", &have_ended(&ids));
+
+    client.enqueue_as(&[Plan::RejectAlways], with_header);
+    for _ in 0..ALIKE {
+        env.wait_for_sql("the letter is open", &letters_are(1, "open"));
+        client.redrive(1);
+    }
+    env.wait_for_sql("the letter is quarantined", &letters_are(1, "quarantined"));
+    client.redrive(1);
+
+    let late = client.enqueue_as(&[Plan::Done], delayed)[0];
+    client.ops.cancel(late, false);
 }

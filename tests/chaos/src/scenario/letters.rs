@@ -1,40 +1,58 @@
-//! Scenarios about dead letters: two operators at one letter, a validation, and a prune.
+//! Scenarios about dead letters: two operators at one letter, a validation, a prune, and how long they are kept.
 
 use std::thread;
 use std::time::Duration;
 
+use redrive::dlq::LetterFilter;
+use redrive::{JobId, NewJob};
+
 use super::add_workers;
-use super::conditions::letters_are;
+use super::conditions::{array, have_recovered, letters_are};
 use crate::client::Client;
 use crate::environment::Environment;
-use crate::mutant::FunctionPatch;
-use crate::role::Plan;
+use crate::proxy::Patch;
+use crate::role::operator::letters_of;
+use crate::role::{Plan, QUEUE, Work, keeping, standing};
+
+/// More letters than a tick of the policy redrives.
+const LETTERS: usize = 5;
 
 /// Makes a redrive wait for an advisory lock after it chose its letters.
-pub(super) const BARRIER: FunctionPatch = FunctionPatch {
-    function: "redrive.send_back",
-    changes: &[(
-        "FOR UPDATE SKIP LOCKED",
-        "AND (SELECT true FROM pg_catalog.pg_advisory_xact_lock_shared(
+pub(super) const BARRIER: Patch = Patch {
+    place: "send_back",
+    from: "FOR UPDATE SKIP LOCKED",
+    to: "AND (SELECT true FROM pg_catalog.pg_advisory_xact_lock_shared(
                   hashtext(current_setting('application_name'))))
          FOR UPDATE SKIP LOCKED",
-    )],
 };
+
+/// Opens letters of rejected jobs.
+fn open_letters(env: &mut Environment, client: &mut Client, count: usize) {
+    add_workers(env, 1);
+    client.enqueue(&vec![Plan::Reject; count]);
+    env.wait_for_sql("the letters are open", &letters_are(count, "open"));
+}
 
 /// Two operators redrive the same letter at once. The second one continues after the letter of the
 /// first one has recovered.
 pub(super) fn operators(env: &mut Environment) {
+    let is_waiting = |name: &str| {
+        format!(
+            "EXISTS (SELECT FROM pg_stat_activity
+                     WHERE application_name = '{name}' AND wait_event = 'advisory')"
+        )
+    };
     let operators = ["first-operator", "second-operator"];
     let mut client = Client::open(env, "client");
     let [first, second] = operators.map(|name| Client::open(env, name));
-    add_workers(env, 1);
-    client.enqueue(&[Plan::Reject]);
-    env.wait_for_sql("a letter is open", &letters_are(1, "open"));
+    open_letters(env, &mut client, 1);
     let mut barrier = env.client();
+    let mut lock = |call: &str, name: &str| {
+        let query = format!("SELECT {call}(hashtext($1))");
+        barrier.execute(&query, &[&name]).expect("use the barrier");
+    };
     for name in operators {
-        barrier
-            .execute("SELECT pg_advisory_lock(hashtext($1))", &[&name])
-            .expect("lock the barrier");
+        lock("pg_advisory_lock", name);
     }
     thread::scope(|scope| {
         let first = scope.spawn(|| first.redrive(1));
@@ -51,44 +69,67 @@ pub(super) fn operators(env: &mut Environment) {
                     .get(0)
         });
         for (name, operator) in [(operators[0], first), (operators[1], second)] {
-            barrier
-                .execute("SELECT pg_advisory_unlock(hashtext($1))", &[&name])
-                .expect("unlock the barrier");
+            lock("pg_advisory_unlock", name);
             operator.join().expect("redrive");
             env.wait_for_sql("the letter recovers", &letters_are(1, "recovered"));
         }
     });
 }
 
-fn is_waiting(name: &str) -> String {
-    format!(
-        "EXISTS (SELECT FROM pg_stat_activity
-                 WHERE application_name = '{name}' AND wait_event = 'advisory')"
-    )
-}
-
 /// Three letters are open, of which one fails the validation.
 pub(super) fn validated(env: &mut Environment) {
     let mut client = Client::open(env, "client");
-    add_workers(env, 1);
-    client.enqueue(&[Plan::Reject; 3]);
-    env.wait_for_sql("three letters are open", &letters_are(3, "open"));
-    client.redrive_valid();
+    open_letters(env, &mut client, 3);
+    client.ops.redrive_valid(&letters_of(QUEUE));
     env.wait_for_sql("the sent letters recover", &letters_are(0, "redriving"));
+}
+
+/// Makes letters older by an hour.
+fn age(env: &Environment, condition: &str) {
+    env.age(&format!(
+        "UPDATE redrive.dead_letters
+         SET died_at = died_at - interval '1 hour', changed_at = changed_at - interval '1 hour'
+         WHERE {condition}"
+    ));
 }
 
 /// Two open letters and a recovered one are an hour old when letters older than a minute are
 /// pruned.
 pub(super) fn prune(env: &mut Environment) {
     let mut client = Client::open(env, "client");
-    add_workers(env, 1);
-    client.enqueue(&[Plan::Reject; 3]);
-    env.wait_for_sql("three letters are open", &letters_are(3, "open"));
+    open_letters(env, &mut client, 3);
     client.redrive(1);
     env.wait_for_sql("one letter recovers", &letters_are(1, "recovered"));
-    env.age(
-        "UPDATE redrive.dead_letters
-         SET died_at = died_at - interval '1 hour', changed_at = changed_at - interval '1 hour'",
+    age(env, "true");
+    client.ops.prune(Duration::from_mins(1));
+}
+
+/// Letters with secrets are archived and restored, or deleted, and those that are not old enough stay. Then a
+/// policy redrives them.
+pub(super) fn keep(env: &mut Environment) {
+    env.redact();
+    let mut client = Client::open(env, "client");
+    add_workers(env, 1);
+    let secret = |work: &Work| {
+        let secret = Some(keeping::secret_of(work.key));
+        NewJob::new(&Work {
+            secret,
+            ..work.clone()
+        })
+        .map(|job| job.header("origin", "chaos"))
+    };
+    let ids = client.enqueue_as(&[Plan::Reject; LETTERS], secret);
+    let plain = client.enqueue(&[Plan::Reject; LETTERS]);
+    env.wait_for_sql("the letters are open", &letters_are(2 * LETTERS, "open"));
+    client
+        .ops
+        .discard(&LetterFilter::new().ids([JobId::new(ids[0])]));
+    age(
+        env,
+        &format!("id = ANY ({})", array(&[ids[0], ids[1], plain[0]])),
     );
-    client.prune(Duration::from_mins(1));
+    client.ops.apply_retention();
+    client.ops.restore(&letters_of(QUEUE));
+    standing::set_policy(client.database(), &client.ops.operator).expect("set a policy");
+    env.wait_for_sql("the redriven jobs succeed", &have_recovered(&plain));
 }

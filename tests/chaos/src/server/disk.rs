@@ -48,7 +48,7 @@ pub(super) fn mount(place: &Path) {
     mount
         .args(["-t", "tmpfs", "-o", "size=400m", "tmpfs"])
         .arg(place);
-    succeed(&mut mount);
+    succeed(&mut mount).expect("mount the small disk");
 }
 
 pub(super) fn unmount(place: &Path) {

@@ -40,15 +40,6 @@ impl Drop for Frozen {
     }
 }
 
-/// Whether a process is stopped by a signal.
-pub(crate) fn is_stopped(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which is in parentheses and may contain some.
-    stat.rsplit(") ")
-        .next()
-        .is_some_and(|rest| rest.starts_with('T'))
-}
-
 /// Returns the children of a process.
 pub(super) fn children(parent: i32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").expect("read /proc").flatten();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{quoted, read, read_all};
+use super::{quoted, read};
 
 const EVIDENCE: &str = "tests/it/guarantees/evidence.md";
 
@@ -54,12 +54,12 @@ fn the_promises_name_exactly_the_rules_faults_and_mutants() {
     assert_eq!(named("- rules: "), numbers);
 
     let faults = read("tests/chaos/src/fault.rs");
-    let (_, faults) = faults.split_once("enum Fault {").expect("the faults");
+    let (_, faults) = faults.split_once("\nfaults! {").expect("the faults");
     let (faults, _) = faults.split_once("\n}").expect("their end");
     let faults: BTreeSet<String> = faults
         .lines()
-        .map(|line| line.trim().trim_end_matches(','))
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .filter_map(|line| Some(line.trim().split_once(": ")?.0))
+        .filter(|name| !name.starts_with("//"))
         .map(kebab)
         // A standby cannot keep a promise about commits it has not received.
         .filter(|fault| fault != "promote")
@@ -67,10 +67,11 @@ fn the_promises_name_exactly_the_rules_faults_and_mutants() {
     assert!(faults.len() > 15, "{faults:?}");
     assert_eq!(named("- faults: "), faults);
 
-    let mutants: BTreeSet<String> = read_all("tests/chaos/src/mutant")
+    // A mutant begins with its name and its scenario.
+    let mutants: BTreeSet<String> = read("tests/chaos/src/mutant.rs")
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("name: \""))
-        .map(|line| line.trim_end_matches("\",").to_owned())
+        .filter(|line| line.contains("\" in ") && line.contains(" breaks ["))
+        .filter_map(|line| Some(line.split('"').nth(1)?.to_owned()))
         .collect();
     assert!(mutants.len() >= 80, "{}", mutants.len());
     assert_eq!(named("- mutants: "), mutants);

@@ -62,7 +62,7 @@ pub(super) fn assign(
             attempts[at].lease = None;
         } else {
             let text = "it ran twice under one lease".to_owned();
-            findings.add(Rule::NoOverlap, Some(job.job), begin, text);
+            findings.add(Rule::NoOverlap, job.job, begin, text);
         }
     }
     by_lease

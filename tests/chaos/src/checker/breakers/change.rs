@@ -1,6 +1,6 @@
 //! The changes of a breaker that an operation makes. Pure.
 
-use crate::db_trace::breakers::BreakerRow;
+use crate::db_trace::BreakerRow;
 use crate::role::gateway::BREAKER_THRESHOLD;
 
 /// The wait before the first probe, and the longest one, in milliseconds.

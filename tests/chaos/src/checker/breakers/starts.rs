@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{Claim, concerns};
 use crate::checker::{Findings, Records, Rule};
-use crate::db_trace::breakers::BreakerRow;
+use crate::db_trace::BreakerRow;
 
 /// Renewals after which a worker has certainly read the breakers. It reads them as often as it renews.
 const READS: usize = 3;
@@ -44,7 +44,7 @@ pub(super) fn check(
             let is_start = claim.begin.is_some();
             if is_start && let Some(first) = probes.insert(row.probes, job) {
                 let text = format!("probe {} started job {first} already", row.probes);
-                findings.add(Rule::Breaker, Some(job), claim.row.at, text);
+                findings.add(Rule::Breaker, job, claim.row.at, text);
             }
             continue;
         }
@@ -63,7 +63,7 @@ pub(super) fn check(
                 start - since,
                 rows[0].name
             );
-            findings.add(Rule::Breaker, Some(job), start, text);
+            findings.add(Rule::Breaker, job, start, text);
         }
     }
 }

@@ -5,39 +5,33 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::Call;
 use crate::checker::job_history::{Altered, JobHistory};
-use crate::checker::{Findings, Path, Records, Rule};
+use crate::checker::requests::Call;
+use crate::checker::{Findings, Rule, Run};
 use crate::db_trace::Place;
 use crate::facts::Fact;
-use crate::history::{ClientEvent, JobSelection, LiveChange, Operation};
+use crate::history::{JobSelection, LiveChange, Operation};
 
 /// The field that an edit of a waiting job sets.
 const EDITED: &str = "edited";
 
-pub(super) fn check(
-    calls: &[Call<'_>],
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    findings: &mut Findings,
-) {
+pub(super) fn check(calls: &[Call<'_>], run: &Run<'_>, findings: &mut Findings) {
     let mut of_process: HashMap<&str, Vec<&Call<'_>>> = HashMap::new();
     for call in calls.iter().filter(|call| alters(call.operation)) {
         of_process.entry(call.process).or_default().push(call);
     }
-    for job in jobs.values() {
+    for job in run.jobs() {
         for altered in &job.altered {
             let all = of_process.get(&*altered.by).map_or(&[][..], Vec::as_slice);
-            let during = all.iter().filter(|call| is_during(altered, call));
+            let during = all.iter().filter(|call| call.covers(altered.at));
             let made: Vec<&&Call<'_>> = during.filter(|call| makes(call, altered)).collect();
-            match made.iter().find(|call| selects(call, job, altered)) {
-                Some(call) => findings.paths.take_all(path_of(call)),
-                None => check_unexplained(job, altered, !made.is_empty(), findings),
+            if !made.iter().any(|call| selects(call, job, altered)) {
+                unexplained(job, altered, !made.is_empty(), findings);
             }
         }
     }
     for call in calls {
-        check_answer(call, records, jobs, findings);
+        check_answer(call, run, findings);
     }
 }
 
@@ -45,15 +39,6 @@ pub(super) fn check(
 fn alters(operation: Operation) -> bool {
     use Operation::{Cancel, ChangeJobs, Priority, Replace};
     [Cancel, ChangeJobs, Priority, Replace].contains(&operation)
-}
-
-/// Whether a job changed during a call. One without an answer may take effect later.
-fn is_during(altered: &Altered, call: &Call<'_>) -> bool {
-    let until = match call.result {
-        Some((at, ClientEvent::Ok { .. })) => at,
-        _ => i64::MAX,
-    };
-    (call.at..=until).contains(&altered.at)
 }
 
 /// Whether a call makes changes of this kind.
@@ -103,67 +88,51 @@ fn selects(call: &Call<'_>, job: &JobHistory, altered: &Altered) -> bool {
             && kind.is_none_or(|kind| *kind == *altered.before.kind)
             && least <= altered.before.priority
     };
-    let is_told = match (call.selection, call.result) {
-        (Some(_), Some((_, ClientEvent::Ok { ids }))) => ids.contains(&job.job),
+    let is_told = match (call.selection, call.answer()) {
+        (Some(_), Some((_, ids))) => ids.contains(&job.job),
         _ => true,
     };
     is_named && is_told && call.selection.is_none_or(matches)
 }
 
-/// Returns the path of a change that a call explains.
-fn path_of(call: &Call<'_>) -> Option<Path> {
-    match (call.operation, call.selection.map(|one| one.change)) {
-        (Operation::Replace, _) => Some(Path::Replaced),
-        (_, Some(LiveChange::RunNow)) => Some(Path::RunAtOnce),
-        (_, Some(LiveChange::Priority(_))) => Some(Path::ReorderedInBulk),
-        (_, Some(LiveChange::Edit(_))) => Some(Path::EditedWaiting),
-        (_, Some(LiveChange::Cancel)) => Some(Path::CancelledInBulk),
-        (_, None) => None,
-    }
-}
-
 /// Reports a change that no call explains. `is_asked`: a call made such changes, but did not select the job.
-fn check_unexplained(job: &JobHistory, altered: &Altered, is_asked: bool, findings: &mut Findings) {
+fn unexplained(job: &JobHistory, altered: &Altered, is_asked: bool, findings: &mut Findings) {
     let Altered { at, by, .. } = altered;
-    let rule = match (is_asked, altered.to == Place::Letter) {
-        (true, _) => Rule::Unpredicted,
-        (false, true) => Rule::Cause,
-        (false, false) => Rule::Content,
+    let (rule, text) = match (is_asked, altered.to == Place::Letter) {
+        (true, _) => (
+            Rule::Unpredicted,
+            format!("{by} changed it, but selected other jobs"),
+        ),
+        (false, true) => (
+            Rule::Cause,
+            format!("{by} cancelled it without an operation: {altered:?}"),
+        ),
+        (false, false) => (
+            Rule::Content,
+            format!("{by} changed it without an operation: {altered:?}"),
+        ),
     };
-    let text = match is_asked {
-        true => format!("{by} changed it, but selected other jobs"),
-        false => format!("{by} changed it as no operation of it does: {altered:?}"),
-    };
-    findings.add(rule, Some(job.job), *at, text);
+    findings.add(rule, job.job, *at, text);
 }
 
 /// Checks that a bulk change made each change that its answer tells, and not more than its limit.
-fn check_answer(
-    call: &Call<'_>,
-    records: &Records,
-    jobs: &HashMap<i64, JobHistory>,
-    findings: &mut Findings,
-) {
-    let (Some(selection), Some((at, ClientEvent::Ok { ids }))) = (call.selection, call.result)
-    else {
+fn check_answer(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
+    let (Some(selection), Some((at, ids))) = (call.selection, call.answer()) else {
         return;
     };
+    let process = call.process;
     if ids.len() as u64 > selection.limit {
-        let text = format!(
-            "{} changed {} jobs with {selection:?}",
-            call.process,
-            ids.len()
-        );
+        let text = format!("{process} changed {} jobs with {selection:?}", ids.len());
         findings.add(Rule::Unpredicted, None, at, text);
     }
     for id in ids {
-        let was_changed = jobs.get(id).is_some_and(|job| {
+        let was_changed = run.jobs.get(id).is_some_and(|job| {
             let mut altered = job.altered.iter();
-            altered.any(|one| *one.by == *call.process && is_during(one, call) && makes(call, one))
+            altered.any(|one| *one.by == *process && call.covers(one.at) && makes(call, one))
         });
-        if !was_changed && !records.terms.may_be_lost(at) {
-            let text = format!("{} got it as changed, but did not change it", call.process);
-            findings.add(Rule::Unpredicted, Some(*id), at, text);
+        if !was_changed && !run.terms.may_be_lost(at) {
+            let text = format!("{process} got it as changed, but did not change it");
+            findings.add(Rule::Unpredicted, *id, at, text);
         }
     }
 }

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::Groups;
 use crate::checker::Records;
 use crate::db_trace::{Change, Place, RowChange, Turn};
-use crate::history::{ClientEvent, Operation};
 use crate::role::groups::policy_of;
 
 /// A change of a job of a group, or of a turn.
@@ -175,92 +174,4 @@ fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<Grou
 
 fn is_open_state(letter: &RowChange) -> bool {
     ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
-}
-
-/// When each process released groups.
-#[derive(Debug, Default)]
-pub(super) struct Releases<'a>(HashMap<&'a str, Vec<(i64, i64)>>);
-
-impl Releases<'_> {
-    /// Whether the process released a group at this time.
-    pub(super) fn has(&self, process: &str, at: i64) -> bool {
-        let spans = self.0.get(process).map_or(&[][..], Vec::as_slice);
-        spans.iter().any(|(from, to)| (from..=to).contains(&&at))
-    }
-}
-
-/// A release that a client got acknowledged.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Released<'a> {
-    pub(super) process: &'a str,
-    pub(super) at: i64,
-    pub(super) letter: i64,
-}
-
-/// Returns the releases that clients got acknowledged.
-pub(super) fn acknowledged(records: &Records) -> Vec<Released<'_>> {
-    let mut open = HashMap::new();
-    let mut released = Vec::new();
-    for line in &records.history {
-        let process = &*line.process;
-        match &line.event {
-            ClientEvent::Invoked { operation, .. } => {
-                open.insert((process, line.op), *operation);
-            }
-            ClientEvent::Ok { ids }
-                if open.remove(&(process, line.op)) == Some(Operation::Release) =>
-            {
-                let at = line.at;
-                released.extend(ids.iter().map(|letter| Released {
-                    process,
-                    at,
-                    letter: *letter,
-                }));
-            }
-            _ => {}
-        }
-    }
-    released
-}
-
-/// Returns the releases that clients asked for. One without an answer may take effect later.
-pub(super) fn releases(records: &Records) -> Releases<'_> {
-    let mut open = HashMap::new();
-    let mut releases: HashMap<&str, Vec<(i64, i64)>> = HashMap::new();
-    for line in &records.history {
-        let process = &*line.process;
-        match &line.event {
-            ClientEvent::Invoked {
-                operation: Operation::Release,
-                ..
-            } => {
-                let spans = releases.entry(process).or_default();
-                open.insert((process, line.op), spans.len());
-                spans.push((line.at, i64::MAX));
-            }
-            ClientEvent::Ok { .. } => {
-                if let (Some(at), Some(spans)) =
-                    (open.remove(&(process, line.op)), releases.get_mut(process))
-                {
-                    spans[at].1 = line.at;
-                }
-            }
-            _ => {}
-        }
-    }
-    Releases(releases)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_release_counts_from_its_call_to_its_answer() {
-        let mut spans = HashMap::new();
-        spans.insert("operator-1.1", vec![(5, 9)]);
-        let releases = Releases(spans);
-        assert!(releases.has("operator-1.1", 5) && releases.has("operator-1.1", 9));
-        assert!(!releases.has("operator-1.1", 10) && !releases.has("operator-2.1", 7));
-    }
 }

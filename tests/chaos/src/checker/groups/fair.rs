@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::IN_FLIGHT;
 use super::events::{GroupEvent, What};
-use crate::checker::{Findings, Path, Rule};
+use crate::checker::{Findings, IN_FLIGHT, Rule};
 
 /// How many claims of a process may take jobs of one group while another one waits. A walk over the groups gives
 /// each one turn; the rest allows for rows that another process has locked.
@@ -34,16 +33,15 @@ pub(super) fn check(events: &[&GroupEvent<'_>], findings: &mut Findings) {
                 of_group.insert(event.job, event.committed);
             }
             What::Started if of_group.remove(&event.job).is_some() => {
-                findings.paths.take(Path::FairTurn);
                 if let Some(since) = since.insert(event.group, event.committed) {
-                    let wait = Wait {
-                        group: event.group,
-                        job: event.job,
-                        since,
-                        until: event.seq,
-                        at: event.at,
-                    };
-                    check_wait(&claims, &wait, findings);
+                    let waited = (since, event.seq);
+                    check_wait(
+                        &claims,
+                        event.group,
+                        waited,
+                        (event.job, event.at),
+                        findings,
+                    );
                 }
             }
             // A cancelled job that waited ends without a turn.
@@ -56,14 +54,7 @@ pub(super) fn check(events: &[&GroupEvent<'_>], findings: &mut Findings) {
     // Some groups never had a turn.
     for (group, jobs) in waiting {
         if let (Some((job, _)), Some(since)) = (jobs.first_key_value(), since.get(group)) {
-            let wait = Wait {
-                group,
-                job: *job,
-                since: *since,
-                until: i64::MAX,
-                at: *since,
-            };
-            check_wait(&claims, &wait, findings);
+            check_wait(&claims, group, (*since, i64::MAX), (*job, *since), findings);
         }
     }
 }
@@ -82,33 +73,28 @@ fn claims<'a>(events: &[&'a GroupEvent<'a>]) -> Vec<FairClaim<'a>> {
     claims.collect()
 }
 
-/// A group that waited for a turn until a row change.
-struct Wait<'a> {
-    group: &'a str,
-    job: i64,
-    since: i64,
-    until: i64,
-    at: i64,
-}
-
-fn check_wait(claims: &[FairClaim<'_>], wait: &Wait<'_>, findings: &mut Findings) {
-    let until = claims.partition_point(|claim| claim.seq < wait.until);
+/// Checks a group that waited since a time until a row change, with one of its jobs.
+fn check_wait(
+    claims: &[FairClaim<'_>],
+    group: &str,
+    (since, until): (i64, i64),
+    (job, at): (i64, i64),
+    findings: &mut Findings,
+) {
+    let until = claims.partition_point(|claim| claim.seq < until);
     let mut turns: HashMap<(&str, &str), usize> = HashMap::new();
     for claim in claims[..until].iter().rev() {
         // A claim takes less than this, so that no earlier one began later.
-        if claim.began + 10 * IN_FLIGHT < wait.since {
+        if claim.began + 10 * IN_FLIGHT < since {
             break;
         }
-        if claim.began > wait.since + IN_FLIGHT && claim.group != wait.group {
+        if claim.began > since + IN_FLIGHT && claim.group != group {
             *turns.entry((claim.process, claim.group)).or_default() += 1;
         }
     }
     let most = turns.iter().max_by_key(|(_, turns)| **turns);
-    if let Some(((process, group), turns)) = most.filter(|(_, turns)| **turns > TURNS) {
-        let text = format!(
-            "its group {} waited while {process} claimed {turns} times from the group {group}",
-            wait.group
-        );
-        findings.add(Rule::FairTurn, Some(wait.job), wait.at, text);
+    if let Some(((process, other), turns)) = most.filter(|(_, turns)| **turns > TURNS) {
+        let text = format!("{group} waited while {process} claimed {turns} times from {other}");
+        findings.add(Rule::FairTurn, job, at, text);
     }
 }

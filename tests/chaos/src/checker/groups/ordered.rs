@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use redrive::GroupDeath;
 
-use super::IN_FLIGHT;
-use super::events::{GroupEvent, Releases, What};
-use crate::checker::{Findings, Path, Rule};
+use super::events::{GroupEvent, What};
+use crate::checker::requests::Requests;
+use crate::checker::{Findings, IN_FLIGHT, Rule};
 use crate::db_trace::Turn;
+use crate::history::Operation;
 
 /// The cause of a letter that was diverted behind another one.
 const DIVERTED: &str = "diverted";
@@ -36,14 +37,14 @@ struct Group<'a, 'f> {
     diverted: BTreeSet<i64>,
     /// Transactions, with the jobs that they changed.
     changed: HashSet<(i64, i64)>,
-    releases: &'a Releases<'a>,
+    requests: &'a Requests,
     findings: &'f mut Findings,
 }
 
 pub(super) fn check(
     events: &[GroupEvent<'_>],
     death: GroupDeath,
-    releases: &Releases<'_>,
+    requests: &Requests,
     findings: &mut Findings,
 ) {
     let changes = events
@@ -60,7 +61,7 @@ pub(super) fn check(
         passed_in: None,
         diverted: BTreeSet::new(),
         changed: changes.map(|event| (event.tx, event.job)).collect(),
-        releases,
+        requests,
         findings,
     };
     for event in events {
@@ -71,7 +72,7 @@ pub(super) fn check(
 impl Group<'_, '_> {
     fn violation(&mut self, rule: Rule, event: &GroupEvent<'_>, what: &str) {
         let text = format!("{what} in the group {}", event.group);
-        self.findings.add(rule, Some(event.job), event.at, text);
+        self.findings.add(rule, event.job, event.at, text);
     }
 
     fn apply(&mut self, event: &GroupEvent<'_>) {
@@ -130,7 +131,6 @@ impl Group<'_, '_> {
                 self.diverted.remove(&job);
                 if self.holder == Some(Holder::Letter(job)) {
                     self.holder = Some(Holder::Job(job));
-                    self.findings.paths.take(Path::RedrivenFirst);
                 }
             }
             What::Closed => {
@@ -147,7 +147,6 @@ impl Group<'_, '_> {
 
     fn is_held_by(&mut self, letter: i64) {
         self.holder = Some(Holder::Letter(letter));
-        self.findings.paths.take(Path::GroupHeld);
     }
 
     /// The turn passes to the first follower, or ends.
@@ -185,7 +184,6 @@ impl Group<'_, '_> {
                 self.check_followers(event);
             }
         }
-        self.findings.paths.take(Path::TurnTaken);
         self.holder = Some(Holder::Job(event.job));
         self.claimed_in = Some(event.tx);
         self.followers.clear();
@@ -214,7 +212,6 @@ impl Group<'_, '_> {
     }
 
     fn diverts(&mut self, event: &GroupEvent<'_>, is_charged: bool) {
-        self.findings.paths.take(Path::Diverted);
         self.diverted.insert(event.job);
         if is_charged {
             let text = "an attempt was charged when it was diverted";
@@ -233,7 +230,10 @@ impl Group<'_, '_> {
         {
             return;
         }
-        if !self.releases.has(event.process, event.at) {
+        if !self
+            .requests
+            .covers(event.process, Operation::Release, event.at)
+        {
             let text = format!("{} released it without the operation", event.process);
             self.violation(Rule::GroupHold, event, &text);
         }

@@ -9,7 +9,7 @@ use redrive::GroupPolicy;
 
 use crate::checker::attempts::Attempt;
 use crate::checker::job_history::{JobHistory, LeaseSpan};
-use crate::checker::{Findings, Path, Rule};
+use crate::checker::{Findings, Rule};
 use crate::history::Phase;
 use crate::role::groups::policy_of;
 
@@ -112,9 +112,8 @@ fn check_order<'a>(
                 "it began in the group {} while job {} had a lease and had not succeeded",
                 run.group, other.job
             );
-            findings.add(Rule::GroupOrder, Some(run.job), begin, text);
+            findings.add(Rule::GroupOrder, run.job, begin, text);
         } else if other.job < run.job && other.process == run.process {
-            findings.paths.take(Path::Followed);
         }
     }
 }
@@ -132,6 +131,6 @@ fn check_limit<'a>(
             "it began in the group {}, of which {running} jobs ran",
             run.group
         );
-        findings.add(Rule::GroupLimit, Some(run.job), begin, text);
+        findings.add(Rule::GroupLimit, run.job, begin, text);
     }
 }

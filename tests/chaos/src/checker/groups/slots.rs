@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use redrive::GroupPolicy;
 
 use super::Groups;
-use super::events::{self, GroupEvent, What};
+use super::events::{GroupEvent, What};
+use crate::checker::requests::calls;
 use crate::checker::{Findings, Records, Rule};
 use crate::db_trace::Turn;
+use crate::history::Operation;
 use crate::role::groups::policy_of;
 
 /// Where the job of a turn is.
@@ -40,7 +42,7 @@ pub(super) fn check(records: &Records, groups: &Groups<'_>, findings: &mut Findi
                 && turns.is_empty()
             {
                 let text = format!("it runs in the group {group}, which has no turn any more");
-                findings.add(Rule::TurnOwned, Some(*job), freed.at, text);
+                findings.add(Rule::TurnOwned, *job, freed.at, text);
             }
             check_transaction(transaction, is_bounded, &states, &turns, findings);
         }
@@ -48,7 +50,7 @@ pub(super) fn check(records: &Records, groups: &Groups<'_>, findings: &mut Findi
             let state = states.get(&job).copied();
             if (turn, state) != (Turn::Held, Some(State::OpenLetter)) {
                 let text = format!("it keeps the turn of the group {group}, but it is {state:?}");
-                findings.add(Rule::TurnOwned, Some(job), 0, text);
+                findings.add(Rule::TurnOwned, job, 0, text);
             }
         }
         if states.values().any(|state| *state == State::OpenLetter) {
@@ -72,11 +74,18 @@ fn check_releases(records: &Records, findings: &mut Findings) {
         .filter(|slot| slot.change == Turn::Freed)
         .map(|slot| (&*slot.process, slot.job))
         .collect();
-    for release in events::acknowledged(records) {
-        let is_lost = records.terms.may_be_lost(release.at);
-        if !freed.contains(&(release.process, release.letter)) && !is_lost {
-            let text = format!("{} released it, but it kept its turn", release.process);
-            findings.add(Rule::GroupHold, Some(release.letter), release.at, text);
+    for call in calls(records)
+        .iter()
+        .filter(|call| call.operation == Operation::Release)
+    {
+        let Some((at, letters)) = call.answer() else {
+            continue;
+        };
+        for letter in letters {
+            if !freed.contains(&(call.process, *letter)) && !records.terms.may_be_lost(at) {
+                let text = format!("{} released it, but it kept its turn", call.process);
+                findings.add(Rule::GroupHold, *letter, at, text);
+            }
         }
     }
 }
@@ -149,6 +158,6 @@ fn check_transaction(
             _ => continue,
         };
         let text = format!("{text} of the group {}", event.group);
-        findings.add(Rule::TurnOwned, Some(event.job), event.at, text);
+        findings.add(Rule::TurnOwned, event.job, event.at, text);
     }
 }

@@ -1,8 +1,8 @@
 //! Checks that a letter is removed only by a prune, a retention rule or an erasure, and not before its time.
 
 use super::Letter;
-use crate::checker::{Path, Rule};
-use crate::db_trace::letters::LetterRow;
+use crate::checker::Rule;
+use crate::db_trace::LetterRow;
 use crate::history::Operation;
 use crate::role::keeping::{Afterwards, PRUNE_AGE, rule_of};
 
@@ -25,40 +25,30 @@ impl Letter<'_, '_> {
         if let Some(archived) = archived
             && archived.content != gone.content
         {
-            self.violation(
-                Rule::Retention,
-                archived,
-                "it was archived with another content",
-            );
+            let text = "it was archived with another content";
+            self.violation(Rule::Retention, archived, text);
         }
         let is_after =
             |keep: std::time::Duration| age >= i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-        let path = match (rule_of(&old.state), archived) {
-            (Some((keep, Afterwards::Archived)), Some(_)) if is_after(keep) => Path::Archived,
+        let asked = |operation| self.requests.covers(by, operation, at);
+        let is_lawful = match (rule_of(&old.state), archived) {
+            (Some((keep, Afterwards::Archived)), Some(_)) => is_after(keep),
+            (_, Some(_)) => false,
             (Some((keep, Afterwards::Deleted)), None)
                 if is_after(keep) && self.applies_retention(gone) =>
             {
-                Path::DeletedByRetention
+                true
             }
-            (_, None)
-                if is_closed
-                    && is_after(PRUNE_AGE)
-                    && self.requests.covers(by, Operation::Prune, at) =>
-            {
-                return;
-            }
-            (_, None) if self.requests.covers(by, Operation::Erase, at) => return,
-            (_, archived) => {
-                let what = if archived.is_some() {
-                    "archived"
-                } else {
-                    "deleted"
-                };
-                let text = format!("{by} {what} it {age} µs after it was {}", old.state);
-                return self.violation(Rule::Retention, gone, text);
+            (_, None) => {
+                let is_pruned = is_closed && is_after(PRUNE_AGE) && asked(Operation::Prune);
+                is_pruned || asked(Operation::Erase)
             }
         };
-        self.findings.paths.take(path);
+        if !is_lawful {
+            let what = archived.map_or("deleted", |_| "archived");
+            let text = format!("{by} {what} it {age} µs after it was {}", old.state);
+            self.violation(Rule::Retention, gone, text);
+        }
     }
 
     /// Whether the process applies the retention rules: a worker does so at times, an operator when it asks.
@@ -72,9 +62,7 @@ impl Letter<'_, '_> {
     /// Checks an archived letter that was deleted.
     pub(super) fn deleted_from_archive(&mut self, last: &LetterRow) {
         let by = |operation| self.requests.covers(&last.process, operation, last.at);
-        if by(Operation::DeleteArchived) || by(Operation::Erase) {
-            self.findings.paths.take(Path::DeletedFromArchive);
-        } else {
+        if !by(Operation::DeleteArchived) && !by(Operation::Erase) {
             let text = format!("{} deleted it from the archive", last.process);
             self.violation(Rule::Retention, last, text);
         }

@@ -1,9 +1,8 @@
 //! Checks that a job keeps what it carries, and that its history grows entry by entry.
 
-use super::Replay;
+use super::{Replay, is_by_worker};
 use crate::checker::entries::{Entry, cut, entries};
-use crate::checker::redaction;
-use crate::checker::{Path, Rule};
+use crate::checker::{Rule, redaction};
 use crate::db_trace::{Change, Place, RowChange};
 use crate::facts::{EXPIRES_IN, Fact, Facts};
 
@@ -78,7 +77,6 @@ impl<'a> Replay<'a, '_> {
                 // The answers of clients decide.
                 (Place::Delayed, Fact::Payload | Fact::Priority) => {}
                 (Place::Leased, Fact::Headers) => {
-                    self.findings.paths.take(Path::CheckpointStored);
                     if let Some(span) = self.history.leases.last_mut() {
                         span.stored
                             .push((at, content.facts.and_then(Facts::checkpoint)));
@@ -154,22 +152,14 @@ impl<'a> Replay<'a, '_> {
         entry
     }
 
-    /// Reports what differs, except for these facts.
-    fn compare(
-        &mut self,
-        before: Option<&Facts>,
-        after: &Content<'_>,
-        at: i64,
-        what: &str,
-    ) -> Vec<Fact> {
+    /// Reports what differs.
+    fn compare(&mut self, before: Option<&Facts>, after: &Content<'_>, at: i64, what: &str) {
         let (Some(before), Some(after)) = (before, after.facts) else {
-            return Vec::new();
+            return;
         };
-        let differences = before.differences(after);
-        for fact in differences.iter().filter(|fact| **fact != Fact::Priority) {
+        for fact in before.differences(after) {
             self.violation(Rule::Content, at, format!("{what} changed its {fact:?}"));
         }
-        differences
     }
 
     /// Checks a job that moved from one place to another one.
@@ -179,44 +169,32 @@ impl<'a> Replay<'a, '_> {
         let raised = self.now.content.facts.filter(|before| {
             let places = (left.place, row.place) == (Place::Ready, Place::Ready);
             let priority = content.facts.map(|facts| facts.priority);
-            places && row.process.starts_with("worker") && priority != Some(before.priority)
+            places && is_by_worker(row) && priority != Some(before.priority)
         });
         let raised = raised.map(|before| self.raised(left, row, before));
         let before = altered.as_ref().or(raised.as_ref());
         let before = before.or(self.now.content.facts);
-        let differences = self.compare(before, content, row.at, &what);
+        self.compare(before, content, row.at, &what);
         let texts = (before, content.facts);
         if let (Some(before), Some(after)) = texts
             && before.payload != after.payload
         {
             self.violation(Rule::Content, row.at, format!("{what} rewrote its payload"));
         }
-        if differences.contains(&Fact::Priority) {
-            self.violation(
-                Rule::Content,
-                row.at,
-                format!("{what} changed its Priority"),
-            );
-        }
         self.grown(left, content, row.at, &what)
     }
 
     /// Checks a letter that was sent back.
     fn sent_back(&mut self, row: &RowChange, content: &Content<'a>, letter: &Content<'a>) {
-        let kept = letter.facts;
         // The job of a captured failure gets two more headers, and no job expires again.
-        let letter = kept.map(|facts| Facts {
+        let letter = letter.facts.map(|facts| Facts {
             headers: match facts.position.is_some() {
                 true => content.facts.and_then(|facts| facts.headers.clone()),
                 false => facts.headers_without(EXPIRES_IN),
             },
             ..facts.clone()
         });
-        let expected = letter.as_ref();
-        let differences = self.compare(expected, content, row.at, "a redrive");
-        if differences.contains(&Fact::Priority) {
-            self.violation(Rule::Content, row.at, "a redrive changed its Priority");
-        }
+        self.compare(letter.as_ref(), content, row.at, "a redrive");
         if !content.entries.is_empty() {
             self.violation(Rule::History, row.at, "it was redriven with a history");
         }
@@ -231,16 +209,8 @@ impl<'a> Replay<'a, '_> {
     ) -> Option<Entry> {
         let redacted = self.now.content.facts.filter(|_| self.terms.redacts);
         let redacted = redacted.map(redaction::of_facts);
-        if let (Some(before), Some(after)) = (self.now.content.facts, &redacted)
-            && before.payload != after.payload
-        {
-            self.findings.paths.take(Path::Redacted);
-        }
         let before = redacted.as_ref().or(self.now.content.facts);
-        let differences = self.compare(before, content, row.at, "its death");
-        if differences.contains(&Fact::Priority) {
-            self.violation(Rule::Content, row.at, "its death changed its Priority");
-        }
+        self.compare(before, content, row.at, "its death");
         let mut all = std::mem::take(&mut self.now.letter_content.entries);
         let mut own = std::mem::take(&mut self.now.content.entries);
         if self.terms.redacts {
@@ -255,14 +225,7 @@ impl<'a> Replay<'a, '_> {
     fn kept_by_letter(&mut self, row: &RowChange, content: &Content<'a>) {
         let before = self.now.letter_content.facts;
         let what = format!("the state {}", row.state.as_deref().unwrap_or_default());
-        let differences = self.compare(before, content, row.at, &what);
-        if differences.contains(&Fact::Priority) {
-            self.violation(
-                Rule::Content,
-                row.at,
-                format!("{what} changed its Priority"),
-            );
-        }
+        self.compare(before, content, row.at, &what);
         if self.now.letter_content.entries != content.entries {
             self.violation(Rule::History, row.at, format!("{what} changed its history"));
         }

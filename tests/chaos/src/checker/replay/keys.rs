@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{IN_FLIGHT, Replay};
-use crate::checker::Path;
+use super::Replay;
+use crate::checker::IN_FLIGHT;
 use crate::checker::job_history::KeySpan;
 use crate::db_trace::{Place, RowChange};
 use crate::facts::Facts;
@@ -27,35 +27,27 @@ impl Replay<'_, '_> {
         changes: &[RowChange],
     ) {
         let last = &changes[changes.len() - 1];
-        match (left, entered) {
+        let end = match (left, entered) {
             (None, Some(entered)) => {
                 if let Some(key) = &entered.unique_key {
-                    let from = (entered.seq, entered.at);
                     self.history.keys.push(KeySpan {
                         key: Arc::clone(key),
-                        from,
+                        from: (entered.seq, entered.at),
                         to: OPEN,
                         visible_to: i64::MAX,
                     });
                 }
+                return;
             }
             // A job that holds its key until it starts frees it with the claim.
-            (Some(left), Some(entered)) if is_start(left, entered) => {
-                let mut open = self.history.keys.iter_mut();
-                if let Some(held) = open.rfind(|held| held.to == OPEN) {
-                    held.to = (entered.seq, entered.at);
-                    held.visible_to = entered.committed + IN_FLIGHT;
-                }
-                self.findings.paths.take(Path::KeyFreedAtStart);
-            }
-            (Some(_), None) => {
-                let mut open = self.history.keys.iter_mut();
-                if let Some(held) = open.rfind(|held| held.to == OPEN) {
-                    held.to = (last.seq, last.at);
-                    held.visible_to = last.committed + IN_FLIGHT;
-                }
-            }
-            _ => {}
+            (Some(left), Some(entered)) if is_start(left, entered) => entered,
+            (Some(_), None) => last,
+            _ => return,
+        };
+        let mut open = self.history.keys.iter_mut();
+        if let Some(held) = open.rfind(|held| held.to == OPEN) {
+            held.to = (end.seq, end.at);
+            held.visible_to = end.committed + IN_FLIGHT;
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Replay;
-use crate::checker::{Path, Rule};
+use crate::checker::Rule;
 use crate::db_trace::{Change, RowChange};
 
 impl Replay<'_, '_> {
@@ -25,7 +25,6 @@ impl Replay<'_, '_> {
         }
         match (before, after) {
             (Some("open"), Some("recovered")) => {
-                self.findings.paths.take(Path::Delivered);
                 let by = Arc::clone(&letter.process);
                 self.history.delivered.push((at, by));
             }
@@ -56,14 +55,13 @@ impl Replay<'_, '_> {
                 let facts = letter.facts.as_deref();
                 self.history.position = facts.and_then(|facts| facts.position.clone());
                 self.history.captured = (letter.seq, letter.at);
-                self.findings.totals.deaths += 1;
+                self.findings.count("deaths");
                 true
             }
             (Some("recovered" | "discarded"), Change::Updated)
                 if is_open && Some(letter.generation - 1) == generation =>
             {
-                self.findings.totals.deaths += 1;
-                self.findings.paths.take(Path::CapturedAgain);
+                self.findings.count("deaths");
                 true
             }
             _ => false,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{IN_FLIGHT, Replay};
+use super::Replay;
 use crate::checker::job_history::LeaseEnd;
-use crate::checker::{Path, Rule};
+use crate::checker::{IN_FLIGHT, Rule};
 use crate::db_trace::RowChange;
 use crate::facts::Facts;
 
@@ -44,50 +44,34 @@ impl Replay<'_, '_> {
     /// Checks a job that waits for another attempt.
     fn returned(&mut self, left: &RowChange, entered: &RowChange, is_reap: bool) -> LeaseEnd {
         let at = entered.at;
-        if (entered.max_attempts, entered.generation) != (left.max_attempts, left.generation) {
-            self.violation(
-                Rule::Attempts,
-                at,
-                "it returned with another generation or limit of attempts",
-            );
-        }
-        if entered.attempt >= entered.max_attempts {
-            self.violation(
-                Rule::Attempts,
-                at,
-                format!(
-                    "it returned after attempt {} of {}",
-                    entered.attempt, entered.max_attempts
-                ),
-            );
-        }
-        if !(entered.refunds == left.refunds || !is_reap && entered.refunds == left.refunds + 1)
-            || entered.refunds > self.terms.max_refunds
-        {
-            let text = format!("{} refunds follow {}", entered.refunds, left.refunds);
-            self.violation(Rule::Attempts, at, text);
-        }
+        let limits = |row: &RowChange| (row.max_attempts, row.generation);
+        self.demand(limits(entered) == limits(left), Rule::Attempts, at, || {
+            "it returned with another generation or limit of attempts".to_owned()
+        });
+        let (attempt, max) = (entered.attempt, entered.max_attempts);
+        self.demand(attempt < max, Rule::Attempts, at, || {
+            format!("it returned after attempt {attempt} of {max}")
+        });
+        let is_refund = !is_reap && entered.refunds == left.refunds + 1;
+        let is_lawful = is_refund || entered.refunds == left.refunds;
+        let is_within = entered.refunds <= self.terms.max_refunds;
+        self.demand(is_lawful && is_within, Rule::Attempts, at, || {
+            format!("{} refunds follow {}", entered.refunds, left.refunds)
+        });
         let refunds = entered.refunds;
         match (is_reap, left.attempt - entered.attempt) {
             (true, 1) => {
-                self.findings.totals.reaped += 1;
-                self.findings.paths.take(Path::Reaped);
+                self.findings.count("reaped");
                 LeaseEnd::Reaped
             }
-            (false, 0) => {
-                self.findings.paths.take(Path::Retried);
-                LeaseEnd::Charged { refunds }
-            }
+            (false, 0) => LeaseEnd::Charged { refunds },
             (false, 1) => {
-                self.findings.totals.released += 1;
+                self.findings.count("released");
                 LeaseEnd::Refunded { refunds }
             }
             (_, given) => {
-                self.violation(
-                    Rule::Attempts,
-                    at,
-                    format!("{given} attempts were refunded"),
-                );
+                let text = format!("{given} attempts were refunded");
+                self.violation(Rule::Attempts, at, text);
                 LeaseEnd::Charged { refunds }
             }
         }
@@ -110,31 +94,21 @@ impl Replay<'_, '_> {
             }
             _ => false,
         };
-        if !is_proven {
-            let text = format!(
-                "{cause} after attempt {} of {} and {} crashes",
-                left.attempt, left.max_attempts, letter.crashes
-            );
-            self.violation(Rule::Cause, at, text);
-        }
+        self.demand(is_proven, Rule::Cause, at, || {
+            let (attempt, max, crashes) = (left.attempt, left.max_attempts, letter.crashes);
+            format!("{cause} after attempt {attempt} of {max} and {crashes} crashes")
+        });
         let given = left.attempt - letter.attempt;
         let is_refunded = given == 1 && !is_reap && ["manual", "expired"].contains(&&*cause);
         // A job that expired made no attempt.
-        if given != i32::from(&*cause == "expired") && !is_refunded {
-            let text = format!(
+        let is_charged = given == i32::from(&*cause == "expired");
+        self.demand(is_charged || is_refunded, Rule::Attempts, at, || {
+            format!(
                 "its letter has {} attempts, but it had {}",
                 letter.attempt, left.attempt
-            );
-            self.violation(Rule::Attempts, at, text);
-        }
-        let path = match &*cause {
-            "manual" => Path::CancelledRunning,
-            "rejected" => Path::Rejected,
-            "expired" => Path::Expired,
-            "worker_lost" => Path::ReapedDead,
-            _ => Path::Exhausted,
-        };
-        self.findings.paths.take(path);
+            )
+        });
+        self.findings.count(format!("died as {cause}"));
         if is_reap {
             LeaseEnd::ReapedDead
         } else {
@@ -144,42 +118,39 @@ impl Replay<'_, '_> {
 
     /// Checks a job that ends without a letter.
     fn succeeded(&mut self, left: &RowChange, letter: Option<&RowChange>, at: i64) -> LeaseEnd {
-        self.findings.totals.done += 1;
-        self.findings.paths.take(Path::Succeeded);
-        if self.now.done == Some(left.generation) {
-            let text = format!("generation {} had succeeded before", left.generation);
-            self.violation(Rule::OneSuccess, at, text);
-        }
+        self.findings.count("done");
+        let generation = left.generation;
+        self.demand(
+            self.now.done != Some(generation),
+            Rule::OneSuccess,
+            at,
+            || format!("generation {generation} had succeeded before"),
+        );
         self.now.done = Some(left.generation);
         self.history.done.push(left.generation);
         let is_recovered =
             letter.is_some_and(|letter| letter.state.as_deref() == Some("recovered"));
         // Its letter may have been discarded, and a job that was never redriven has none.
         let is_awaited = matches!(&self.now.letter, Some((state, _)) if &**state == "redriving");
-        if is_recovered {
-            self.findings.paths.take(Path::Recovered);
-        }
-        if is_awaited != is_recovered {
-            let text = if is_awaited {
-                "its letter is still redriving"
-            } else {
-                "its letter recovered without a redrive"
-            };
-            self.violation(Rule::Lineage, at, text);
-        }
+        self.demand(
+            is_awaited == is_recovered,
+            Rule::Lineage,
+            at,
+            || match is_awaited {
+                true => "its letter is still redriving".to_owned(),
+                false => "its letter recovered without a redrive".to_owned(),
+            },
+        );
         LeaseEnd::Done
     }
 
     pub(super) fn dies(&mut self, letter: &RowChange, generation: i32) {
-        self.findings.totals.deaths += 1;
+        self.findings.count("deaths");
         self.history.deaths += 1;
-        if letter.generation != generation {
-            let text = format!(
-                "its letter has generation {}, but it had {generation}",
-                letter.generation
-            );
-            self.violation(Rule::Lineage, letter.at, text);
-        }
+        let of_letter = letter.generation;
+        self.demand(of_letter == generation, Rule::Lineage, letter.at, || {
+            format!("its letter has generation {of_letter}, but it had {generation}")
+        });
     }
 
     /// Checks that the lease had expired, and the grace period after a start of the server.
@@ -192,18 +163,13 @@ impl Replay<'_, '_> {
             .last()
             .map_or(left.at, |renewal| renewal.began);
         let early = last + self.terms.lease - at;
-        if early > 0 {
-            self.violation(
-                Rule::LawfulReap,
-                at,
-                format!("its lease was valid for another {early} µs"),
-            );
-        }
+        self.demand(early <= 0, Rule::LawfulReap, at, || {
+            format!("its lease was valid for another {early} µs")
+        });
         let started = self.terms.server_starts.iter().rfind(|start| **start <= at);
         let early = started.map_or(0, |start| start + self.terms.lease - at);
-        if early > 0 {
-            let text = format!("the grace period after the restart had {early} µs left");
-            self.violation(Rule::LawfulReap, at, text);
-        }
+        self.demand(early <= 0, Rule::LawfulReap, at, || {
+            format!("the grace period after the restart had {early} µs left")
+        });
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use redrive::Payload as _;
+
 use super::Replay;
-use crate::checker::{Path, Rule};
+use crate::checker::Rule;
 use crate::db_trace::{Place, RowChange};
 use crate::facts::Facts;
-use crate::role::ageing::{AGED, AGED_PRIORITY};
-use crate::role::unhandled::NOBODY;
+use crate::role::{AGED, AGED_PRIORITY, UnhandledWork};
 
 impl Replay<'_, '_> {
     /// Checks a job that moves and waits on.
@@ -18,15 +19,8 @@ impl Replay<'_, '_> {
         let is_promoted = left.place == Place::Delayed && entered.place == Place::Ready;
         // An enqueue that replaces the job moves it, too.
         let is_by_worker = super::is_by_worker(entered);
-        if is_promoted && is_by_worker {
-            self.findings.paths.take(Path::Promoted);
-        } else if is_by_worker && !self.is_raised(left, entered) {
-            self.findings.paths.take(Path::MovedByRing);
-        }
-        if let Some(due) = left
-            .due
-            .filter(|due| is_promoted && is_by_worker && at < *due)
-        {
+        let due = left.due.unwrap_or(i64::MIN);
+        if is_promoted && is_by_worker && at < due {
             let text = format!("it became ready {} µs too early", due - at);
             self.violation(Rule::NotEarly, at, text);
         }
@@ -63,16 +57,14 @@ impl Replay<'_, '_> {
         let kind = self.now.content.facts().map(|facts| &*facts.kind);
         let is_right = match letter.cause.as_deref() {
             Some("manual") => {
-                self.findings.paths.take(Path::CancelledWaiting);
                 self.cancelled_waiting(left, letter);
                 true
             }
             // The rules of groups check what it waited for.
             Some("diverted") => true,
             Some("unhandled") => {
-                self.findings.paths.take(Path::Unhandled);
                 // The time counts for the kind, so that a job may have waited for less.
-                kind == Some(NOBODY) && left.place == Place::Ready
+                kind == Some(UnhandledWork::KIND) && left.place == Place::Ready
             }
             _ => false,
         };
@@ -84,16 +76,8 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// Whether a worker raised the priority of a job that has waited.
-    fn is_raised(&self, left: &RowChange, entered: &RowChange) -> bool {
-        let priorities = (self.now.content.facts(), entered.facts.as_deref());
-        left.place == Place::Ready
-            && matches!(priorities, (Some(before), Some(after)) if before.priority != after.priority)
-    }
-
     /// Checks a job whose priority a worker raised. Returns what it must carry.
     pub(super) fn raised(&mut self, left: &RowChange, row: &RowChange, before: &Facts) -> Facts {
-        self.findings.paths.take(Path::Aged);
         let expected = i32::from(AGED_PRIORITY) + i32::from(left.generation > 0);
         if !self.has_been_ready(AGED, row) || before.priority >= expected {
             let text = format!(
@@ -120,20 +104,23 @@ impl Replay<'_, '_> {
     /// Checks a move that must change nothing else.
     fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
         let counts = |row: &RowChange| {
+            let RowChange {
+                attempt,
+                max_attempts,
+                generation,
+                ..
+            } = row;
             (
-                row.attempt,
-                row.max_attempts,
-                row.generation,
+                *attempt,
+                *max_attempts,
+                *generation,
                 row.crashes,
                 row.refunds,
             )
         };
         if counts(left) != counts(entered) {
-            self.violation(
-                Rule::Attempts,
-                entered.at,
-                "a move changed its attempts, generation, crashes or refunds",
-            );
+            let text = "a move changed its attempts, generation, crashes or refunds";
+            self.violation(Rule::Attempts, entered.at, text);
         }
     }
 }

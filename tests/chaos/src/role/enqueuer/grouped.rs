@@ -35,7 +35,7 @@ impl Enqueuer<'_> {
             0 => NewJob::new(&TransactionalWork(work.clone()))?,
             _ => NewJob::new(work)?,
         };
-        let hot = HOT_GROUPS + self.options.rate / JOBS_PER_HOT_GROUP;
+        let hot = HOT_GROUPS + self.options.spec.rate / JOBS_PER_HOT_GROUP;
         let group = match self.random.u32(0..2) {
             0 => format!("hot-{}", self.random.u32(0..hot)),
             _ => format!("cold-{}", self.random.u32(0..COLD_GROUPS)),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use redrive::{Enqueued, NewJob, Replace};
+use redrive::{NewJob, Replace};
 
-use super::{Enqueuer, HOT_KEYS, answer, keys};
+use super::{Enqueuer, HOT_KEYS};
+use crate::client::{answer_of, keys};
 use crate::history::Operation;
 use crate::role::{MAX_ATTEMPTS, Plan, WINDOW, Work};
 
@@ -19,35 +20,27 @@ impl Enqueuer<'_> {
     /// Stores a job with a unique key. Returns how many it tried to store.
     pub(super) fn unique(&mut self) -> u64 {
         match self.random.u32(0..8) {
-            0..=2 => self.until_done(),
-            3..=4 => self.until_started(),
+            0..=2 => self.keyed(Operation::Enqueue, ('u', HOT_KEYS), |job| job),
+            3..=4 => self.keyed(Operation::Enqueue, ('s', MODE_KEYS), NewJob::until_started),
             5..=6 => self.replacing(),
-            _ => self.in_window(),
+            _ => self.keyed(Operation::EnqueueInWindow, ('w', MODE_KEYS), |job| {
+                job.unique_window(WINDOW)
+            }),
         }
         1
     }
 
-    fn until_done(&mut self) {
+    /// Stores a job of this form with one of some keys.
+    fn keyed(
+        &mut self,
+        operation: Operation,
+        (letter, keys): (char, u32),
+        form: impl FnOnce(NewJob) -> NewJob,
+    ) {
         let work = self.work();
-        let key = format!("u{}", self.random.u32(0..HOT_KEYS));
-        let job = self.job(&work).map(|job| job.unique(key));
-        self.store_unique(Operation::Enqueue, &work, job);
-    }
-
-    fn until_started(&mut self) {
-        let work = self.work();
-        let key = format!("s{}", self.random.u32(0..MODE_KEYS));
-        let job = self.job(&work).map(|job| job.unique(key).until_started());
-        self.store_unique(Operation::Enqueue, &work, job);
-    }
-
-    fn in_window(&mut self) {
-        let work = self.work();
-        let key = format!("w{}", self.random.u32(0..MODE_KEYS));
-        let job = self
-            .job(&work)
-            .map(|job| job.unique(key).unique_window(WINDOW));
-        self.store_unique(Operation::EnqueueInWindow, &work, job);
+        let key = format!("{letter}{}", self.random.u32(0..keys));
+        let job = self.job(&work).map(|job| form(job.unique(key)));
+        self.store_unique(operation, &work, job);
     }
 
     /// Replaces the job of the key if it waits. All jobs of these keys succeed, whichever payload they have.
@@ -79,11 +72,6 @@ impl Enqueuer<'_> {
             .log
             .invoke(operation, &keys(std::slice::from_ref(work)), &[]);
         let stored = job.and_then(|job| self.queue.enqueue_job(job));
-        let result = stored.map(|enqueued| match enqueued {
-            // The history has the id of a replaced job twice.
-            Enqueued::Replaced(id) => vec![-id.get(), id.get()],
-            other => vec![answer(other)],
-        });
-        self.log.complete(op, &result);
+        self.log.complete(op, &stored.map(answer_of));
     }
 }

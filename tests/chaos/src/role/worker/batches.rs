@@ -5,7 +5,8 @@ use redrive::{Batch, BatchJob, Failure, NewJob};
 
 use super::handlers::{Ending, Handlers, RunningAttempt};
 use crate::history::{InBatch, Phase};
-use crate::role::batch::{BatchWork, fails_batch, is_decided};
+use crate::role::BatchWork;
+use crate::role::batch::{fails_batch, is_decided};
 
 /// A job of a batch that runs.
 struct RunningMember<'a> {

@@ -114,11 +114,11 @@ pub(super) struct Handlers {
 impl Handlers {
     pub(super) fn new(options: &Options) -> Handlers {
         Handlers {
-            log: JsonLines::open(&options.folder.join("handlers.jsonl")),
+            log: JsonLines::open(&options.run.folder.join("handlers.jsonl")),
             process: options.name.clone(),
-            folder: options.folder.clone(),
-            gateway: options.gateway,
-            longest_run: options.longest_run,
+            folder: options.run.folder.clone(),
+            gateway: options.spec.gateway,
+            longest_run: options.spec.longest_run,
             seen: Mutex::default(),
             batches: AtomicU64::new(0),
         }

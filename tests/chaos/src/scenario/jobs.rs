@@ -1,0 +1,346 @@
+//! Scenarios about jobs: all plans, batches, keys, the ring, outages, pauses and schedules.
+
+use std::thread;
+use std::time::Duration;
+
+use postgres::Client as Connection;
+use redrive::{NewJob, PauseEnd, Replace};
+
+use super::conditions::{have_ended, have_renewed, is_claimed_times, last_renewal};
+use super::{add_workers, enqueuer, serve};
+use crate::client::{Client, delayed, grouped, transactional};
+use crate::environment::Environment;
+use crate::fault::Fault;
+use crate::history::{LiveChange, Operation};
+use crate::processes::ProcessSpec;
+use crate::role::groups::ORDERED;
+use crate::role::{
+    BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Role, Serves, UnhandledWork,
+    standing,
+};
+
+/// Longer than the checker allows a commit to take until others see it.
+pub(super) const SEEN: Duration = Duration::from_millis(600);
+/// Turns that visit every segment.
+const FULL_CIRCLE: usize = 10;
+/// Enough transactions that some are rolled back.
+const TRANSACTIONS: u64 = 9;
+/// Enough jobs that one worker meets outages in a row.
+const DEPENDENT: usize = 12;
+/// Renewals after which the checker expects a worker to know of a pause or a breaker, and some more.
+const RENEWALS: u32 = 8;
+/// Enqueues of keys with a window: on a slow machine, some windows end before the next enqueue.
+const WINDOWS: usize = 5;
+
+/// These jobs ended, or retries without a limit are a violation already.
+fn have_ended_or_run_on(ids: &[i64]) -> String {
+    format!(
+        "{} OR {}",
+        have_ended(ids),
+        is_claimed_times(ids, 2 * MAX_ATTEMPTS)
+    )
+}
+
+/// Jobs of each plan end, rejected ones are redriven, and a delayed one is cancelled. Afterwards
+/// an enqueuer and an operator work at random.
+pub(super) fn work(env: &mut Environment) {
+    use Plan::{Done, Outage, Panic, Reject, Retry, Snooze};
+    let plans = [Done, Retry, Panic, Reject, Reject, Snooze, Outage];
+    let mut client = Client::open(env, "client");
+    add_workers(env, 2);
+    let late = client.enqueue_as(&[Done], delayed)[0];
+    let mut ids = client.enqueue(&plans);
+    ids.extend(client.enqueue_as(&plans, transactional));
+    env.wait_for_sql("the jobs end", &have_ended_or_run_on(&ids));
+    client.redrive(4);
+    env.wait_for_sql("the redriven jobs end", &have_ended_or_run_on(&ids));
+    client.ops.cancel(late, false);
+    env.add(ProcessSpec::enqueuer(120, JobMix::Tame));
+    env.add(ProcessSpec::operator());
+    env.pass(Duration::from_secs(3));
+}
+
+/// One fault of most kinds, behind a pooler.
+pub(super) fn pooler(env: &mut Environment) {
+    add_workers(env, 3);
+    env.add(ProcessSpec::enqueuer(80, JobMix::Mixed));
+    env.add(ProcessSpec::operator());
+    for (target, fault, ms) in [
+        (0, Fault::Kill, 0),
+        (1, Fault::LoseAnswers, 0),
+        (2, Fault::Cut, 0),
+        (3, Fault::LoseAnswers, 0),
+        (1, Fault::Terminate, 0),
+        (0, Fault::KillBackend, 0),
+        (0, Fault::Silence, 1500),
+        (0, Fault::KillClient, 0),
+        (0, Fault::Crash, 150),
+    ] {
+        env.pass(Duration::from_millis(900));
+        env.inject(fault, Duration::from_millis(ms), target);
+    }
+    env.pass(Duration::from_secs(1));
+}
+
+/// Jobs of a batch fail it, end otherwise, and let it panic. A job of another batch aborts its process.
+pub(super) fn batches(env: &mut Environment) {
+    use Plan::{Abort, Done, Outage, Panic, Reject, Retry, Snooze};
+    let in_batch = |work: &_| NewJob::new(&BatchWork(Clone::clone(work)));
+    let mut client = Client::open(env, "client");
+    // Without workers, so that the jobs are claimed together.
+    let mut ids = Vec::new();
+    for plans in [
+        [Done, Retry, Done, Retry, Done],
+        [Done, Panic, Done, Retry, Done],
+        [Done, Retry, Reject, Retry, Done],
+        [Snooze, Retry, Outage, Panic, Done],
+    ] {
+        ids.extend(client.enqueue_as(&plans, in_batch));
+    }
+    add_workers(env, 2);
+    env.wait_for_sql("the jobs of the batches end", &have_ended_or_run_on(&ids));
+    let ids = client.enqueue_as(&[Done, Abort, Done, Done, Done], in_batch);
+    env.wait_for_sql(
+        "the job that aborts its process is a letter",
+        &have_ended(&ids),
+    );
+}
+
+/// A key is enqueued again while the second attempt at its job runs.
+pub(super) fn unique(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    add_workers(env, 2);
+    let id = client.enqueue_unique("key", Plan::RetryThenHold);
+    env.wait_for_sql("the second attempt is claimed", &is_claimed_times(&[id], 2));
+    client.enqueue_unique("key", Plan::Done);
+}
+
+/// A key is enqueued again while its job runs, a delayed job is replaced in each way, and a key is enqueued again
+/// within its window although its job has ended.
+pub(super) fn unique_modes(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    for number in 0..WINDOWS {
+        let key = format!("w{number}");
+        for _ in 0..2 {
+            let id = client.enqueue_in_window(&key);
+            if id > 0 {
+                client.ops.cancel(id, false);
+            }
+        }
+    }
+    let delayed = client.replace("r", Replace::Both);
+    for replace in [Replace::Payload, Replace::Time, Replace::Both] {
+        client.replace("r", replace);
+    }
+    client.ops.cancel(delayed, false);
+    let until_started = |job: NewJob| job.unique("s").until_started();
+    let id = client.enqueue_keyed(Operation::Enqueue, Plan::Hold, until_started)[0];
+    add_workers(env, 1);
+    env.wait_for_sql("the job starts", &is_claimed_times(&[id], 1));
+    env.pass(SEEN);
+    client.enqueue_keyed(Operation::Enqueue, Plan::Done, until_started);
+}
+
+/// The ring turns while jobs are in its segments, and while a transaction that enqueues is open.
+pub(super) fn ring(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    let mut turning = env.client();
+    // Without workers, so that the jobs stay in the segment.
+    client.enqueue(&[Plan::Done; 5]);
+    turn(&mut turning, FULL_CIRCLE);
+    enqueue_across_a_turn(env, &mut client, &mut turning);
+    add_workers(env, 2);
+    env.add(ProcessSpec {
+        jobs: TRANSACTIONS,
+        ..enqueuer(env, 0, JobMix::Transactions)
+    });
+    env.add(enqueuer(env, 200, JobMix::Instant));
+    for _ in 0..3 {
+        env.pass(Duration::from_millis(300));
+        enqueue_across_a_turn(env, &mut client, &mut turning);
+    }
+    let enqueuer = env.processes.with_role(Role::Enqueuer)[0];
+    env.wait_for("all transactions have ended", |env| {
+        env.processes.is_finished(enqueuer)
+    });
+}
+
+pub(super) fn turn(turning: &mut Connection, times: usize) {
+    for _ in 0..times {
+        // A limit of 0 bytes turns the ring at any size.
+        turning
+            .query("SELECT redrive.turn_ring(0, 1000)", &[])
+            .expect("turn the ring");
+        // Nothing waits: neither for older snapshots, nor after a refused truncation. A worker that
+        // turns the ring locks rows in another order.
+        turning
+            .batch_execute(
+                "UPDATE redrive.ring_segments
+                 SET drained_at = drained_at - interval '10 seconds', retry_at = '-infinity'
+                 WHERE segment = ANY (ARRAY(
+                     SELECT segment FROM redrive.ring_segments FOR UPDATE SKIP LOCKED))",
+            )
+            .expect("age the segments");
+    }
+}
+
+/// Enqueues a job and turns the ring before the commit.
+fn enqueue_across_a_turn(env: &mut Environment, client: &mut Client, turning: &mut Connection) {
+    // A turn waits for more than its lock timeout of 50 ms.
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks
+                 WHERE NOT granted AND mode = 'AccessExclusiveLock'
+                     AND waitstart < clock_timestamp() - interval '200 milliseconds')";
+    let (mut enqueuing, mut observer) = (env.client(), env.client());
+    let name = "SET application_name = 'client'";
+    enqueuing.batch_execute(name).expect("name the connection");
+    let transaction = enqueuing.transaction().expect("begin");
+    client.enqueue_in(transaction, |transaction| {
+        thread::scope(|scope| {
+            let turns = scope.spawn(|| turn(turning, FULL_CIRCLE));
+            // Correct code gives up its lock at once and finishes.
+            env.wait_for("a turn waits for the transaction or has passed it", |_| {
+                turns.is_finished()
+                    || observer
+                        .query_one(waits, &[])
+                        .expect("ask the server")
+                        .get(0)
+            });
+            transaction.commit().expect("commit");
+        });
+    });
+}
+
+/// Answers to an enqueuer are lost after the server has committed.
+pub(super) fn lost_answers(env: &mut Environment) {
+    add_workers(env, 2);
+    env.add(enqueuer(env, 60, JobMix::Instant));
+    let enqueuer = env.processes.with_role(Role::Enqueuer)[0];
+    for _ in 0..4 {
+        let before = env.unknown_results(enqueuer);
+        env.processes.record_fault("lose the next answer");
+        env.processes.proxy(enqueuer).lose_answers(1);
+        env.wait_for("an answer is lost", |env| {
+            env.unknown_results(enqueuer) > before
+        });
+    }
+}
+
+/// The gateway is down until a probe has failed and every worker knows of the breaker. Then jobs are
+/// enqueued, and the gateway comes back.
+pub(super) fn outage(env: &mut Environment) {
+    let breaker = |condition: &str| {
+        format!("EXISTS (SELECT FROM chaos.breakers WHERE name = 'gateway' AND {condition})")
+    };
+    let dependent = |work: &_| NewJob::new(&DependentWork(Clone::clone(work)));
+    env.break_gateway();
+    let mut client = Client::open(env, "client");
+    add_workers(env, 2);
+    let mut ids = client.enqueue_as(&[Plan::Done; DEPENDENT], dependent);
+    env.wait_for_sql("the breaker opens", &breaker("true"));
+    let since = last_renewal(env);
+    env.wait_for_sql(
+        "both workers read the breakers",
+        &have_renewed(env, &[0, 1], RENEWALS, since),
+    );
+    ids.extend(client.enqueue_as(&[Plan::Done; DEPENDENT], dependent));
+    env.wait_for_sql("a probe fails", &breaker("probes > 0 AND state = 'open'"));
+    env.mend_gateway();
+    env.wait_for_sql("the jobs end", &have_ended(&ids));
+}
+
+/// A paused queue has a job that expires, one without a worker, one that is raised and one with a key that is
+/// erased.
+pub(super) fn wait(env: &mut Environment) {
+    let mut client = Client::open(env, "client");
+    client.ops.pause(QUEUE, PauseEnd::Resumed);
+    let works = [Plan::Done; 3].map(|plan| client.work(plan));
+    let jobs = vec![
+        NewJob::new(&works[0]).map(|job| job.expires_in(Duration::from_millis(100))),
+        NewJob::new(&UnhandledWork(works[1].clone())),
+        NewJob::new(&works[2]),
+    ];
+    let ids = client.store(&works, jobs);
+    let keyed = client.enqueue_unique("key", Plan::Done);
+    add_workers(env, 1);
+    client.ops.erase(keyed);
+    env.wait_for_sql("the job without a worker dies", &have_ended(&ids[1..2]));
+    env.wait_for_sql(
+        "a job is raised",
+        "EXISTS (SELECT FROM chaos.trace WHERE place = 'r' AND change = 'i' AND priority = 20)",
+    );
+    client.ops.resume(QUEUE);
+    env.wait_for_sql("the jobs end", &have_ended(&ids));
+}
+
+/// Jobs are delayed in two queues, and others wait for their group in one of them. The jobs of a queue get another
+/// priority and payload and run at once, while those of the other queue wait. The last one is cancelled.
+pub(super) fn live(env: &mut Environment) {
+    let delayed_in =
+        |group: &'static str| move |work: &_| delayed(work).map(|job| job.group(group));
+    env.set_group_policies();
+    let mut client = Client::open(env, "client");
+    let mut ordered = Client::open_queue(env, "ordered-client", ORDERED);
+    let ids = client.enqueue_as(&[Plan::Done; 2], delayed);
+    let mut waiting = ordered.enqueue_as(&[Plan::Done; 2], delayed_in("a"));
+    waiting.extend(ordered.enqueue_as(&[Plan::Done; 2], grouped("a")));
+    for queue in [&client, &ordered] {
+        queue.change_jobs(LiveChange::Priority(1));
+        queue.change_jobs(LiveChange::Edit(7));
+    }
+    client.change_jobs(LiveChange::RunNow);
+    serve(env, Serves::All, 1);
+    env.wait_for_sql("the jobs of the first queue end", &have_ended(&ids));
+    ordered.change_jobs(LiveChange::RunNow);
+    env.wait_for_sql("the jobs of the group end", &have_ended(&waiting));
+    ordered.enqueue_as(&[Plan::Done], delayed_in("b"));
+    ordered.change_jobs(LiveChange::Cancel);
+}
+
+/// The queue of a worker is paused until it has certainly read that. Then jobs arrive, and the queue is resumed.
+pub(super) fn paused(env: &mut Environment) {
+    let renews = |env: &mut Environment| {
+        let renewed = have_renewed(env, &[0], RENEWALS, last_renewal(env));
+        env.wait_for_sql("the worker renews", &renewed);
+    };
+    let mut client = Client::open(env, "client");
+    add_workers(env, 1);
+    let first = client.enqueue(&[Plan::Done]);
+    env.wait_for_sql("the worker runs jobs", &have_ended(&first));
+    client.ops.pause(QUEUE, PauseEnd::Resumed);
+    renews(env);
+    let ids = client.enqueue(&[Plan::Done; 4]);
+    renews(env);
+    client.ops.resume(QUEUE);
+    env.wait_for_sql("the jobs end", &have_ended(&ids));
+}
+
+/// All schedules tick. Two of them are paused until several ticks are due, and one is triggered.
+pub(super) fn scheduled(env: &mut Environment) {
+    const PAUSED: [&str; 2] = ["chaos-once", "chaos-skip"];
+    // This many schedules have a tick with this outcome.
+    let have_ticked = |schedules: usize, outcome: &str| {
+        format!(
+            "(SELECT count(DISTINCT schedule) >= {schedules} FROM redrive.schedule_ticks
+              WHERE outcome = '{outcome}')"
+        )
+    };
+    let client = Client::open(env, "client");
+    standing::set_schedules(client.database(), &client.ops.operator).expect("set the schedules");
+    serve(env, Serves::All, 1);
+    env.wait_for_sql("all schedules tick", &have_ticked(4, "fired"));
+    env.wait_for_sql("a tick overlaps", &have_ticked(1, "overlapped"));
+    for name in PAUSED {
+        client.ops.pause_schedule(name, true);
+    }
+    env.wait_for_sql(
+        "three ticks are due",
+        "(SELECT bool_and(next_at + 3 * every < clock_timestamp()) FROM redrive.schedules
+          WHERE paused_at IS NOT NULL)",
+    );
+    for name in PAUSED {
+        client.ops.pause_schedule(name, false);
+    }
+    env.wait_for_sql("the ticks are missed", &have_ticked(2, "missed"));
+    client.ops.trigger("chaos-once");
+    client.ops.trigger("chaos-overlap");
+}
