@@ -79,6 +79,8 @@ pub(crate) struct Records {
     pub(crate) drift: Vec<String>,
     /// Rows that belong to no job or letter, once the queue has drained.
     pub(crate) leftovers: Vec<String>,
+    /// What the server says of statements that are wrong.
+    pub(crate) wrong_statements: Vec<String>,
     pub(crate) terms: Terms,
 }
 

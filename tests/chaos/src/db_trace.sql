@@ -147,9 +147,9 @@ DECLARE
     change text := CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END;
 BEGIN
     IF TG_OP = 'UPDATE' AND OLD.state = NEW.state AND OLD.generation = NEW.generation THEN
-        IF ROW(OLD.kind, OLD.priority, OLD.payload, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.history,
+        IF ROW(OLD.kind, OLD.priority, OLD.payload::text, OLD.enqueued_at, OLD.headers, OLD.group_key, OLD.history,
                OLD.unique_key, OLD.error_class, OLD.error_message, OLD.run_ms, OLD.died_at)
-            IS NOT DISTINCT FROM ROW(NEW.kind, NEW.priority, NEW.payload, NEW.enqueued_at, NEW.headers, NEW.group_key,
+            IS NOT DISTINCT FROM ROW(NEW.kind, NEW.priority, NEW.payload::text, NEW.enqueued_at, NEW.headers, NEW.group_key,
                                      NEW.history, NEW.unique_key, NEW.error_class, NEW.error_message, NEW.run_ms,
                                      NEW.died_at)
         THEN

@@ -64,7 +64,7 @@ impl Server {
             "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = on\n\
              shared_buffers = '128MB'\nmax_connections = 280\nmax_wal_size = '192MB'\nmin_wal_size = '32MB'\n\
              wal_level = replica\nmax_wal_senders = 4\nhot_standby = on\nrestart_after_crash = on\n\
-             log_line_prefix = '%m [%p] %a '\nlog_min_messages = warning\ncheckpoint_timeout = '60s'\n\
+             log_line_prefix = '%m [%p] %e %a '\nlog_min_messages = warning\ncheckpoint_timeout = '60s'\n\
              wal_compression = on\ntrack_commit_timestamp = on\ndeadlock_timeout = '200ms'\n",
         );
         server.set(&format!("port = {}\n", server.port));
@@ -238,6 +238,22 @@ impl Server {
     /// Fills the small disk until the result is dropped.
     pub(crate) fn fill_disk(&self) -> std::io::Result<Ballast> {
         Ballast::fill(&self.small_disk())
+    }
+
+    /// Returns the errors of class 42 in its log: those of statements that are wrong themselves.
+    pub(crate) fn wrong_statements(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.folder.path().join("log"));
+        let log = log.expect("read the log of the server");
+        let errors = log.lines().filter(|line| line.contains("ERROR:  "));
+        let class = |line: &str| {
+            line.split(' ')
+                .nth(4)
+                .map(|state| state.get(..2) == Some("42"))
+        };
+        errors
+            .filter(|line| class(line) == Some(true))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Copies its log.

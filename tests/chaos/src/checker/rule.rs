@@ -71,6 +71,7 @@ rules! {
     "C47" Leftover "no row is left of a job or letter that is gone"
     "C48" Batch "a job of a batch is judged by its own verdict, and after a failure or a crash it runs alone"
     "C49" Validated "a run of validated letters sends only those that passed"
+    "C50" ValidSql "the server rejects no statement as wrong, such as one with an unknown column"
 }
 
 impl Rule {

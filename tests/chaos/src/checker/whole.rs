@@ -17,6 +17,9 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     for what in &run.records.leftovers {
         findings.add(Rule::Leftover, None, 0, what.clone());
     }
+    for what in &run.records.wrong_statements {
+        findings.add(Rule::ValidSql, None, 0, what.clone());
+    }
     check_counters(run, findings);
 }
 

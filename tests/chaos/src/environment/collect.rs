@@ -161,6 +161,7 @@ impl Environment {
             leftovers: query(client, &leftovers, |row| {
                 format!("{}: {}", row.get::<_, &str>(0), row.get::<_, i64>(1))
             }),
+            wrong_statements: self.server.wrong_statements(),
             terms: Terms {
                 lease: i64::try_from(self.lease.as_micros()).unwrap_or(i64::MAX),
                 max_crashes: MAX_CRASHES.cast_signed(),

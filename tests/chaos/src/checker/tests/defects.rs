@@ -376,6 +376,7 @@ pub(super) const BROKEN: &[Case] = cases! {
     "a job that is updated in place": updated_rows, |r| r.updates[0].relation = "jobs".to_owned() => Unpredicted;
     "a cancellation that nobody asked for": updated_rows, |r| r.history.clear() => Unpredicted;
     "a unique key without a job": updated_rows, |r| r.leftovers.push("unique keys: 1".to_owned()) => Leftover;
+    "a missing operator": succeeded, |r| r.wrong_statements.push("json = json".to_owned()) => ValidSql;
     "archived too early": restored, |r| r.letters[2].began = 300_000 => Retention;
     "archived without a request": deleted, |r| r.history.clear() => Retention;
     "deleted instead of archived": restored, |r| drop(r.letters.remove(3)) => Retention;
