@@ -1,28 +1,32 @@
 //! Reads the exporter's page, as Prometheus does.
 
+#![expect(clippy::cast_possible_truncation, reason = "counts and seconds")]
+
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::clock;
+
 /// How long to wait for the exporter, which reads the database every few seconds: a guard against a hang.
 const TIMEOUT: Duration = Duration::from_mins(2);
+/// When the exporter began to read the counters, in seconds since 1970.
+const READ_AT: &str = "redrive_collector_last_success_timestamp_seconds{collector=\"totals\"} ";
 
-/// Waits until the page shows these totals, for at most [`TIMEOUT`]. Returns the counters on the
-/// page, summed over their labels.
-pub(crate) fn settled(port: u16, totals: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
-    let until = Instant::now() + TIMEOUT;
-    loop {
-        let page = counters(&read(port).unwrap_or_default());
-        let is_current = totals
-            .iter()
-            .all(|(name, total)| page.get(name) == Some(total));
-        if is_current || Instant::now() > until {
-            return page;
+/// Returns the counters on the page, summed over their labels, once the exporter has read them since the call.
+pub(crate) fn settled(port: u16) -> Option<BTreeMap<String, i64>> {
+    let (now, until) = (clock::now() / 1_000_000, Instant::now() + TIMEOUT);
+    while Instant::now() < until {
+        let page = read(port).unwrap_or_default();
+        let read_at = page.lines().find_map(|line| line.strip_prefix(READ_AT));
+        if read_at.is_some_and(|at| at.parse::<f64>().is_ok_and(|at| at as i64 > now)) {
+            return Some(counters(&page));
         }
         thread::sleep(Duration::from_millis(200));
     }
+    None
 }
 
 /// Returns a free port of this machine.
@@ -43,7 +47,6 @@ fn read(port: u16) -> std::io::Result<String> {
     Ok(page)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "counts")]
 fn counters(page: &str) -> BTreeMap<String, i64> {
     let mut sums = BTreeMap::new();
     for line in page.lines().filter(|line| !line.starts_with('#')) {

@@ -107,11 +107,7 @@ fn check(programs: &Programs, scenario: Scenario) -> Verdict {
     let (finished, findings) = scenario.run(programs, None);
     let time = begin.elapsed().as_secs_f64();
     let report = report::describe(&finished.records, &findings);
-    let verdict = match (&*findings.violations, &*finished.missing) {
-        ([], []) => Verdict::Held,
-        ([], _) => Verdict::Inconclusive,
-        _ => Verdict::Broken,
-    };
+    let verdict = Verdict::of(&finished, &findings);
     let report = match verdict {
         Verdict::Held => report.lines().next().unwrap_or_default(),
         Verdict::Broken | Verdict::Inconclusive => report.as_str(),
@@ -144,7 +140,7 @@ fn find(programs: &Programs, mutant: &Mutant) -> Verdict {
     }
 }
 
-fn print_missing(missing: &[String]) {
+pub(crate) fn print_missing(missing: &[String]) {
     for state in missing {
         println!("          this state did not come: {state}");
     }

@@ -19,7 +19,7 @@ use crate::verdict::Verdict;
 /// How many jobs succeed.
 const HARMLESS: usize = 10_000;
 const WORKERS: usize = 4;
-const DRAIN: Duration = Duration::from_mins(3);
+const DRAIN: Duration = Duration::from_mins(20);
 
 /// Runs the test. It holds if exactly the killer became a letter, and all others succeeded.
 pub(crate) fn run(programs: &Programs) -> Verdict {
@@ -49,7 +49,7 @@ pub(crate) fn run(programs: &Programs) -> Verdict {
         .iter()
         .map(|letter| (letter.id.get(), letter.cause))
         .collect();
-    let finished = env.finish(Duration::from_secs(30));
+    let finished = env.finish(DRAIN);
     let findings = checker::check(&finished.records);
     println!(
         "poison: {:.0} s, drained: {is_drained}, killer: {killer}, letters: {causes:?}\n    {}",

@@ -9,6 +9,7 @@ use crate::checker;
 use crate::environment::{Environment, LEASE, Setup};
 use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
+use crate::mutation_run::print_missing;
 use crate::processes::ProcessSpec;
 use crate::report;
 use crate::role::{ClientFlaw, JobMix, Serves};
@@ -88,15 +89,16 @@ impl Round<'_> {
             begin.elapsed().as_secs_f64(),
             report::describe(&finished.records, &findings),
         );
-        if findings.violations.is_empty() {
-            return Verdict::Held;
+        print_missing(&finished.missing);
+        let verdict = Verdict::of(&finished, &findings);
+        if verdict == Verdict::Broken {
+            println!(
+                "Records and server log: {}\nRepeat with: {}",
+                finished.keep().display(),
+                self.command()
+            );
         }
-        println!(
-            "Records and server log: {}\nRepeat with: {}",
-            finished.keep().display(),
-            self.command()
-        );
-        Verdict::Broken
+        verdict
     }
 
     /// Returns the command that repeats the round.

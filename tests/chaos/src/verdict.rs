@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crate::checker::Findings;
+use crate::environment::Finished;
 use crate::scheduler::{Task, TaskReport, run_all};
 
 /// The verdict about a play.
@@ -13,6 +15,17 @@ pub(crate) enum Verdict {
     Broken,
     /// The state to check did not come, or the play could not be set up.
     Inconclusive,
+}
+
+impl Verdict {
+    /// Judges a play without a mutant.
+    pub(crate) fn of(finished: &Finished, findings: &Findings) -> Verdict {
+        match (&*findings.violations, &*finished.missing) {
+            ([], []) => Verdict::Held,
+            ([], _) => Verdict::Inconclusive,
+            _ => Verdict::Broken,
+        }
+    }
 }
 
 /// Plays everything with this much weight at a time, and what was inconclusive once more, alone.

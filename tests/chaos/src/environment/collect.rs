@@ -60,8 +60,12 @@ impl Environment {
         let mut records = self.records();
         // After a failover the exporter may show counts that the database lost.
         if let Some(port) = self.metrics_port.filter(|_| self.lossy_windows.is_empty()) {
-            let totals = std::mem::take(&mut records.counters);
-            records.counters = metrics_page::settled(port, &totals);
+            match metrics_page::settled(port) {
+                Some(counters) => records.counters = counters,
+                None => self
+                    .missing
+                    .push("the exporter reads the counters".to_owned()),
+            }
         }
         self.processes.stop(Role::Exporter, STOP);
         self.server.keep_log(&self.folder.path().join("server.log"));
@@ -90,13 +94,16 @@ impl Environment {
             "SELECT group_key FROM redrive.held_groups WHERE queue = '{HELD}' AND waiting > 0"
         );
         let is = |client: &mut Client, asked| query(client, asked, |row| row.get::<_, bool>(0))[0];
-        self.supervise_until(timeout, |_| {
+        let has_ended = self.supervise_until(timeout, |_| {
             // Jobs wait behind letters.
             for group in query(&mut client, &held, |row| row.get::<_, String>(0)) {
                 releaser.release(HELD, &group);
             }
             is(&mut client, IS_DRAINED) || is(&mut client, IS_STUCK)
         });
+        if !has_ended {
+            self.missing.push("the drain ends".to_owned());
+        }
     }
 
     fn records(&self) -> Records {
