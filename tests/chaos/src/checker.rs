@@ -95,7 +95,7 @@ pub(crate) struct Terms {
     pub(crate) server_starts: Vec<i64>,
     /// Acknowledged work of these times may be lost, because a lagging standby was promoted.
     pub(crate) lossy_windows: Vec<(i64, i64)>,
-    /// Whether no fault was injected, so that nothing is excused by one.
+    /// Whether no fault was injected and no deadline passed on a slow machine, so that neither excuses anything.
     pub(crate) is_calm: bool,
     /// Whether the redaction rule was set before the first job died.
     pub(crate) redacts: bool,

@@ -27,6 +27,14 @@ const RELEASER: &str = "releaser";
 /// How long a stop of processes may take.
 const STOP: Duration = Duration::from_secs(20);
 
+/// What a process says when the machine is too slow for its deadlines.
+const LATE: [&str; 4] = [
+    "timed out",
+    "timeout",
+    "did not answer",
+    "not renewed in time",
+];
+
 /// No job is live.
 const IS_DRAINED: &str = "SELECT NOT EXISTS (SELECT FROM redrive.jobs)
     AND NOT EXISTS (SELECT FROM redrive.jobs_delayed) AND NOT EXISTS (SELECT FROM redrive.leases)";
@@ -109,10 +117,17 @@ impl Environment {
     fn records(&self) -> Records {
         let mut client = self.server.client();
         let mut history: Vec<HistoryLine> = Vec::new();
+        let mut was_late = false;
         let entries = std::fs::read_dir(self.folder.path()).expect("read the records");
         for entry in entries.flatten() {
-            if entry.file_name().to_string_lossy().starts_with("client-") {
-                history.extend(history::read::<HistoryLine>(&entry.path()));
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            if name.starts_with("client-") {
+                history.extend(history::read::<HistoryLine>(&path));
+            } else if name.ends_with(".err") {
+                let text = std::fs::read(path).expect("read the log of a process");
+                let text = String::from_utf8_lossy(&text);
+                was_late |= LATE.iter().any(|late| text.contains(late));
             }
         }
         history.sort_by_key(|line| line.at);
@@ -122,9 +137,8 @@ impl Environment {
         let (checkpoints, handlers) = handlers
             .into_iter()
             .partition(|event| event.phase == Phase::Checkpoint);
-        let is_calm = !history
-            .iter()
-            .any(|line| matches!(line.event, ClientEvent::Fault { ref what } if what != DRAIN));
+        let is_fault = |line: &HistoryLine| matches!(line.event, ClientEvent::Fault { ref what } if what != DRAIN);
+        let is_calm = !was_late && !history.iter().any(is_fault);
         let audits = self
             .database()
             .admin()
