@@ -21,7 +21,7 @@ traced! {
         queue: Arc<str>,
         kind: Arc<str>,
         priority: i32,
-        /// The text of the payload: of a job as it was stored, of a letter as `jsonb` writes it.
+        /// The text of the payload.
         payload: Arc<str>,
         /// When the job was first enqueued.
         enqueued: i64,
@@ -130,7 +130,7 @@ fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
     }
 }
 
-/// Whether two texts are the same JSON. A letter has the payload as `jsonb` writes it.
+/// Whether two texts are the same JSON. An edit writes the payload anew.
 fn is_same_json(one: &str, other: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
     one == other || parse(one).is_some_and(|value| parse(other) == Some(value))

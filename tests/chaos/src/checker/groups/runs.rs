@@ -19,7 +19,6 @@ pub(crate) struct GroupRun {
     queue: Arc<str>,
     group: Arc<str>,
     job: i64,
-    process: Arc<str>,
     /// When it was leased.
     from: i64,
     to: i64,
@@ -61,7 +60,6 @@ pub(crate) fn collect(
         queue: Arc::clone(&job.queue),
         group: Arc::clone(group),
         job: job.job,
-        process: Arc::clone(&span.process),
         from: span.from,
         to: span.to,
         begin: attempt.map(|attempt| attempt.begin.at),
@@ -113,7 +111,6 @@ fn check_order<'a>(
                 run.group, other.job
             );
             findings.add(Rule::GroupOrder, run.job, begin, text);
-        } else if other.job < run.job && other.process == run.process {
         }
     }
 }
