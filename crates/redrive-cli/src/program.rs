@@ -185,7 +185,8 @@ impl Program {
             Err(error) => {
                 let message = match &error {
                     Error::Denied(message) => {
-                        format!("{message}; {}", cli.command.profession().needed())
+                        let role = cli.global.role();
+                        format!("{message}; {}", cli.command.profession().needed(&role))
                     }
                     Error::BrokenPipe | Error::Failed(..) => error.one_line(),
                 };
