@@ -151,7 +151,7 @@ BEGIN
         ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
         ' WHERE a.id > $2 AND ' || redrive.filter_archive(restore_archived.filter) || ' ORDER BY a.id LIMIT $3'
         || CASE WHEN dry_run THEN '' ELSE ' FOR UPDATE OF a' END || ') p'
-        INTO page USING restore_archived.filter, after, max_letters;
+        INTO page USING restore_archived.filter, after, redrive.limit_of('max_letters', max_letters);
     IF page IS NULL THEN
         RETURN;
     END IF;
@@ -243,7 +243,7 @@ BEGIN
         'DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
         ' SELECT a.id FROM redrive.archived_letters a CROSS JOIN LATERAL redrive.unarchived(a.letter) l'
         ' WHERE ' || redrive.filter_archive(filter) || ' ORDER BY a.id LIMIT $2 FOR UPDATE OF a))'
-        USING filter, max_letters;
+        USING filter, redrive.limit_of('max_letters', max_letters);
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters > 0 THEN
         audit_id := redrive.record_act('delete_archived', person, reason, filter, letters,

@@ -51,7 +51,7 @@ BEGIN
             SELECT o.id FROM redrive.audit o
             WHERE o.at < statement_timestamp() - older_than
             ORDER BY o.id
-            LIMIT max_records))
+            LIMIT redrive.limit_of('max_records', max_records)))
         RETURNING a.at
     )
     SELECT count(*), max(g.at) INTO deleted, newest FROM gone g;

@@ -33,6 +33,21 @@ BEGIN
 END
 $$;
 
+-- Returns the limit of an operation that changes data. Null, such as the answer of an empty query, is an error: LIMIT
+-- would take it for "everything".
+CREATE OR REPLACE FUNCTION redrive.limit_of(parameter text, given bigint) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF given >= 0 IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: % is %; it must be a number of at least 0', parameter, coalesce(given::text, 'null')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN given;
+END
+$$;
+
 -- Shortens a text that exceeds `limit_bytes` to its start and its end. A stack trace may have the
 -- failing frame at either end.
 CREATE OR REPLACE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text

@@ -167,7 +167,7 @@ BEGIN
             ' SELECT m.segment, g.queue, ''{ended}'', ARRAY[count(*)]'
             ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
             'SELECT array_agg(g.id) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter))
-            INTO gone USING erase_batch.filter, max_rows;
+            INTO gone USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
         job_ids := job_ids || gone;
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);

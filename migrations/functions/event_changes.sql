@@ -36,6 +36,9 @@ $$;
 -- that another session claimed first is left out of RETURNING. SUCCEEDED recovers it, FAILED_PERMANENTLY leaves it to
 -- an operator, and PENDING offers it again at `retry_after`. A greater `retry_count` or another `error_reason` records
 -- a failed attempt in the history. A new payload is an edit.
+--
+-- An event can kill its consumers. A claim that ends without an outcome, because the next one finds it expired or an
+-- UPDATE only makes it PENDING again, is a failed attempt; after ten in a row, the event is FAILED_PERMANENTLY.
 CREATE OR REPLACE FUNCTION redrive.change_event() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -44,6 +47,8 @@ DECLARE
     kept    interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
     letter  record;
     refused text;
+    -- Whether a claim ends without an outcome.
+    is_abandoned boolean;
 BEGIN
     IF (NEW.id, NEW.event_type, NEW.queue, NEW.created_at)
         IS DISTINCT FROM (OLD.id, OLD.event_type, OLD.queue, OLD.created_at)
@@ -64,7 +69,7 @@ BEGIN
         RETURN CASE WHEN NEW.status <> 'PROCESSING' THEN NEW END;
     END IF;
     -- The row of the view may be older than the lock.
-    SELECT l.state, l.retry_after, l.claimed_until > statement_timestamp() AS is_claimed,
+    SELECT l.state, l.retry_after, l.crashes, l.claimed_until > statement_timestamp() AS is_claimed,
            l.payload IS NOT NULL AND l.redacted IS NULL AS is_usable
     INTO letter
     FROM redrive.dead_letters l WHERE l.id = OLD.id FOR UPDATE;
@@ -86,6 +91,15 @@ BEGIN
     IF EXISTS (SELECT FROM redrive.protections p WHERE p.queue = OLD.queue) THEN
         PERFORM redrive.check_allowed(ARRAY[OLD.queue]), redrive.check_size(ARRAY[OLD.queue], '{1}');
     END IF;
+    is_abandoned := letter.is_claimed IS NOT NULL AND CASE OLD.status
+        WHEN 'PENDING' THEN NEW.status = 'PROCESSING'
+        WHEN 'PROCESSING' THEN NEW.status = 'PENDING' AND (NEW.retry_count, NEW.error_reason, NEW.error_stacktrace)
+            IS NOT DISTINCT FROM (OLD.retry_count, OLD.error_reason, OLD.error_stacktrace)
+        ELSE false END;
+    IF is_abandoned THEN
+        NEW.retry_count := greatest(NEW.retry_count, OLD.retry_count + 1);
+        NEW.status := CASE WHEN letter.crashes + 1 >= 10 THEN 'FAILED_PERMANENTLY' ELSE NEW.status END;
+    END IF;
     IF NEW.payload IS DISTINCT FROM OLD.payload THEN
         PERFORM redrive.edit_letter(OLD.id, NEW.payload, 'UPDATE of dlq_events');
     END IF;
@@ -106,8 +120,11 @@ BEGIN
                    'generation', l.generation, 'attempt', NEW.retry_count, 'outcome', 'failed',
                    'run_ms', CASE WHEN l.claimed_until IS NOT NULL
                        THEN round(extract(epoch FROM clock_timestamp() - l.changed_at) * 1000) END,
-                   'error_class', l.error_class, 'error_message', left(NEW.error_reason, 1000), 'worker', NULL,
-                   'host', host(inet_client_addr()), 'version', 'dlq_events', 'pid', pg_backend_pid(),
+                   'error_class', l.error_class, 'worker', NULL,
+                   'error_message', CASE WHEN is_abandoned THEN 'a consumer claimed it and reported no outcome'
+                       ELSE left(NEW.error_reason, 1000) END,
+                   'host', CASE WHEN NOT is_abandoned THEN host(inet_client_addr()) END, 'version', 'dlq_events',
+                   'pid', CASE WHEN NOT is_abandoned THEN pg_backend_pid() END,
                    'ended_at', clock_timestamp()))
         FROM redrive.dead_letters l
         WHERE l.id = OLD.id
@@ -124,6 +141,7 @@ BEGIN
             WHEN NEW.status = 'PROCESSING' THEN clock_timestamp() + kept END,
         earlier_attempts = least(l.earlier_attempts, NEW.retry_count),
         attempts = NEW.retry_count - least(l.earlier_attempts, NEW.retry_count),
+        crashes = CASE WHEN is_abandoned THEN l.crashes + 1 WHEN NEW.status = 'PROCESSING' THEN l.crashes ELSE 0 END,
         changed_at = clock_timestamp(),
         events = CASE nullif(NEW.status, OLD.status)
             WHEN 'PROCESSING' THEN redrive.add_event(l.events, jsonb_build_object(
@@ -133,7 +151,7 @@ BEGIN
             ELSE l.events END
     WHERE l.id = OLD.id
     RETURNING l.retry_after, l.changed_at INTO NEW.retry_after, NEW.updated_at;
-    RETURN NEW;
+    RETURN CASE WHEN NOT is_abandoned OR OLD.status = 'PROCESSING' OR NEW.status = 'PROCESSING' THEN NEW END;
 END
 $$;
 

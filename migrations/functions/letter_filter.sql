@@ -137,7 +137,7 @@ BEGIN
            ' AND (NOT $4 OR l.payload IS NOT NULL) AND (NOT $5 OR l.redacted IS NULL)'
         || CASE WHEN after_death IS NULL THEN '' ELSE ' AND (l.died_at, l.id) > ($6, $7)' END ||
         ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
-        USING filter, as_of, max_letters, needs_json, needs_original, after_death, after_id;
+        USING filter, as_of, redrive.limit_of('max_letters', max_letters), needs_json, needs_original, after_death, after_id;
 END
 $$;
 

@@ -77,7 +77,8 @@ BEGIN
                 ELSE 'redrive.jobs j USING w WHERE j.ctid = w.tid AND j.segment = w.segment RETURNING (redrive.ready_job(j)).*)' END
             || ' SELECT g.* FROM gone g ORDER BY '
             || CASE each_state WHEN 'delayed' THEN 'g.id' ELSE 'g.queue, (g.generation > 0)::integer - 2 * g.priority, g.id' END
-            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place, max_jobs;
+            USING filter, CASE WHEN place ->> 'state' = each_state THEN place END, last_place,
+                redrive.limit_of('max_jobs', max_jobs);
         EXIT WHEN FOUND;
     END LOOP;
 END

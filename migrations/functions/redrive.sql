@@ -66,14 +66,14 @@ CREATE OR REPLACE FUNCTION redrive.redrive(
     priority     integer DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     force        boolean DEFAULT false,
-    max_letters         bigint  DEFAULT NULL,
+    max_letters         bigint  DEFAULT 9223372036854775807,
     delay        interval DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
-    FROM redrive.redrive_letters($1, statement_timestamp(), coalesce($8, 9223372036854775807), NULL, NULL,
+    FROM redrive.redrive_letters($1, statement_timestamp(), $8, NULL, NULL,
                                  $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $$;
 
@@ -152,24 +152,26 @@ $$;
 
 -- Discards the open and quarantined letters that match a filter, in the transaction of the caller, and
 -- returns their number.
-CREATE OR REPLACE FUNCTION redrive.discard(filter jsonb, reason text, person text DEFAULT NULL, max_letters bigint DEFAULT NULL)
+CREATE OR REPLACE FUNCTION redrive.discard(
+    filter jsonb, reason text, person text DEFAULT NULL, max_letters bigint DEFAULT 9223372036854775807
+)
     RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) d
+    FROM redrive.discard_letters($1, statement_timestamp(), $4, $2, $3) d
 $$;
 
 -- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
 CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
-    filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL, max_letters bigint DEFAULT NULL
+    filter jsonb, reason text DEFAULT NULL, person text DEFAULT NULL, max_letters bigint DEFAULT 9223372036854775807
 ) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
-    FROM redrive.reopen_letters($1, statement_timestamp(), coalesce($4, 9223372036854775807), $2, $3) r
+    FROM redrive.reopen_letters($1, statement_timestamp(), $4, $2, $3) r
 $$;
 
 -- Returns queues and kinds in which the jobs of the letters in these states wait: the queue is paused (a time but

@@ -11,6 +11,7 @@
 --   `group`      a letter is in no failure group: it gets one;
 --   `schedule`   a schedule has had no next tick for a minute: an interval starts again, and a worker reads a cron line;
 --   `group_count`, `counter` totals differ from the rows: they are corrected.
+-- `deaths` of a group and `failure_hours` are history: they count letters that are deleted, or in another group since.
 -- Every kind that it fixes is one audit record. It reads every job and letter, and needs READ COMMITTED.
 CREATE OR REPLACE FUNCTION redrive.repair(dry_run boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS TABLE (finding text, places bigint, examples text[])
@@ -128,10 +129,15 @@ BEGIN
             FROM redrive.dead_letters l
             WHERE NOT EXISTS (SELECT FROM redrive.groups g WHERE g.id = l.group_id);
             IF NOT dry_run THEN
-                UPDATE redrive.dead_letters l
-                SET group_id = redrive.group_of(
-                    l.queue, l.kind, l.error_class, redrive.mask(l.error_message), l.error_message, l.version)
-                WHERE l.id = ANY (names::bigint[]);
+                WITH grouped AS (
+                    UPDATE redrive.dead_letters l
+                    SET group_id = redrive.group_of(
+                        l.queue, l.kind, l.error_class, redrive.mask(l.error_message), l.error_message, l.version)
+                    WHERE l.id = ANY (names::bigint[])
+                    RETURNING l.group_id, l.deaths
+                )
+                INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined)
+                SELECT g.group_id, sum(g.deaths), 0, 0, 0, 0, 0 FROM grouped g GROUP BY g.group_id;
             END IF;
         WHEN 'schedule' THEN
             SELECT array_agg(s.name ORDER BY s.name) INTO names

@@ -183,7 +183,7 @@ BEGIN
         '  AND l.changed_at < statement_timestamp() - $2'
         ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
         state, since)
-        INTO old USING queue, keep, max_letters;
+        INTO old USING queue, keep, redrive.limit_of('max_letters', max_letters);
     RETURN redrive.remove_locked(coalesce(old, '{}'), action);
 END
 $$;

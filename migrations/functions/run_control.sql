@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION redrive.create_run(
     priority     integer DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     force        boolean DEFAULT false,
-    max_letters         bigint  DEFAULT NULL,
+    max_letters         bigint  DEFAULT 9223372036854775807,
     rate         integer DEFAULT 100,
     canary       bigint  DEFAULT 0,
     driver       uuid    DEFAULT NULL,
@@ -63,7 +63,7 @@ BEGIN
         || redrive.filter_letters(create_run.filter)
         || ' AND ' || redrive.filter_condition(among, 'letters', '$5') ||
         ' ORDER BY l.died_at, l.id LIMIT $3'
-        USING create_run.filter, create_run.id, create_run.max_letters, force, among;
+        USING create_run.filter, create_run.id, redrive.limit_of('max_letters', create_run.max_letters), force, among;
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters = 0 THEN
         create_run.id := NULL;

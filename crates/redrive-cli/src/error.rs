@@ -73,11 +73,12 @@ impl From<redrive::Error> for Error {
         if error.is_migration_required() {
             return Error::new(error.to_string());
         }
-        let message = chain(error.to_string(), error.source());
-        match error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
-            true => Error::Denied(message),
-            false => Error::Failed(message, None),
+        if error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+            // The source of the server's message says how a role gets its privileges, and so does the command.
+            let said = error.source().map(ToString::to_string).unwrap_or_default();
+            return Error::Denied(format!("{error}: {said}"));
         }
+        Error::Failed(chain(error.to_string(), error.source()), None)
     }
 }
 

@@ -15,8 +15,8 @@ pub(crate) enum Profession {
 }
 
 impl Profession {
-    /// Says which role a command needs, and how to get it.
-    pub(crate) fn needed(self) -> String {
+    /// Says which role a command needs, and how its role of the database gets it.
+    pub(crate) fn needed(self, role: &str) -> String {
         let name = match self {
             Profession::Owner => return "only the owner of the schema may do this".to_owned(),
             Profession::Enqueuer => "enqueuer",
@@ -27,7 +27,7 @@ impl Profession {
         };
         format!(
             "this command needs the role {name}, which the owner of the schema grants: \
-             SELECT redrive.grant_role(USER, '{name}')"
+             SELECT redrive.grant_role('{role}', '{name}')"
         )
     }
 }

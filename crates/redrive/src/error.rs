@@ -130,9 +130,23 @@ impl Error {
     pub(crate) fn cause(&self) -> String {
         let mut cause: &dyn StdError = self;
         while let Some(deeper) = cause.source() {
+            if cause.is::<DriverError>() && self.sql_state().is_some() {
+                // The rest is advice.
+                return format!("{cause}: {deeper}");
+            }
             cause = deeper;
         }
         cause.to_string()
+    }
+
+    /// Returns whether the server rolled a transaction back for the sake of another one.
+    pub(crate) fn is_victim(&self) -> bool {
+        let conflicts = [
+            &SqlState::T_R_DEADLOCK_DETECTED,
+            &SqlState::T_R_SERIALIZATION_FAILURE,
+        ];
+        self.sql_state()
+            .is_some_and(|state| conflicts.contains(&state))
     }
 
     /// Says also what to do.

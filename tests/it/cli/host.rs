@@ -172,9 +172,14 @@ fn a_host_with_few_descriptors_runs_fewer_slots_and_each_command_gets_its_input(
         "40",
         "--drain",
     ];
-    let output = under(&db, &folder, "ulimit -n 60; exec \"$@\"", &work)
-        .output()
-        .unwrap();
+    let output = under(
+        &db,
+        &folder,
+        "ulimit -n 60; ulimit -s 64; exec \"$@\"",
+        &work,
+    )
+    .output()
+    .unwrap();
     let error = error_of(&output);
     assert!(output.status.success(), "{error}");
     assert!(

@@ -119,6 +119,23 @@ fn only_servers_with_a_trusted_certificate_are_accepted() {
     }
 }
 
+/// The certificate that the documentation of PostgreSQL makes first is its own authority.
+#[test]
+fn a_refused_certificate_says_what_to_do() {
+    let authority = authority("localhost");
+    let cluster = Cluster::new();
+    let roots = cluster.keep("roots.pem", &authority.pem());
+    cluster.certify(&authority.pem(), &authority.key().serialize_pem());
+    cluster.start();
+    let words = format!("sslmode=verify-full sslrootcert={}", roots.display());
+    let error = connect(&cluster, &words).expect_err("an authority");
+    let said = error.to_string();
+    assert!(
+        said.contains("sign another one for the server"),
+        "{error:#}"
+    );
+}
+
 #[test]
 fn a_server_without_tls_is_rejected_if_tls_is_required() {
     let cluster = Cluster::new();

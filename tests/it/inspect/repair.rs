@@ -142,5 +142,7 @@ fn totals_groups_ids_and_schedules_are_fixed() {
     let next =
         "SELECT count(*) FROM redrive.schedules WHERE next_at > now() + interval '50 minutes'";
     assert_eq!(scalar(&mut client, next), 1);
+    let deaths = "SELECT sum(deaths)::bigint FROM redrive.failure_groups";
+    assert_eq!(scalar(&mut client, deaths), 3, "of the groups made again");
     assert_eq!(scalar(&mut client, "SELECT nextval('redrive.job_id')"), 4);
 }

@@ -6,7 +6,9 @@ mod probe;
 use std::time::Duration;
 
 use postgres::{Client, IsolationLevel};
-use redrive::{Backoff, Failure, HandlerOptions, Job, Operator, Queue, Worker};
+use redrive::{
+    Backoff, Failure, HandlerOptions, Job, Operator, Queue, RateLimit, RateLimited, Worker,
+};
 use redrive_tests::{
     Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, statement, stop,
     wait_until, worker,
@@ -130,6 +132,25 @@ fn jobs_that_appear_below_the_marks_are_found() {
     );
     // It also returned once.
     assert_eq!(tally.of(late), 2);
+    stop(worker);
+}
+
+#[test]
+fn a_search_under_a_limit_goes_on_without_a_poll() {
+    let (test, queue) = TestDatabase::with_orders();
+    backlog(&mut test.client(), "unhandled");
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let fast = RateLimit::per(10_000, Duration::from_secs(1));
+    queue
+        .limit_rate(RateLimited::Queue, fast, &Operator::new("maria"))
+        .unwrap();
+    let worker = worker(&queue)
+        .poll_interval(Duration::from_mins(1))
+        .handle(|_: &Job<Order>| Ok::<(), Failure>(()))
+        .started();
+    counted(&worker, "the job behind the others", |counts| {
+        counts.done == 1
+    });
     stop(worker);
 }
 

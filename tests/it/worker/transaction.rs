@@ -9,7 +9,7 @@ use redrive::postgres::Transaction;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
     Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, letters_in, stats, stop, wait_until, worker,
+    finish, letters_in, scalar, stats, stop, wait_until, worker,
 };
 
 /// Creates the table for the effects of the handlers.
@@ -199,4 +199,68 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
         .unwrap()
         .expect("the letter stays");
     assert_eq!(letter.state, LetterState::Recovered);
+}
+
+/// Makes transactions keep their first snapshot, as an application may want.
+fn keep_snapshots(test: &TestDatabase) {
+    test.client().sql(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = \
+         ''repeatable read''', current_database()); END $$",
+    );
+}
+
+#[test]
+fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
+    let test = TestDatabase::migrated();
+    keep_snapshots(&test);
+    let (queue, gate) = (test.queue("orders"), Gate::new());
+    let worker = worker(&queue)
+        .lease(Duration::from_secs(2))
+        .handle_in_transaction({
+            let gate = gate.clone();
+            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+                tx.query_one("SELECT 1", &[])?;
+                job.checkpoint(&7)?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .started();
+    let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    queue.enqueue_job(job).unwrap();
+    gate.wait_for(1);
+    let mut client = test.client();
+    let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
+    let before = scalar(&mut client, expiry);
+    wait_until("renewals for a lease", SOON, || {
+        scalar(&mut client, expiry) > before + 2000
+    });
+    gate.open();
+    counted(&worker, "the job to end", |counts| {
+        (counts.done, counts.dead, counts.released) == (1, 0, 0)
+    });
+    stop(worker);
+}
+
+#[test]
+fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
+    let test = TestDatabase::migrated();
+    keep_snapshots(&test);
+    let (queue, url) = (test.queue("orders"), test.url().to_owned());
+    let has_run = AtomicBool::new(false);
+    let worker = worker(&queue)
+        .handle_in_transaction(move |_: &Job<Order>, tx: &mut Transaction<'_>| {
+            tx.query_one("SELECT 1", &[])?;
+            if !has_run.swap(true, Ordering::SeqCst) {
+                let mut other = postgres::Client::connect(&url, postgres::NoTls)?;
+                other.execute("UPDATE redrive.leases SET done = done", &[])?;
+            }
+            Ok(())
+        })
+        .started();
+    let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    queue.enqueue_job(job).unwrap();
+    counted(&worker, "the job to be done", |counts| counts.done == 1);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.dead, counts.released), (0, 1));
 }

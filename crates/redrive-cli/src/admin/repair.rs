@@ -21,7 +21,8 @@ Examples:
 ",
     after_help = "\
 The exit code of a dry run is 1 if it found a fault. Each kind of fault that is
-fixed is a record of `redrive audit`."
+fixed is a record of `redrive audit`. The deaths of failure groups are history,
+which no row can correct."
 )]
 pub(crate) struct Repair {
     /// Change nothing; show the faults.

@@ -5,7 +5,7 @@
 -- $4 text      target queue; NULL: the letter's queue
 -- $5 integer   priority       $6 integer maximum attempts; NULL: as before
 -- $7 boolean   include quarantined letters; needs a reason
--- $8 bigint    maximum number of letters; NULL: all
+-- $8 bigint    maximum number of letters
 -- $9 integer   letters per second; NULL: no limit
 -- $10 bigint   canary: the number of letters to send first; 0: none
 -- $11 uuid     driver; NULL: the first worker that takes the run

@@ -266,7 +266,7 @@ impl Session {
         loop {
             match self.query_once(doing, sql, parameters) {
                 Err(error)
-                    if self.scope == Scope::Statement && tries < MAX_TRIES && is_victim(&error) =>
+                    if self.scope == Scope::Statement && tries < MAX_TRIES && error.is_victim() =>
                 {
                     tries += 1;
                 }
@@ -380,17 +380,6 @@ fn setting(message: &SimpleQueryMessage) -> Option<(String, String)> {
         SimpleQueryMessage::Row(row) => Some((row.get(0)?.to_owned(), row.get(1)?.to_owned())),
         SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => None,
     }
-}
-
-/// Whether the server rolled a transaction back for the sake of another one.
-fn is_victim(error: &Error) -> bool {
-    let conflicts = [
-        &SqlState::T_R_DEADLOCK_DETECTED,
-        &SqlState::T_R_SERIALIZATION_FAILURE,
-    ];
-    error
-        .sql_state()
-        .is_some_and(|state| conflicts.contains(&state))
 }
 
 /// Whether a prepared statement cannot be used again: the schema changed, or something deallocated it.

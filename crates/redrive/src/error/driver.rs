@@ -8,6 +8,10 @@ use std::fmt;
 
 use postgres::error::{DbError, SqlState};
 
+/// How a role gets what it lacks.
+const GRANT: &str = "the owner of the schema grants a role what an enqueuer, worker, capturer, operator or reader \
+                     needs: SELECT redrive.grant_role('ROLE', 'worker')";
+
 /// An error of the driver, as the source of an [`Error`](crate::Error).
 #[derive(Debug)]
 pub(crate) struct DriverError {
@@ -76,7 +80,10 @@ impl From<postgres::Error> for DriverError {
             Some(server) => DriverError {
                 refusal: Some(Refusal::from(server)),
                 said: format!("{}: {}", server.severity(), server.message()),
-                cause: None,
+                cause: match *server.code() == SqlState::INSUFFICIENT_PRIVILEGE {
+                    true => Some(GRANT.into()),
+                    false => None,
+                },
             },
             None => DriverError {
                 refusal: None,

@@ -85,6 +85,8 @@ pub(crate) struct OpenTransaction {
     /// The process of the session.
     pub(crate) pid: i32,
     pub(crate) began: SystemTime,
+    /// A lease that changes after the first snapshot cannot be settled (SQLSTATE 40001).
+    pub(crate) keeps_snapshot: bool,
 }
 
 /// A job, as its handler receives it.
@@ -244,7 +246,8 @@ impl<P> Job<P> {
     ///
     /// The call takes no round trip: the next renewal of the lease stores the last checkpoint, at
     /// most once per third of the lease, and so does a failure of the attempt. A crash, or a stop that
-    /// does not wait for the handler, loses at most the checkpoints since the last renewal. A
+    /// does not wait for the handler, loses at most the checkpoints since the last renewal. In a handler's
+    /// transaction at REPEATABLE READ or SERIALIZABLE, only a failure stores them. A
     /// checkpoint survives retries, crashes, death and redrive, and ends with the job. It is the header `redrive-checkpoint` of the job and of its
     /// letter, so redactions by pattern apply to it, and redactions by path do not.
     ///

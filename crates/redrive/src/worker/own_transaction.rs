@@ -114,14 +114,18 @@ impl OwnAttempt {
                 "could not begin job {id} in its transaction: the database is read-only"
             ))));
         }
-        let pid = row.get("pid");
-        _ = self.signal.transaction.set(OpenTransaction { pid, began });
+        let own = OpenTransaction {
+            pid: row.get("pid"),
+            began,
+            keeps_snapshot: row.get("keeps_snapshot"),
+        };
+        _ = self.signal.transaction.set(own);
 
         function(job, &mut transaction)?;
 
         let settlement = Settlement::done(self.lease, &self.meta, started.elapsed());
         let settled = settle_own(&mut transaction, &settlement, began);
-        let Some(xid) = settled.map_err(|refused| failed(&error("settle", refused)))? else {
+        let Some(xid) = settled.map_err(|refused| not_settled(&error("settle", refused)))? else {
             return Ok(());
         };
         follow_up::store(&job.follow_ups.take(), |sql, values| {
@@ -202,6 +206,15 @@ fn not_begun(error: &Error) -> Failure {
         false => Disposition::Retry,
     };
     failure(error, disposition, "")
+}
+
+/// The failure of an attempt whose job could not be settled. If another session, such as an operator's, changed the
+/// rows of redrive meanwhile, the handler is not to blame.
+fn not_settled(error: &Error) -> Failure {
+    match error.is_victim() {
+        true => failure(error, Disposition::Interrupted, ""),
+        false => failed(error),
+    }
 }
 
 /// The failure of an attempt that the database did not accept.

@@ -16,7 +16,7 @@ use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::job::JobId;
+use crate::job::job::{JobId, OpenTransaction};
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
@@ -132,6 +132,10 @@ impl Renewer<'_> {
         let mut unstored = Vec::new();
         for slot_state in &*lock(&self.state.slots) {
             for running in &*lock(&slot_state.running) {
+                let keeps_snapshot = |own: &OpenTransaction| own.keeps_snapshot;
+                if running.signal.transaction.get().is_some_and(keeps_snapshot) {
+                    continue;
+                }
                 if let Ok(Some(new)) = running.signal.checkpoints.unstored() {
                     unstored.push((Arc::clone(running), new));
                 }

@@ -3,7 +3,8 @@
 
 use std::process::ExitCode;
 
-use redrive_tests::{Ran, ran, ran_at};
+use redrive::Queue;
+use redrive_tests::{Order, Ran, ran, ran_at};
 
 use super::{Cast, Profession};
 use crate::commands::{Stage, examples};
@@ -46,4 +47,18 @@ fn every_command_names_the_role_that_it_needs_and_needs_no_other() {
         stage.enqueued(&done.out);
     }
     assert!(troubles.is_empty(), "\n{}", troubles.join("\n"));
+}
+
+#[test]
+fn an_error_of_the_library_has_the_statement_that_grants_what_is_missing() {
+    let cast = Cast::new();
+    let queue = Queue::new(&cast.open(Profession::Reader), "orders").unwrap();
+    let error = queue.enqueue(&Order { number: 1 }).expect_err("a reader");
+    let said = format!("{error:#}");
+    for part in [
+        "permission denied",
+        "SELECT redrive.grant_role('ROLE', 'worker')",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
 }

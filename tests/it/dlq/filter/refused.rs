@@ -37,6 +37,22 @@ const ON_JOBS: [&str; 7] = [
     "SELECT redrive.change_jobs('edit', $1::text::jsonb, NULL, NULL, 10, 'x', 'me', NULL, NULL, '{2}', '{2}', '{3}')",
 ];
 
+/// Operations that take at most a number of letters, jobs or records.
+const LIMITED: [&str; 12] = [
+    "SELECT redrive.discard('{}', 'x', max_letters => NULL)",
+    "SELECT redrive.redrive('{}', max_letters => (SELECT 5 WHERE $1 = ''))",
+    "SELECT redrive.reopen_discarded('{}', max_letters => NULL)",
+    "SELECT redrive.create_run('{}', max_letters => NULL)",
+    "SELECT redrive.prune_letters('0', max_letters => NULL)",
+    "SELECT redrive.apply_retention(max_letters => NULL)",
+    "SELECT redrive.prune_audit('30 days', max_records => NULL)",
+    "SELECT redrive.redact_letters('{}', 0, NULL, false, NULL, 'x')",
+    "SELECT redrive.restore_archived('{}', 0, NULL, false, NULL, 'x')",
+    "SELECT redrive.delete_archived('{}', NULL, NULL, 'x')",
+    "SELECT redrive.erase_batch('{\"payload\": \"$.number == 1\"}', NULL, NULL, 'x')",
+    "SELECT redrive.change_jobs('cancel', '{}', NULL, NULL, NULL, 'x', 'me', NULL)",
+];
+
 const ERASE: &str = "SELECT redrive.erase($1::text::jsonb)";
 
 /// Expects an error that names each of `named`, and that nothing changed.
@@ -278,4 +294,23 @@ fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
         ),
         3
     );
+}
+
+#[test]
+fn a_null_limit_is_refused_in_every_operation() {
+    let (_test, mut client) = setup();
+    client.sql("SELECT redrive.set_retention('q', 'open', '0', 'archive')");
+    for operation in LIMITED {
+        let operation = operation.replace("$1", "$1::text");
+        let error = match operation.contains("$1") {
+            true => client.query(&operation, &[&"x"]),
+            false => client.query(&operation, &[]),
+        };
+        let error = error.expect_err(&operation);
+        let message = error
+            .as_db_error()
+            .expect("an answer of the server")
+            .message();
+        assert!(message.contains("is null"), "{operation}: {message}");
+    }
 }

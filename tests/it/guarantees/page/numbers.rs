@@ -104,6 +104,12 @@ const SCHEMA: &[(&str, &str, &str)] = &[
         "",
     ),
     (
+        "abandoned claims",
+        "SELECT (regexp_match(pg_get_functiondef('redrive.change_event'::regproc), \
+             'letter.crashes \\+ 1 >= ([0-9]+) '))[1]::bigint",
+        "",
+    ),
+    (
         "snapshot wait",
         "SELECT (regexp_match(pg_get_functiondef('redrive.is_seen_drained'::regproc), \
              'interval ''([0-9]+) seconds'''))[1]::bigint",

@@ -246,6 +246,7 @@ fn the_event_of_a_crashed_consumer_is_pending_again_without_a_worker() {
     assert_eq!(expire_claims(&test), 1);
     assert_eq!(event(&test, id), is("PENDING", 0));
     assert_eq!(claimed(&mut client), [id]);
+    assert_eq!(event(&test, id), is("PROCESSING", 1));
     let recovery =
         "UPDATE dlq_events SET status = 'PENDING', retry_after = NOW() + INTERVAL '30 seconds'
                     WHERE status = 'PROCESSING' AND updated_at < NOW() - INTERVAL '10 minutes'";
@@ -253,10 +254,44 @@ fn the_event_of_a_crashed_consumer_is_pending_again_without_a_worker() {
     let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '11 minutes'";
     test.client().sql(age);
     assert_eq!(client.execute(recovery, &[]).unwrap(), 1);
-    assert_eq!(event(&test, id), is("PENDING", 0));
+    assert_eq!(event(&test, id), is("PENDING", 2));
     assert_eq!(claimed(&mut client), [0_i64; 0], "before its time");
     age_retries(&test);
     assert_eq!(claimed(&mut client), [id]);
+    no_drift(&test.open());
+}
+
+#[test]
+fn an_event_that_kills_its_consumers_is_left_to_an_operator() {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    let give_back = "UPDATE dlq_events SET status = 'PENDING' WHERE status = 'PROCESSING'";
+    // An outcome in between begins the count again.
+    for abandoned in [9, 10] {
+        for claim in 0..abandoned {
+            assert_eq!(claimed(&mut client), [id], "{claim} of {abandoned}");
+            match claim % 2 {
+                0 => assert_eq!(expire_claims(&test), 1),
+                _ => assert_eq!(client.execute(give_back, &[]).unwrap(), 1),
+            }
+        }
+        if abandoned == 9 {
+            assert_eq!(claimed(&mut client), [id]);
+            client.execute(FAILURE, &[&id, &"down"]).unwrap();
+            age_retries(&test);
+        }
+    }
+    assert_eq!(event(&test, id), is("FAILED_PERMANENTLY", 20));
+    assert_eq!(claimed(&mut client), [0_i64; 0]);
+    let letter = test.open().dlq().get(JobId::new(id)).unwrap().unwrap();
+    let last = letter.history.last().unwrap();
+    let said = last.error_message.as_deref();
+    assert_eq!(said, Some("a consumer claimed it and reported no outcome"));
+    client.sql("UPDATE dlq_events SET status = 'PENDING'");
+    assert_eq!(claimed(&mut client), [id], "an operator offered it again");
+    assert_eq!(expire_claims(&test), 1);
+    assert_eq!(claimed(&mut client), [id], "the count began again");
     no_drift(&test.open());
 }
 

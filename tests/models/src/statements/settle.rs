@@ -90,4 +90,5 @@ pub(super) fn begin_own() -> Row {
         .with("pid", Type::INT4, &1_i32)
         .with("began", Type::TIMESTAMPTZ, &SystemTime::UNIX_EPOCH)
         .with("is_read_only", Type::BOOL, &false)
+        .with("keeps_snapshot", Type::BOOL, &false)
 }

@@ -188,7 +188,7 @@ impl Runs<'_> {
         let overlapping = self.db.dlq().overlapping(filter, &options.letters)?;
         let most = filter
             .limit
-            .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+            .map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
         let filter = filter.parameter()?;
         let canary = i64::from(options.canary);
         let only = match &options.only {
