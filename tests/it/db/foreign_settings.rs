@@ -1,9 +1,13 @@
 //! Settings of a role, a database or a server: each is set by the library or its functions for
 //! themselves, or refused by name before anything changes.
 
+use postgres::{Client, NoTls};
 use redrive::dlq::{GroupFilter, LetterFilter};
 use redrive::{Database, Failure, Job, Operator, Queue};
-use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, no_drift, scalar, stop, worker};
+use redrive_tests::{
+    Begin, Order, SOON, Sql, TestDatabase, drained, no_drift, scalar, server_url, stop, wait_until,
+    worker,
+};
 
 use super::pooler::redrive;
 
@@ -143,6 +147,33 @@ fn an_obstacle_is_refused_with_its_remedy() {
         drop((db, queue));
         client.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
     }
+}
+
+#[test]
+fn idle_sessions_outlast_the_timeout_of_a_database() {
+    let test = TestDatabase::migrated();
+    set(&test, "idle_session_timeout = '200ms'");
+    let queue = Queue::new(&test.open(), "orders").unwrap();
+    let worker = worker(&queue)
+        .handle_in_transaction(|_: &Job<Order>, _| Ok::<(), Failure>(()))
+        .started();
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    for number in 1..=3 {
+        queue.enqueue(&Order { number }).unwrap();
+        drained(&queue);
+        // Another session shows that the time has passed.
+        let mut idle = test.client();
+        let pid: i32 = idle
+            .query_one("SELECT pg_backend_pid()", &[])
+            .unwrap()
+            .get(0);
+        wait_until("an idle session to end", SOON, || {
+            let there = "SELECT FROM pg_stat_activity WHERE pid = $1";
+            server.query_opt(there, &[&pid]).unwrap().is_none()
+        });
+    }
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.retried, counts.lost), (3, 0, 0));
 }
 
 #[test]

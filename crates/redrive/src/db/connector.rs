@@ -219,8 +219,9 @@ fn open_private(address: &ConnectOptions) -> Result<Option<OwnConnection>> {
     let mut address = address.clone();
     let config = address.config_mut();
     let given = config.get_options().unwrap_or_default();
-    let options = format!("{given} -c redrive.session={nonce}");
-    config.options(options.trim_start());
+    // A call on a session that the server ended while it was idle would not know whether it took effect.
+    let options = format!("-c idle_session_timeout=0 {given} -c redrive.session={nonce}");
+    config.options(&options);
     let mut connection = match address.connect_with_deadline() {
         Err(error) if may_refuse_options(&error) => return Ok(None),
         opened => opened?,
