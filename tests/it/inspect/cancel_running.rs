@@ -13,15 +13,29 @@ fn only_a_job_that_is_not_done_is_asked_to_stop_under_its_lease() {
              FROM (VALUES ('{1,2}'::bigint[], '{2}'::bigint[]), ('{3,4}', '{}')) AS l (ids, done)",
         )
         .unwrap();
-    for (job, asked) in [(1_i64, 1), (2, 0), (9, 0)] {
-        let rows = client
-            .query(statement("cancel_running"), &[&job, &"wrong", &"maria"])
-            .unwrap();
-        assert_eq!(rows.len(), asked, "cancel_running of job {job}");
-    }
-    for (job, asked) in [(4_i64, 1), (2, 0), (9, 0)] {
-        let rows = client.query(statement("cancel"), &[&job]).unwrap();
-        assert_eq!(rows.len(), asked, "cancel of job {job}");
+    let acts = |client: &mut postgres::Client| -> i64 {
+        let count = "SELECT count(*) FROM redrive.audit WHERE verb = 'cancel_running_jobs'";
+        client.query_one(count, &[]).unwrap().get(0)
+    };
+    for (job, operator, asked) in [
+        (1_i64, Some("maria"), 1),
+        (4, None, 1),
+        (2, Some("maria"), 0),
+        (9, Some("maria"), 0),
+    ] {
+        let before = acts(&mut client);
+        let told = client.query(statement("tell_cancelled"), &[&job]).unwrap();
+        let marked = client.query(
+            statement("mark_cancelled"),
+            &[&job, &operator, &Some("wrong")],
+        );
+        assert_eq!(
+            (told.len(), marked.unwrap().len()),
+            (asked, asked),
+            "job {job}"
+        );
+        let audited = asked == 1 && operator.is_some();
+        assert_eq!(acts(&mut client) - before, i64::from(audited), "job {job}");
     }
     let cancelled = client
         .query("SELECT cancelled FROM redrive.leases ORDER BY ids", &[])

@@ -349,7 +349,7 @@ fn every_step_carries_every_field_of_a_job() {
     job.is("open letter: exhausted attempt=9 crashes=0 generation=6 priority=8 history=9");
     job.redrive();
     job.claim();
-    job.run("cancel", &[&JOB]);
+    job.run("mark_cancelled", &[&JOB, &None::<&str>, &None::<&str>]);
     job.release(&[]);
     job.is("open letter: manual attempt=0 crashes=0 generation=7 priority=8 history=9");
 }

@@ -1,4 +1,4 @@
-//! Running jobs that an operator cancels: their handlers learn of it soon, and the operator waits for no lock.
+//! Running jobs that an operator cancels: their handlers learn of it soon, and they do not run again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
-use redrive::{Failure, Job, Operator, Queue, Worker};
+use redrive::{Database, Failure, Job, JobId, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, drained, stop, wait_until, worker,
+    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, drained, reap, scalar, stop, wait_until,
+    worker,
 };
+
+const WAITS: &str = "SELECT count(*) FROM pg_stat_activity \
+    WHERE datname = current_database() AND wait_event_type = 'Lock'";
 
 /// A renewal would tell the handlers, too.
 const LEASE: Duration = Duration::from_mins(30);
@@ -21,9 +25,19 @@ fn wait_for_cancel(job: &Job<Order>) -> Result<(), Failure> {
 }
 
 /// A worker whose handlers of both kinds tell that they run, and wait for the cancellation of their job.
-fn waiting(queue: &Queue, running: &Arc<AtomicUsize>, in_transaction: bool) -> Worker {
-    let running = Arc::clone(running);
+fn waiting(
+    queue: &Queue,
+    running: &Arc<AtomicUsize>,
+    told: &Arc<AtomicUsize>,
+    in_transaction: bool,
+) -> Worker {
+    let (running, told) = (Arc::clone(running), Arc::clone(told));
     let begin = move || running.fetch_add(1, Ordering::SeqCst);
+    let wait_for_cancel = move |job: &Job<Order>| {
+        let failed = wait_for_cancel(job);
+        told.fetch_add(1, Ordering::SeqCst);
+        failed
+    };
     let builder = worker(queue).lease(LEASE);
     match in_transaction {
         true => builder.handle_in_transaction(move |job: &Job<Order>, _: &mut Transaction<'_>| {
@@ -38,38 +52,94 @@ fn waiting(queue: &Queue, running: &Arc<AtomicUsize>, in_transaction: bool) -> W
     .started()
 }
 
+/// Cancels a job, with or without an audit.
+fn cancel(db: &Database, id: JobId, audited: bool) -> redrive::Result<Cancelled> {
+    match audited {
+        true => db.admin().jobs().cancel(id, &Operator::new("ann")),
+        false => db.admin().cancel(id),
+    }
+}
+
 #[test]
 fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
     for in_transaction in [true, false] {
-        for locked in [true, false] {
-            for audited in [true, false] {
-                let (test, queue) = TestDatabase::with_orders();
-                let running = Arc::default();
-                let worker = waiting(&queue, &running, in_transaction);
-                let id = queue.enqueue(&Order { number: 1 }).unwrap();
-                wait_until("the handler to run", SOON, || {
-                    running.load(Ordering::SeqCst) == 1
-                });
-                let mut client = test.client();
-                let mut locker = client.transaction().unwrap();
-                if locked {
-                    let lock = "SELECT FROM redrive.leases FOR UPDATE";
-                    locker.sql(lock);
-                }
-                let db = queue.database();
-                let cancelled = match audited {
-                    true => db.admin().jobs().cancel(id, &Operator::new("ann")),
-                    false => db.admin().cancel(id),
-                };
-                assert_eq!(cancelled.unwrap(), Cancelled::Asked);
-                // The verdict waits for the lease, and the cancellation has not.
-                locker.commit().unwrap();
-                drained(&queue);
-                assert_eq!(stop(worker).stats.dead, 1);
-                let letter = db.dlq().get(id).unwrap().expect("a letter");
-                assert_eq!((letter.cause.as_str(), letter.attempts), ("manual", 1));
+        for (locked, audited) in [(true, true), (true, false), (false, true), (false, false)] {
+            let (test, queue) = TestDatabase::with_orders();
+            let (running, told) = (Arc::default(), Arc::default());
+            let worker = waiting(&queue, &running, &told, in_transaction);
+            let id = queue.enqueue(&Order { number: 1 }).unwrap();
+            wait_until("the handler to run", SOON, || {
+                running.load(Ordering::SeqCst) == 1
+            });
+            let mut client = test.client();
+            let mut locker = client.transaction().unwrap();
+            if locked {
+                let lock = "SELECT FROM redrive.leases FOR UPDATE";
+                locker.sql(lock);
             }
+            let db = queue.database();
+            let cancelled = std::thread::scope(|scope| {
+                let cancelling = scope.spawn(|| cancel(db, id, audited));
+                wait_until("the handler to be told", SOON, || {
+                    told.load(Ordering::SeqCst) == 1
+                });
+                locker.commit().unwrap();
+                cancelling.join().unwrap().unwrap()
+            });
+            match locked {
+                false => assert_eq!(cancelled, Cancelled::Asked),
+                // The verdict waits for the lease as well, and may be stored before the mark.
+                true => assert_ne!(cancelled, Cancelled::NotLive),
+            }
+            drained(&queue);
+            stop(worker);
+            let letter = db.dlq().get(id).unwrap().expect("a letter");
+            assert_eq!((letter.cause.as_str(), letter.attempts), ("manual", 1));
         }
+    }
+}
+
+/// What the session does that holds the lease.
+type End = fn(&mut Transaction<'_>);
+
+#[test]
+fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
+    // Whoever settles or reaps the lease reads the mark before it is there.
+    let ends: [(End, Cancelled); 3] = [
+        (|_| (), Cancelled::Asked),
+        (
+            |holder| {
+                holder.sql("UPDATE redrive.workers SET expires_at = now() - interval '1 hour'");
+                assert_eq!(reap(holder).len(), 1);
+            },
+            Cancelled::Dead,
+        ),
+        (
+            |holder| holder.sql("DELETE FROM redrive.leases"),
+            Cancelled::NotLive,
+        ),
+    ];
+    for ((end, answer), audited) in ends.iter().flat_map(|end| [(end, true), (end, false)]) {
+        let (test, queue) = TestDatabase::with_orders();
+        let gate = Gate::new();
+        let id = queue.enqueue(&Hold {}).unwrap();
+        let worker = worker(&queue).lease(LEASE).handle(gate.handler()).started();
+        gate.wait_for(1);
+        let (mut client, mut observer) = (test.client(), test.client());
+        let mut holder = client.transaction().unwrap();
+        holder.sql("SELECT FROM redrive.leases FOR UPDATE");
+        let cancelled = std::thread::scope(|scope| {
+            let cancelling = scope.spawn(|| cancel(queue.database(), id, audited));
+            wait_until("the cancellation to wait for the lease", SOON, || {
+                scalar(&mut observer, WAITS) == 1
+            });
+            end(&mut holder);
+            holder.commit().unwrap();
+            cancelling.join().unwrap().unwrap()
+        });
+        assert_eq!(cancelled, *answer);
+        gate.open();
+        stop(worker);
     }
 }
 

@@ -187,7 +187,8 @@ statements! {
     REGROUP_LETTERS = "dlq" / "regroup_letters";
     LIVE_JOB = "inspect" / "live_job";
     CANCEL = "inspect" / "cancel";
-    CANCEL_RUNNING = "inspect" / "cancel_running";
+    TELL_CANCELLED = "inspect" / "tell_cancelled";
+    MARK_CANCELLED = "inspect" / "mark_cancelled";
     SET_PRIORITY = "inspect" / "set_priority";
     LIST_JOBS = "inspect" / "list_jobs";
     COUNT_JOBS = "inspect" / "count_jobs";

@@ -7,7 +7,7 @@ use crate::db::sql;
 use crate::dlq::filter::JobFilter;
 use crate::error::Result;
 use crate::inspect::handle::Jobs;
-use crate::inspect::jobs::{Cancelled, LOOKS, keeps_moving};
+use crate::inspect::jobs::{self, Cancelled};
 use crate::job::job::JobId;
 use crate::job::job_state::JobState;
 use crate::job::new_job::check_priority;
@@ -180,36 +180,12 @@ impl Jobs<'_> {
     /// audit.
     ///
     /// # Errors
-    /// If the database rejects a statement or does not answer.
+    /// Those of [`Admin::cancel`](crate::admin::Admin::cancel).
     pub fn cancel(&self, id: JobId, operator: &Operator) -> Result<Cancelled> {
         let this = JobFilter::new().ids([id]);
-        for _ in 0..LOOKS {
-            if !self
-                .change(&this, JobChange::Cancel, operator)?
-                .jobs
-                .is_empty()
-            {
-                return Ok(Cancelled::Dead);
-            }
-            if self.cancel_running(id, operator)? {
-                return Ok(Cancelled::Asked);
-            }
-            // As in `Admin::cancel`.
-            if self.db.admin().job(id)?.is_none() {
-                return Ok(Cancelled::NotLive);
-            }
-        }
-        Err(keeps_moving(id))
-    }
-
-    /// Signals the handler of a job. Returns whether a worker runs the job.
-    fn cancel_running(self, id: JobId, operator: &Operator) -> Result<bool> {
-        let operator = operator.clone();
-        self.db.call("cancel a job", move |session| {
-            let (reason, by) = (operator.given_reason(), operator.by());
-            let doing = format!("cancel job {id}");
-            let asked = session.query(&doing, &sql::CANCEL_RUNNING, &[&id.get(), &reason, &by])?;
-            Ok(!asked.is_empty())
+        jobs::cancel(self.db, id, Some(operator), || {
+            let changed = self.change(&this, JobChange::Cancel, operator)?;
+            Ok(!changed.jobs.is_empty())
         })
     }
 

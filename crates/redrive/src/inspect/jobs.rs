@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::db::admin::Admin;
+use crate::db::database::Database;
 use crate::db::sql;
 use crate::dlq::filter::JobFilter;
 use crate::dlq::history::{AttemptRecord, attempts};
@@ -17,6 +18,7 @@ use crate::job::headers::Headers;
 use crate::job::job::JobId;
 use crate::job::job_state::JobState;
 use crate::job::new_job::check_priority;
+use crate::job::operator::Operator;
 use crate::job::payload::JsonText;
 
 /// A live job.
@@ -75,13 +77,49 @@ pub enum Cancelled {
 }
 
 /// The attempts to find a job that moves between tables.
-pub(crate) const LOOKS: usize = 5;
+const LOOKS: usize = 5;
 
-/// The error after all of these attempts.
-pub(crate) fn keeps_moving(id: JobId) -> Error {
-    Error::unavailable(format!(
+/// Cancels a job in any state. `cancel_waiting` returns whether the job waited.
+pub(crate) fn cancel(
+    db: &Database,
+    id: JobId,
+    operator: Option<&Operator>,
+    cancel_waiting: impl Fn() -> Result<bool>,
+) -> Result<Cancelled> {
+    for _ in 0..LOOKS {
+        if cancel_waiting()? {
+            return Ok(Cancelled::Dead);
+        }
+        if cancel_running(db, id, operator)? {
+            return Ok(Cancelled::Asked);
+        }
+        // A job that a worker was claiming is in neither table of the snapshot. If it is live,
+        // try again.
+        if db.admin().job(id)?.is_none() {
+            return Ok(Cancelled::NotLive);
+        }
+    }
+    Err(Error::unavailable(format!(
         "could not cancel job {id}: it keeps moving; try again"
-    ))
+    )))
+}
+
+/// Signals the handler of a job, and marks its lease. Returns whether a worker runs the job.
+fn cancel_running(db: &Database, id: JobId, operator: Option<&Operator>) -> Result<bool> {
+    let operator = operator.cloned();
+    db.call("cancel a job", move |session| {
+        let doing = format!("cancel job {id}");
+        if session
+            .query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?
+            .is_empty()
+        {
+            return Ok(false);
+        }
+        let by = operator.as_ref().map(Operator::by);
+        let reason = operator.as_ref().and_then(Operator::given_reason);
+        let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
+        Ok(!marked.is_empty())
+    })
 }
 
 impl Admin<'_> {
@@ -102,29 +140,21 @@ impl Admin<'_> {
 
     /// Cancels a job: a waiting one at once, a running one by signalling its handler.
     ///
-    /// It writes no audit; [`Jobs::cancel`] does.
+    /// The signal waits for nothing. The answer waits for a session that is ending the lease of
+    /// the job, which is a matter of milliseconds unless its worker is stuck. It writes no audit;
+    /// [`Jobs::cancel`] does.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer.
+    /// If the database rejects the statement or does not answer. A handler that was signalled
+    /// may end, but if its worker is lost, the job runs again: repeat the call.
     pub fn cancel(&self, id: JobId) -> Result<Cancelled> {
-        for _ in 0..LOOKS {
-            let what = self.db.call("cancel a job", move |session| {
-                let rows =
-                    session.query(&format!("cancel job {id}"), &sql::CANCEL, &[&id.get()])?;
-                Ok(rows
-                    .first()
-                    .map(|row| row.get::<_, &str>("result") == "dead"))
-            })?;
-            match what {
-                Some(true) => return Ok(Cancelled::Dead),
-                Some(false) => return Ok(Cancelled::Asked),
-                // A job that a worker was claiming is in neither table of the
-                // snapshot. If it is live, try again.
-                None if self.job(id)?.is_none() => return Ok(Cancelled::NotLive),
-                None => {}
-            }
-        }
-        Err(keeps_moving(id))
+        cancel(self.db, id, None, || {
+            self.db.call("cancel a job", move |session| {
+                let doing = format!("cancel job {id}");
+                let rows = session.query(&doing, &sql::CANCEL, &[&id.get()])?;
+                Ok(!rows.is_empty())
+            })
+        })
     }
 
     /// Sets the priority of a ready or delayed job. Returns `false` if the job is leased or
