@@ -47,6 +47,8 @@ pub(crate) struct Connector {
     is_private: bool,
     /// Why the pool's last attempt failed, unless it succeeded.
     trouble: Arc<Mutex<Option<Error>>>,
+    /// The connection of the first check, which the pool gets first.
+    first: Arc<Mutex<Option<OwnConnection>>>,
 }
 
 impl Connector {
@@ -57,6 +59,7 @@ impl Connector {
             abandoned: AbandonedCalls::connecting(),
             is_private: false,
             trouble: Arc::default(),
+            first: Arc::default(),
         }
     }
 
@@ -81,41 +84,43 @@ impl Connector {
         }
     }
 
-    /// Checks that the server accepts connections.
+    /// Checks that the server accepts connections, and keeps the connection for the pool.
     ///
     /// # Errors
     /// As [`open`](Connector::open).
     pub(crate) fn check(&self) -> Result<()> {
-        self.attempt(|address| address.connect_with_deadline().map(drop))
+        self.keep(self.open()?);
+        Ok(())
     }
 
-    /// Finds out with one connection whether there is a pooler.
+    /// Finds out whether there is a pooler, and keeps the connection for the pool.
     ///
     /// # Errors
     /// As [`open`](Connector::open).
     pub(crate) fn find_pooler(&self) -> Result<Pooler> {
-        self.attempt(|address| {
-            if open_private(address)?.is_some() {
-                return Ok(Pooler::Session);
+        let (pooler, first) = self.attempt(|address| {
+            if let Some(private) = open_private(address)? {
+                return Ok((Pooler::Session, private));
             }
-            drop(address.connect_with_deadline()?);
+            let shared = address.connect_with_deadline()?;
             log::info!(
                 "other programs may use the same sessions of the database, as behind a pooler, so \
                  nothing is kept on them; if each session belongs to one client, declare \
                  `Pooler::Session`"
             );
-            Ok(Pooler::Transaction)
-        })
+            Ok((Pooler::Transaction, shared))
+        })?;
+        self.keep(first);
+        Ok(pooler)
+    }
+
+    fn keep(&self, first: OwnConnection) {
+        *lock(&self.first) = Some(first);
     }
 
     /// Returns why the pool has no connection, if the last attempt failed.
     pub(crate) fn trouble(&self) -> Option<Error> {
-        self.trouble_lock().as_ref().map(Error::shared)
-    }
-
-    fn trouble_lock(&self) -> MutexGuard<'_, Option<Error>> {
-        // A panic cannot leave an error half written.
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.trouble).as_ref().map(Error::shared)
     }
 
     /// Connects within the deadline.
@@ -181,8 +186,11 @@ impl r2d2::ManageConnection for Connector {
     type Error = Error;
 
     fn connect(&self) -> Result<OwnConnection> {
+        if let Some(first) = lock(&self.first).take() {
+            return Ok(first);
+        }
         let opened = self.open();
-        *self.trouble_lock() = opened.as_ref().err().map(Error::shared);
+        *lock(&self.trouble) = opened.as_ref().err().map(Error::shared);
         opened
     }
 
@@ -206,6 +214,11 @@ impl fmt::Debug for Connector {
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
+}
+
+/// Locks a value that a panic cannot leave half written.
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Opens a connection and proves that its session belongs to this program alone. `None`: another

@@ -45,7 +45,7 @@ impl ReplaceablePool {
         connections: u32,
         timeout: Duration,
     ) -> Result<ReplaceablePool> {
-        Ok(ReplaceablePool {
+        let pool = ReplaceablePool {
             current: Mutex::new(CurrentPool {
                 pool: open(&connector, connections, timeout)?,
                 abandoned_before: 0,
@@ -54,7 +54,10 @@ impl ReplaceablePool {
             connector,
             connections,
             timeout,
-        })
+        };
+        // The pool closes a connection that is idle for long; the connector would keep it.
+        drop(pool.session(timeout)?);
+        Ok(pool)
     }
 
     /// Returns the source of sessions for calls.
