@@ -3,7 +3,7 @@
 mod setup;
 
 mod jobs;
-mod json;
+pub(crate) mod json;
 mod live_jobs;
 
 mod dlq;

@@ -11,4 +11,4 @@ mod deadlocks;
 mod durations;
 mod leaks;
 mod recovery;
-mod secrets;
+pub(crate) mod secrets;

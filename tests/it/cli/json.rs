@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
-use redrive_tests::{TestDatabase, ran};
+use redrive_tests::{Ran, TestDatabase, ran};
 use serde_json::{Value, json};
 
 use super::letters;
-use crate::commands::{EXAMPLES, Example, Stage, examples};
+use crate::commands::{EXAMPLES, Example};
 
 /// Objects whose names are those of the user or of another vocabulary.
 const OPAQUE: &[&str] = &["payload", "headers", "filter", "about", "before", "after"];
@@ -43,22 +43,21 @@ fn collect(value: &Value, above: &str, names: &mut BTreeSet<String>, troubles: &
     }
 }
 
-#[test]
-fn every_line_of_every_command_is_an_object_with_the_names_of_its_example() {
-    let db = TestDatabase::migrated();
-    let mut stage = Stage::new(&db);
-    let mut troubles = Vec::new();
-    let mut printed = Vec::new();
-    for example in examples() {
-        let arguments = stage.arguments(&example);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let ran = ran(&db, &arguments);
-        if ran.code == std::process::ExitCode::from(2) || (ran.out.is_empty() && ran.err.is_empty())
-        {
-            troubles.push(format!("{}: nothing printed: {}", example.line, ran.err));
-        }
+/// What the examples of all commands printed.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    names: Vec<(Example, BTreeSet<String>)>,
+    troubles: Vec<String>,
+}
+
+impl Printed {
+    /// Notes what an example printed.
+    pub(crate) fn note(&mut self, example: Example, ran: &Ran) {
         let mut names = BTreeSet::new();
         let mut wrong = Vec::new();
+        if ran.out.is_empty() && ran.err.is_empty() {
+            wrong.push("nothing printed".to_owned());
+        }
         for text in ran.out.lines() {
             match serde_json::from_str(text) {
                 Ok(value @ Value::Object(_)) => collect(&value, "", &mut names, &mut wrong),
@@ -72,20 +71,23 @@ fn every_line_of_every_command_is_an_object_with_the_names_of_its_example() {
                 wrong.push(format!("{text} on stderr"));
             }
         }
-        troubles.extend(
-            wrong
-                .iter()
-                .map(|wrong| format!("{}: {wrong}", example.line)),
-        );
-        stage.enqueued(&ran.out);
-        printed.push((example, names));
+        let told = wrong
+            .iter()
+            .map(|wrong| format!("{}: {wrong}", example.line));
+        self.troubles.extend(told);
+        self.names.push((example, names));
     }
-    assert!(troubles.is_empty(), "\n{}", troubles.join("\n"));
-    if std::env::var_os("REDRIVE_UPDATE_SNAPSHOTS").is_some() {
-        return write(&printed);
-    }
-    for (example, names) in &printed {
-        assert_eq!(names, &example.names, "{}: see {EXAMPLES}", example.line);
+
+    /// Every line is an object with the names of its example.
+    #[track_caller]
+    pub(crate) fn check(self) {
+        assert!(self.troubles.is_empty(), "\n{}", self.troubles.join("\n"));
+        if std::env::var_os("REDRIVE_UPDATE_SNAPSHOTS").is_some() {
+            return write(&self.names);
+        }
+        for (example, names) in &self.names {
+            assert_eq!(names, &example.names, "{}: see {EXAMPLES}", example.line);
+        }
     }
 }
 

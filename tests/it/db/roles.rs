@@ -11,6 +11,8 @@ use redrive::dlq::{CaptureOutcome, ForeignFailure};
 use redrive::{Database, JobId};
 use redrive_tests::{Sql, TestDatabase};
 
+use crate::guarantees::secrets::password::with_password;
+
 /// The roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Profession {
@@ -79,11 +81,12 @@ impl Cast {
         Cast { owner, test }
     }
 
-    /// Returns the URL of the database for a role.
+    /// Returns the URL of the database for a role, with a password.
     fn url(&self, profession: Profession) -> String {
         let (scheme, rest) = self.test.url().split_once("://").expect("a URL");
         let address = rest.split_once('@').map_or(rest, |(_, address)| address);
-        format!("{scheme}://{}@{address}", role(&self.test, profession))
+        let url = format!("{scheme}://{}@{address}", role(&self.test, profession));
+        with_password(&url)
     }
 
     fn open(&self, profession: Profession) -> Database {

@@ -1,6 +1,6 @@
 //! Secrets: passwords and payloads never appear in output, logs or errors.
 
-mod password;
+pub(crate) mod password;
 mod payload;
 
 use std::error::Error as StdError;

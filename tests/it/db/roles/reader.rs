@@ -1,52 +1,59 @@
 //! The command line in each role: a reader reads, and every other command names the role that it
-//! needs, which suffices.
+//! needs, which suffices. No command prints the password, and each prints the names of its example.
 
 use std::process::ExitCode;
 
 use redrive::Queue;
-use redrive_tests::{Order, Ran, ran, ran_at};
+use redrive_tests::{Order, ran_at};
 
 use super::{Cast, Profession};
+use crate::cli::json::Printed;
 use crate::commands::{Stage, examples};
+use crate::guarantees::secrets::password::{PASSWORD, with_password};
 
 #[test]
 fn every_command_names_the_role_that_it_needs_and_needs_no_other() {
     let cast = Cast::new();
     let mut stage = Stage::new(&cast.test);
     let mut troubles = Vec::new();
+    let mut printed = Printed::default();
     for example in examples() {
         let arguments = stage.arguments(&example);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let (role, line) = (&*example.role, &example.line);
+        let role = &*example.role;
         let needed = match role {
             "owner" => "only the owner of the schema may do this".to_owned(),
             role => format!("this command needs the role {role}, which the owner"),
-        };
-        let mut check = |ran: &Ran, may: bool, who: Profession| {
-            let failed = ran.code == ExitCode::from(2);
-            if failed == may || (failed && !ran.err.contains(&needed)) {
-                troubles.push(format!("{line} as {who:?}: {}{}", ran.out, ran.err));
-            }
         };
         let runs = match role {
             "owner" => None,
             "dry-run" => Some(Profession::Reader),
             role => Profession::ALL.into_iter().find(|who| who.name() == role),
         };
+        let mut run = |who: Option<Profession>| {
+            let url = who.map_or_else(|| with_password(cast.test.url()), |who| cast.url(who));
+            let ran = ran_at(&url, &arguments);
+            let failed = ran.code == ExitCode::from(2);
+            let may = who == runs;
+            let tells = [&ran.out, &ran.err].map(|text| text.contains(PASSWORD));
+            if failed == may || (failed && !ran.err.contains(&needed)) || tells.contains(&true) {
+                let line = &example.line;
+                troubles.push(format!("{line} as {who:?}: {}{}", ran.out, ran.err));
+            }
+            ran
+        };
         for who in [Profession::Nobody, Profession::Reader, Profession::Operator] {
             let is_higher = who == Profession::Operator && role != "owner";
             if Some(who) != runs && !is_higher && role != "dry-run" {
-                check(&ran_at(&cast.url(who), &arguments), false, who);
+                run(Some(who));
             }
         }
-        let done = match runs {
-            Some(who) => ran_at(&cast.url(who), &arguments),
-            None => ran(&cast.test, &arguments),
-        };
-        check(&done, true, runs.unwrap_or(Profession::Nobody));
+        let done = run(runs);
         stage.enqueued(&done.out);
+        printed.note(example, &done);
     }
     assert!(troubles.is_empty(), "\n{}", troubles.join("\n"));
+    printed.check();
 }
 
 #[test]
