@@ -139,29 +139,24 @@ pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
     let tasks = runner.tasks(options)?;
     let mut times = Vec::new();
     let mut failures = Vec::new();
-    for (number, task) in (1..).zip(&tasks) {
-        println!("\n━━━ {number}/{} {}", tasks.len(), task.name());
-        let start = Instant::now();
-        let result = runner.run(*task);
-        interrupt.check()?;
-        let time = start.elapsed();
-        let remark = match result {
-            Ok(remark) => remark,
-            Err(error) => {
+    let mut number = 0;
+    let shares = |task: &Task| suite == Suite::Gate && task.shares_the_machine();
+    for group in tasks.chunk_by(|one, next| shares(one) && shares(next)) {
+        let names: Vec<String> = group.iter().map(|task| task.name()).collect();
+        number += group.len();
+        println!("\n━━━ {number}/{} {}", tasks.len(), names.join(", "));
+        for (task, (time, result)) in group.iter().zip(runner.run_group(group)) {
+            interrupt.check()?;
+            let remark = result.unwrap_or_else(|error| {
                 failures.push(format!(
                     "{}: {error:#}\n    to repeat it: cargo xtask test {}",
                     task.name(),
                     task.options(suite)
                 ));
                 "FAILED".to_owned()
-            }
-        };
-        println!(
-            "    {}, {}",
-            if remark == "FAILED" { "FAILED" } else { "ok" },
-            seconds(time)
-        );
-        times.push((time, task.name(), remark));
+            });
+            times.push((time, task.name(), remark));
+        }
     }
     let evidence = runner.keep_log(!failures.is_empty());
     // Stopping the server takes time, too.
@@ -208,6 +203,13 @@ impl Task {
             Task::Step(step) => step.name(),
             Task::Version(major) => format!("PostgreSQL {major}"),
         }
+    }
+
+    /// Whether it can run next to others of the kind in the gate, because it waits for much of its time.
+    fn shares_the_machine(self) -> bool {
+        use Step::{Alerts, Chaos, Dashboards, DocTests, Docs, Package};
+        let light = [DocTests, Docs, Alerts, Dashboards, Chaos, Package];
+        matches!(self, Task::Step(step) if light.contains(&step))
     }
 
     /// Returns the options that run only this task.
@@ -304,15 +306,57 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs one task and returns a remark for the report, which may be empty.
+    /// Runs tasks, several of them side by side. Returns for each its time and a remark for the report,
+    /// which may be empty.
+    fn run_group(&mut self, group: &[Task]) -> Vec<(Duration, Result<String>)> {
+        let end = |task: Task, start: Instant, result: Result<String>| {
+            let time = start.elapsed();
+            let how = if result.is_ok() { "ok" } else { "FAILED" };
+            println!("    {} {how}, {}", task.name(), seconds(time));
+            (time, result)
+        };
+        let start = Instant::now();
+        if let [task] = group {
+            let result = self.run(*task);
+            return vec![end(*task, start, result)];
+        }
+        // Several of them need it.
+        if let Err(error) = self.start_server() {
+            let failed = |task: &Task| end(*task, start, Err(anyhow!("{error:#}")));
+            return group.iter().map(failed).collect();
+        }
+        let runner = &*self;
+        thread::scope(|scope| {
+            let runs: Vec<_> = group
+                .iter()
+                .map(|task| {
+                    scope.spawn(move || match *task {
+                        Task::Step(step) => end(*task, start, runner.run_step(step)),
+                        Task::Version(_) => end(*task, start, Err(anyhow!("it runs alone"))),
+                    })
+                })
+                .collect();
+            let joined = |run: thread::ScopedJoinHandle<'_, _>| {
+                run.join()
+                    .unwrap_or_else(|_| (start.elapsed(), Err(anyhow!("its thread panicked"))))
+            };
+            runs.into_iter().map(joined).collect()
+        })
+    }
+
     fn run(&mut self, task: Task) -> Result<String> {
         match task {
-            Task::Step(step) => self.run_step(step),
+            Task::Step(step) => {
+                if let Step::Tests | Step::DocTests = step {
+                    self.start_server()?;
+                }
+                self.run_step(step)
+            }
             Task::Version(major) => self.run_on(major),
         }
     }
 
-    fn run_step(&mut self, step: Step) -> Result<String> {
+    fn run_step(&self, step: Step) -> Result<String> {
         match step {
             Step::Tools => self.install_tools()?,
             Step::Format => self.succeed(&mut cargo(["fmt", "--all", "--check"]))?,
@@ -328,7 +372,6 @@ impl Runner<'_> {
             Step::Generated => generate::check(&self.root, self.interrupt)?,
             Step::Tests => return self.run_tests(),
             Step::DocTests => {
-                self.start_server()?;
                 let mut tests = cargo(["test", "--locked", "--workspace", "--all-features"]);
                 // The models compile files of the library, whose examples run there.
                 tests.args(["--doc", "--no-fail-fast", "--exclude=redrive-models"]);
@@ -375,8 +418,7 @@ impl Runner<'_> {
 
     /// Runs the tests of the workspace and repeats those that the change touches. Without a filter,
     /// a test that fails on purpose must fail first.
-    fn run_tests(&mut self) -> Result<String> {
-        self.start_server()?;
+    fn run_tests(&self) -> Result<String> {
         let mut tests = self.tests()?;
         let touched = match &self.changes {
             Some(changes) if self.arguments.is_empty() => changes.tests(&self.root)?,
