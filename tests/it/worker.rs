@@ -6,6 +6,7 @@ mod checkpoints;
 mod chores;
 mod cancelled;
 mod deadline;
+mod errors;
 mod failing_flood;
 mod follow_ups;
 mod handlers;

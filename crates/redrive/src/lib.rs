@@ -28,6 +28,7 @@ pub use db::url::ConnectOptions;
 pub use dlq::filter::filter_keys;
 pub use error::{Error, Result};
 pub use job::backoff::Backoff;
+pub use job::deciding_error::{JobCancelled, Outage, Rejection};
 #[doc(hidden)]
 pub use job::duration::parse_duration;
 pub use job::failure::Failure;

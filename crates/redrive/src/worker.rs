@@ -187,8 +187,9 @@ impl Worker {
     /// The worker stops claiming, waits up to `grace` for running handlers, writes their verdicts,
     /// and releases all other jobs without charging an attempt. No lease remains.
     ///
-    /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). Its
-    /// job is released as well, and its result is rejected. If it runs in a transaction
+    /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). If it
+    /// ends with an error within a moment, the attempt is not charged. If it runs on, its job is
+    /// released as well, and its result is rejected. If it runs in a transaction
     /// ([`WorkerBuilder::handle_in_transaction`]), the server ends its connection and rolls the
     /// transaction back.
     ///
@@ -320,7 +321,7 @@ impl Worker {
             return Vec::new();
         }
         for running in running() {
-            running.signal.cancelled.store(true, Ordering::Relaxed);
+            running.signal.cancel_by_stop();
         }
         self.wait_until_quiet(from_now(CANCEL_GRACE));
         running()

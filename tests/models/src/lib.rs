@@ -39,6 +39,8 @@ mod library {
         pub(crate) mod payload;
         pub(crate) mod death_cause;
         pub(crate) mod error_report;
+        pub(crate) mod disposition;
+        pub(crate) mod deciding_error;
         pub(crate) mod failure;
         pub(crate) mod backoff;
         pub(crate) mod headers;

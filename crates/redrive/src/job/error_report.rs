@@ -3,6 +3,7 @@
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::error::Error as StdError;
 use std::fmt::Write as _;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::driver::Refusal;
@@ -16,12 +17,15 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 2 * 1024;
 /// The longest detail (cause chain, backtrace) that is stored, in bytes.
 pub(super) const MAX_DETAIL_BYTES: usize = 64 * 1024;
 
+/// How many errors of a chain are looked at.
+const MAX_CHAIN: usize = 100;
+
 /// A description of an error that PostgreSQL can store, within the length limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ErrorReport {
     pub(crate) class: Box<str>,
     pub(crate) message: String,
-    pub(crate) detail: Option<String>,
+    pub(crate) detail: Option<Box<str>>,
     /// The key of the failure group, if the handler chose it.
     pub(crate) key: Option<Box<str>>,
 }
@@ -37,7 +41,7 @@ impl ErrorReport {
         ErrorReport {
             class: clip(class.to_owned(), MAX_CLASS_BYTES).into(),
             message: clip(message, MAX_MESSAGE_BYTES),
-            detail: detail.map(|detail| clip(detail, MAX_DETAIL_BYTES)),
+            detail: detail.map(|detail| clip(detail, MAX_DETAIL_BYTES).into()),
             key: None,
         }
     }
@@ -69,8 +73,8 @@ impl ErrorReport {
         ErrorReport::new("cancelled", "cancelled by an operator".to_owned(), None)
     }
 
-    /// Describes an error: type, message, cause chain, SQLSTATE and constraint, and a backtrace with `RUST_BACKTRACE`.
-    pub(super) fn of<E: StdError + 'static>(error: &E) -> ErrorReport {
+    /// Describes an error: class, message, cause chain, SQLSTATE and constraint, and a backtrace with `RUST_BACKTRACE`.
+    pub(super) fn of(class: &str, error: &(dyn StdError + 'static)) -> ErrorReport {
         let mut detail = String::new();
         let mut refusal = Refusal::of(error);
         let mut message = shown(error);
@@ -81,12 +85,16 @@ impl ErrorReport {
             let server = shown(server);
             message = format!("{message}: {}", server.lines().next().unwrap_or_default());
         }
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            // Writing to a String cannot fail, but the error's Display may.
-            _ = writeln!(detail, "caused by: {}", shown(error));
-            refusal = refusal.or_else(|| Refusal::of(error));
-            cause = error.source();
+        let mut last = shown(error);
+        for cause in chain(error).skip(1) {
+            let text = shown(cause);
+            // Some wrappers say what their cause says.
+            if text != last {
+                // Writing to a String cannot fail.
+                _ = writeln!(detail, "caused by: {text}");
+            }
+            last = text;
+            refusal = refusal.or_else(|| Refusal::of(cause));
         }
         if let Some(refusal) = refusal {
             _ = writeln!(detail, "{refusal}");
@@ -96,14 +104,48 @@ impl ErrorReport {
             _ = write!(detail, "{backtrace}");
         }
         let detail = (!detail.is_empty()).then_some(detail);
-        ErrorReport::new(std::any::type_name::<E>(), message, detail)
+        ErrorReport::new(class, message, detail)
     }
+}
+
+/// The errors of a chain, from the outermost to its first cause. A chain in a circle ends.
+pub(super) fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    let mut next = Some(error);
+    let links = iter::from_fn(move || {
+        let link = next?;
+        next = link.source();
+        Some(link)
+    });
+    links.take(MAX_CHAIN)
+}
+
+/// Finds a class for an error whose type is hidden: the name at the start of the `Debug` of its innermost
+/// cause, which a derived `Debug` takes from the type or the variant.
+pub(super) fn class_in(error: &(dyn StdError + 'static)) -> Option<Box<str>> {
+    let innermost = chain(error).last()?;
+    if innermost.is::<std::io::Error>() {
+        return Some("std::io::Error".into());
+    }
+    let debug = caught(|| format!("{innermost:?}"))?;
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let end = debug.find(|c| !is_part(c)).unwrap_or(debug.len());
+    let (name, rest) = debug.split_at(end);
+    let is_name = name.starts_with(char::is_alphabetic)
+        && (rest.is_empty() || rest.starts_with('(') || rest.starts_with(" {"));
+    // Without a derived `Debug`, it is a text.
+    (is_name && debug != shown(innermost)).then(|| name.into())
 }
 
 /// Returns the text of an error, even if its `Display` panics.
 fn shown(error: &dyn StdError) -> String {
-    catch_unwind(AssertUnwindSafe(|| error.to_string()))
-        .unwrap_or_else(|_| "an error whose Display panics".to_owned())
+    caught(|| error.to_string()).unwrap_or_else(|| "an error whose Display panics".to_owned())
+}
+
+/// Calls code of an error, which may panic.
+fn caught(text: impl FnOnce() -> String) -> Option<String> {
+    catch_unwind(AssertUnwindSafe(text)).ok()
 }
 
 /// Replaces the middle of a text that is too long.

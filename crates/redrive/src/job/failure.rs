@@ -1,11 +1,16 @@
 //! Failures: the result of a handler that did not succeed.
 //!
-//! `?` in a handler means "retry later". Only [`Failure::reject`] gives up.
+//! `?` in a handler means "retry later". Only a rejection gives up.
 
+use std::any::type_name;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::deciding_error::{BoxedError, ErrorRule, Mark, boxed, class_of};
+
+use crate::job::disposition::Disposition;
 use crate::job::error_report::{ErrorReport, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, clip};
 use crate::job::name;
 
@@ -28,6 +33,10 @@ use crate::job::name;
 /// assert!(parse(&Job::sample("-7".to_string())).is_err());
 /// ```
 ///
+/// Errors without a type of their own, such as those of `anyhow`, convert with [`Failure::any`]. A
+/// [`Rejection`](crate::Rejection) or an [`Outage`](crate::Outage) anywhere among the causes decides
+/// what follows, and so do [`HandlerOptions::reject_on`](crate::HandlerOptions::reject_on) and its like.
+///
 /// Like `anyhow::Error`, it does not implement `Error`, so that this conversion can exist.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -35,61 +44,99 @@ pub struct Failure {
     pub(crate) report: ErrorReport,
     /// The dependency that is down, for [`Disposition::Outage`].
     pub(crate) dependency: Option<Box<str>>,
-}
-
-/// The next step that the handler asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disposition {
-    /// Retry after the backoff of the kind.
-    Retry,
-    /// Retry after this delay.
-    RetryAfter(Duration),
-    /// Dead-letter the job at once.
-    Reject,
-    /// Run the job again after this delay, without counting the attempt.
-    Snooze(Duration),
-    /// Run the job again when its dependency recovers, without counting the attempt.
-    Outage,
-    /// The worker could not run or settle the job: run it again soon, with a counted refund of the attempt.
-    Interrupted,
+    /// The error, unless the handler said more than that. Boxed, because a large error slows a `Result`.
+    error: Option<Arc<BoxedError>>,
 }
 
 impl Failure {
+    pub(crate) fn new(disposition: Disposition, report: ErrorReport) -> Failure {
+        Failure {
+            disposition,
+            report,
+            dependency: None,
+            error: None,
+        }
+    }
+
+    /// The failure of an error that a handler returned.
+    fn of(class: &str, error: BoxedError) -> Failure {
+        let mark = Mark::of(&*error);
+        let class = mark.map_or(class, |mark| &mark.class);
+        Failure {
+            disposition: mark.map_or(Disposition::Retry, |mark| mark.disposition),
+            report: ErrorReport::of(class, &*error),
+            dependency: mark.and_then(|mark| mark.dependency.clone()),
+            error: Some(Arc::new(error)),
+        }
+    }
+
+    /// Applies the rules of the handler to an error that decides nothing itself: the first one that
+    /// concerns it.
+    pub(crate) fn ruled(mut self, rules: &[ErrorRule]) -> Failure {
+        if self.disposition == Disposition::Retry
+            && let Some(error) = &self.error
+            && let Some(rule) = rules.iter().find(|rule| rule.concerns(&***error))
+        {
+            self.disposition = rule.disposition;
+            self.dependency.clone_from(&rule.dependency);
+        }
+        self
+    }
+
+    /// The failure of an attempt that the worker interrupted. A handler that rejected or put off its
+    /// job has decided.
+    pub(crate) fn interrupted(mut self) -> Failure {
+        if let Disposition::Retry | Disposition::RetryAfter(_) = self.disposition {
+            self.disposition = Disposition::Interrupted;
+        }
+        self
+    }
+
     /// Asks for a retry, with a message instead of an error value.
     pub fn retry(message: impl Into<String>) -> Failure {
-        Failure {
-            disposition: Disposition::Retry,
-            report: ErrorReport::new("Retry", message.into(), None),
-            dependency: None,
-        }
+        let report = ErrorReport::new("Retry", message.into(), None);
+        Failure::new(Disposition::Retry, report)
     }
 
     /// Dead-letters the job at once, with the cause `rejected`. Use it when no retry can help.
     pub fn reject(message: impl Into<String>) -> Failure {
-        Failure {
-            disposition: Disposition::Reject,
-            report: ErrorReport::new("Rejected", message.into(), None),
-            dependency: None,
-        }
+        let report = ErrorReport::new("Rejected", message.into(), None);
+        Failure::new(Disposition::Reject, report)
     }
 
     /// Dead-letters the job at once because of an error. The letter stores its type and cause
     /// chain.
-    pub fn reject_error(error: impl StdError + 'static) -> Failure {
-        Failure {
-            disposition: Disposition::Reject,
-            report: ErrorReport::of(&error),
-            dependency: None,
-        }
+    pub fn reject_error<E: StdError + 'static>(error: E) -> Failure {
+        let report = ErrorReport::of(type_name::<E>(), &error);
+        Failure::new(Disposition::Reject, report)
+    }
+
+    /// Converts an error of any kind: of `anyhow` or `eyre`, a `Box<dyn Error>`, a `String`, a `&str`.
+    ///
+    /// It means what `?` means for an error with a type: a retry, unless something among the causes
+    /// decides otherwise. The letter has the message, the chain of causes and, as its class, the type
+    /// of the first cause, if its `Debug` tells it.
+    ///
+    /// ```
+    /// use redrive::{Failure, Job};
+    ///
+    /// # fn call_gateway(_: u32) -> anyhow::Result<()> { anyhow::bail!("no route to host") }
+    /// fn charge(job: &Job<u32>) -> Result<(), Failure> {
+    ///     call_gateway(*job.payload()).map_err(Failure::any)?;
+    ///     Ok(())
+    /// }
+    /// # assert_eq!(charge(&Job::sample(7)).unwrap_err().message(), "no route to host");
+    /// ```
+    pub fn any<E: Into<BoxedError> + 'static>(error: E) -> Failure {
+        let error = boxed(error);
+        let class = class_of::<E>(&*error).unwrap_or_else(|| "Error".into());
+        Failure::of(&class, error)
     }
 
     /// Runs the job again after `delay`, without counting the attempt. At most 30 days.
     pub fn snooze(delay: Duration) -> Failure {
-        Failure {
-            disposition: Disposition::Snooze(delay),
-            report: ErrorReport::new("Snoozed", String::new(), None),
-            dependency: None,
-        }
+        let report = ErrorReport::new("Snoozed", String::new(), None);
+        Failure::new(Disposition::Snooze(delay), report)
     }
 
     /// Reports that a dependency is down.
@@ -113,11 +160,8 @@ impl Failure {
     /// assert!(pay(&Job::sample(7)).is_err());
     /// ```
     pub fn outage(message: impl Into<String>) -> Failure {
-        Failure {
-            disposition: Disposition::Outage,
-            report: ErrorReport::new("Outage", message.into(), None),
-            dependency: None,
-        }
+        let report = ErrorReport::new("Outage", message.into(), None);
+        Failure::new(Disposition::Outage, report)
     }
 
     /// Names the dependency of an [`outage`](Failure::outage). Its breaker affects only the kinds
@@ -176,16 +220,14 @@ impl Failure {
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Failure {
         let detail = detail.into();
-        self.report.detail = Some(clip(
-            // The detail begins with the whole text of a message that was cut. Keep it.
-            match self.report.detail.take() {
-                Some(message) if self.report.is_cut() && !detail.contains(&message) => {
-                    format!("{message}\n{detail}")
-                }
-                Some(_) | None => detail,
-            },
-            MAX_DETAIL_BYTES,
-        ));
+        // The detail begins with the whole text of a message that was cut. Keep it.
+        let detail = match self.report.detail.take() {
+            Some(message) if self.report.is_cut() && !detail.contains(&*message) => {
+                format!("{message}\n{detail}")
+            }
+            Some(_) | None => detail,
+        };
+        self.report.detail = Some(clip(detail, MAX_DETAIL_BYTES).into());
         self
     }
 
@@ -195,13 +237,9 @@ impl Failure {
     }
 }
 
-impl<E: StdError + 'static> From<E> for Failure {
+impl<E: StdError + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure {
-            disposition: Disposition::Retry,
-            report: ErrorReport::of(&error),
-            dependency: None,
-        }
+        Failure::of(type_name::<E>(), Box::new(error))
     }
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::job::checkpoint::Checkpoints;
+use crate::job::deciding_error::JobCancelled;
 use crate::job::decision::LastDecision;
 use crate::job::follow_up::FollowUps;
 use crate::job::headers::Headers;
@@ -58,6 +59,8 @@ pub(crate) struct Signal {
     pub(crate) cancelled: AtomicBool,
     /// An operator cancelled the job, so a failure is final.
     pub(crate) by_operator: AtomicBool,
+    /// The worker stops, so a failure is not the job's fault.
+    pub(crate) by_stop: AtomicBool,
     /// The job was judged without its handler (at the deadline). The result comes too late.
     pub(crate) given_away: AtomicBool,
     /// The watchdog sets it to replace the slot, and the slot to keep it once the handler has ended. The
@@ -75,6 +78,12 @@ impl Signal {
     /// Tells the handler that an operator cancelled its job.
     pub(crate) fn cancel_by_operator(&self) {
         self.by_operator.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells the handler that its worker stops and waits no longer.
+    pub(crate) fn cancel_by_stop(&self) {
+        self.by_stop.store(true, Ordering::Relaxed);
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }
@@ -374,8 +383,35 @@ impl<P> Job<P> {
     /// job, the worker stops, or its lease may be lost.
     ///
     /// Long handlers should check between steps. redrive cannot kill a thread; a handler that does
-    /// not check runs on, and its result is rejected.
+    /// not check runs on, and its result is rejected. A handler that ends with an error because the
+    /// worker stops is charged no attempt: its job runs again soon, with a counted refund.
     pub fn is_cancelled(&self) -> bool {
         self.signal.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Ends the handler with `?` once it [should end](Job::is_cancelled).
+    ///
+    /// ```
+    /// use redrive::{Failure, Job};
+    ///
+    /// fn import(job: &Job<Vec<String>>) -> Result<(), Failure> {
+    ///     for _row in job.payload() {
+    ///         job.check_cancelled()?;
+    ///         // … import the row.
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// assert!(import(&Job::sample(vec!["a".to_owned()])).is_ok());
+    /// ```
+    ///
+    /// # Errors
+    /// [`JobCancelled`] once the handler should end. It passes through `anyhow` and others as any error
+    /// does.
+    pub fn check_cancelled(&self) -> std::result::Result<(), JobCancelled> {
+        match self.is_cancelled() {
+            true => Err(JobCancelled),
+            false => Ok(()),
+        }
     }
 }

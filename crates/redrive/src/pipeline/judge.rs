@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::job::backoff::{Backoff, MAX_BACKOFF};
 use crate::job::death_cause::DeathCause;
+use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
-use crate::job::failure::Disposition;
 use crate::pipeline::breaker::MAX_PROBE_WAIT;
 use crate::pipeline::outcome::FailedAttempt;
 

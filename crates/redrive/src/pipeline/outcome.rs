@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::job::death_cause::DeathCause;
+use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
-use crate::job::failure::{Disposition, Failure};
+use crate::job::failure::Failure;
 use crate::pipeline::failure_cause::FailureCause;
 
 /// The result of an attempt.

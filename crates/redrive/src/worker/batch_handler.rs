@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::job::backoff::Backoff;
+use crate::job::deciding_error::ErrorRule;
 use crate::job::decision::Decision;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
@@ -42,6 +43,10 @@ impl BatchHandler {
 
     pub(crate) fn deadline(&self, default: Duration) -> Duration {
         self.options.deadline.unwrap_or(default)
+    }
+
+    pub(crate) fn rules(&self) -> Arc<Vec<ErrorRule>> {
+        Arc::clone(&self.options.rules)
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn conclude(
     state.count_unwritten();
     let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
     let has_run = ended.outcome.has_run();
-    let failed = ended.outcome.classify();
+    let failed = decided(running, ended.outcome).classify();
     let breakers = &state.breakers;
     let attempt = match &failed {
         None => AttemptEnd::Done,
@@ -137,6 +137,26 @@ pub(crate) fn conclude(
         checkpoint,
     };
     (settlement, reports.into_iter().chain(flooded).collect())
+}
+
+/// Applies the rules of the handler to a failure. A stop that asked the handler to end is the reason why
+/// it failed.
+fn decided(running: &RunningJob, outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed(failure) => {
+            let failure = failure.ruled(&running.rules);
+            Outcome::Failed(match running.signal.by_stop.load(Ordering::Relaxed) {
+                true => failure.interrupted(),
+                false => failure,
+            })
+        }
+        Outcome::Done
+        | Outcome::Panicked(_)
+        | Outcome::Undecodable(_)
+        | Outcome::Unhandled(_)
+        | Outcome::Expired(_)
+        | Outcome::TimedOut(_) => outcome,
+    }
 }
 
 /// Returns the headers of the last checkpoint, unless they are stored.

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::worker::batch_handler::BatchHandler;
 use crate::worker::gathering::BatchRule;
-use crate::worker::handlers::Handler;
+use crate::worker::handlers::{Handler, HandlerOptions};
 
 /// The handlers of a worker.
 #[derive(Clone, Default)]
@@ -99,10 +98,10 @@ impl HandlerTable {
         with.collect()
     }
 
-    /// All deadlines, for the check at start.
-    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Duration> {
+    /// The options of all handlers, for the check at start.
+    pub(crate) fn options(&self) -> impl Iterator<Item = &HandlerOptions> {
         let single = self.by_kind.values().chain(&self.any).map(Handler::options);
         let batches = self.batches.values().map(|handler| &handler.options);
-        single.chain(batches).filter_map(|options| options.deadline)
+        single.chain(batches)
     }
 }

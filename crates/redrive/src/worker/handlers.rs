@@ -1,5 +1,6 @@
 //! Handlers of single jobs. Erases their payload types.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 use crate::job::backoff::Backoff;
+use crate::job::deciding_error::ErrorRule;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
 use crate::job::follow_up::{FollowUp, FollowUps};
@@ -22,6 +24,7 @@ pub struct HandlerOptions {
     pub(super) backoff: Option<Backoff>,
     pub(super) deadline: Option<Duration>,
     pub(super) dependency: Option<String>,
+    pub(super) rules: Arc<Vec<ErrorRule>>,
 }
 
 impl HandlerOptions {
@@ -56,6 +59,56 @@ impl HandlerOptions {
     #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
         self.dependency = Some(name.into());
+        self
+    }
+
+    /// Retries after `delay` if the handler returns an error that is an `E` or has one among its causes.
+    ///
+    /// Of several rules, the first one that concerns an error applies. An error that decides itself
+    /// ([`Rejection`](crate::Rejection), [`Failure::reject`]) keeps its decision.
+    #[must_use]
+    pub fn retry_on<E: StdError + 'static>(self, delay: Duration) -> HandlerOptions {
+        self.rule(ErrorRule::retry::<E>(delay))
+    }
+
+    /// Dead-letters the job at once if the handler returns an error that is an `E` or has one among its
+    /// causes. See [`retry_on`](HandlerOptions::retry_on).
+    ///
+    /// ```
+    /// use redrive::HandlerOptions;
+    ///
+    /// // What is not UTF-8 today will not be tomorrow; and the gateway may be down.
+    /// let _ = HandlerOptions::new()
+    ///     .reject_on::<std::str::Utf8Error>()
+    ///     .outage_on::<std::io::Error>("gateway");
+    /// ```
+    #[must_use]
+    pub fn reject_on<E: StdError + 'static>(self) -> HandlerOptions {
+        self.rule(ErrorRule::reject::<E>())
+    }
+
+    /// Takes an error that is an `E` or has one among its causes for an outage of a dependency. See
+    /// [`retry_on`](HandlerOptions::retry_on) and [`Failure::outage`].
+    #[must_use]
+    pub fn outage_on<E: StdError + 'static>(self, dependency: &str) -> HandlerOptions {
+        self.rule(ErrorRule::outage::<E>(dependency))
+    }
+
+    pub(super) fn own_deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// The dependencies that it names.
+    pub(super) fn dependencies(&self) -> impl Iterator<Item = &str> {
+        let of_rules = self
+            .rules
+            .iter()
+            .filter_map(|rule| rule.dependency.as_deref());
+        of_rules.chain(self.dependency.as_deref())
+    }
+
+    fn rule(mut self, rule: ErrorRule) -> HandlerOptions {
+        Arc::make_mut(&mut self.rules).push(rule);
         self
     }
 }
@@ -108,6 +161,10 @@ impl Handler {
 
     pub(crate) fn deadline(&self, default: Duration) -> Duration {
         self.options.deadline.unwrap_or(default)
+    }
+
+    pub(crate) fn rules(&self) -> Arc<Vec<ErrorRule>> {
+        Arc::clone(&self.options.rules)
     }
 }
 

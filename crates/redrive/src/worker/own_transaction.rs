@@ -17,8 +17,9 @@ use crate::db::database::Database;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
+use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
-use crate::job::failure::{Disposition, Failure};
+use crate::job::failure::Failure;
 use crate::job::job::{Job, JobMeta, OpenTransaction, Signal};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
@@ -172,25 +173,13 @@ impl OwnAttempt {
     }
 }
 
-/// Returns the outcome of an attempt that failed because the database went away. A handler that rejected or put off its
-/// job has decided.
+/// Returns the outcome of an attempt that failed because the database went away.
 fn interrupted(outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Failed(failure) => Outcome::Failed(Failure {
-            disposition: match failure.disposition {
-                Disposition::Retry | Disposition::RetryAfter(_) => Disposition::Interrupted,
-                decided @ (Disposition::Reject
-                | Disposition::Snooze(_)
-                | Disposition::Outage
-                | Disposition::Interrupted) => decided,
-            },
-            ..failure
-        }),
-        Outcome::Panicked(report) => Outcome::Failed(Failure {
-            disposition: Disposition::Interrupted,
-            report,
-            dependency: None,
-        }),
+        Outcome::Failed(failure) => Outcome::Failed(failure.interrupted()),
+        Outcome::Panicked(report) => {
+            Outcome::Failed(Failure::new(Disposition::Interrupted, report))
+        }
         Outcome::Done
         | Outcome::Undecodable(_)
         | Outcome::Unhandled(_)
@@ -245,9 +234,6 @@ fn failure(error: &Error, disposition: Disposition, hint: &str) -> Failure {
     );
     let message = format!("{error}{}{hint}", cause.unwrap_or_default());
     let detail = Failure::from(error.shared()).report.detail;
-    Failure {
-        disposition,
-        report: ErrorReport::new(&class, message, detail),
-        dependency: None,
-    }
+    let report = ErrorReport::new(&class, message, detail.map(String::from));
+    Failure::new(disposition, report)
 }

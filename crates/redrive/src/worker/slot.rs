@@ -117,6 +117,7 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             started,
             deadline: handler.deadline(state.config.deadline),
             backoff: handler.backoff(&state.config.backoff).clone(),
+            rules: handler.rules(),
             signal: Arc::default(),
         });
         let signal = Arc::clone(&running.signal);
@@ -333,6 +334,7 @@ fn end_unrun(
         started: now,
         deadline: context.state.config.deadline,
         backoff: context.state.config.backoff.clone(),
+        rules: Arc::default(),
         signal: Arc::default(),
     };
     return_followers(context, &slot_state.take_followers());

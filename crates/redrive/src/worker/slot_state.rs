@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::job::backoff::Backoff;
+use crate::job::deciding_error::ErrorRule;
 use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
@@ -107,5 +108,7 @@ pub(crate) struct RunningJob {
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
     pub(crate) backoff: Backoff,
+    /// What follows from errors of the handler.
+    pub(crate) rules: Arc<Vec<ErrorRule>>,
     pub(crate) signal: Arc<Signal>,
 }

@@ -117,7 +117,13 @@ fn a_worker_with_invalid_breakers_does_not_start() {
         let options = HandlerOptions::new().dependency(name);
         worker(&queue).handle_with(options, |_: &Job<Hold>| Ok(()))
     };
+    let ruled = |name: &str| {
+        let options = HandlerOptions::new().outage_on::<std::fmt::Error>(name);
+        worker(&queue).handle_with(options, |_: &Job<Hold>| Ok(()))
+    };
     for (builder, why) in [
+        (ruled("queue:orders"), "`queue:` is reserved"),
+        (ruled("a\tb"), "dependency name"),
         (handled().breaker_threshold(0), "breaker threshold of 0"),
         (
             handled().breaker_threshold(1001),

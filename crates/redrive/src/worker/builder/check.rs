@@ -6,6 +6,7 @@ use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::MAX_PRIORITY;
+use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
 impl WorkerBuilder {
@@ -54,7 +55,8 @@ impl WorkerBuilder {
         }
         if let Some(deadline) = self
             .handlers
-            .deadlines()
+            .options()
+            .filter_map(HandlerOptions::own_deadline)
             .chain([self.deadline])
             .find(|deadline| !within(deadline, limits::MIN_DEADLINE, limits::MAX_DEADLINE))
         {
@@ -95,13 +97,12 @@ impl WorkerBuilder {
                 ));
             }
         }
-        for dependency in self.handlers.dependencies().values() {
-            name::check("dependency", dependency)?;
-            if dependency.starts_with("queue:") {
-                return reject(format!(
-                    "has the dependency `{dependency}`; the prefix `queue:` is reserved"
-                ));
-            }
+        let mut names = self
+            .handlers
+            .options()
+            .flat_map(HandlerOptions::dependencies);
+        if let Some(problem) = names.find_map(dependency_problem) {
+            return reject(problem);
         }
         let connections = self.queue.database().connections();
         if connections < WORKER_CONNECTIONS {
@@ -144,4 +145,13 @@ impl WorkerBuilder {
             })
         })
     }
+}
+
+/// Returns what is wrong with the name of a dependency.
+fn dependency_problem(name: &str) -> Option<String> {
+    if let Err(error) = name::check("dependency", name) {
+        return Some(format!("has a dependency without a valid name: {error}"));
+    }
+    let is_reserved = name.starts_with("queue:");
+    is_reserved.then(|| format!("has the dependency `{name}`; the prefix `queue:` is reserved"))
 }

@@ -45,6 +45,7 @@ pub(super) fn run_batch(
                 started,
                 deadline: handler.deadline(state.config.deadline),
                 backoff: handler.backoff(&state.config.backoff).clone(),
+                rules: handler.rules(),
                 signal: Arc::default(),
             })
         })

@@ -1,0 +1,435 @@
+//! Errors that decide what follows, wherever they are in the chain of causes of the error that a
+//! handler returns.
+
+use std::any::{Any, type_name};
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+use crate::job::disposition::Disposition;
+use crate::job::error_report::{chain, class_in};
+use crate::job::name;
+
+/// Any error, its type erased.
+pub(crate) type BoxedError = Box<dyn StdError + Send + Sync>;
+
+/// An error that no retry can help: it dead-letters its job at once, with the cause `rejected`.
+///
+/// It decides from any depth. The handler may return it, or an error that has it among its causes, as
+/// those of `anyhow`, `eyre` and `thiserror` do.
+///
+/// ```
+/// use redrive::{Failure, Job, Rejection};
+///
+/// // Three layers down, in code that knows nothing about jobs.
+/// fn rate(currency: &str) -> anyhow::Result<f64> {
+///     match currency {
+///         "EUR" => Ok(1.0),
+///         _ => anyhow::bail!(Rejection::new("no such currency")),
+///     }
+/// }
+///
+/// fn charge(job: &Job<String>) -> Result<(), Failure> {
+///     rate(job.payload()).map_err(Failure::any)?;
+///     Ok(())
+/// }
+///
+/// let failure = charge(&Job::sample("XXX".to_owned())).unwrap_err();
+/// assert_eq!(failure.message(), "no such currency");
+/// ```
+#[derive(Debug)]
+pub struct Rejection {
+    mark: Mark,
+}
+
+impl Rejection {
+    /// Makes a rejection of an error or a message.
+    pub fn new(error: impl Into<BoxedError> + 'static) -> Rejection {
+        Rejection {
+            mark: Mark::new(Disposition::Reject, "Rejected", error),
+        }
+    }
+}
+
+/// An error that a dependency is down: its job waits until the dependency recovers, without counting
+/// the attempt.
+///
+/// Like a [`Rejection`], it decides from any depth. See [`Failure::outage`](crate::Failure::outage) for
+/// what follows.
+///
+/// ```
+/// use redrive::{Failure, Outage};
+///
+/// fn connect() -> Result<std::net::TcpStream, Outage> {
+///     let stream = std::net::TcpStream::connect("127.0.0.1:1");
+///     stream.map_err(|error| Outage::new(error).dependency("payments-api"))
+/// }
+///
+/// fn pay() -> Result<(), Failure> {
+///     connect()?;
+///     Ok(())
+/// }
+///
+/// assert!(pay().is_err());
+/// ```
+#[derive(Debug)]
+pub struct Outage {
+    mark: Mark,
+}
+
+impl Outage {
+    /// Makes an outage of an error or a message.
+    pub fn new(error: impl Into<BoxedError> + 'static) -> Outage {
+        Outage {
+            mark: Mark::new(Disposition::Outage, "Outage", error),
+        }
+    }
+
+    /// Names the dependency, as [`Failure::dependency`](crate::Failure::dependency) does.
+    #[must_use]
+    pub fn dependency(mut self, name: impl Into<String>) -> Outage {
+        self.mark.dependency = name::kept(&name.into());
+        self
+    }
+}
+
+/// The error of a handler that ended because its job was cancelled; see
+/// [`Job::check_cancelled`](crate::Job::check_cancelled).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobCancelled;
+
+impl fmt::Display for JobCancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the job was asked to end")
+    }
+}
+
+impl StdError for JobCancelled {}
+
+/// The decision of an error, as a cause of its own.
+///
+/// `anyhow` and others hide the type of the error that they box, but not those of its causes.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    pub(crate) disposition: Disposition,
+    pub(crate) dependency: Option<Box<str>>,
+    pub(crate) class: Box<str>,
+    error: BoxedError,
+}
+
+impl Mark {
+    fn new<E: Into<BoxedError> + 'static>(disposition: Disposition, class: &str, error: E) -> Mark {
+        let error = boxed(error);
+        Mark {
+            disposition,
+            dependency: None,
+            class: class_of::<E>(&*error).unwrap_or_else(|| class.into()),
+            error,
+        }
+    }
+
+    /// Finds the outermost decision in the chain of an error.
+    pub(crate) fn of<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Mark> {
+        chain(error).find_map(|link| {
+            // The outermost error may be one of ours, unhidden.
+            let rejection = link.downcast_ref().map(|Rejection { mark }| mark);
+            let outage = || link.downcast_ref().map(|Outage { mark }| mark);
+            let mark = || link.downcast_ref::<Mark>();
+            rejection.or_else(outage).or_else(mark)
+        })
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for Mark {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.error.source()
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.mark.fmt(f)
+    }
+}
+
+impl StdError for Rejection {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.mark)
+    }
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.mark.fmt(f)
+    }
+}
+
+impl StdError for Outage {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.mark)
+    }
+}
+
+/// Boxes an error so that its type can be found again.
+pub(crate) fn boxed<E: Into<BoxedError> + 'static>(error: E) -> BoxedError {
+    #[cfg(feature = "anyhow")]
+    let error = {
+        let mut error = Some(error);
+        let any: &mut dyn Any = &mut error;
+        let of_anyhow = any.downcast_mut::<Option<anyhow::Error>>();
+        if let Some(error) = of_anyhow.and_then(Option::take) {
+            return error.reallocate_into_boxed_dyn_error_without_backtrace();
+        }
+        error
+    };
+    #[cfg(not(feature = "anyhow"))]
+    let error = Some(error);
+    error.map_or_else(|| BoxedError::from("no error"), Into::into)
+}
+
+/// The class of a boxed error: the name of its type `E`, unless that can be anything. `None`: nothing in
+/// it tells more than its message.
+pub(crate) fn class_of<E>(error: &(dyn StdError + 'static)) -> Option<Box<str>> {
+    let name = type_name::<E>();
+    let is_any = [
+        "&str",
+        "alloc::string::String",
+        "anyhow::Error",
+        "eyre::Report",
+    ]
+    .contains(&name)
+        || name.contains("dyn ");
+    match is_any {
+        true => class_in(error),
+        false => Some(name.into()),
+    }
+}
+
+/// What follows from errors of a type in a handler.
+#[derive(Clone, Debug)]
+pub(crate) struct ErrorRule {
+    is: fn(&(dyn StdError + 'static)) -> bool,
+    pub(crate) disposition: Disposition,
+    pub(crate) dependency: Option<Box<str>>,
+}
+
+impl ErrorRule {
+    pub(crate) fn retry<E: StdError + 'static>(delay: Duration) -> ErrorRule {
+        ErrorRule::new::<E>(Disposition::RetryAfter(delay), None)
+    }
+
+    pub(crate) fn reject<E: StdError + 'static>() -> ErrorRule {
+        ErrorRule::new::<E>(Disposition::Reject, None)
+    }
+
+    pub(crate) fn outage<E: StdError + 'static>(dependency: &str) -> ErrorRule {
+        ErrorRule::new::<E>(Disposition::Outage, Some(dependency.into()))
+    }
+
+    fn new<E: StdError + 'static>(
+        disposition: Disposition,
+        dependency: Option<Box<str>>,
+    ) -> ErrorRule {
+        ErrorRule {
+            is: |error| error.is::<E>(),
+            disposition,
+            dependency,
+        }
+    }
+
+    /// Whether an error of the type is in the chain.
+    pub(crate) fn concerns(&self, error: &(dyn StdError + 'static)) -> bool {
+        chain(error).any(self.is)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::failure::Failure;
+
+    #[derive(Debug)]
+    enum Gateway {
+        Timeout,
+    }
+
+    impl fmt::Display for Gateway {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the gateway did not answer")
+        }
+    }
+
+    impl StdError for Gateway {}
+
+    #[derive(Debug)]
+    struct Wrapped(BoxedError);
+
+    impl fmt::Display for Wrapped {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("cannot charge")
+        }
+    }
+
+    impl StdError for Wrapped {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&*self.0)
+        }
+    }
+
+    /// What a failure of an error says: class, message and causes.
+    fn told(failure: Failure) -> (String, String, String) {
+        let report = failure.report;
+        let detail = report.detail.unwrap_or_default();
+        let causes = detail.lines().filter(|line| line.starts_with("caused by"));
+        let causes: Vec<&str> = causes.collect();
+        (report.class.into(), report.message, causes.join("; "))
+    }
+
+    #[test]
+    fn errors_without_a_type_have_a_class_a_message_and_causes() {
+        let parsed = || "x".parse::<i32>().expect_err("no number");
+        let io = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        for (failure, class, message, causes) in [
+            (Failure::any("no funds"), "Error", "no funds", ""),
+            (Failure::any("no funds".to_owned()), "Error", "no funds", ""),
+            (Failure::any("Card(7)"), "Error", "Card(7)", ""),
+            (
+                Failure::any(anyhow::anyhow!("no funds")),
+                "Error",
+                "no funds",
+                "",
+            ),
+            (
+                Failure::any(
+                    anyhow::Error::new(parsed())
+                        .context("cannot charge")
+                        .context("order 7"),
+                ),
+                "ParseIntError",
+                "order 7",
+                "caused by: cannot charge; caused by: invalid digit found in string",
+            ),
+            (
+                Failure::any(BoxedError::from(Wrapped(Gateway::Timeout.into()))),
+                "Timeout",
+                "cannot charge",
+                "caused by: the gateway did not answer",
+            ),
+            (
+                Failure::any(anyhow::Error::new(io())),
+                "std::io::Error",
+                "connection refused",
+                "",
+            ),
+            (
+                Failure::any(Gateway::Timeout),
+                type_name::<Gateway>(),
+                "the gateway did not answer",
+                "",
+            ),
+        ] {
+            assert_eq!(failure.disposition, Disposition::Retry);
+            let expected = (class.to_owned(), message.to_owned(), causes.to_owned());
+            assert_eq!(told(failure), expected);
+        }
+    }
+
+    #[test]
+    fn a_rejection_and_an_outage_decide_from_any_depth() {
+        let outage = || Outage::new(Gateway::Timeout).dependency(" gate\0way");
+        let wrapped = |error: BoxedError| Wrapped(Box::new(Wrapped(error)));
+        let (reject, down) = (Disposition::Reject, Disposition::Outage);
+        for (failure, disposition) in [
+            (Failure::from(Rejection::new("no")), reject),
+            (Failure::any(Rejection::new("no")), reject),
+            (Failure::from(wrapped(Rejection::new("no").into())), reject),
+            (
+                Failure::any(anyhow::Error::new(Rejection::new("no"))),
+                reject,
+            ),
+            (
+                Failure::any(anyhow::Error::new(Rejection::new("no")).context("order 7")),
+                reject,
+            ),
+            (
+                Failure::any(BoxedError::from(anyhow::Error::new(Rejection::new("no")))),
+                reject,
+            ),
+            (Failure::from(outage()), down),
+            (
+                Failure::any(anyhow::Error::new(outage()).context("order 7")),
+                down,
+            ),
+            // The outermost one decides.
+            (Failure::from(Rejection::new(outage())), reject),
+            (Failure::from(Outage::new(Rejection::new("no"))), down),
+        ] {
+            assert_eq!(failure.disposition, disposition, "{failure:?}");
+        }
+        let failure = Failure::any(anyhow::Error::new(outage()).context("order 7"));
+        assert_eq!(failure.dependency.as_deref(), Some("gateway"));
+        let (class, message, causes) = told(failure);
+        assert_eq!(class, type_name::<Gateway>());
+        assert_eq!(message, "order 7");
+        assert_eq!(causes, "caused by: the gateway did not answer");
+        let (class, message, causes) = told(Failure::from(Rejection::new("no such currency")));
+        let expected = ("Rejected", "no such currency", "");
+        assert_eq!((&*class, &*message, &*causes), expected);
+    }
+
+    #[test]
+    fn the_first_rule_that_concerns_an_error_decides_unless_it_decided_itself() {
+        let second = Duration::from_secs(1);
+        let rules = [
+            ErrorRule::retry::<std::num::ParseIntError>(second),
+            ErrorRule::reject::<Wrapped>(),
+            ErrorRule::outage::<Gateway>("gateway"),
+        ];
+        let parsed = || "x".parse::<i32>().expect_err("no number");
+        for (failure, disposition, dependency) in [
+            (
+                Failure::from(parsed()),
+                Disposition::RetryAfter(second),
+                None,
+            ),
+            (
+                Failure::from(Wrapped(parsed().into())),
+                Disposition::RetryAfter(second),
+                None,
+            ),
+            (
+                Failure::from(Wrapped(Gateway::Timeout.into())),
+                Disposition::Reject,
+                None,
+            ),
+            (
+                Failure::any(anyhow::Error::new(Gateway::Timeout)),
+                Disposition::Outage,
+                Some("gateway"),
+            ),
+            (Failure::any("else"), Disposition::Retry, None),
+            (Failure::retry("said so"), Disposition::Retry, None),
+            (
+                Failure::from(Gateway::Timeout).after(2 * second),
+                Disposition::RetryAfter(2 * second),
+                None,
+            ),
+            (
+                Failure::from(Rejection::new(Gateway::Timeout)),
+                Disposition::Reject,
+                None,
+            ),
+        ] {
+            let ruled = failure.ruled(&rules);
+            assert_eq!(ruled.disposition, disposition, "{ruled:?}");
+            assert_eq!(ruled.dependency.as_deref(), dependency, "{ruled:?}");
+        }
+    }
+}

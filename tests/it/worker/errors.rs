@@ -1,0 +1,136 @@
+//! What follows from the errors of handlers: rules for types, errors that decide themselves, and errors
+//! because of a stop.
+
+use std::time::Duration;
+
+use redrive::dlq::DeathCause;
+use redrive::{
+    Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Outage, Rejection, Worker,
+    WorkerBuilder,
+};
+use redrive_tests::{
+    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, counted, live_job, scalar, stop, wait_until,
+    worker,
+};
+
+fn parsed() -> std::num::ParseIntError {
+    "x".parse::<i32>().expect_err("no number")
+}
+
+/// Fails in a way that the number of the order decides, three layers down.
+fn charge(number: i64) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    match number {
+        1 => Err(parsed().into()),
+        2 => Err(std::io::Error::other("refused").into()),
+        3 => Err(Rejection::new("no such currency").into()),
+        4 => Err(Outage::new("away").dependency("bank").into()),
+        5 => Err("no reason".into()),
+        _ => Ok(()),
+    }
+}
+
+fn rules() -> HandlerOptions {
+    HandlerOptions::new()
+        .reject_on::<std::num::ParseIntError>()
+        .outage_on::<std::io::Error>("gateway")
+}
+
+#[test]
+fn rules_and_errors_decide_in_every_kind_of_handler() {
+    let plain: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
+        builder.handle_with(rules(), |job: &Job<Order>| {
+            charge(job.payload().number).map_err(Failure::any)
+        })
+    };
+    let each: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
+        let options = BatchOptions::new(1).handler(rules());
+        builder.handle_batch(options, |batch: &Batch<Order>| {
+            for job in batch.jobs() {
+                charge(job.payload().number).unwrap_or_else(|error| job.fail(Failure::any(error)));
+            }
+            Ok(())
+        })
+    };
+    let whole: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
+        let options = BatchOptions::new(1).handler(rules());
+        builder.handle_batch(options, |batch: &Batch<Order>| {
+            let job = batch.jobs().first().expect("a job");
+            charge(job.payload().number).map_err(Failure::any)
+        })
+    };
+    for handler in [plain, each, whole] {
+        let (_test, queue) = TestDatabase::with_orders();
+        let ids = queue.enqueue_many(&Order::up_to(6)).unwrap();
+        let worker = handler(worker(&queue).slots(1)).started();
+        counted(&worker, "every job to be judged", |counts| {
+            (counts.done, counts.dead, counts.outages, counts.retried) == (1, 2, 2, 1)
+        });
+        stop(worker);
+        let dlq = queue.database().dlq();
+        for (id, class, message) in [
+            (ids[0], "ParseIntError", "invalid digit found in string"),
+            (ids[2], "Rejected", "no such currency"),
+        ] {
+            let letter = dlq.get(id).unwrap().expect("a letter");
+            assert_eq!(letter.cause, DeathCause::Rejected);
+            let error = (letter.error_class.as_str(), letter.error_message.as_str());
+            assert_eq!(error, (class, message));
+        }
+        for id in [ids[1], ids[3]] {
+            assert_eq!(live_job(&queue, id).attempts, 0);
+        }
+        assert_eq!(live_job(&queue, ids[4]).attempts, 1);
+    }
+}
+
+/// Runs until the job is cancelled, and fails.
+fn obey<P>(gate: &Gate, job: &Job<P>) -> Result<(), Failure> {
+    gate.pass();
+    wait_until("the job to be cancelled", SOON, || job.is_cancelled());
+    job.check_cancelled()?;
+    Ok(())
+}
+
+#[test]
+fn an_error_because_of_a_stop_is_not_charged() {
+    let plain: fn(WorkerBuilder, Gate) -> WorkerBuilder =
+        |builder, gate| builder.handle(move |job: &Job<Hold>| obey(&gate, job));
+    let own: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
+        builder.handle_in_transaction(move |job: &Job<Hold>, _: &mut postgres::Transaction<'_>| {
+            obey(&gate, job)
+        })
+    };
+    let batch: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
+        builder.handle_batch(BatchOptions::new(1), move |batch: &Batch<Hold>| {
+            obey(&gate, batch.jobs().first().expect("a job"))
+        })
+    };
+    // A job has ten refunds.
+    for (handler, refunds) in [plain, own, batch]
+        .iter()
+        .flat_map(|it| [(it, 0), (it, 10)])
+    {
+        let (test, queue) = TestDatabase::with_orders();
+        let gate = Gate::new();
+        gate.open();
+        let job = NewJob::new(&Hold {}).unwrap().max_attempts(1);
+        let id = queue.enqueue_job(job).unwrap().id();
+        let mut client = test.client();
+        client.sql(&format!("UPDATE redrive.jobs SET refunds = {refunds}"));
+        let worker: Worker = handler(worker(&queue), gate.clone()).started();
+        gate.wait_for(1);
+        let stopped = worker.stop(Duration::ZERO).unwrap();
+        let letter = queue.database().dlq().get(id).unwrap();
+        if refunds == 10 {
+            let letter = letter.expect("a letter");
+            assert_eq!((letter.cause, letter.attempts), (DeathCause::Exhausted, 1));
+            continue;
+        }
+        assert!(letter.is_none(), "{letter:?}");
+        assert_eq!((stopped.released, stopped.stats.dead), (1, 0));
+        assert_eq!(live_job(&queue, id).attempts, 0);
+        let counted = "SELECT refunds::bigint FROM redrive.jobs
+            UNION ALL SELECT refunds FROM redrive.jobs_delayed";
+        assert_eq!(scalar(&mut client, counted), 1);
+    }
+}
