@@ -5,6 +5,7 @@ mod expiry;
 mod headers;
 mod open_transaction;
 mod payload;
+mod payload_defaults;
 
 mod enqueue;
 mod coalesce;

@@ -1,6 +1,7 @@
 //! Jobs and failures as values. Nothing in this stage performs I/O.
 
 pub(crate) mod name;
+pub(crate) mod backoff;
 pub(crate) mod payload;
 pub(crate) mod death_cause;
 pub(crate) mod job_state;
@@ -8,7 +9,6 @@ pub(crate) mod error_report;
 pub(crate) mod disposition;
 pub(crate) mod deciding_error;
 pub(crate) mod failure;
-pub(crate) mod backoff;
 pub(crate) mod headers;
 pub(crate) mod milliseconds;
 pub(crate) mod wait;

@@ -1,9 +1,12 @@
 //! A program that has the commands of `redrive` and its own handlers.
 
+use std::sync::{Arc, Mutex};
+
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
-use redrive::{Failure, Handlers, Job, Operator};
+use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Operator, Payload};
 use redrive_cli::Program;
-use redrive_tests::{Order, TestDatabase, drained, letters_in, ran, ran_by, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, letters_in, ran, ran_by, stop, worker};
+use serde::{Deserialize, Serialize};
 
 #[expect(dead_code, reason = "the test does not call its main")]
 #[path = "../../../crates/redrive-cli/examples/own_verbs.rs"]
@@ -142,4 +145,93 @@ fn one_set_of_handlers_serves_several_workers() {
     let twice = handlers.handle(|_: &Job<Order>| Ok(()));
     let refused = worker(&test.queue("a")).handlers(&twice).start();
     assert!(refused.expect_err("two of a kind").is_invalid());
+}
+
+/// What handlers share.
+struct App {
+    prefix: &'static str,
+    seen: Mutex<Vec<String>>,
+}
+
+impl App {
+    fn see(&self, number: i64) {
+        let mut seen = self.seen.lock().expect("no panic");
+        seen.push(format!("{}{number}", self.prefix));
+    }
+}
+
+fn plain(app: &App, job: &Job<Order>) -> Result<(), Failure> {
+    job.check_cancelled()?;
+    app.see(job.payload().number);
+    Ok(())
+}
+
+#[test]
+fn handlers_of_every_kind_share_a_state() {
+    let (_test, queue) = TestDatabase::with_orders();
+    for (kind, number) in [("a", 2), ("b", 3)] {
+        let payload = format!("{{\"number\": {number}}}");
+        queue
+            .enqueue_job(NewJob::raw(kind, &payload).unwrap())
+            .unwrap();
+    }
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let app = Arc::new(App {
+        prefix: "order ",
+        seen: Mutex::default(),
+    });
+    let handlers = Handlers::with(Arc::clone(&app))
+        .handle(|app: &Arc<App>, job: &Job<Order>| plain(app, job))
+        .handle_in_transaction(
+            |app: &Arc<App>, job: &Job<OfA>, _: &mut postgres::Transaction<'_>| {
+                app.see(job.payload().number);
+                Ok(())
+            },
+        )
+        .handle_batch(
+            BatchOptions::new(2),
+            |app: &Arc<App>, batch: &Batch<OfB>| {
+                batch.iter().for_each(|job| app.see(job.payload().number));
+                Ok(())
+            },
+        );
+    assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["order", "a", "b"]);
+    let worker = worker(&queue).handlers(&handlers).started();
+    drained(&queue);
+    stop(worker);
+    let mut seen = app.seen.lock().unwrap().clone();
+    seen.sort();
+    assert_eq!(seen, ["order 1", "order 2", "order 3"]);
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfA {
+    number: i64,
+}
+
+impl Payload for OfA {
+    const KIND: &'static str = "a";
+}
+
+#[derive(Serialize, Deserialize)]
+struct OfB {
+    number: i64,
+}
+
+impl Payload for OfB {
+    const KIND: &'static str = "b";
+}
+
+#[test]
+fn a_worker_of_kinds_without_a_handler_does_not_start() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let handlers = Handlers::new().handle(|_: &Job<Order>| Ok(()));
+    let some = handlers.only(&["order", "invoice"]);
+    assert_eq!(some.kinds().collect::<Vec<_>>(), ["order"]);
+    let refused = worker(&queue).handlers(&some).start();
+    let error = refused.map(drop).expect_err("a kind without a handler");
+    assert!(
+        error.to_string().contains("no handler of kind `invoice`"),
+        "{error}"
+    );
 }

@@ -33,7 +33,7 @@ impl FollowUps {
     /// Adds a follow-up, unless it is invalid or there are too many.
     pub(crate) fn add(&self, queue: &Arc<str>, job: NewJob) -> Result<()> {
         name::check("queue", queue)?;
-        job.check()?;
+        job.check(queue)?;
         let follow_up = FollowUp {
             queue: Arc::clone(queue),
             job,

@@ -320,7 +320,8 @@ impl<P> Job<P> {
         self.signal.checkpoints.report(fraction, step);
     }
 
-    /// Adds a follow-up: a job of the same queue that is stored together with the end of this one.
+    /// Adds a follow-up: a job that is stored together with the end of this one, in the same queue or
+    /// in that of its [payload's type](crate::Payload::QUEUE).
     ///
     /// If the handler returns `Ok`, the transaction that ends this job stores its follow-ups, once.
     /// If the handler fails, panics or exceeds its deadline, or if the lease was lost, they are
@@ -367,7 +368,10 @@ impl<P> Job<P> {
     /// *Invalid* if an option is out of range or a limit is exceeded. The follow-ups added before
     /// are kept.
     pub fn then(&self, job: NewJob) -> Result<()> {
-        self.follow_ups.add(&self.meta.queue, job)
+        match job.home {
+            Some(home) => self.then_in_queue(home, job),
+            None => self.follow_ups.add(&self.meta.queue, job),
+        }
     }
 
     /// Adds a follow-up for another queue of the same database; see [`then`](Job::then).

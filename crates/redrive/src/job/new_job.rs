@@ -12,6 +12,7 @@ use crate::job::payload::{Json, Payload};
 
 pub use unique::Replace;
 
+/// The attempts of a job without a typed payload.
 pub(crate) const DEFAULT_ATTEMPTS: u32 = 5;
 /// The maximum number of attempts of a job: 1,000.
 pub const MAX_ATTEMPTS: u32 = 1000;
@@ -28,6 +29,8 @@ pub const MAX_DELAY: Duration = Duration::from_hours(87600);
 #[derive(Clone, Debug)]
 pub struct NewJob {
     pub(crate) kind: String,
+    /// The only queue that accepts it. `None`: any queue does.
+    pub(crate) home: Option<&'static str>,
     pub(crate) payload: Json,
     pub(crate) delay: Duration,
     pub(crate) priority: i16,
@@ -42,13 +45,20 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// Returns a job with a typed payload.
+    /// Returns a job with a typed payload and the defaults of its type.
     ///
     /// # Errors
     /// *Invalid* if the payload cannot be JSON, exceeds 1 MiB or contains a NUL character, or if
     /// `P::KIND` is not a valid name.
     pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
-        NewJob::of(P::KIND, Json::of(payload)?)
+        Ok(NewJob {
+            home: P::QUEUE,
+            max_attempts: P::ATTEMPTS,
+            priority: P::PRIORITY,
+            unique_key: payload.unique(),
+            group: payload.group(),
+            ..NewJob::of(P::KIND, Json::of(payload)?)?
+        })
     }
 
     /// Returns a job of any kind with a payload that is already JSON text.
@@ -63,6 +73,7 @@ impl NewJob {
         name::check("kind", kind)?;
         Ok(NewJob {
             kind: kind.to_owned(),
+            home: None,
             payload,
             delay: Duration::ZERO,
             priority: 0,
@@ -85,16 +96,16 @@ impl NewJob {
         self
     }
 
-    /// Sets the priority within the queue; higher runs first. Defaults to 0. Accepts -1,000 to
-    /// 1,000.
+    /// Sets the priority within the queue; higher runs first. Defaults to that of the
+    /// payload's type, or 0. Accepts -1,000 to 1,000.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> NewJob {
         self.priority = priority;
         self
     }
 
-    /// Sets the number of attempts before the job becomes a dead letter. Defaults to 5. Accepts 1
-    /// to 1,000.
+    /// Sets the number of attempts before the job becomes a dead letter. Defaults to that of
+    /// the payload's type, or 5. Accepts 1 to 1,000.
     #[must_use]
     pub fn max_attempts(mut self, max_attempts: u32) -> NewJob {
         self.max_attempts = max_attempts;
@@ -136,8 +147,14 @@ impl NewJob {
         self
     }
 
-    /// Checks the options. `new` and `raw` have checked the payload and the kind.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Checks the options for a queue. `new` and `raw` have checked the payload and the kind.
+    pub(crate) fn check(&self, queue: &str) -> Result<()> {
+        if let Some(home) = self.home.filter(|home| *home != queue) {
+            return Err(Error::invalid(format!(
+                "jobs of kind `{}` belong to the queue `{home}`, not to `{queue}`",
+                self.kind
+            )));
+        }
         if self.delay > MAX_DELAY {
             return Err(Error::invalid(format!(
                 "the delay is {} days; the limit is 3650 days",
@@ -234,7 +251,7 @@ mod tests {
     #[test]
     fn options_out_of_range_are_rejected() {
         let job = || NewJob::raw("k", "1").expect("a good job");
-        assert!(job().check().is_ok());
+        assert!(job().check("q").is_ok());
         for (bad, why) in [
             (job().delay(Duration::MAX), "the limit is 3650 days"),
             (job().priority(1001), "priority is 1001"),
@@ -263,7 +280,7 @@ mod tests {
             (job().group("x".repeat(201)), "the group is 201 bytes"),
             (job().group("a\0b"), "the group contains NUL"),
         ] {
-            let error = bad.check().expect_err(why);
+            let error = bad.check("q").expect_err(why);
             assert!(
                 error.is_invalid() && error.to_string().contains(why),
                 "{error}"

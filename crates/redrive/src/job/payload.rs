@@ -7,15 +7,18 @@ use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::job::backoff::Backoff;
 
 /// The largest payload, in bytes of JSON text: 1 MiB.
 pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 
-/// A type that can be the payload of jobs.
+/// A type that can be the payload of jobs, with the defaults of these jobs.
 ///
 /// ```
+/// use redrive::Payload;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -23,14 +26,60 @@ pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 ///     order: i64,
 /// }
 ///
-/// impl redrive::Payload for Invoice {
+/// impl Payload for Invoice {
 ///     const KIND: &'static str = "invoice";
+///     const QUEUE: Option<&'static str> = Some("mails");
+///     const ATTEMPTS: u32 = 20;
+///
+///     fn unique(&self) -> Option<String> {
+///         Some(format!("invoice {}", self.order))
+///     }
 /// }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+/// # db.migrate()?;
+///
+/// // To the queue `mails`, once, with 20 attempts.
+/// let id = db.enqueue(&Invoice { order: 7 })?;
+/// assert_eq!(db.enqueue(&Invoice { order: 7 })?, id);
+/// # Ok(()) }
 /// ```
+///
+/// A job may have other values ([`NewJob`](crate::NewJob)), and so may a handler
+/// ([`HandlerOptions`](crate::HandlerOptions)).
 pub trait Payload: Serialize + DeserializeOwned {
     /// The name of the type in the database, shared by the program that enqueues and the one that
     /// runs. Renaming it strands the jobs stored under the old name.
     const KIND: &'static str;
+
+    /// The queue of these jobs. Defaults to none: each enqueue names one. No other queue accepts them.
+    const QUEUE: Option<&'static str> = None;
+
+    /// The number of attempts before a job becomes a dead letter; see
+    /// [`NewJob::max_attempts`](crate::NewJob::max_attempts).
+    const ATTEMPTS: u32 = 5;
+
+    /// The priority; see [`NewJob::priority`](crate::NewJob::priority).
+    const PRIORITY: i16 = 0;
+
+    /// How long a handler may run; see
+    /// [`HandlerOptions::deadline`](crate::HandlerOptions::deadline). Defaults to the worker's deadline.
+    const DEADLINE: Option<Duration> = None;
+
+    /// Returns the delay before retries. Defaults to the worker's backoff.
+    fn backoff() -> Option<Backoff> {
+        None
+    }
+
+    /// Returns the unique key of a job; see [`NewJob::unique`](crate::NewJob::unique). Defaults to none.
+    fn unique(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the group of a job; see [`NewJob::group`](crate::NewJob::group). Defaults to none.
+    fn group(&self) -> Option<String> {
+        None
+    }
 }
 
 /// JSON text that `jsonb` accepts, within the size limit.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use postgres::GenericClient;
 
+use crate::db::database::Database;
 use crate::db::session::Parameter;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
@@ -16,6 +17,31 @@ use crate::pipeline::queue::Queue;
 
 /// What the caller must know if the answer is lost.
 const MAY_BE_STORED: &str = "the database may have stored it nevertheless";
+
+impl Database {
+    /// Stores a job in the [queue of its payload's type](Payload::QUEUE) and returns its id.
+    ///
+    /// [`Queue::enqueue`] does the same for a queue that you keep, and lets concurrent enqueues share
+    /// statements.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`]. *Invalid* also if the type names no queue.
+    pub fn enqueue<P: Payload>(&self, payload: &P) -> Result<JobId> {
+        Queue::of::<P>(self)?.enqueue(payload)
+    }
+
+    /// Stores a job in the queue of its payload's type, in the caller's transaction, and returns its id.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue_in`]. *Invalid* also if the type names no queue.
+    pub fn enqueue_in<P: Payload>(
+        &self,
+        client: &mut impl GenericClient,
+        payload: &P,
+    ) -> Result<JobId> {
+        Queue::of::<P>(self)?.enqueue_in(client, payload)
+    }
+}
 
 impl Queue {
     /// Stores a job with this payload and returns its id. The job is durable when the call returns.
@@ -69,7 +95,9 @@ impl Queue {
     /// # Errors
     /// As [`enqueue`](Queue::enqueue). The message names the first invalid job by its position.
     pub fn enqueue_many<P: Payload>(&self, payloads: &[P]) -> Result<Vec<JobId>> {
-        Ok(ids(&self.store(new_jobs(payloads)?)?))
+        let jobs = new_jobs(payloads)?;
+        self.check_all(&jobs)?;
+        Ok(ids(&self.store(jobs)?))
     }
 
     /// Stores many jobs in the caller's transaction and returns their ids in the order of the
@@ -108,7 +136,7 @@ impl Queue {
     /// # Errors
     /// As [`enqueue`](Queue::enqueue). *Invalid* also if an option is out of range.
     pub fn enqueue_job(&self, job: NewJob) -> Result<Enqueued> {
-        job.check()?;
+        job.check(self.name())?;
         if job.is_plain() {
             let deadline = self.database().call_timeout();
             let store = |jobs, within| self.store_plain(jobs, within);
@@ -131,7 +159,7 @@ impl Queue {
         client: &mut impl GenericClient,
         job: &NewJob,
     ) -> Result<Enqueued> {
-        job.check()?;
+        job.check(self.name())?;
         only(self.insert_in(client, std::slice::from_ref(job))?)
     }
 
@@ -141,7 +169,7 @@ impl Queue {
     /// As [`enqueue_job`](Queue::enqueue_job). The message names the first invalid job by its
     /// position, from 1. *Invalid* also for more than 1,000 jobs if one of them has a unique key.
     pub fn enqueue_jobs(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        check_all(jobs)?;
+        self.check_all(jobs)?;
         self.store(jobs.to_vec())
     }
 
@@ -156,7 +184,7 @@ impl Queue {
         client: &mut impl GenericClient,
         jobs: &[NewJob],
     ) -> Result<Vec<Enqueued>> {
-        check_all(jobs)?;
+        self.check_all(jobs)?;
         if jobs.len() <= MAX_INSERTED_JOBS {
             return self.insert_in(client, jobs);
         }
@@ -213,6 +241,20 @@ impl Queue {
         })
     }
 
+    fn check_all(&self, jobs: &[NewJob]) -> Result<()> {
+        if jobs.len() > MAX_INSERTED_JOBS && jobs.iter().any(|job| job.unique_key.is_some()) {
+            return Err(Error::invalid(format!(
+                "{} jobs are too many for one call with unique keys; the limit is {MAX_INSERTED_JOBS}",
+                jobs.len()
+            )));
+        }
+        for (index, job) in jobs.iter().enumerate() {
+            job.check(self.name())
+                .map_err(|error| at_position(index, jobs.len(), error))?;
+        }
+        Ok(())
+    }
+
     fn failed(&self, error: postgres::Error) -> Error {
         Error::from_postgres(format!("enqueue into queue `{}`", self.name()), error)
     }
@@ -234,20 +276,6 @@ fn new_jobs<P: Payload>(payloads: &[P]) -> Result<Vec<NewJob>> {
         NewJob::new(payload).map_err(|error| at_position(index, payloads.len(), error))
     };
     payloads.iter().enumerate().map(new_job).collect()
-}
-
-fn check_all(jobs: &[NewJob]) -> Result<()> {
-    if jobs.len() > MAX_INSERTED_JOBS && jobs.iter().any(|job| job.unique_key.is_some()) {
-        return Err(Error::invalid(format!(
-            "{} jobs are too many for one call with unique keys; the limit is {MAX_INSERTED_JOBS}",
-            jobs.len()
-        )));
-    }
-    for (index, job) in jobs.iter().enumerate() {
-        job.check()
-            .map_err(|error| at_position(index, jobs.len(), error))?;
-    }
-    Ok(())
 }
 
 fn at_position(index: usize, jobs: usize, error: Error) -> Error {

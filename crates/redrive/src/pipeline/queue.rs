@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::db::database::Database;
 use crate::db::sql;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::name;
+use crate::job::payload::Payload;
 use crate::pipeline::coalesce::Coalescer;
 
 /// A queue of a database. A clone is cheap, and enqueues through clones share statements when they wait
@@ -40,6 +41,20 @@ impl Queue {
             name: name.into(),
             coalescer: Arc::default(),
         })
+    }
+
+    /// Returns the queue that the type of a payload names.
+    ///
+    /// # Errors
+    /// *Invalid* if it names none, or not a valid one.
+    pub fn of<P: Payload>(db: &Database) -> Result<Queue> {
+        let queue = P::QUEUE.ok_or_else(|| {
+            let kind = P::KIND;
+            Error::invalid(format!(
+                "the payload of kind `{kind}` names no queue: set `QUEUE`"
+            ))
+        })?;
+        Queue::new(db, queue)
     }
 
     /// Returns the name.

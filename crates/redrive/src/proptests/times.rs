@@ -49,7 +49,7 @@ proptest! {
             && (-MAX_PRIORITY..=MAX_PRIORITY).contains(&priority)
             && (1..=MAX_ATTEMPTS).contains(&attempts)
             && key.is_none_or(|key| (1..=200).contains(&key.len()) && !key.contains('\0'));
-        prop_assert_eq!(job.check().is_ok(), good);
+        prop_assert_eq!(job.check("q").is_ok(), good);
     }
 
     #[test]

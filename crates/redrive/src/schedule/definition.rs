@@ -161,7 +161,7 @@ impl Schedule {
             return Err(invalid("it has no job"));
         };
         name::check("queue", queue)?;
-        job.check()?;
+        job.check(queue)?;
         if !job.delay.is_zero() {
             return Err(invalid("its job cannot have a delay"));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::job::failure::Failure;
 use crate::job::job::Job;
+use crate::job::payload::Payload;
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
@@ -48,13 +49,22 @@ impl BatchOptions {
         self
     }
 
-    /// Sets the backoff, the deadline and the dependency. Each defaults to the worker's.
+    /// Sets the backoff, the deadline, the dependency and the rules for errors. They default as in
+    /// [`HandlerOptions`].
     ///
     /// The deadline applies to the whole batch.
     #[must_use]
     pub fn handler(mut self, options: HandlerOptions) -> BatchOptions {
         self.handler = options;
         self
+    }
+
+    /// Fills what is not set with the defaults of a payload.
+    pub(super) fn or_those_of<P: Payload>(self) -> BatchOptions {
+        BatchOptions {
+            handler: self.handler.or_those_of::<P>(),
+            ..self
+        }
     }
 }
 

@@ -243,7 +243,10 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(P::KIND, handlers::typed(options, handler))
+        self.add(
+            P::KIND,
+            handlers::typed(options.or_those_of::<P>(), handler),
+        )
     }
 
     /// Registers a function as the handler of batches: it receives up to `size` jobs of a kind together.
@@ -298,7 +301,7 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = batch_handler::batch(options, handler);
+        let handler = batch_handler::batch(options.or_those_of::<P>(), handler);
         let is_new = self.handlers.add_batch(P::KIND, handler);
         self.registered(P::KIND, is_new);
         self
@@ -338,7 +341,7 @@ impl WorkerBuilder {
         let db = self.queue.database().clone();
         self.add(
             P::KIND,
-            own_transaction::in_transaction(options, db, handler),
+            own_transaction::in_transaction(options.or_those_of::<P>(), db, handler),
         )
     }
 
@@ -402,7 +405,7 @@ impl WorkerBuilder {
         }
     }
 
-    fn reject(&mut self, why: &str) {
+    pub(super) fn reject(&mut self, why: &str) {
         self.first_error.get_or_insert(Error::invalid(why));
     }
 

@@ -14,11 +14,12 @@ use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
 use crate::job::follow_up::{FollowUp, FollowUps};
 use crate::job::job::{Job, Signal};
+use crate::job::payload::Payload;
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 
-/// Settings for the jobs of one kind. Each defaults to the worker's.
+/// Settings for the jobs of one kind. Each defaults to that of the payload's type, or else of the worker.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerOptions {
     pub(super) backoff: Option<Backoff>,
@@ -33,14 +34,14 @@ impl HandlerOptions {
         HandlerOptions::default()
     }
 
-    /// Sets the delay before retries. Defaults to the worker's backoff.
+    /// Sets the delay before retries. Defaults to that of the payload's type, or else of the worker.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> HandlerOptions {
         self.backoff = Some(backoff);
         self
     }
 
-    /// Sets how long a handler may run. Defaults to the worker's deadline.
+    /// Sets how long a handler may run. Defaults to that of the payload's type, or else of the worker.
     ///
     /// Accepts 1 millisecond to 24 hours.
     #[must_use]
@@ -92,6 +93,15 @@ impl HandlerOptions {
     #[must_use]
     pub fn outage_on<E: StdError + 'static>(self, dependency: &str) -> HandlerOptions {
         self.rule(ErrorRule::outage::<E>(dependency))
+    }
+
+    /// Fills what is not set with the defaults of a payload.
+    pub(super) fn or_those_of<P: Payload>(self) -> HandlerOptions {
+        HandlerOptions {
+            backoff: self.backoff.or_else(P::backoff),
+            deadline: self.deadline.or(P::DEADLINE),
+            ..self
+        }
     }
 
     pub(super) fn own_deadline(&self) -> Option<Duration> {

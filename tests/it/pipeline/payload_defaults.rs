@@ -1,0 +1,179 @@
+//! What the type of a payload says about its jobs: queue, attempts, priority, key, group, deadline, backoff.
+
+use std::time::Duration;
+
+use redrive::{
+    Backoff, Batch, BatchOptions, Enqueued, Failure, HandlerOptions, Job, NewJob, Payload, Queue,
+    WorkerBuilder,
+};
+use redrive_tests::{
+    Begin, Order, SOON, TestDatabase, counted, drained, live_job, stop, wait_until, worker,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Invoice {
+    order: i64,
+}
+
+impl Payload for Invoice {
+    const KIND: &'static str = "invoice";
+    const QUEUE: Option<&'static str> = Some("mails");
+    const ATTEMPTS: u32 = 7;
+    const PRIORITY: i16 = 3;
+    const DEADLINE: Option<Duration> = Some(Duration::from_millis(50));
+
+    fn backoff() -> Option<Backoff> {
+        Some(Backoff::fixed(Duration::from_hours(1)))
+    }
+
+    fn unique(&self) -> Option<String> {
+        (self.order > 0).then(|| format!("invoice {}", self.order))
+    }
+
+    fn group(&self) -> Option<String> {
+        Some(format!("customer {}", self.order % 2))
+    }
+}
+
+#[test]
+fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
+    let (test, db) = TestDatabase::opened();
+    let mails = Queue::of::<Invoice>(&db).unwrap();
+    assert_eq!(mails.name(), "mails");
+    let mut client = test.client();
+    let enqueued = [
+        db.enqueue(&Invoice { order: 1 }).unwrap(),
+        db.enqueue_in(&mut client, &Invoice { order: 2 }).unwrap(),
+        mails.enqueue(&Invoice { order: 3 }).unwrap(),
+        mails
+            .enqueue_in(&mut client, &Invoice { order: 4 })
+            .unwrap(),
+        mails.enqueue_many(&[Invoice { order: 5 }]).unwrap()[0],
+        mails
+            .enqueue_many_in(&mut client, &[Invoice { order: 6 }])
+            .unwrap()[0],
+    ];
+    for (id, order) in enqueued.into_iter().zip(1..) {
+        let job = live_job(&mails, id);
+        assert_eq!(
+            (&*job.queue, job.max_attempts, job.priority),
+            ("mails", 7, 3)
+        );
+        assert_eq!(job.unique_key, Some(format!("invoice {order}")));
+    }
+    // The key holds.
+    assert_eq!(db.enqueue(&Invoice { order: 1 }).unwrap(), enqueued[0]);
+    // A job may have other values.
+    let other = NewJob::new(&Invoice { order: 0 }).unwrap();
+    let other = other.max_attempts(1).priority(-3).unique("mine");
+    let other = mails.enqueue_job(other).unwrap();
+    let job = live_job(&mails, other.id());
+    assert_eq!((job.max_attempts, job.priority), (1, -3));
+    assert_eq!(job.unique_key.as_deref(), Some("mine"));
+    let groups = "SELECT string_agg(DISTINCT group_key, ',' ORDER BY group_key) FROM redrive.jobs";
+    let groups: String = client.query_one(groups, &[]).unwrap().get(0);
+    assert_eq!(groups, "customer 0,customer 1");
+}
+
+#[test]
+fn no_other_queue_accepts_a_payload_with_a_queue() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    let new = || NewJob::new(&Invoice { order: 1 }).unwrap();
+    let many = || vec![Invoice { order: 0 }, Invoice { order: 0 }];
+    let sample = Job::sample(Order { number: 1 });
+    for (what, refused) in [
+        ("enqueue", queue.enqueue(&Invoice { order: 1 }).map(drop)),
+        (
+            "enqueue_in",
+            queue
+                .enqueue_in(&mut client, &Invoice { order: 1 })
+                .map(drop),
+        ),
+        ("enqueue_many", queue.enqueue_many(&many()).map(drop)),
+        ("enqueue_job", queue.enqueue_job(new()).map(drop)),
+        ("enqueue_jobs", queue.enqueue_jobs(&[new()]).map(drop)),
+        ("then_in_queue", sample.then_in_queue("orders", new())),
+    ] {
+        let error = refused.expect_err(what);
+        assert!(error.is_invalid(), "{what}: {error}");
+        let text = format!("{error:#} {:?}", std::error::Error::source(&error));
+        assert!(
+            text.contains("jobs of kind `invoice` belong to the queue `mails`, not to `orders`"),
+            "{what}: {text}"
+        );
+    }
+    let none = db.enqueue(&Order { number: 1 }).expect_err("no queue");
+    assert!(none.to_string().contains("names no queue"), "{none}");
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn a_follow_up_goes_to_the_queue_of_its_type() {
+    let (_test, queue) = TestDatabase::with_orders();
+    queue.enqueue(&Order { number: 9 }).unwrap();
+    let worker = worker(&queue)
+        .handle(|job: &Job<Order>| {
+            let order = job.payload().number;
+            Ok(job.then(NewJob::new(&Invoice { order })?)?)
+        })
+        .started();
+    drained(&queue);
+    stop(worker);
+    let mails = Queue::of::<Invoice>(queue.database()).unwrap();
+    let again = mails.enqueue_job(NewJob::new(&Invoice { order: 9 }).unwrap());
+    assert!(matches!(again, Ok(Enqueued::Existing(_))), "{again:?}");
+}
+
+#[test]
+fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_own() {
+    type Handle = fn(WorkerBuilder, HandlerOptions) -> WorkerBuilder;
+    /// Runs until its deadline.
+    fn wait<P>(job: &Job<P>) -> Result<(), Failure> {
+        wait_until("the deadline", SOON, || job.is_cancelled());
+        job.check_cancelled()?;
+        Ok(())
+    }
+    let handlers: [Handle; 3] = [
+        |builder, options| builder.handle_with(options, wait::<Invoice>),
+        |builder, options| {
+            builder.handle_in_transaction_with(
+                options,
+                |job: &Job<Invoice>, _: &mut postgres::Transaction<'_>| wait(job),
+            )
+        },
+        |builder, options| {
+            let options = BatchOptions::new(1).handler(options);
+            builder.handle_batch(options, |batch: &Batch<Invoice>| {
+                wait(batch.jobs().first().expect("a job"))
+            })
+        },
+    ];
+    for handle in handlers {
+        let (_test, db) = TestDatabase::opened();
+        let mails = Queue::of::<Invoice>(&db).unwrap();
+        let id = mails.enqueue(&Invoice { order: 1 }).unwrap();
+        let worker = handle(worker(&mails), HandlerOptions::new()).started();
+        counted(&worker, "the deadline to pass", |counts| {
+            counts.retried == 1
+        });
+        stop(worker);
+        let job = live_job(&mails, id);
+        assert_eq!(job.history.len(), 1);
+        // The worker's own backoff is shorter.
+        let waits = job.since.duration_since(job.enqueued_at).unwrap();
+        assert!(waits > Duration::from_mins(10), "{waits:?}");
+    }
+    let own = HandlerOptions::new().backoff(Backoff::fixed(Duration::ZERO));
+    let (_test, db) = TestDatabase::opened();
+    let mails = Queue::of::<Invoice>(&db).unwrap();
+    let failing = NewJob::new(&Invoice { order: 1 }).unwrap().max_attempts(2);
+    mails.enqueue_job(failing).unwrap();
+    let worker = worker(&mails)
+        .handle_with(own, |_: &Job<Invoice>| Err(Failure::retry("no")))
+        .started();
+    drained(&mails);
+    assert_eq!(stop(worker).stats.dead, 1);
+}
