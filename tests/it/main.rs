@@ -32,6 +32,8 @@ mod cli;
 
 mod exporter;
 
+mod testing;
+
 mod guarantees;
 
 mod tidy;

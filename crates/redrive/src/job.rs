@@ -21,5 +21,6 @@ pub(crate) mod checkpoint;
     reason = "the stage is named after its main type"
 )]
 pub(crate) mod job;
+pub(crate) mod sample;
 pub(crate) mod duration;
 pub(crate) mod operator;

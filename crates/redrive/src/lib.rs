@@ -10,6 +10,7 @@ pub mod dlq;
 mod inspect;
 pub mod worker;
 pub mod metrics;
+pub mod testing;
 
 pub mod _guide;
 

@@ -51,6 +51,7 @@ mod library {
         pub(crate) mod decision;
         pub(crate) mod checkpoint;
         pub(crate) mod job;
+        pub(crate) mod sample;
         pub(crate) mod operator;
     }
 

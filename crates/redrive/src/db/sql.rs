@@ -185,6 +185,7 @@ statements! {
     GROUP_RULES = "dlq" / "group_rules";
     PREVIEW_SPLIT = "dlq" / "preview_split";
     REGROUP_LETTERS = "dlq" / "regroup_letters";
+    ENQUEUED = "testing" / "enqueued";
     LIVE_JOB = "inspect" / "live_job";
     CANCEL = "inspect" / "cancel";
     TELL_CANCELLED = "inspect" / "tell_cancelled";

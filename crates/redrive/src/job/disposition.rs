@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// The next step that the handler asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Disposition {
+#[non_exhaustive]
+pub enum Disposition {
     /// Retry after the backoff of the kind.
     Retry,
     /// Retry after this delay.

@@ -231,6 +231,23 @@ impl Failure {
         self
     }
 
+    /// Returns what the handler asks for, before the rules of its handler.
+    ///
+    /// ```
+    /// use redrive::Failure;
+    /// use redrive::testing::Decision;
+    ///
+    /// assert_eq!(Failure::reject("never").decision(), Decision::Reject);
+    /// ```
+    pub fn decision(&self) -> Disposition {
+        self.disposition
+    }
+
+    /// Returns the class of the error, such as the name of its type.
+    pub fn error_class(&self) -> &str {
+        &self.report.class
+    }
+
     /// Returns the message.
     pub fn message(&self) -> &str {
         &self.report.message

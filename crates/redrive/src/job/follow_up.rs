@@ -1,10 +1,12 @@
 //! Follow-ups: jobs that are stored when the job of their handler is done.
 
+use std::any::type_name;
 use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::NewJob;
+use crate::job::payload::Payload;
 use crate::sync::Mutex;
 
 /// The maximum number of follow-ups of a job: 100.
@@ -14,12 +16,41 @@ pub const MAX_FOLLOW_UP_BYTES: usize = 4 * 1024 * 1024;
 
 /// A job to store when another one is done.
 #[derive(Clone, Debug)]
-pub(crate) struct FollowUp {
+pub struct FollowUp {
     pub(crate) queue: Arc<str>,
     pub(crate) job: NewJob,
 }
 
 impl FollowUp {
+    /// Returns the queue.
+    pub fn queue(&self) -> &str {
+        &self.queue
+    }
+
+    /// Returns the kind.
+    pub fn kind(&self) -> &str {
+        &self.job.kind
+    }
+
+    /// Returns the payload.
+    ///
+    /// # Errors
+    /// *Invalid* if the follow-up is of another kind, or its payload is no `P`.
+    pub fn payload<P: Payload>(&self) -> Result<P> {
+        let kind = self.kind();
+        if kind != P::KIND {
+            let expected = P::KIND;
+            return Err(Error::invalid(format!(
+                "the follow-up is of kind `{kind}`, not `{expected}`"
+            )));
+        }
+        serde_json::from_str(self.job.payload.as_str()).map_err(|error| {
+            let expected = type_name::<P>();
+            let why = format!("the payload of the follow-up of kind `{kind}` is no {expected}");
+            Error::invalid(why).caused_by(error)
+        })
+    }
+
     fn bytes(&self) -> usize {
         self.job.payload.as_str().len()
     }
@@ -53,6 +84,14 @@ impl FollowUps {
         }
         added.push(follow_up);
         Ok(())
+    }
+
+    /// Returns copies of the follow-ups.
+    pub(crate) fn list(&self) -> Vec<FollowUp> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Removes and returns the follow-ups.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::job::checkpoint::Checkpoints;
 use crate::job::deciding_error::JobCancelled;
 use crate::job::decision::LastDecision;
-use crate::job::follow_up::FollowUps;
+use crate::job::follow_up::{FollowUp, FollowUps};
 use crate::job::headers::Headers;
 use crate::job::new_job::NewJob;
 use crate::sync::Instant;
@@ -143,35 +143,6 @@ impl JobMeta {
 }
 
 impl<P> Job<P> {
-    /// Returns a job outside of any queue, for tests that call a handler directly.
-    ///
-    /// It is on the first of five attempts and never cancelled.
-    pub fn sample(payload: P) -> Job<P> {
-        let meta = Arc::new(JobMeta {
-            id: JobId(0),
-            queue: "sample".into(),
-            kind: "sample".into(),
-            attempt: 1,
-            max_attempts: 5,
-            generation: 0,
-            priority: 0,
-            enqueued_at: SystemTime::now(),
-            is_unique: false,
-            group: None,
-            headers: Headers::default(),
-            outage_age: None,
-            age: Duration::ZERO,
-            wait: Duration::ZERO,
-            claimed: Instant::now(),
-        });
-        Job {
-            meta,
-            payload,
-            signal: Arc::default(),
-            follow_ups: FollowUps::default(),
-        }
-    }
-
     /// Returns the payload.
     pub fn payload(&self) -> &P {
         &self.payload
@@ -381,6 +352,11 @@ impl<P> Job<P> {
     /// [`Queue::new`](crate::Queue::new).
     pub fn then_in_queue(&self, queue: &str, job: NewJob) -> Result<()> {
         self.follow_ups.add(&queue.into(), job)
+    }
+
+    /// Returns the follow-ups that the handler has added so far, in the order of the calls.
+    pub fn follow_ups(&self) -> Vec<FollowUp> {
+        self.follow_ups.list()
     }
 
     /// Returns whether the handler should end soon: the deadline passed, an operator cancelled the

@@ -90,7 +90,9 @@ impl<P> Batch<P> {
     ///
     /// Each job is a [`Job::sample`].
     pub fn sample(payloads: impl IntoIterator<Item = P>) -> Batch<P> {
-        let jobs = payloads.into_iter().map(Job::sample);
+        let jobs = payloads
+            .into_iter()
+            .map(|payload| Job::sample(payload).into_job());
         Batch {
             jobs: jobs.map(BatchJob).collect(),
         }
