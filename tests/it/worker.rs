@@ -12,6 +12,7 @@ mod follow_ups;
 mod handlers;
 mod idle;
 mod log_lines;
+mod observer;
 mod slots;
 mod spoiled_transaction;
 mod stop;

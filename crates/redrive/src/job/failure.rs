@@ -45,7 +45,7 @@ pub struct Failure {
     /// The dependency that is down, for [`Disposition::Outage`].
     pub(crate) dependency: Option<Box<str>>,
     /// The error, unless the handler said more than that. Boxed, because a large error slows a `Result`.
-    error: Option<Arc<BoxedError>>,
+    pub(crate) error: Option<Arc<BoxedError>>,
 }
 
 impl Failure {

@@ -1,8 +1,10 @@
 //! Outcomes: the result of an attempt, classified once for the metrics, the breakers and the verdict.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::job::death_cause::DeathCause;
+use crate::job::deciding_error::BoxedError;
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
@@ -39,6 +41,8 @@ pub(crate) struct FailedAttempt {
     pub(crate) report: ErrorReport,
     /// The dependency that is down, if the handler named it.
     pub(crate) dependency: Option<Box<str>>,
+    /// The error that the handler returned.
+    pub(crate) error: Option<Arc<BoxedError>>,
 }
 
 impl FailedAttempt {
@@ -75,6 +79,7 @@ impl Outcome {
                     death: DeathCause::Expired,
                     report,
                     dependency: None,
+                    error: None,
                 });
             }
             Outcome::Panicked(report) => (
@@ -111,6 +116,7 @@ impl Outcome {
             death,
             report,
             dependency: None,
+            error: None,
         })
     }
 }
@@ -131,6 +137,7 @@ impl From<Failure> for FailedAttempt {
             death,
             report: failure.report,
             dependency: failure.dependency,
+            error: failure.error,
         }
     }
 }

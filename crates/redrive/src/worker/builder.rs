@@ -23,6 +23,7 @@ use crate::worker::batch_handler;
 use crate::worker::handler_table::HandlerTable;
 use crate::worker::handlers::{self, HandlerOptions};
 use crate::worker::limits;
+use crate::worker::observer::{Attempt, Observer};
 use crate::worker::own_transaction;
 use crate::worker::recovery_bounds::RecoveryBounds;
 use crate::worker::state::Redact;
@@ -45,6 +46,7 @@ pub struct WorkerBuilder {
     deadline: Duration,
     version: Option<String>,
     redact: Option<Redact>,
+    observer: Option<Observer>,
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
     unhandled_after: Option<Duration>,
@@ -65,6 +67,7 @@ impl WorkerBuilder {
             deadline: limits::DEFAULT_DEADLINE,
             version: None,
             redact: None,
+            observer: None,
             breaker_threshold: limits::DEFAULT_BREAKER_THRESHOLD,
             flood: None,
             unhandled_after: None,
@@ -196,6 +199,36 @@ impl WorkerBuilder {
         F: Fn(&str) -> String + Send + Sync + 'static,
     {
         self.redact = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets a hook that sees the end of every attempt, for error trackers, traces and tests.
+    ///
+    /// It runs on the thread that judges the attempt, usually that of the handler, before the outcome is
+    /// stored; an operator's cancellation and a lost lease may still change that. Keep it short: the slot
+    /// waits for it. A panic in it is logged and harms nothing.
+    ///
+    /// ```
+    /// use redrive::worker::{Attempt, AttemptOutcome};
+    /// # use redrive::{Queue, Worker};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # let queue = Queue::new(&db, "observed")?;
+    ///
+    /// let builder = Worker::builder(&queue).on_attempt(|attempt: &Attempt<'_>| {
+    ///     if attempt.outcome == AttemptOutcome::Dead {
+    ///         eprintln!("{} {}: {:?}", attempt.kind, attempt.id, attempt.error_message);
+    ///     }
+    /// });
+    /// # drop(builder);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn on_attempt<F>(mut self, hook: F) -> WorkerBuilder
+    where
+        F: Fn(&Attempt<'_>) + Send + Sync + 'static,
+    {
+        self.observer = Some(Arc::new(hook));
         self
     }
 

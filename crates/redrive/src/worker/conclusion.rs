@@ -15,6 +15,7 @@ use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
 use crate::worker::latch::lock;
+use crate::worker::observer;
 use crate::worker::slot_state::RunningJob;
 use crate::worker::state::State;
 
@@ -93,6 +94,7 @@ pub(crate) fn conclude(
     });
     let in_outage = outage.is_some();
     let cause = failed.as_ref().and_then(|failed| failed.cause);
+    let error = failed.as_ref().and_then(|failed| failed.error.clone());
     let verdict = judge(
         failed,
         &JudgeContext {
@@ -122,14 +124,19 @@ pub(crate) fn conclude(
         | Verdict::Outage { .. }
         | Verdict::Dead { .. } => unstored(running),
     };
+    let verdict = match &state.config.redact {
+        Some(redact) => verdict.redacted(&**redact),
+        None => verdict,
+    };
+    if let Some(observer) = &state.config.observer {
+        let error = error.as_deref().map(|error| &**error);
+        observer::tell(observer, running, &verdict, ended.run_time, error);
+    }
     let settlement = Settlement {
         lease: running.lease,
         meta: Arc::clone(&running.meta),
         run_time: ended.run_time,
-        verdict: match &state.config.redact {
-            Some(redact) => verdict.redacted(&**redact),
-            None => verdict,
-        },
+        verdict,
         in_outage,
         cause,
         age: running.meta.age + now.saturating_duration_since(running.meta.claimed),

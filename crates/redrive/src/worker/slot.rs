@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::job::error_report::ErrorReport;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
+use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, Sender, select};
@@ -22,6 +23,7 @@ use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion::{self, EndedAttempt};
 use crate::worker::handlers::AttemptResult;
 use crate::worker::latch::lock;
+use crate::worker::observer;
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{Chunk, NextRun, RunningJob, SlotState};
 use crate::worker::state::State;
@@ -148,6 +150,10 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
                 state.count_finished(Some(run_time));
             }
             AttemptResult::Settled => {
+                if let Some(observer) = &state.config.observer {
+                    let ran = now.saturating_duration_since(running.started);
+                    observer::tell(observer, &running, &Verdict::Done, ran, None);
+                }
                 state.counts.done.fetch_add(1, Ordering::Relaxed);
                 end_lease(context, &running, AttemptEnd::Done, now);
             }

@@ -22,6 +22,7 @@ use crate::worker::flood::FloodGuard;
 use crate::worker::handler_table::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
+use crate::worker::observer::Observer;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
 use crate::worker::stats::Counters;
@@ -49,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) deadline: Duration,
     /// Removes sensitive data from error texts.
     pub(crate) redact: Option<Redact>,
+    /// Sees every attempt.
+    pub(crate) observer: Option<Observer>,
     pub(crate) segment_bytes: i64,
     /// Outages in a row that open a breaker.
     pub(crate) breaker_threshold: u32,

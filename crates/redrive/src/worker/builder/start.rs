@@ -70,6 +70,7 @@ impl WorkerBuilder {
             backoff: self.backoff,
             deadline: self.deadline,
             redact: self.redact,
+            observer: self.observer,
             segment_bytes: SEGMENT_BYTES,
             breaker_threshold: self.breaker_threshold,
             flood: self.flood.map(|(most, per)| FloodGuard::new(most, per)),

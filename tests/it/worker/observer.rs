@@ -1,0 +1,133 @@
+//! The hook that sees every attempt.
+
+use std::num::ParseIntError;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redrive::worker::{Attempt, AttemptOutcome};
+use redrive::{Backoff, Batch, BatchOptions, Failure, Job, Payload, WorkerBuilder};
+use redrive_tests::{Begin, Order, TestDatabase, counted, drained, stop, worker};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Whole {}
+
+impl Payload for Whole {
+    const KIND: &'static str = "whole";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Together {}
+
+impl Payload for Together {
+    const KIND: &'static str = "together";
+}
+
+fn end(number: i64) -> Result<(), Failure> {
+    match number {
+        1 => Err("x".parse::<i32>().expect_err("no number"))?,
+        2 => Err(Failure::reject("card 4111")),
+        3 => Err(Failure::snooze(Duration::from_hours(1))),
+        4 => Err(Failure::outage("away")),
+        5 => panic!("out of order"),
+        _ => Ok(()),
+    }
+}
+
+/// Handlers of every kind.
+fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
+    builder
+        .handle(|job: &Job<Order>| end(job.payload().number))
+        .handle_in_transaction(|job: &Job<Whole>, _: &mut postgres::Transaction<'_>| {
+            end(job.attempt().into())
+        })
+        .handle_batch(BatchOptions::new(9), |batch: &Batch<Together>| {
+            for job in batch {
+                job.done();
+            }
+            Ok(())
+        })
+}
+
+#[test]
+fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
+    type Seen = (String, AttemptOutcome, Option<String>, bool);
+    let (_test, queue) = TestDatabase::with_orders();
+    let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+    let hook = {
+        let seen = Arc::clone(&seen);
+        move |attempt: &Attempt<'_>| {
+            let error = attempt.error;
+            let is_parse = matches!(error, Some(error) if error.is::<ParseIntError>());
+            let message = attempt.error_message.map(str::to_owned);
+            let one = (attempt.kind.to_owned(), attempt.outcome, message, is_parse);
+            seen.lock().expect("no panic").push(one);
+        }
+    };
+    queue.enqueue_many(&Order::up_to(6)).unwrap();
+    queue.enqueue(&Whole {}).unwrap();
+    queue.enqueue_many(&[Together {}, Together {}]).unwrap();
+    let builder = worker(&queue).backoff(Backoff::fixed(Duration::from_hours(1)));
+    let builder = builder.redact(|text| text.replace("4111", "****"));
+    let worker = handlers(builder).on_attempt(hook).started();
+    counted(&worker, "every job to be judged", |counts| {
+        let outages = counts.outages >= 1;
+        (counts.done, counts.dead, counts.retried, counts.snoozed) == (3, 1, 3, 1) && outages
+    });
+    stop(worker);
+    let mut seen = seen.lock().unwrap().clone();
+    // Outages run again.
+    seen.sort_by_key(|one| format!("{one:?}"));
+    seen.dedup_by(|one, next| one == next && one.1 == AttemptOutcome::Outage);
+    let order = |outcome, message: Option<&str>, is_parse| {
+        (
+            "order".to_owned(),
+            outcome,
+            message.map(str::to_owned),
+            is_parse,
+        )
+    };
+    let digit = "invalid digit found in string";
+    let panicked = seen.iter().position(|(_, _, message, _)| {
+        message
+            .as_ref()
+            .is_some_and(|text| text.ends_with("out of order"))
+    });
+    assert_eq!(
+        seen.remove(panicked.expect("a panic")).1,
+        AttemptOutcome::Retried
+    );
+    assert_eq!(
+        seen,
+        [
+            order(AttemptOutcome::Dead, Some("card ****"), false),
+            order(AttemptOutcome::Done, None, false),
+            order(AttemptOutcome::Outage, Some("away"), false),
+            order(AttemptOutcome::Retried, Some(digit), true),
+            order(AttemptOutcome::Snoozed, None, false),
+            ("together".to_owned(), AttemptOutcome::Done, None, false),
+            ("together".to_owned(), AttemptOutcome::Done, None, false),
+            (
+                "whole".to_owned(),
+                AttemptOutcome::Retried,
+                Some(digit.to_owned()),
+                true
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_hook_that_panics_harms_nothing() {
+    let (_test, queue) = TestDatabase::with_orders();
+    queue
+        .enqueue_many(&[Order { number: 6 }, Order { number: 2 }])
+        .unwrap();
+    queue.enqueue(&Together {}).unwrap();
+    let worker = handlers(worker(&queue))
+        .on_attempt(|_| panic!("in the hook"))
+        .started();
+    drained(&queue);
+    let stats = stop(worker).stats;
+    assert_eq!((stats.done, stats.dead), (2, 1));
+}
