@@ -6,7 +6,8 @@ use std::time::Duration;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Logged, Order, SOON, Sql, TestDatabase, counted, ids, stop, wait_until, willing, worker,
+    Begin, Gate, Hold, Logged, Order, SOON, Sql, TestDatabase, counted, ids, stop, wait_until,
+    willing, worker,
 };
 
 /// A log that keeps the lines.
@@ -56,11 +57,63 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
         (ids[2], Level::Debug, "met an outage, retrying in "),
         (ids[3], Level::Warn, "dead (rejected): "),
     ] {
-        let fields = format!(" job={id} attempt=1/5: {text}");
+        let fields = format!(" kind=order job={id} attempt=1/5: {text}");
         let line = lines.iter().find(|(_, line)| line.contains(&fields));
         let (found, line) = line.unwrap_or_else(|| panic!("{fields:?} in {lines:#?}"));
         assert_eq!(*found, level, "{line}");
         assert!(line.starts_with("queue=orders worker="), "{line}");
+    }
+}
+
+#[test]
+fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
+    let logged = Logged::start(LevelFilter::Debug);
+    for wanted in [false, true] {
+        let (_test, queue) = TestDatabase::with_orders();
+        let gate = Gate::new();
+        gate.open();
+        let builder = worker(&queue)
+            .backoff(Backoff::fixed(Duration::from_hours(1)))
+            .redact(|text| text.replace("4111", "****"))
+            .handle(|job: &Job<Order>| match job.payload().number {
+                1 => Err(Failure::retry("card 4111\u{1b}[1m\nand more")),
+                2 => Err(Failure::outage("card 4111")),
+                _ => Err(Failure::reject("card 4111")),
+            })
+            .handle({
+                let gate = gate.clone();
+                move |job: &Job<Hold>| {
+                    gate.pass();
+                    wait_until("the stop", SOON, || job.is_cancelled());
+                    Err(Failure::retry("card 4111"))
+                }
+            });
+        let builder = match wanted {
+            true => builder.log_messages(true),
+            false => builder,
+        };
+        let worker = builder.started();
+        queue.enqueue_many(&Order::up_to(3)).unwrap();
+        counted(&worker, "all verdicts", |counts| {
+            counts.retried + counts.dead == 2 && counts.outages > 0
+        });
+        queue.enqueue(&Hold {}).unwrap();
+        gate.wait_for(1);
+        worker.stop(Duration::ZERO).unwrap();
+        // The driver logs parameters at this level.
+        let lines = logged.lines().into_iter();
+        let lines = lines.filter(|line| !line.contains("tokio_postgres"));
+        let lines: Vec<String> = lines.collect();
+        let about = |text: &str| lines.iter().any(|line| line.contains(text));
+        assert!(!about("4111") && !about("and more"), "{lines:#?}");
+        assert_eq!(about("****"), wanted, "{lines:#?}");
+        for text in [
+            ": failed, retrying in 3600s: Retry: card ****\\u{1b}[1m",
+            ": met an outage, retrying in",
+            ": dead (rejected): Rejected: card ****",
+        ] {
+            assert!(!wanted || about(text), "{text} in {lines:#?}");
+        }
     }
 }
 

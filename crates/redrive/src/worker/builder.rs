@@ -23,10 +23,10 @@ use crate::worker::batch_handler;
 use crate::worker::handler_table::HandlerTable;
 use crate::worker::handlers::{self, HandlerOptions};
 use crate::worker::limits;
-use crate::worker::observer::{Attempt, Observer};
+use crate::worker::observer::Attempt;
 use crate::worker::own_transaction;
 use crate::worker::recovery_bounds::RecoveryBounds;
-use crate::worker::state::Redact;
+use crate::worker::state::Hooks;
 
 /// Connections that a worker needs: 5, for the fetcher, the settler, the renewer, the chores and
 /// other calls. An idle worker holds 4.
@@ -45,8 +45,7 @@ pub struct WorkerBuilder {
     backoff: Backoff,
     deadline: Duration,
     version: Option<String>,
-    redact: Option<Redact>,
-    observer: Option<Observer>,
+    hooks: Hooks,
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
     unhandled_after: Option<Duration>,
@@ -66,8 +65,7 @@ impl WorkerBuilder {
             backoff: Backoff::default(),
             deadline: limits::DEFAULT_DEADLINE,
             version: None,
-            redact: None,
-            observer: None,
+            hooks: Hooks::default(),
             breaker_threshold: limits::DEFAULT_BREAKER_THRESHOLD,
             flood: None,
             unhandled_after: None,
@@ -198,7 +196,15 @@ impl WorkerBuilder {
     where
         F: Fn(&str) -> String + Send + Sync + 'static,
     {
-        self.redact = Some(Arc::new(hook));
+        self.hooks.redact = Some(Arc::new(hook));
+        self
+    }
+
+    /// Logs the first line of an error's message after its class. Defaults to off, because messages may
+    /// have personal data. The [redaction hook](WorkerBuilder::redact) applies first.
+    #[must_use]
+    pub fn log_messages(mut self, log: bool) -> WorkerBuilder {
+        self.hooks.logs_messages = log;
         self
     }
 
@@ -228,7 +234,7 @@ impl WorkerBuilder {
     where
         F: Fn(&Attempt<'_>) + Send + Sync + 'static,
     {
-        self.observer = Some(Arc::new(hook));
+        self.hooks.observer = Some(Arc::new(hook));
         self
     }
 

@@ -124,11 +124,11 @@ pub(crate) fn conclude(
         | Verdict::Outage { .. }
         | Verdict::Dead { .. } => unstored(running),
     };
-    let verdict = match &state.config.redact {
+    let verdict = match &state.config.hooks.redact {
         Some(redact) => verdict.redacted(&**redact),
         None => verdict,
     };
-    if let Some(observer) = &state.config.observer {
+    if let Some(observer) = &state.config.hooks.observer {
         let error = error.as_deref().map(|error| &**error);
         observer::tell(observer, running, &verdict, ended.run_time, error);
     }

@@ -150,7 +150,7 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
                 state.count_finished(Some(run_time));
             }
             AttemptResult::Settled => {
-                if let Some(observer) = &state.config.observer {
+                if let Some(observer) = &state.config.hooks.observer {
                     let ran = now.saturating_duration_since(running.started);
                     observer::tell(observer, &running, &Verdict::Done, ran, None);
                 }

@@ -48,10 +48,7 @@ pub(crate) struct Config {
     pub(crate) hold_for: Duration,
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
-    /// Removes sensitive data from error texts.
-    pub(crate) redact: Option<Redact>,
-    /// Sees every attempt.
-    pub(crate) observer: Option<Observer>,
+    pub(crate) hooks: Hooks,
     pub(crate) segment_bytes: i64,
     /// Outages in a row that open a breaker.
     pub(crate) breaker_threshold: u32,
@@ -60,6 +57,17 @@ pub(crate) struct Config {
     pub(crate) unhandled_after: Option<Duration>,
     /// How long a ready job must have waited before its priority rises, and to which. `None`: it does not.
     pub(crate) age_priorities: Option<(Duration, i16)>,
+}
+
+/// What the program wants to do with the errors and the ends of attempts.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    /// Removes sensitive data from error texts.
+    pub(crate) redact: Option<Redact>,
+    /// Whether log lines have the messages of errors.
+    pub(crate) logs_messages: bool,
+    /// Sees every attempt.
+    pub(crate) observer: Option<Observer>,
 }
 
 /// A hook that redacts an error text.

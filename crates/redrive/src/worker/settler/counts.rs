@@ -43,32 +43,34 @@ pub(super) fn count<'a>(
             Verdict::Done => (&counts.done, None),
             Verdict::Retry { delay, report } => {
                 if let Some(more) = failed(FailureEnd::Retried, report) {
-                    let class = &report.class;
-                    log::info!("{state} {job}: failed, retrying in {delay:?}: {class}{more}");
+                    let (delay, cause) = (rounded(*delay), Cause(state, report));
+                    log::info!("{state} {job}: failed, retrying in {delay:?}: {cause}{more}");
                 }
                 (&counts.retried, Some(*delay))
             }
             Verdict::Snooze { delay } => {
-                log::debug!("{state} {job}: snoozed, running again in {delay:?}");
+                let next = rounded(*delay);
+                log::debug!("{state} {job}: snoozed, running again in {next:?}");
                 (&counts.snoozed, Some(*delay))
             }
             Verdict::Outage { delay, report } => {
-                let class = &report.class;
-                log::debug!("{state} {job}: met an outage, retrying in {delay:?}: {class}");
+                let (next, cause) = (rounded(*delay), Cause(state, report));
+                log::debug!("{state} {job}: met an outage, retrying in {next:?}: {cause}");
                 (&counts.outages, Some(*delay))
             }
             Verdict::Refund { delay, report } => {
                 if let Some(more) = failed(FailureEnd::Interrupted, report) {
-                    let message = &report.message;
+                    let (delay, cause) = (rounded(*delay), Cause(state, report));
                     log::warn!(
-                        "{state} {job}: interrupted, running again in {delay:?}: {message}{more}"
+                        "{state} {job}: interrupted, running again in {delay:?}: {cause}{more}"
                     );
                 }
                 (&counts.released, Some(*delay))
             }
             Verdict::Dead { cause, report } => {
                 if let Some(more) = failed(FailureEnd::Dead, report) {
-                    log::warn!("{state} {job}: dead ({cause}): {}{more}", report.class);
+                    let why = Cause(state, report);
+                    log::warn!("{state} {job}: dead ({cause}): {why}{more}");
                 }
                 (&counts.dead, None)
             }
@@ -132,14 +134,47 @@ pub(super) fn pass_turns(
     }
 }
 
-/// The fields of a log line about an attempt: `job=17 attempt=1/5`.
+/// A delay without the digits that nobody reads.
+fn rounded(delay: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What a log line says about a failure: the class of the error and, if the program wants it, the first
+/// line of its message.
+struct Cause<'a>(&'a State, &'a ErrorReport);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cause(state, report) = self;
+        f.write_str(&report.class)?;
+        match report.message.lines().next() {
+            Some(line) if state.config.hooks.logs_messages => write!(f, ": {}", Printable(line)),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// A text without the characters that change a terminal.
+struct Printable<'a>(&'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = self.0.chars();
+        all.try_for_each(|c| match c.is_control() {
+            true => write!(f, "{}", c.escape_default()),
+            false => write!(f, "{c}"),
+        })
+    }
+}
+
+/// The fields of a log line about an attempt: `kind=charge job=17 attempt=1/5`.
 struct Attempt<'a>(&'a Settlement);
 
 impl fmt::Display for Attempt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let meta = &self.0.meta;
         let (id, attempt, of) = (meta.id, meta.attempt, meta.max_attempts);
-        write!(f, "job={id} attempt={attempt}/{of}")
+        write!(f, "kind={} job={id} attempt={attempt}/{of}", meta.kind)
     }
 }
 

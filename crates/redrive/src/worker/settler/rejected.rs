@@ -52,7 +52,7 @@ pub(super) fn failed(settlement: &Settlement, error: Error, config: &Config) -> 
         },
     );
     Settlement {
-        verdict: match &config.redact {
+        verdict: match &config.hooks.redact {
             Some(redact) => verdict.redacted(&**redact),
             None => verdict,
         },
