@@ -20,5 +20,6 @@ mod stop_in_transaction;
 mod stop_unreleased;
 mod threads;
 mod transaction;
+mod undecodable;
 mod unhandled;
 pub(crate) mod wake;

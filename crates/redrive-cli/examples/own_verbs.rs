@@ -23,14 +23,11 @@ use redrive_cli::Program;
 use serde::{Deserialize, Serialize};
 
 /// An invoice to a customer.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Payload)]
+#[payload(kind = "invoice")]
 struct Invoice {
     order: i64,
     cents: i64,
-}
-
-impl Payload for Invoice {
-    const KIND: &'static str = "invoice";
 }
 
 fn main() -> ExitCode {

@@ -6,13 +6,10 @@ use std::time::Duration;
 use redrive::{Job, Payload, Queue, Worker};
 use serde::{Deserialize, Serialize};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Payload)]
+#[payload(kind = "greeting")]
 struct Greeting {
     name: String,
-}
-
-impl Payload for Greeting {
-    const KIND: &'static str = "greeting";
 }
 
 #[expect(clippy::print_stdout, reason = "an example")]

@@ -80,13 +80,10 @@ enum Release {
 }
 
 /// An order, as its shop sent it: any JSON object.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, Payload)]
+#[payload(kind = "order.placed")]
 #[serde(transparent)]
 struct OrderPlaced(Map<String, Value>);
-
-impl Payload for OrderPlaced {
-    const KIND: &'static str = "order.placed";
-}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();

@@ -2,13 +2,13 @@
 
 pub(crate) mod name;
 pub(crate) mod backoff;
-pub(crate) mod payload;
 pub(crate) mod death_cause;
 pub(crate) mod job_state;
 pub(crate) mod error_report;
 pub(crate) mod disposition;
 pub(crate) mod deciding_error;
 pub(crate) mod failure;
+pub(crate) mod payload;
 pub(crate) mod headers;
 pub(crate) mod milliseconds;
 pub(crate) mod wait;

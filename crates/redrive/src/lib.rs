@@ -43,8 +43,12 @@ pub use pipeline::insert::Enqueued;
 pub use pipeline::pause::PauseEnd;
 pub use pipeline::queue::Queue;
 pub use pipeline::rate_limit::{RateLimit, RateLimited};
+#[cfg(feature = "derive")]
+pub use redrive_derive::Payload;
 pub use worker::registry::{Handlers, StatefulHandlers};
-pub use worker::{Batch, BatchJob, BatchOptions, HandlerOptions, OnFailure, Worker, WorkerBuilder};
+pub use worker::{
+    Batch, BatchJob, BatchOptions, HandlerOptions, OnFailure, Undecodable, Worker, WorkerBuilder,
+};
 
 pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
 

@@ -52,7 +52,7 @@ use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::headers::Headers;
 use crate::job::job::JobId;
-use crate::job::payload::{JsonText, Payload};
+use crate::job::payload::{JsonText, Payload, read};
 
 pub use crate::job::disposition::Disposition as Decision;
 pub use crate::job::follow_up::FollowUp;
@@ -101,11 +101,14 @@ pub fn enqueued<P: Payload>(client: &mut impl GenericClient) -> Result<Vec<Enque
 fn job<P: Payload>(row: &Row) -> Result<EnqueuedJob<P>> {
     let id = JobId::new(row.get("id"));
     let payload: JsonText = row.get("payload");
-    let payload = serde_json::from_slice(&payload.0).map_err(|error| {
-        let expected = std::any::type_name::<P>();
-        Error::invalid(format!("the payload of job {id} is no {expected}")).caused_by(error)
-    })?;
     let headers: Option<JsonText> = row.get("headers");
+    let headers = Headers::read(headers.as_ref().map(|json| &*json.0))?;
+    let payload = read(&payload.0, headers.payload_version()).map_err(|failure| {
+        let expected = std::any::type_name::<P>();
+        Error::invalid(format!(
+            "the payload of job {id} is no {expected}: {failure}"
+        ))
+    })?;
     let due_at: SystemTime = row.get("run_at");
     Ok(EnqueuedJob {
         id,
@@ -116,9 +119,6 @@ fn job<P: Payload>(row: &Row) -> Result<EnqueuedJob<P>> {
         due_at: row.get::<_, bool>("is_delayed").then_some(due_at),
         unique_key: row.get("unique_key"),
         group: row.get("group_key"),
-        headers: headers
-            .as_ref()
-            .map_or_else(|| Ok(Headers::default()), Headers::read)?
-            .0,
+        headers: headers.0,
     })
 }

@@ -54,7 +54,7 @@ use std::time::Duration;
 pub use batch::{Batch, BatchJob, BatchOptions, OnFailure};
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 use conclusion::{EndedAttempt, conclude, share};
-pub use handlers::HandlerOptions;
+pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
 pub use recovery_bounds::RecoveryBounds;

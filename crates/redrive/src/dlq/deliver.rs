@@ -299,7 +299,7 @@ fn error_of(outcome: Outcome) -> Option<ErrorReport> {
         Outcome::Done => None,
         Outcome::Failed(failure) => Some(failure.report),
         Outcome::Panicked(report)
-        | Outcome::Undecodable(report)
+        | Outcome::Undecodable { report, .. }
         | Outcome::Unhandled(report)
         | Outcome::Expired(report) => Some(report),
         Outcome::TimedOut(limit) => Some(ErrorReport::new(

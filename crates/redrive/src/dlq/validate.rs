@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
-
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 use crate::error::{Error, Result};
 use crate::job::failure::Failure;
-use crate::job::payload::Payload;
+use crate::job::headers::Headers;
+use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::outcome::Outcome;
 
@@ -125,7 +124,7 @@ impl Validators {
             Outcome::Panicked(report) => {
                 ValidationResult::Failed(format!("the validator {}", report.message))
             }
-            Outcome::Undecodable(report)
+            Outcome::Undecodable { report, .. }
             | Outcome::Unhandled(report)
             | Outcome::Expired(report) => ValidationResult::Failed(report.message),
             Outcome::TimedOut(limit) => ValidationResult::Failed(format!("it took over {limit:?}")),
@@ -156,11 +155,14 @@ pub enum ValidationResult {
     Unchecked,
 }
 
-fn decoded<P: DeserializeOwned>(letter: &Letter) -> Result<P, String> {
+fn decoded<P: Payload>(letter: &Letter) -> Result<P, String> {
     let Some(payload) = &letter.payload else {
         return Err("its captured bytes are not JSON".to_owned());
     };
-    serde_json::from_str(payload.get()).map_err(|error| error.to_string())
+    let headers = letter.headers.as_ref().map(|json| json.get().as_bytes());
+    let headers = Headers::read(headers).map_err(|error| error.to_string())?;
+    let payload = read(payload.get().as_bytes(), headers.payload_version());
+    payload.map_err(|failure| failure.to_string())
 }
 
 /// The result of a validation.

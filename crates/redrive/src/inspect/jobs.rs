@@ -86,17 +86,19 @@ pub(crate) fn cancel(
     operator: Option<&Operator>,
     cancel_waiting: impl Fn() -> Result<bool>,
 ) -> Result<Cancelled> {
+    let mut was_told = false;
     for _ in 0..LOOKS {
         if cancel_waiting()? {
             return Ok(Cancelled::Dead);
         }
-        if cancel_running(db, id, operator)? {
-            return Ok(Cancelled::Asked);
-        }
-        // A job that a worker was claiming is in neither table of the snapshot. If it is live,
-        // try again.
-        if db.admin().job(id)?.is_none() {
-            return Ok(Cancelled::NotLive);
+        match cancel_running(db, id, operator, was_told)? {
+            Running::Marked => return Ok(Cancelled::Asked),
+            // Its lease ended meanwhile: it waits, runs again, is done, or died as cancelled.
+            Running::Told => was_told = true,
+            // A job that a worker was claiming is in neither table of the snapshot. If it is live,
+            // try again.
+            Running::No if db.admin().job(id)?.is_none() => return Ok(Cancelled::NotLive),
+            Running::No => {}
         }
     }
     Err(Error::unavailable(format!(
@@ -104,21 +106,38 @@ pub(crate) fn cancel(
     )))
 }
 
-/// Signals the handler of a job, and marks its lease. Returns whether a worker runs the job.
-fn cancel_running(db: &Database, id: JobId, operator: Option<&Operator>) -> Result<bool> {
+/// What became of the cancellation of a running job.
+enum Running {
+    /// No worker runs it.
+    No,
+    /// Its handler was told, and its lease ended before it could be marked.
+    Told,
+    /// It dies unless it succeeds.
+    Marked,
+}
+
+/// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal.
+fn cancel_running(
+    db: &Database,
+    id: JobId,
+    operator: Option<&Operator>,
+    was_told: bool,
+) -> Result<Running> {
     let operator = operator.cloned();
     db.call("cancel a job", move |session| {
         let doing = format!("cancel job {id}");
-        if session
-            .query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?
-            .is_empty()
-        {
-            return Ok(false);
+        let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?;
+        if told.is_empty() && !was_told {
+            return Ok(Running::No);
         }
         let by = operator.as_ref().map(Operator::by);
         let reason = operator.as_ref().and_then(Operator::given_reason);
         let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
-        Ok(!marked.is_empty())
+        Ok(match (marked.is_empty(), told.is_empty()) {
+            (false, _) => Running::Marked,
+            (true, false) => Running::Told,
+            (true, true) => Running::No,
+        })
     })
 }
 
@@ -223,10 +242,7 @@ fn live_job(row: &Row) -> Result<LiveJob> {
         worker: row.get("worker_id"),
         host: row.get("host"),
         unique_key: row.get("unique_key"),
-        headers: headers
-            .as_ref()
-            .map_or_else(|| Ok(Headers::default()), Headers::read)?
-            .0,
+        headers: Headers::read(headers.as_ref().map(|json| &*json.0))?.0,
         outage_since: row.get("outage_since"),
     })
 }

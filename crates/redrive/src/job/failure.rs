@@ -92,6 +92,12 @@ impl Failure {
         self
     }
 
+    /// The same failure without a retry.
+    pub(crate) fn rejected(mut self) -> Failure {
+        self.disposition = Disposition::Reject;
+        self
+    }
+
     /// Asks for a retry, with a message instead of an error value.
     pub fn retry(message: impl Into<String>) -> Failure {
         let report = ErrorReport::new("Retry", message.into(), None);

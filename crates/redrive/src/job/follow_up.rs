@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::NewJob;
-use crate::job::payload::Payload;
+use crate::job::payload::{Payload, read};
 use crate::sync::Mutex;
 
 /// The maximum number of follow-ups of a job: 100.
@@ -44,10 +44,15 @@ impl FollowUp {
                 "the follow-up is of kind `{kind}`, not `{expected}`"
             )));
         }
-        serde_json::from_str(self.job.payload.as_str()).map_err(|error| {
+        read(
+            self.job.payload.as_str().as_bytes(),
+            self.job.payload_version,
+        )
+        .map_err(|failure| {
             let expected = type_name::<P>();
-            let why = format!("the payload of the follow-up of kind `{kind}` is no {expected}");
-            Error::invalid(why).caused_by(error)
+            Error::invalid(format!(
+                "the payload of the follow-up of kind `{kind}` is no {expected}: {failure}"
+            ))
         })
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::job::payload::{Json, JsonText};
+use crate::job::payload::Json;
 
 /// The largest headers, in bytes as the server prints them: 64 KiB.
 pub(crate) const MAX_HEADER_BYTES: usize = 65_536;
@@ -24,6 +24,8 @@ const SCHEDULED_FOR: &str = "redrive-scheduled-for";
 pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
 /// The header of a job that reported its progress.
 pub(crate) const PROGRESS: &str = "redrive-progress";
+/// The header of a job whose payload has a version other than 1.
+const PAYLOAD_VERSION: &str = "redrive-payload-version";
 /// The bytes that a checkpoint leaves for the progress and for other headers of redrive.
 const RESERVED_BYTES: usize = 512;
 
@@ -41,9 +43,12 @@ pub(crate) enum KeyHeld {
 pub(crate) struct Headers(pub(crate) BTreeMap<String, String>);
 
 impl Headers {
-    /// Reads stored headers. A value that is no string, which SQL can store, becomes its JSON text.
-    pub(crate) fn read(stored: &JsonText) -> Result<Headers> {
-        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&stored.0)
+    /// Reads stored headers; `None`: there are none. A value that is no string, which SQL can store, becomes its JSON text.
+    pub(crate) fn read(stored: Option<&[u8]>) -> Result<Headers> {
+        let Some(stored) = stored else {
+            return Ok(Headers::default());
+        };
+        let members: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(stored)
             .map_err(|error| Error::invalid("the stored headers are no object").caused_by(error))?;
         let text = |value: &RawValue| {
             serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
@@ -56,17 +61,18 @@ impl Headers {
         ))
     }
 
-    /// Returns the headers as stored for a job that expires after `expires_in`, and that holds its key
-    /// for this long; `None`: none.
+    /// Returns the headers as stored for a job that expires after `expires_in`, that holds its key for this
+    /// long, and whose payload has this version; `None`: none.
     pub(crate) fn stored(
         &self,
         expires_in: Option<Duration>,
         key_held: KeyHeld,
+        version: u32,
     ) -> Result<Option<Json>> {
-        if self.0.is_empty() && expires_in.is_none() && key_held == KeyHeld::UntilDone {
-            return Ok(None);
-        }
         let mut all = self.0.clone();
+        if version != 1 {
+            all.insert(PAYLOAD_VERSION.to_owned(), version.to_string());
+        }
         if key_held == KeyHeld::UntilStarted {
             let (name, value) = UNIQUE_UNTIL;
             all.insert(name.to_owned(), value.to_owned());
@@ -76,7 +82,7 @@ impl Headers {
             let ms = time.as_nanos().div_ceil(1_000_000);
             all.insert(EXPIRES_IN.to_owned(), ms.to_string());
         }
-        Json::of(&all).map(Some)
+        (!all.is_empty()).then(|| Json::of(&all)).transpose()
     }
 
     /// Checks the headers of a new job.
@@ -115,6 +121,14 @@ impl Headers {
     pub(crate) fn expires_in(&self) -> Option<Duration> {
         let ms = self.0.get(EXPIRES_IN)?.parse().ok()?;
         Some(Duration::from_millis(ms))
+    }
+
+    /// Returns the version of the payload.
+    pub(crate) fn payload_version(&self) -> u32 {
+        let version = self.0.get(PAYLOAD_VERSION);
+        version
+            .and_then(|version| version.parse().ok())
+            .unwrap_or(1)
     }
 
     /// Returns the name of the schedule that enqueued the job.
@@ -174,20 +188,22 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Headers> {
-        Headers::read(&JsonText(text.as_bytes().into()))
+        Headers::read(Some(text.as_bytes()))
     }
 
     #[test]
     fn headers_are_read_as_they_were_stored() {
         let few = headers(&[("a", "1"), ("b", "x \"y\"")]);
         assert_eq!(
-            few.stored(None, KeyHeld::UntilDone)
+            few.stored(None, KeyHeld::UntilDone, 1)
                 .unwrap()
                 .map(|json| read(json.as_str()).unwrap()),
             Some(few)
         );
         assert_eq!(
-            Headers::default().stored(None, KeyHeld::UntilDone).unwrap(),
+            Headers::default()
+                .stored(None, KeyHeld::UntilDone, 1)
+                .unwrap(),
             None
         );
     }
@@ -208,7 +224,7 @@ mod tests {
     fn the_time_to_start_is_a_header_in_whole_milliseconds() {
         let minute = Duration::from_mins(1);
         let stored = headers(&[("a", "1")])
-            .stored(Some(minute), KeyHeld::UntilDone)
+            .stored(Some(minute), KeyHeld::UntilDone, 1)
             .unwrap()
             .unwrap();
         assert_eq!(read(stored.as_str()).unwrap().expires_in(), Some(minute));
@@ -221,7 +237,7 @@ mod tests {
     #[test]
     fn a_key_held_until_the_start_is_a_header() {
         let stored = headers(&[("a", "1")])
-            .stored(None, KeyHeld::UntilStarted)
+            .stored(None, KeyHeld::UntilStarted, 1)
             .unwrap()
             .unwrap();
         let expected = headers(&[("a", "1"), UNIQUE_UNTIL]);

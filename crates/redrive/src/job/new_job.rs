@@ -32,6 +32,7 @@ pub struct NewJob {
     /// The only queue that accepts it. `None`: any queue does.
     pub(crate) home: Option<&'static str>,
     pub(crate) payload: Json,
+    pub(crate) payload_version: u32,
     pub(crate) delay: Duration,
     pub(crate) priority: i16,
     pub(crate) max_attempts: u32,
@@ -53,6 +54,7 @@ impl NewJob {
     pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
         Ok(NewJob {
             home: P::QUEUE,
+            payload_version: P::VERSION,
             max_attempts: P::ATTEMPTS,
             priority: P::PRIORITY,
             unique_key: payload.unique(),
@@ -75,6 +77,7 @@ impl NewJob {
             kind: kind.to_owned(),
             home: None,
             payload,
+            payload_version: 1,
             delay: Duration::ZERO,
             priority: 0,
             max_attempts: DEFAULT_ATTEMPTS,
@@ -194,10 +197,12 @@ impl NewJob {
         !self.headers.0.is_empty()
             || self.expires_in.is_some()
             || self.key_held != KeyHeld::UntilDone
+            || self.payload_version != 1
     }
 
     pub(crate) fn stored_headers(&self) -> Result<Option<Json>> {
-        self.headers.stored(self.expires_in, self.key_held)
+        self.headers
+            .stored(self.expires_in, self.key_held, self.payload_version)
     }
 
     pub(crate) fn delay_ms(&self) -> i64 {

@@ -6,33 +6,39 @@
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 use std::error::Error as StdError;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
+use crate::job::failure::Failure;
 
 /// The largest payload, in bytes of JSON text: 1 MiB.
 pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 
 /// A type that can be the payload of jobs, with the defaults of these jobs.
 ///
+/// The derive macro implements it by attributes:
+///
 /// ```
-/// use redrive::Payload;
+/// use std::time::Duration;
+///
+/// use redrive::{Backoff, Payload};
 /// use serde::{Deserialize, Serialize};
 ///
-/// #[derive(Serialize, Deserialize)]
+/// #[derive(Serialize, Deserialize, Payload)]
+/// #[payload(kind = "invoice", queue = "mails", attempts = 20, priority = 5)]
+/// #[payload(deadline = Duration::from_secs(30), backoff = Backoff::fixed(Duration::from_secs(8)))]
+/// #[payload(unique = "invoice {order}", group = Invoice::customer)]
 /// struct Invoice {
 ///     order: i64,
+///     customer: Option<i64>,
 /// }
 ///
-/// impl Payload for Invoice {
-///     const KIND: &'static str = "invoice";
-///     const QUEUE: Option<&'static str> = Some("mails");
-///     const ATTEMPTS: u32 = 20;
-///
-///     fn unique(&self) -> Option<String> {
-///         Some(format!("invoice {}", self.order))
+/// impl Invoice {
+///     fn customer(&self) -> Option<String> {
+///         self.customer.map(|id| format!("customer {id}"))
 ///     }
 /// }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,9 +46,30 @@ pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 /// # db.migrate()?;
 ///
 /// // To the queue `mails`, once, with 20 attempts.
-/// let id = db.enqueue(&Invoice { order: 7 })?;
-/// assert_eq!(db.enqueue(&Invoice { order: 7 })?, id);
+/// let id = db.enqueue(&Invoice { order: 7, customer: Some(42) })?;
+/// assert_eq!(db.enqueue(&Invoice { order: 7, customer: None })?, id);
+/// # use redrive::Queue;
+/// # let job = db.admin().job(id)?.expect("it is live");
+/// # assert_eq!((job.max_attempts, job.priority, &*job.queue), (20, 5, "mails"));
+/// # assert_eq!(job.unique_key.as_deref(), Some("invoice 7"));
+/// # assert_eq!((Invoice::DEADLINE, Invoice::backoff().is_some()), (Some(Duration::from_secs(30)), true));
 /// # Ok(()) }
+/// ```
+///
+/// | attribute | value |
+/// |---|---|
+/// | `kind` | the [name](Payload::KIND) in the database; the only one without a default |
+/// | `queue` `attempts` `priority` `deadline` `version` | the value of the constant |
+/// | `backoff` | a [`Backoff`] |
+/// | `unique` `group` | a text with fields of the struct in braces, or a function of `&Self` that returns an `Option<String>` |
+/// | `upgrade` | a function as [`upgrade`](Payload::upgrade) |
+///
+/// A mistake does not compile:
+///
+/// ```compile_fail
+/// #[derive(serde::Serialize, serde::Deserialize, redrive::Payload)]
+/// #[payload(kind = "invoice", attempts = 0)]
+/// struct Invoice {}
 /// ```
 ///
 /// A job may have other values ([`NewJob`](crate::NewJob)), and so may a handler
@@ -80,6 +107,62 @@ pub trait Payload: Serialize + DeserializeOwned {
     fn group(&self) -> Option<String> {
         None
     }
+
+    /// The version of the payload's shape, from 1. Each job carries that of the program that enqueued it,
+    /// through retries, death and redrive.
+    ///
+    /// Raise it when payloads of the earlier shape would not deserialize, or would mean something else,
+    /// and let [`upgrade`](Payload::upgrade) read them. A program that gets a job of a higher version
+    /// leaves it to a newer one; see [`Undecodable`](crate::Undecodable).
+    const VERSION: u32 = 1;
+
+    /// Turns a payload of an earlier version into one of [`VERSION`](Payload::VERSION).
+    ///
+    /// ```
+    /// use redrive::serde_json::{Value, json};
+    /// use redrive::{Failure, Payload};
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize, Payload)]
+    /// #[payload(kind = "charge", version = 2, upgrade = upgrade)]
+    /// struct Charge {
+    ///     cents: i64,
+    /// }
+    ///
+    /// // Version 1 had whole euros.
+    /// fn upgrade(_from: u32, old: Value) -> Result<Value, Failure> {
+    ///     let euros = old["euros"].as_i64().ok_or_else(|| Failure::reject("no euros"))?;
+    ///     Ok(json!({ "cents": 100 * euros }))
+    /// }
+    /// # assert_eq!(Charge::upgrade(1, json!({ "euros": 7 })).unwrap(), json!({ "cents": 700 }));
+    /// ```
+    ///
+    /// # Errors
+    /// A payload that cannot be upgraded cannot be decoded. Defaults to such an error.
+    fn upgrade(from: u32, _value: Value) -> Result<Value, Failure> {
+        Err(Failure::reject(format!(
+            "the payload has version {from}, and its type has no `upgrade` to version {}",
+            Self::VERSION
+        )))
+    }
+}
+
+/// Reads a payload of a version of its type. A failure that asks for a retry means that a newer program
+/// can read it.
+pub(crate) fn read<P: Payload>(json: &[u8], version: u32) -> Result<P, Failure> {
+    let wrong = |error: serde_json::Error| Failure::from(error).rejected();
+    if version > P::VERSION {
+        return Err(Failure::retry(format!(
+            "the payload has version {version}, and this program reads up to {}",
+            P::VERSION
+        )));
+    }
+    if version == P::VERSION {
+        return serde_json::from_slice(json).map_err(wrong);
+    }
+    let old = serde_json::from_slice(json).map_err(wrong)?;
+    let new = P::upgrade(version, old).map_err(Failure::rejected)?;
+    serde_json::from_value(new).map_err(wrong)
 }
 
 /// JSON text that `jsonb` accepts, within the size limit.
@@ -258,6 +341,7 @@ impl JsonText {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::disposition::Disposition;
 
     #[test]
     fn json_that_jsonb_rejects_is_rejected_with_its_fault() {
@@ -293,6 +377,49 @@ mod tests {
             &format!("[{0}e-9999, {0}E9999]", "1".repeat(6000)),
         ] {
             assert!(Json::parse(json).is_ok(), "{json}");
+        }
+    }
+
+    /// Its first version had whole euros.
+    #[derive(Debug, Serialize, serde::Deserialize)]
+    struct Price {
+        cents: i64,
+    }
+
+    impl Payload for Price {
+        const KIND: &'static str = "price";
+        const VERSION: u32 = 3;
+
+        fn upgrade(from: u32, old: Value) -> Result<Value, Failure> {
+            match from {
+                1 => Ok(serde_json::json!({ "cents": 100 * old["euros"].as_i64().unwrap_or(0) })),
+                _ => Err(Failure::retry("nobody ever wrote it")),
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_is_read_by_its_version() {
+        let cents =
+            |json: &str, version| read::<Price>(json.as_bytes(), version).map(|it| it.cents);
+        assert_eq!(cents(r#"{"cents": 5}"#, 3).unwrap(), 5);
+        assert_eq!(cents(r#"{"euros": 7}"#, 1).unwrap(), 700);
+        for (json, version, may_retry, why) in [
+            (r#"{"euros": 7}"#, 3, false, "missing field `cents`"),
+            (r#"{"cents": 5}"#, 2, false, "nobody ever wrote it"),
+            ("{", 1, false, "EOF"),
+            (
+                r#"{"cents": 5}"#,
+                4,
+                true,
+                "has version 4, and this program reads up to 3",
+            ),
+            (r#"{"cents": 5}"#, u32::MAX, true, "has version 4294967295"),
+        ] {
+            let failure = cents(json, version).expect_err(why);
+            assert!(failure.message().contains(why), "{failure}");
+            let asks_for_one = failure.disposition == Disposition::Retry;
+            assert_eq!(asks_for_one, may_retry, "{failure}");
         }
     }
 

@@ -240,9 +240,9 @@ fn read_lease(
     let mut names = KindNames::default();
     claimed.reserve(ids.len());
     let jobs = ids.into_iter().zip(kinds).zip(payloads).zip(enqueued);
-    let headers_of = |n: usize| match headers.as_deref().and_then(|all| all.get(n)) {
-        Some(Some(stored)) => Headers::read(stored),
-        Some(None) | None => Ok(Headers::default()),
+    let headers_of = |n: usize| {
+        let stored = headers.as_deref().and_then(|all| all.get(n)?.as_ref());
+        Headers::read(stored.map(|json| &*json.0))
     };
     for (n, (((id, kind), payload), enqueued_at)) in jobs.enumerate() {
         claimed.push(ClaimedJob {

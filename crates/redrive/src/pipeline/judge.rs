@@ -101,10 +101,11 @@ pub(crate) fn judge(failed: Option<FailedAttempt>, at: &JudgeContext<'_>) -> Ver
     };
     let FailedAttempt { death, report, .. } = failed;
     let dead = |cause, report| Verdict::Dead { cause, report };
-    if matches!(
+    let had_no_handler = matches!(
         death,
         DeathCause::Undecodable | DeathCause::Unhandled | DeathCause::Expired
-    ) {
+    );
+    if had_no_handler && failed.disposition == Disposition::Reject {
         return dead(death, report);
     }
     if at.cancelled {
@@ -196,6 +197,11 @@ mod tests {
         ErrorReport::new("C", "m".to_owned(), None)
     }
 
+    fn undecodable(may_retry: bool) -> Outcome {
+        let report = report();
+        Outcome::Undecodable { report, may_retry }
+    }
+
     fn cause(verdict: &Verdict) -> Option<DeathCause> {
         match verdict {
             Verdict::Dead { cause, .. } => Some(*cause),
@@ -241,7 +247,7 @@ mod tests {
     fn a_permanent_failure_dies_at_once() {
         for (outcome, expected) in [
             (Outcome::Failed(Failure::reject("m")), DeathCause::Rejected),
-            (Outcome::Undecodable(report()), DeathCause::Undecodable),
+            (undecodable(false), DeathCause::Undecodable),
             (Outcome::Unhandled(report()), DeathCause::Unhandled),
             (Outcome::Expired(report()), DeathCause::Expired),
         ] {
@@ -250,8 +256,17 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_that_another_program_may_read_has_its_attempts() {
+        let retried = verdict(undecodable(true), 2, false);
+        assert!(matches!(retried, Verdict::Retry { .. }), "{retried:?}");
+        let last = verdict(undecodable(true), 3, false);
+        assert_eq!(cause(&last), Some(DeathCause::Undecodable));
+    }
+
+    #[test]
     fn a_cancelled_job_that_fails_dies() {
         for outcome in [
+            undecodable(true),
             Outcome::Failed(Failure::retry("m")),
             Outcome::Failed(Failure::snooze(SECOND)),
             Outcome::Failed(Failure::outage("down")),

@@ -19,8 +19,11 @@ pub(crate) enum Outcome {
     Failed(Failure),
     /// The handler panicked.
     Panicked(ErrorReport),
-    /// The payload does not match the handler's type.
-    Undecodable(ErrorReport),
+    /// The payload does not match the handler's type. Another program may read it, if there is to be a retry.
+    Undecodable {
+        report: ErrorReport,
+        may_retry: bool,
+    },
     /// The worker has no handler for the kind.
     Unhandled(ErrorReport),
     /// The job was claimed after its time to start. No handler ran.
@@ -63,7 +66,7 @@ impl Outcome {
             Outcome::Done | Outcome::Failed(_) | Outcome::Panicked(_) | Outcome::TimedOut(_) => {
                 true
             }
-            Outcome::Undecodable(_) | Outcome::Unhandled(_) | Outcome::Expired(_) => false,
+            Outcome::Undecodable { .. } | Outcome::Unhandled(_) | Outcome::Expired(_) => false,
         }
     }
 
@@ -88,9 +91,12 @@ impl Outcome {
                 DeathCause::Exhausted,
                 report,
             ),
-            Outcome::Undecodable(report) => (
+            Outcome::Undecodable { report, may_retry } => (
                 FailureCause::Undecodable,
-                Disposition::Reject,
+                match may_retry {
+                    true => Disposition::Retry,
+                    false => Disposition::Reject,
+                },
                 DeathCause::Undecodable,
                 report,
             ),
@@ -177,7 +183,10 @@ mod tests {
             ),
             (Outcome::Panicked(report()), Some(FailureCause::Panic)),
             (
-                Outcome::Undecodable(report()),
+                Outcome::Undecodable {
+                    report: report(),
+                    may_retry: false,
+                },
                 Some(FailureCause::Undecodable),
             ),
             (Outcome::Unhandled(report()), Some(FailureCause::Unhandled)),

@@ -157,7 +157,7 @@ proptest! {
             Outcome::Failed(_) => prop_assert!(!panics),
             Outcome::Panicked(report) => prop_assert!(panics && is_writable(&report)),
             other @ (Outcome::Done
-            | Outcome::Undecodable(_)
+            | Outcome::Undecodable { .. }
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
             | Outcome::TimedOut(_)) => {

@@ -98,12 +98,7 @@ fn status(row: &Row) -> Result<ScheduleStatus> {
         payload: payload.raw_value()?,
         priority: row.get("priority"),
         max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-        headers: headers
-            .as_ref()
-            .map(Headers::read)
-            .transpose()?
-            .unwrap_or_default()
-            .0,
+        headers: Headers::read(headers.as_ref().map(|json| &*json.0))?.0,
         missed: row.get::<_, &str>("missed").parse()?,
         missed_ticks: row.get::<_, i32>("missed_ticks").unsigned_abs(),
         missed_age: span(row.get("missed_age_ms")),

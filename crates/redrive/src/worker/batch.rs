@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::job::failure::Failure;
 use crate::job::job::Job;
-use crate::job::payload::Payload;
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
@@ -49,22 +48,14 @@ impl BatchOptions {
         self
     }
 
-    /// Sets the backoff, the deadline, the dependency and the rules for errors. They default as in
-    /// [`HandlerOptions`].
+    /// Sets the backoff, the deadline, the dependency, the rules for errors, and what follows from an
+    /// undecodable payload. They default as in [`HandlerOptions`].
     ///
     /// The deadline applies to the whole batch.
     #[must_use]
     pub fn handler(mut self, options: HandlerOptions) -> BatchOptions {
         self.handler = options;
         self
-    }
-
-    /// Fills what is not set with the defaults of a payload.
-    pub(super) fn or_those_of<P: Payload>(self) -> BatchOptions {
-        BatchOptions {
-            handler: self.handler.or_those_of::<P>(),
-            ..self
-        }
     }
 }
 

@@ -1,16 +1,12 @@
 //! Runs the handler of a batch, and finds the outcome of each job.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-
-use crate::job::backoff::Backoff;
-use crate::job::deciding_error::ErrorRule;
 use crate::job::decision::Decision;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::Signal;
+use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
@@ -28,7 +24,7 @@ type BatchFn = Arc<dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send 
 pub(crate) struct BatchHandler {
     call: BatchFn,
     pub(crate) rule: BatchRule,
-    pub(super) options: HandlerOptions,
+    pub(crate) options: Arc<HandlerOptions>,
 }
 
 impl BatchHandler {
@@ -36,36 +32,24 @@ impl BatchHandler {
     pub(crate) fn attempt(&self, jobs: Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> {
         (self.call)(jobs)
     }
-
-    pub(crate) fn backoff<'a>(&'a self, default: &'a Backoff) -> &'a Backoff {
-        self.options.backoff.as_ref().unwrap_or(default)
-    }
-
-    pub(crate) fn deadline(&self, default: Duration) -> Duration {
-        self.options.deadline.unwrap_or(default)
-    }
-
-    pub(crate) fn rules(&self) -> Arc<Vec<ErrorRule>> {
-        Arc::clone(&self.options.rules)
-    }
 }
 
 /// Returns a handler of batches of decoded payloads.
 pub(crate) fn batch<P, F>(options: BatchOptions, function: F) -> BatchHandler
 where
-    P: DeserializeOwned + 'static,
+    P: Payload + 'static,
     F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |jobs: Vec<(ClaimedJob, Arc<Signal>)>| {
         let mut undecodable = Vec::with_capacity(jobs.len());
         let mut batch = Batch { jobs: Vec::new() };
         for (claimed, signal) in jobs {
-            undecodable.push(match decode::<P>(claimed, signal) {
+            undecodable.push(match decode(claimed, signal, read) {
                 Ok(job) => {
                     batch.jobs.push(BatchJob(job));
                     None
                 }
-                Err(report) => Some(Outcome::Undecodable(report)),
+                Err(outcome) => Some(outcome),
             });
         }
         let mut ends = run(batch, &function).into_iter();
@@ -82,7 +66,7 @@ where
             linger: options.linger,
             on_failure: options.on_failure,
         },
-        options: options.handler,
+        options: Arc::new(options.handler.or_those_of::<P>()),
     }
 }
 
@@ -106,7 +90,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
         panicked @ Outcome::Panicked(_) => panicked,
         Outcome::Done
         | Outcome::Failed(_)
-        | Outcome::Undecodable(_)
+        | Outcome::Undecodable { .. }
         | Outcome::Unhandled(_)
         | Outcome::Expired(_)
         | Outcome::TimedOut(_) => ran,

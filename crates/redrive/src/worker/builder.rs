@@ -282,10 +282,7 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(
-            P::KIND,
-            handlers::typed(options.or_those_of::<P>(), handler),
-        )
+        self.add(P::KIND, handlers::typed(options, handler))
     }
 
     /// Registers a function as the handler of batches: it receives up to `size` jobs of a kind together.
@@ -340,7 +337,7 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = batch_handler::batch(options.or_those_of::<P>(), handler);
+        let handler = batch_handler::batch(options, handler);
         let is_new = self.handlers.add_batch(P::KIND, handler);
         self.registered(P::KIND, is_new);
         self
@@ -380,7 +377,7 @@ impl WorkerBuilder {
         let db = self.queue.database().clone();
         self.add(
             P::KIND,
-            own_transaction::in_transaction(options.or_those_of::<P>(), db, handler),
+            own_transaction::in_transaction(options, db, handler),
         )
     }
 

@@ -14,6 +14,7 @@ use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
+use crate::worker::handlers::Undecodable;
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::slot_state::RunningJob;
@@ -76,7 +77,7 @@ pub(crate) fn conclude(
     state.count_unwritten();
     let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
     let has_run = ended.outcome.has_run();
-    let failed = decided(running, ended.outcome).classify();
+    let failed = decided(state, running, ended.outcome).classify();
     let breakers = &state.breakers;
     let attempt = match &failed {
         None => AttemptEnd::Done,
@@ -101,7 +102,7 @@ pub(crate) fn conclude(
             attempt: running.meta.attempt,
             max_attempts: running.meta.max_attempts,
             cancelled: running.signal.by_operator.load(Ordering::Relaxed),
-            backoff: &running.backoff,
+            backoff: running.options.backoff_or(&state.config.backoff),
             outage_age: running.meta.outage_age,
             park,
             random: fastrand::f64(),
@@ -146,20 +147,28 @@ pub(crate) fn conclude(
     (settlement, reports.into_iter().chain(flooded).collect())
 }
 
-/// Applies the rules of the handler to a failure. A stop that asked the handler to end is the reason why
+/// Applies the options of the handler to a failure. A stop that asked the handler to end is the reason why
 /// it failed.
-fn decided(running: &RunningJob, outcome: Outcome) -> Outcome {
+fn decided(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(failure) => {
-            let failure = failure.ruled(&running.rules);
+            let failure = failure.ruled(&running.options.rules);
             Outcome::Failed(match running.signal.by_stop.load(Ordering::Relaxed) {
                 true => failure.interrupted(),
                 false => failure,
             })
         }
+        Outcome::Undecodable { report, may_retry } => Outcome::Undecodable {
+            report,
+            may_retry: may_retry
+                || match running.options.undecodable {
+                    Undecodable::RetryDuringDeploy => state.sees_other_version(),
+                    Undecodable::Retry => true,
+                    Undecodable::Die => false,
+                },
+        },
         Outcome::Done
         | Outcome::Panicked(_)
-        | Outcome::Undecodable(_)
         | Outcome::Unhandled(_)
         | Outcome::Expired(_)
         | Outcome::TimedOut(_) => outcome,

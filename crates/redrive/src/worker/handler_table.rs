@@ -89,8 +89,11 @@ impl HandlerTable {
 
     /// The dependencies by kind.
     pub(crate) fn dependencies(&self) -> HashMap<String, String> {
-        let single = self.by_kind.iter().map(|(kind, it)| (kind, it.options()));
-        let batches = self.batches.iter().map(|(kind, it)| (kind, &it.options));
+        let single = self
+            .by_kind
+            .iter()
+            .map(|(kind, it)| (kind, &**it.options()));
+        let batches = self.batches.iter().map(|(kind, it)| (kind, &*it.options));
         let with = single.chain(batches).filter_map(|(kind, options)| {
             let dependency = options.dependency.clone()?;
             Some((kind.clone(), dependency))
@@ -100,8 +103,12 @@ impl HandlerTable {
 
     /// The options of all handlers, for the check at start.
     pub(crate) fn options(&self) -> impl Iterator<Item = &HandlerOptions> {
-        let single = self.by_kind.values().chain(&self.any).map(Handler::options);
-        let batches = self.batches.values().map(|handler| &handler.options);
+        let single = self
+            .by_kind
+            .values()
+            .chain(&self.any)
+            .map(|handler| &**handler.options());
+        let batches = self.batches.values().map(|handler| &*handler.options);
         single.chain(batches)
     }
 }

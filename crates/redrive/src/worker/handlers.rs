@@ -4,17 +4,15 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::error::Result;
 use crate::job::backoff::Backoff;
 use crate::job::deciding_error::ErrorRule;
-use crate::job::error_report::ErrorReport;
+use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::follow_up::{FollowUp, FollowUps};
 use crate::job::job::{Job, Signal};
-use crate::job::payload::Payload;
+use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
@@ -25,7 +23,26 @@ pub struct HandlerOptions {
     pub(super) backoff: Option<Backoff>,
     pub(super) deadline: Option<Duration>,
     pub(super) dependency: Option<String>,
-    pub(super) rules: Arc<Vec<ErrorRule>>,
+    pub(crate) rules: Vec<ErrorRule>,
+    pub(crate) undecodable: Undecodable,
+}
+
+/// What follows when a payload does not match the type of its handler.
+///
+/// A job whose payload has a higher [`VERSION`](crate::Payload::VERSION) than the program reads is always
+/// retried, because there is a newer program. Each attempt counts; after the last one, the job is a dead
+/// letter of the cause [`Undecodable`](crate::dlq::DeathCause::Undecodable).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undecodable {
+    /// A retry while workers of another [version](crate::WorkerBuilder::version) of the program serve the
+    /// queue, as of the last renewal of the lease; otherwise a dead letter at once.
+    #[default]
+    RetryDuringDeploy,
+    /// A retry, with the backoff of the handler.
+    Retry,
+    /// A dead letter at once.
+    Die,
 }
 
 impl HandlerOptions {
@@ -104,8 +121,19 @@ impl HandlerOptions {
         }
     }
 
-    pub(super) fn own_deadline(&self) -> Option<Duration> {
-        self.deadline
+    /// Sets what follows when a payload does not match the type of the handler.
+    #[must_use]
+    pub fn undecodable(mut self, undecodable: Undecodable) -> HandlerOptions {
+        self.undecodable = undecodable;
+        self
+    }
+
+    pub(crate) fn deadline_or(&self, default: Duration) -> Duration {
+        self.deadline.unwrap_or(default)
+    }
+
+    pub(crate) fn backoff_or<'a>(&'a self, default: &'a Backoff) -> &'a Backoff {
+        self.backoff.as_ref().unwrap_or(default)
     }
 
     /// The dependencies that it names.
@@ -118,7 +146,7 @@ impl HandlerOptions {
     }
 
     fn rule(mut self, rule: ErrorRule) -> HandlerOptions {
-        Arc::make_mut(&mut self.rules).push(rule);
+        self.rules.push(rule);
         self
     }
 }
@@ -147,7 +175,7 @@ type HandlerFn = Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> AttemptResult + Send + S
 #[derive(Clone)]
 pub(crate) struct Handler {
     call: HandlerFn,
-    options: HandlerOptions,
+    options: Arc<HandlerOptions>,
     in_transaction: bool,
 }
 
@@ -161,33 +189,43 @@ impl Handler {
         self.in_transaction
     }
 
-    pub(super) fn options(&self) -> &HandlerOptions {
+    pub(crate) fn options(&self) -> &Arc<HandlerOptions> {
         &self.options
     }
-
-    pub(crate) fn backoff<'a>(&'a self, default: &'a Backoff) -> &'a Backoff {
-        self.options.backoff.as_ref().unwrap_or(default)
-    }
-
-    pub(crate) fn deadline(&self, default: Duration) -> Duration {
-        self.options.deadline.unwrap_or(default)
-    }
-
-    pub(crate) fn rules(&self) -> Arc<Vec<ErrorRule>> {
-        Arc::clone(&self.options.rules)
-    }
 }
+
+/// Reads a payload of a version.
+pub(super) type Read<P> = fn(&[u8], u32) -> Result<P, Failure>;
 
 /// Returns a handler of decoded payloads.
 pub(crate) fn typed<P, F>(options: HandlerOptions, function: F) -> Handler
 where
-    P: DeserializeOwned + 'static,
+    P: Payload + 'static,
+    F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    single(options.or_those_of::<P>(), read, function)
+}
+
+/// Returns a handler of undecoded payloads.
+pub(crate) fn raw<F>(options: HandlerOptions, function: F) -> Handler
+where
+    F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    let read = |json: &[u8], _| {
+        serde_json::from_slice(json).map_err(|error| Failure::from(error).rejected())
+    };
+    single(options, read, function)
+}
+
+fn single<P, F>(options: HandlerOptions, read: Read<P>, function: F) -> Handler
+where
+    P: 'static,
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        let job = match decode::<P>(claimed, signal) {
+        let job = match decode(claimed, signal, read) {
             Ok(job) => job,
-            Err(report) => return AttemptResult::of(Outcome::Undecodable(report)),
+            Err(outcome) => return AttemptResult::of(outcome),
         };
         let mut follow_ups = Vec::new();
         // The payload is dropped inside, so that a panic in Drop counts as a panic of the handler.
@@ -203,30 +241,25 @@ where
     handler(options, Arc::new(call), false)
 }
 
-/// Returns a handler of undecoded payloads.
-pub(crate) fn raw<F>(options: HandlerOptions, function: F) -> Handler
-where
-    F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
-{
-    typed(options, function)
-}
-
 pub(super) fn handler(options: HandlerOptions, call: HandlerFn, in_transaction: bool) -> Handler {
     Handler {
         call,
-        options,
+        options: Arc::new(options),
         in_transaction,
     }
 }
 
-pub(super) fn decode<P: DeserializeOwned>(
+/// Decodes the payload of a job. Returns the outcome of its attempt if that fails.
+pub(super) fn decode<P>(
     claimed: ClaimedJob,
     signal: Arc<Signal>,
-) -> Result<Job<P>, ErrorReport> {
+    read: Read<P>,
+) -> Result<Job<P>, Outcome> {
+    let version = claimed.meta.headers.payload_version();
     let mut decoded = None;
     // A panic in Deserialize means that the payload cannot be decoded.
     let outcome = run_handler(|| {
-        decoded = Some(serde_json::from_slice(&claimed.payload.0)?);
+        decoded = Some(read(&claimed.payload.0, version)?);
         Ok(())
     });
     match (decoded, outcome) {
@@ -236,12 +269,14 @@ pub(super) fn decode<P: DeserializeOwned>(
             signal,
             follow_ups: FollowUps::default(),
         }),
-        (None, Outcome::Failed(failure)) => Err(failure.class(std::any::type_name::<P>()).report),
-        (None, Outcome::Panicked(report)) => Err(report),
-        (None, other) => Err(ErrorReport::new(
-            std::any::type_name::<P>(),
-            format!("{other:?}"),
-            None,
-        )),
+        (None, Outcome::Failed(failure)) => Err(Outcome::Undecodable {
+            may_retry: failure.disposition == Disposition::Retry,
+            report: failure.class(std::any::type_name::<P>()).report,
+        }),
+        (None, Outcome::Panicked(report)) => Err(Outcome::Undecodable {
+            may_retry: false,
+            report,
+        }),
+        (None, other) => Err(other),
     }
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use postgres::error::SqlState;
-use serde::de::DeserializeOwned;
 
 use crate::db::database::Database;
 use crate::db::session::Session;
@@ -21,6 +20,7 @@ use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
 use crate::job::job::{Job, JobMeta, OpenTransaction, Signal};
+use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::follow_up;
@@ -33,7 +33,7 @@ use crate::worker::handlers::{AttemptResult, Handler, HandlerOptions, decode, ha
 /// Returns a handler that settles its job in its transaction.
 pub(crate) fn in_transaction<P, F>(options: HandlerOptions, db: Database, function: F) -> Handler
 where
-    P: DeserializeOwned + 'static,
+    P: Payload + 'static,
     F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
@@ -45,9 +45,9 @@ where
             xid: None,
             has_committed: false,
         };
-        let job = match decode::<P>(claimed, signal) {
+        let job = match decode(claimed, signal, read) {
             Ok(job) => job,
-            Err(report) => return AttemptResult::of(Outcome::Undecodable(report)),
+            Err(outcome) => return AttemptResult::of(outcome),
         };
         let mut session = None;
         let outcome = run_handler(|| {
@@ -68,7 +68,7 @@ where
             false => attempt.end_of_session(&db, outcome),
         }
     };
-    handler(options, Arc::new(call), true)
+    handler(options.or_those_of::<P>(), Arc::new(call), true)
 }
 
 /// An attempt and what is known of its transaction.
@@ -147,7 +147,7 @@ impl OwnAttempt {
             Outcome::Done => AttemptResult::Lost,
             Outcome::Failed(_)
             | Outcome::Panicked(_)
-            | Outcome::Undecodable(_)
+            | Outcome::Undecodable { .. }
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
             | Outcome::TimedOut(_) => AttemptResult::of(outcome),
@@ -181,7 +181,7 @@ fn interrupted(outcome: Outcome) -> Outcome {
             Outcome::Failed(Failure::new(Disposition::Interrupted, report))
         }
         Outcome::Done
-        | Outcome::Undecodable(_)
+        | Outcome::Undecodable { .. }
         | Outcome::Unhandled(_)
         | Outcome::Expired(_)
         | Outcome::TimedOut(_) => outcome,

@@ -317,6 +317,7 @@ fn cancelled_here(state: &State, payload: &str) -> Option<JobId> {
 struct Renewed {
     leases: Vec<Uuid>,
     cancelled: Vec<i64>,
+    sees_other_version: bool,
 }
 
 fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
@@ -344,9 +345,11 @@ fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
         Ok(Renewed {
             leases: row.get("leases"),
             cancelled: row.get("cancelled"),
+            sees_other_version: row.get("sees_other_version"),
         })
     })?;
     state.trust.renewed(sent_at, state.config.lease);
+    state.see_other_version(renewed.sees_other_version);
     state.database_answered();
     Ok(renewed)
 }

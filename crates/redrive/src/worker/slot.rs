@@ -117,9 +117,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             lease: claimed.lease,
             meta: Arc::clone(&claimed.meta),
             started,
-            deadline: handler.deadline(state.config.deadline),
-            backoff: handler.backoff(&state.config.backoff).clone(),
-            rules: handler.rules(),
+            deadline: handler.options().deadline_or(state.config.deadline),
+            options: Arc::clone(handler.options()),
             signal: Arc::default(),
         });
         let signal = Arc::clone(&running.signal);
@@ -339,8 +338,7 @@ fn end_unrun(
         meta: Arc::clone(&claimed.meta),
         started: now,
         deadline: context.state.config.deadline,
-        backoff: context.state.config.backoff.clone(),
-        rules: Arc::default(),
+        options: Arc::default(),
         signal: Arc::default(),
     };
     return_followers(context, &slot_state.take_followers());

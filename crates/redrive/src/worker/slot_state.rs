@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::backoff::Backoff;
-use crate::job::deciding_error::ErrorRule;
 use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
 use crate::sync::{Instant, Mutex};
+use crate::worker::handlers::HandlerOptions;
 use crate::worker::latch::lock;
 
 /// Jobs that one slot takes.
@@ -107,8 +106,6 @@ pub(crate) struct RunningJob {
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) started: Instant,
     pub(crate) deadline: Duration,
-    pub(crate) backoff: Backoff,
-    /// What follows from errors of the handler.
-    pub(crate) rules: Arc<Vec<ErrorRule>>,
+    pub(crate) options: Arc<HandlerOptions>,
     pub(crate) signal: Arc<Signal>,
 }

@@ -107,6 +107,8 @@ pub(crate) struct State {
     ready_bytes: AtomicI64,
     /// The number of other workers that claim the same jobs, as of the last full batch.
     other_workers: AtomicI64,
+    /// Whether live workers of the queue have another version, as of the last renewal.
+    sees_other_version: AtomicBool,
     /// The number of notifications received.
     notifications: AtomicU64,
     /// The groups whose turn has just passed on.
@@ -181,6 +183,7 @@ impl State {
             segment: AtomicI16::new(0),
             ready_bytes: AtomicI64::new(0),
             other_workers: AtomicI64::new(0),
+            sees_other_version: AtomicBool::new(false),
             notifications: AtomicU64::new(0),
             passed_groups: PassedGroups::default(),
             in_flight: AtomicUsize::new(0),
@@ -259,6 +262,15 @@ impl State {
     /// Records how many other workers claim the same jobs.
     pub(crate) fn set_other_workers(&self, other_workers: i64) {
         self.other_workers.store(other_workers, Ordering::Relaxed);
+    }
+
+    /// Whether live workers of the queue have another version, as far as known.
+    pub(crate) fn sees_other_version(&self) -> bool {
+        self.sees_other_version.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn see_other_version(&self, is_there: bool) {
+        self.sees_other_version.store(is_there, Ordering::Relaxed);
     }
 
     /// Returns the number of notifications received.

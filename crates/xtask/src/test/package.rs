@@ -8,7 +8,12 @@ use super::{Runner, Suite};
 use crate::cargo::cargo;
 
 /// The published packages, dependencies first.
-const PUBLISHED: [&str; 3] = ["redrive", "redrive-cli", "redrive-exporter"];
+const PUBLISHED: [&str; 4] = [
+    "redrive-derive",
+    "redrive",
+    "redrive-cli",
+    "redrive-exporter",
+];
 /// Folders that the library includes at compile time. They reach its package through symbolic
 /// links, and a broken link would go unnoticed in the workspace.
 const INCLUDED: [&str; 2] = ["migrations", "sql"];

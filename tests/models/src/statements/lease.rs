@@ -103,11 +103,12 @@ pub(super) fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     row.expires_at = expires_at;
     let mine = tables.leases.iter().filter(|(_, lease)| lease.worker == me);
     let mine: Vec<Uuid> = mine.map(|(id, _)| *id).collect();
-    vec![Row::default().with("leases", Type::UUID_ARRAY, &mine).with(
-        "cancelled",
-        Type::INT8_ARRAY,
-        &Vec::<i64>::new(),
-    )]
+    let row = Row::default()
+        .with("leases", Type::UUID_ARRAY, &mine)
+        .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new())
+        // All workers of a model have the same version.
+        .with("sees_other_version", Type::BOOL, &false);
+    vec![row]
 }
 
 pub(super) fn other_workers(tables: &Tables, given: &[Parameter<'_>]) -> Vec<Row> {

@@ -56,7 +56,7 @@ impl WorkerBuilder {
         if let Some(deadline) = self
             .handlers
             .options()
-            .filter_map(HandlerOptions::own_deadline)
+            .filter_map(|options| options.deadline)
             .chain([self.deadline])
             .find(|deadline| !within(deadline, limits::MIN_DEADLINE, limits::MAX_DEADLINE))
         {

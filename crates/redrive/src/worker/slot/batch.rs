@@ -43,9 +43,8 @@ pub(super) fn run_batch(
                 lease: claimed.lease,
                 meta: Arc::clone(&claimed.meta),
                 started,
-                deadline: handler.deadline(state.config.deadline),
-                backoff: handler.backoff(&state.config.backoff).clone(),
-                rules: handler.rules(),
+                deadline: handler.options.deadline_or(state.config.deadline),
+                options: Arc::clone(&handler.options),
                 signal: Arc::default(),
             })
         })

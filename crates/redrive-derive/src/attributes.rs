@@ -1,0 +1,49 @@
+//! Reads `#[payload(kind = "charge", …)]`. Pure.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned as _;
+use syn::{Attribute, Error, Expr, Result};
+
+/// What the attributes may set.
+const KEYS: [&str; 10] = [
+    "kind", "queue", "attempts", "priority", "deadline", "backoff", "unique", "group", "version",
+    "upgrade",
+];
+
+/// The values of the attributes, each at most once.
+#[derive(Default)]
+pub(crate) struct Attributes(Vec<(&'static str, Expr)>);
+
+impl Attributes {
+    /// Reads those of a type.
+    pub(crate) fn of(attributes: &[Attribute]) -> Result<Attributes> {
+        let mut found = Attributes::default();
+        let own = |attribute: &&Attribute| attribute.path().is_ident("payload");
+        for attribute in attributes.iter().filter(own) {
+            attribute.parse_nested_meta(|meta| {
+                let Some(key) = KEYS.into_iter().find(|key| meta.path.is_ident(key)) else {
+                    return Err(meta.error(format!("it must be one of {}", KEYS.join(", "))));
+                };
+                if found.get(key).is_some() {
+                    return Err(meta.error(format!("`{key}` is set twice")));
+                }
+                found.0.push((key, meta.value()?.parse()?));
+                Ok(())
+            })?;
+        }
+        if found.get("kind").is_none() {
+            let why = "a payload needs a name in the database: #[payload(kind = \"…\")]";
+            return Err(Error::new(Span::call_site(), why));
+        }
+        if let (Some(upgrade), None) = (found.get("upgrade"), found.get("version")) {
+            let why = "`upgrade` needs a `version` of at least 2";
+            return Err(Error::new(upgrade.span(), why));
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Expr> {
+        let found = self.0.iter().find(|(name, _)| *name == key);
+        found.map(|(_, value)| value)
+    }
+}

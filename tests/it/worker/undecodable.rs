@@ -1,0 +1,144 @@
+//! Payloads of other versions of their type, and payloads that do not match it.
+
+use std::time::Duration;
+
+use redrive::admin::JobChange;
+use redrive::dlq::{DeathCause, LetterFilter};
+use redrive::serde_json::{Value, json};
+use redrive::{
+    Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Operator, Payload, Queue,
+    Undecodable, WorkerBuilder,
+};
+use redrive_tests::{Begin, Hold, TestDatabase, counted, drained, stop, worker};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct OldPrice {
+    euros: i64,
+}
+
+impl Payload for OldPrice {
+    const KIND: &'static str = "price";
+}
+
+#[derive(Serialize, Deserialize)]
+struct Price {
+    cents: i64,
+}
+
+impl Payload for Price {
+    const KIND: &'static str = "price";
+    const VERSION: u32 = 2;
+
+    fn upgrade(from: u32, old: Value) -> Result<Value, Failure> {
+        assert_eq!(from, 1);
+        let euros = old["euros"].as_i64();
+        let euros = euros.ok_or_else(|| Failure::retry("no euros"))?;
+        Ok(json!({ "cents": 100 * euros }))
+    }
+}
+
+fn is_700(cents: i64) -> Result<(), Failure> {
+    match cents {
+        700 => Ok(()),
+        _ => Err(Failure::reject(format!("{cents} cents"))),
+    }
+}
+
+/// Retries rarely, so that a job in this state stays there.
+fn rarely(queue: &Queue) -> WorkerBuilder {
+    worker(queue).backoff(Backoff::fixed(Duration::from_hours(1)))
+}
+
+#[test]
+fn every_kind_of_handler_reads_older_versions() {
+    let each: [fn(WorkerBuilder) -> WorkerBuilder; 3] = [
+        |builder| builder.handle(|job: &Job<Price>| is_700(job.payload().cents)),
+        |builder| {
+            builder.handle_batch(BatchOptions::new(2), |batch: &Batch<Price>| {
+                batch.iter().try_for_each(|job| is_700(job.payload().cents))
+            })
+        },
+        |builder| builder.handle_in_transaction(|job: &Job<Price>, _| is_700(job.payload().cents)),
+    ];
+    for handler in each {
+        let (_test, queue) = TestDatabase::with_orders();
+        queue.enqueue(&OldPrice { euros: 7 }).unwrap();
+        queue.enqueue(&Price { cents: 700 }).unwrap();
+        let cannot_upgrade = NewJob::raw("price", "{}").unwrap().max_attempts(9);
+        let id = queue.enqueue_job(cannot_upgrade).unwrap().id();
+        let worker = handler(rarely(&queue)).started();
+        drained(&queue);
+        let stats = stop(worker).stats;
+        assert_eq!((stats.done, stats.dead), (2, 1));
+        let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+        assert_eq!(letter.cause, DeathCause::Undecodable);
+        assert_eq!(letter.error_message, "no euros");
+    }
+}
+
+#[test]
+fn a_job_of_a_newer_version_waits_for_a_newer_program() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let waiting = NewJob::new(&Price { cents: 700 }).unwrap();
+    queue.enqueue_job(waiting.clone()).unwrap();
+    let dying = queue.enqueue_job(waiting.max_attempts(1)).unwrap().id();
+    let old = rarely(&queue)
+        .handle_with(
+            HandlerOptions::new().undecodable(Undecodable::Die),
+            |_: &Job<OldPrice>| Ok(()),
+        )
+        .started();
+    counted(&old, "both to be left", |counts| {
+        (counts.retried, counts.dead) == (1, 1)
+    });
+    stop(old);
+    let db = queue.database();
+    let letter = db.dlq().get(dying).unwrap().expect("a letter");
+    assert_eq!(letter.cause, DeathCause::Undecodable);
+    let why = "the payload has version 2, and this program reads up to 1";
+    assert_eq!(letter.error_message, why);
+
+    let operator = Operator::new("maria");
+    db.dlq().redrive(&LetterFilter::new(), &operator).unwrap();
+    let delayed = "state=delayed".parse().unwrap();
+    let jobs = db.admin().jobs();
+    jobs.change(&delayed, JobChange::RunNow, &operator).unwrap();
+    let new = rarely(&queue)
+        .handle(|job: &Job<Price>| is_700(job.payload().cents))
+        .started();
+    drained(&queue);
+    assert_eq!(stop(new).stats.done, 2);
+}
+
+#[test]
+fn a_setting_decides_about_a_payload_of_another_type() {
+    for (undecodable, is_deploying, is_retried) in [
+        (Undecodable::Retry, false, true),
+        (Undecodable::Die, true, false),
+        (Undecodable::default(), false, false),
+        (Undecodable::default(), true, true),
+    ] {
+        let (_test, queue) = TestDatabase::with_orders();
+        let other = worker(&queue)
+            .version(if is_deploying { "2" } else { "1" })
+            .handle(|_: &Job<Hold>| Ok(()))
+            .started();
+        let worker = rarely(&queue)
+            .version("1")
+            .handle_with(
+                HandlerOptions::new().undecodable(undecodable),
+                |_: &Job<OldPrice>| Ok(()),
+            )
+            .started();
+        queue
+            .enqueue_job(NewJob::raw("price", r#"{"pounds": 1}"#).unwrap())
+            .unwrap();
+        counted(&worker, "the verdict", |counts| {
+            counts.retried + counts.dead == 1
+        });
+        let stats = stop(worker).stats;
+        assert_eq!(stats.retried == 1, is_retried, "{undecodable:?}");
+        stop(other);
+    }
+}
