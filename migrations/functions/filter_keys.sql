@@ -28,6 +28,7 @@ BEGIN ATOMIC
         ('letters', 'source', 'text', 'l.source'),
         ('letters', 'run', 'integer', 'l.run_id'),
         ('letters', 'audit', 'operation', 'l.audit_id'),
+        ('letters', 'job_group', 'text', 'l.group_key'),
         ('letters', 'payload', 'path', 'l.payload'),
         ('jobs', 'queue', 'text', 'j.queue'),
         ('jobs', 'kind', 'text', 'j.kind'),
@@ -48,6 +49,7 @@ BEGIN ATOMIC
         ('jobs', 'older_than_ms', 'older', 'j.enqueued_at'),
         ('jobs', 'newer_than_ms', 'newer', 'j.enqueued_at'),
         ('jobs', 'unique', 'text', 'j.unique_key'),
+        ('jobs', 'job_group', 'text', 'j.group_key'),
         ('jobs', 'payload', 'path', 'j.payload')
     ) AS k (subject, key, takes, compared)
     WHERE k.subject = filter_keys.subject;

@@ -111,6 +111,9 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     print("queue", &letter.queue)?;
     print("kind", &letter.kind)?;
     print("group", &letter.group.to_string())?;
+    if let Some(group) = &letter.group_key {
+        print("job group", group)?;
+    }
     if let Some(source) = &letter.source {
         let times = match letter.seen {
             1 => String::new(),
@@ -159,22 +162,27 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     Ok(())
 }
 
+/// Says how many jobs wait in a held group.
+pub(crate) fn waiting(held: &HeldGroup) -> String {
+    match held.waiting {
+        1 => "1 job waits".to_owned(),
+        waiting => format!("{} jobs wait", grouped(waiting)),
+    }
+}
+
 /// Prints the group that the letter holds.
 fn print_held(out: &mut dyn Write, held: Option<&HeldGroup>) -> Result<()> {
     let Some(held) = held else { return Ok(()) };
-    let jobs = match held.waiting {
-        1 => "1 job waits behind it".to_owned(),
-        waiting => format!("{} jobs wait behind it", grouped(waiting)),
-    };
     let diverted = match held.diverted {
         0 => String::new(),
         1 => ", 1 letter was diverted".to_owned(),
         diverted => format!(", {} letters were diverted", grouped(diverted)),
     };
     let line = format!(
-        "group {} for {}: {jobs}{diverted}",
+        "group {} for {}: {} behind it{diverted}",
         held.group,
-        ago(held.held_at)
+        ago(held.held_at),
+        waiting(held)
     );
     write_labelled(out, "  holds       ", &one_line(&line))
 }

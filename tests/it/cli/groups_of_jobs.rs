@@ -123,15 +123,25 @@ fn a_held_group_is_listed_and_released() {
     };
     let expected = json!({"held_at": line["held_at"], "waiting": 2, "diverted": 0});
     assert_eq!(shown_json(&letter), expected);
-    let release = [
-        "queue",
-        "groups",
-        "release",
-        "orders",
-        "customer:42",
-        "--reason",
-        "by hand",
-    ];
+    assert!(shown.contains("  job group   customer:42\n"), "{shown}");
+    let of_group = ["job", "list", "job_group=customer:42"];
+    let jobs = redrive(&db, &of_group).exits_with(0).out;
+    let behind = format!("customer:42 (held by letter {letter})");
+    assert_eq!(jobs.matches(&behind).count(), 2, "{jobs}");
+    let jobs = redrive(&db, &[&of_group[..], &["--json"]].concat()).exits_with(0);
+    let job = &jobs.lines()[0];
+    assert_eq!(
+        (&job["group_key"], &job["held_by"]),
+        (&json!("customer:42"), &line["letter"])
+    );
+    let shown = redrive(&db, &["job", "show", &job["id"].to_string()]).exits_with(0);
+    let group = format!("  job group   customer:42, held by letter {letter}, 2 jobs wait\n");
+    assert!(shown.out.contains(&group), "{}", shown.out);
+    redrive(&db, &["job", "list", "job_group=customer:4"]).exits_with(1);
+    redrive(&db, &["dlq", "list", "job_group=customer:42"]).exits_with(0);
+    redrive(&db, &["dlq", "list", "job_group=customer:4"]).exits_with(1);
+    let release = "queue groups release orders customer:42 --reason seen";
+    let release: Vec<&str> = release.split(' ').collect();
     let released = redrive(&db, &release).exits_with(0);
     let expected = format!(
         "group customer:42 continues without letter {}, which stays open\n",

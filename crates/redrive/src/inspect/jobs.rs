@@ -57,6 +57,10 @@ pub struct LiveJob {
     pub host: Option<String>,
     /// The unique key.
     pub unique_key: Option<String>,
+    /// The [group](crate::NewJob::group).
+    pub group_key: Option<String>,
+    /// The letter that holds the group, so that the ready job waits behind it.
+    pub held_by: Option<JobId>,
     /// The headers.
     pub headers: BTreeMap<String, String>,
     /// When the current series of outages began.
@@ -242,6 +246,8 @@ fn live_job(row: &Row) -> Result<LiveJob> {
         worker: row.get("worker_id"),
         host: row.get("host"),
         unique_key: row.get("unique_key"),
+        group_key: row.get("group_key"),
+        held_by: row.get::<_, Option<i64>>("held_by").map(JobId::new),
         headers: Headers::read(headers.as_ref().map(|json| &*json.0))?.0,
         outage_since: row.get("outage_since"),
     })

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use redrive::admin::{JobState, LiveJob};
-use redrive::{Database, JobId};
+use redrive::{Database, HeldGroup, JobId};
 use serde::Serialize;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::letter::{attempt_lines, print_attempts};
+use crate::letter::{attempt_lines, print_attempts, waiting};
 use crate::terminal::{clean, json_line, line, one_line, pretty, write_labelled};
 use crate::time::{ago, rfc3339};
 
@@ -23,13 +23,13 @@ impl ShowJob {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match db.admin().job(self.id)? {
-            Some(job) => show(&job, cx),
+            Some(job) => show(&db, &job, cx),
             None => not_found(&db, self.id, cx),
         }
     }
 }
 
-fn show(job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
+fn show(db: &Database, job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
         json_line(cx.out, &job_line(job))?;
         return Ok(Ending::Done);
@@ -39,7 +39,11 @@ fn show(job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
         JobState::Ready | JobState::Leased | _ => format!("{} for {}", job.state, ago(job.since)),
     };
     writeln!(cx.out, "job {}: {state}\n", job.id)?;
-    for (name, value) in details(job) {
+    let held = match job.held_by {
+        Some(letter) => db.dlq().held_group(letter)?,
+        None => None,
+    };
+    for (name, value) in details(job, held.as_ref()) {
         write_labelled(cx.out, &format!("  {name:<11} "), &one_line(&value))?;
     }
     if !job.history.is_empty() {
@@ -50,7 +54,7 @@ fn show(job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn details(job: &LiveJob) -> Vec<(&'static str, String)> {
+fn details(job: &LiveJob, held: Option<&HeldGroup>) -> Vec<(&'static str, String)> {
     let mut details = vec![
         ("queue", job.queue.clone()),
         ("kind", job.kind.clone()),
@@ -72,6 +76,10 @@ fn details(job: &LiveJob) -> Vec<(&'static str, String)> {
     }
     if let Some(key) = &job.unique_key {
         details.push(("unique key", key.clone()));
+    }
+    if let Some(group) = &job.group_key {
+        let held = held.map(|held| format!(", held by letter {}, {}", held.letter, waiting(held)));
+        details.push(("job group", format!("{group}{}", held.unwrap_or_default())));
     }
     for (name, value) in &job.headers {
         details.push(match name.as_str() {
@@ -110,6 +118,6 @@ pub(super) fn job_line(job: &LiveJob) -> impl Serialize {
     line!(job =>
         id, queue, kind, state, priority, attempts, max_attempts, generation, crashes, since,
         enqueued_at, worker = job.worker.map(|worker| worker.to_string()), host, unique_key,
-        headers, outage_since, history = attempt_lines(&job.history), payload,
+        group_key, held_by, headers, outage_since, history = attempt_lines(&job.history), payload,
     )
 }

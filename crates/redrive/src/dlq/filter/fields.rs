@@ -230,6 +230,9 @@ fields! {
     "unique", Kind::Text, [jobs.unique_key], "unique=report-7", "with this unique key", {
         unique(String) "unique" "with this unique key";
     }
+    "job_group", Kind::Text, [letters.group_key, jobs.group_key], "job_group=customer:1", "of this group of jobs", {
+        job_group(String) "job_group" "of this group of jobs";
+    }
     "payload", Kind::Payload, [letters.payload, jobs.payload], "payload.customer.id=42", "by a value in the payload", {}
 }
 
