@@ -4,7 +4,7 @@
 -- becomes ready afterwards waits for its group, or no longer does; those that wait are claimed under the new policy;
 -- jobs with a turn keep it until they end. Groups that letters hold continue, unless the new policy holds or diverts
 -- them too; diverted letters stay open, and only `divert` keeps their order.
--- Returns the id of the audit record.
+-- Returns the id of the audit record; NULL: the queue has this policy, so nothing changed.
 CREATE OR REPLACE FUNCTION redrive.set_group_policy(
     queue text, mode text, job_limit integer DEFAULT NULL, on_death text DEFAULT 'continue',
     person text DEFAULT NULL, reason text DEFAULT NULL
@@ -28,6 +28,14 @@ BEGIN
             coalesce(quote_literal(set_group_policy.on_death), 'NULL') USING ERRCODE = 'invalid_parameter_value';
     ELSIF set_group_policy.on_death <> 'continue' AND set_group_policy.mode <> 'ordered' THEN
         RAISE EXCEPTION 'redrive: only an ordered group can be held or diverted by a death' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    -- A program sets it at each start.
+    IF EXISTS (
+        SELECT FROM redrive.group_policies p
+        WHERE p.queue = set_group_policy.queue AND p.mode = set_group_policy.mode
+            AND p.job_limit = coalesce(set_group_policy.job_limit, 1) AND p.on_death = set_group_policy.on_death)
+    THEN
+        RETURN NULL;
     END IF;
     INSERT INTO redrive.group_policies AS p (queue, mode, job_limit, on_death)
     VALUES (set_group_policy.queue, set_group_policy.mode, coalesce(set_group_policy.job_limit, 1), set_group_policy.on_death)

@@ -1,6 +1,8 @@
 -- Purpose: Least privilege: grants for each kind of role.
 
--- Grants a role what a profession needs:
+-- Grants a role what professions need:
+--   app       what an ordinary service does: enqueues, runs jobs, captures, sets its schedules and group policies, and
+--             publishes its metrics; acts on no letter by hand
 --   enqueuer  enqueues, and reads no payload
 --   worker    runs jobs and does chores, and the ticks of schedules; enqueues other jobs only if it is an enqueuer too
 --   capturer  captures failures, and reads nothing
@@ -9,10 +11,10 @@
 --   reader    reads every job, letter, run, policy and audit record, and changes nothing
 --   observer  sees numbers and the states of jobs and letters, but no payload or error text
 --   exporter  what grant_metrics grants
--- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. A role may have several professions. Grant again
+-- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. Grant again
 -- after a migration, because a newer version may need more. REVOKE and DROP OWNED BY undo it. Returns what
 -- remains to be done; empty: nothing.
-CREATE OR REPLACE FUNCTION redrive.grant_role(role text, profession text) RETURNS text
+CREATE OR REPLACE FUNCTION redrive.grant_role(role text, VARIADIC professions text[]) RETURNS text
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -86,6 +88,10 @@ DECLARE
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes'];
+    settings CONSTANT text[] := ARRAY[
+        'INSERT, UPDATE ON redrive.schedules, redrive.group_policies',
+        'DELETE ON redrive.diverted_groups',
+        'EXECUTE ON FUNCTION redrive.schedule, redrive.set_schedule, redrive.set_group_policy'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -168,32 +174,38 @@ DECLARE
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables'];
-    granted text[];
+    profession text;
+    granted    text[];
     each_grant text;
+    remaining  text := '';
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = grant_role.role) THEN
         RAISE EXCEPTION 'redrive: role % does not exist', coalesce(quote_ident(grant_role.role), 'NULL')
             USING ERRCODE = 'undefined_object', HINT = 'CREATE ROLE ... LOGIN';
     END IF;
-    IF grant_role.profession = 'exporter' THEN
-        RETURN redrive.grant_metrics(grant_role.role);
-    END IF;
-    granted := CASE grant_role.profession
-        WHEN 'enqueuer' THEN enqueuer
-        WHEN 'worker' THEN letters || worker
-        WHEN 'capturer' THEN capturer
-        WHEN 'operator' THEN letters || operator
-        WHEN 'reader' THEN reader
-        WHEN 'observer' THEN observer
-    END;
-    IF granted IS NULL THEN
-        RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(grant_role.profession), 'NULL')
-            USING ERRCODE = 'invalid_parameter_value',
-                  HINT = 'Expected enqueuer, worker, capturer, operator, reader, observer or exporter.';
-    END IF;
-    FOREACH each_grant IN ARRAY everybody || granted LOOP
-        EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);
+    FOREACH profession IN ARRAY professions LOOP
+        granted := CASE profession
+            WHEN 'app' THEN enqueuer || letters || worker || capturer || settings
+            WHEN 'enqueuer' THEN enqueuer
+            WHEN 'worker' THEN letters || worker
+            WHEN 'capturer' THEN capturer
+            WHEN 'operator' THEN letters || operator
+            WHEN 'reader' THEN reader
+            WHEN 'observer' THEN observer
+            WHEN 'exporter' THEN '{}'
+        END;
+        IF granted IS NULL THEN
+            RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(profession), 'NULL')
+                USING ERRCODE = 'invalid_parameter_value',
+                      HINT = 'Expected app, enqueuer, worker, capturer, operator, reader, observer or exporter.';
+        END IF;
+        FOREACH each_grant IN ARRAY everybody || granted LOOP
+            EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);
+        END LOOP;
+        IF profession IN ('app', 'exporter') THEN
+            remaining := redrive.grant_metrics(grant_role.role);
+        END IF;
     END LOOP;
-    RETURN '';
+    RETURN remaining;
 END
 $$;

@@ -373,8 +373,9 @@ impl Runner<'_> {
             Step::Tests => return self.run_tests(),
             Step::DocTests => {
                 let mut tests = cargo(["test", "--locked", "--workspace", "--all-features"]);
-                // The models compile files of the library, whose examples run there.
-                tests.args(["--doc", "--no-fail-fast", "--exclude=redrive-models"]);
+                // All packages, as for the other tests: with others, the dependencies have other features and
+                // are compiled again.
+                tests.args(["--doc", "--no-fail-fast"]);
                 // Examples share a database, and some act on all letters of a queue.
                 tests.args(["--", "--test-threads=1"]);
                 self.succeed(self.served(&mut tests)?)?;

@@ -4,7 +4,7 @@ mod operations;
 mod reader;
 mod worker;
 
-use Profession::{Capturer, Enqueuer, Exporter, Nobody, Observer, Reader};
+use Profession::{App, Capturer, Enqueuer, Exporter, Nobody, Observer, Reader};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::{CaptureOutcome, ForeignFailure};
@@ -16,6 +16,7 @@ use crate::guarantees::secrets::password::with_password;
 /// The roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Profession {
+    App,
     Enqueuer,
     Worker,
     Capturer,
@@ -28,7 +29,8 @@ enum Profession {
 }
 
 impl Profession {
-    const ALL: [Profession; 8] = [
+    const ALL: [Profession; 9] = [
+        App,
         Enqueuer,
         Profession::Worker,
         Capturer,
@@ -41,6 +43,7 @@ impl Profession {
 
     fn name(self) -> &'static str {
         match self {
+            App => "app",
             Enqueuer => "enqueuer",
             Profession::Worker => "worker",
             Capturer => "capturer",
@@ -133,7 +136,7 @@ fn each_role_can_do_its_operations_and_no_other() {
         for verb in operations::verbs() {
             cells += 1;
             let answer = (verb.run)(&mut stage);
-            match (verb.may.contains(&profession), answer) {
+            match (verb.allows(profession), answer) {
                 (true, Ok(())) => {}
                 (true, Err(refused)) => {
                     troubles.push(format!("{profession:?} cannot {}: {refused:?}", verb.name));
@@ -248,6 +251,12 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
         .query_one(grant, &[&"no_such_role", &"worker"])
         .unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::UNDEFINED_OBJECT));
+    client
+        .query_one(
+            "SELECT redrive.grant_role('postgres', 'reader', 'worker')",
+            &[],
+        )
+        .unwrap();
     let error = client
         .query_one(grant, &[&"postgres", &"king"])
         .unwrap_err();

@@ -1,6 +1,7 @@
 //! Policies: their changes while jobs wait, their checks, and SQL.
 
 use redrive::Worker;
+use redrive::admin::AuditFilter;
 use redrive::dlq::ForeignFailure;
 use redrive_tests::{Begin, Sql, drained, stop, worker};
 
@@ -31,6 +32,29 @@ fn without_a_policy_a_group_is_metadata() {
     assert_eq!(finished.of("a").len(), 3);
     stop(worker);
     no_slot_left(&test);
+}
+
+#[test]
+fn a_policy_that_is_the_same_writes_no_audit() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let operator = Operator::new("deploy");
+    let audits = || {
+        let all = queue.database().admin().audit(&AuditFilter::new()).unwrap();
+        all.len()
+    };
+    let hold = GroupPolicy::Ordered(GroupDeath::Hold);
+    for (policy, expected) in [
+        (hold, 1),
+        (hold, 1),
+        (GroupPolicy::Limit(3), 2),
+        (GroupPolicy::Limit(3), 2),
+        (GroupPolicy::Limit(4), 3),
+        (hold, 4),
+    ] {
+        queue.set_group_policy(policy, &operator).unwrap();
+        assert_eq!(queue.group_policy().unwrap(), policy);
+        assert_eq!(audits(), expected, "{policy:?}");
+    }
 }
 
 #[test]

@@ -7,5 +7,5 @@
 -- $5 text      operator   $6 text  reason
 -- Locks: the row of the policy; the slots of groups that letters hold, unless the policy holds them.
 -- Index relied on: the primary keys of group_policies and group_slots.
--- Rows: always one: the id of the audit record.
+-- Rows: always one: the id of the audit record; NULL: the queue has this policy.
 SELECT redrive.set_group_policy($1, $2, $3, $4, $5, $6) AS act

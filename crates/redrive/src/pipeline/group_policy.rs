@@ -93,6 +93,8 @@ impl Queue {
     /// # Ok(()) }
     /// ```
     ///
+    /// Call it when the program starts: a policy that is the same changes nothing and writes no audit.
+    ///
     /// # Errors
     /// *Invalid* for a limit outside 1 to 1,000. Otherwise if the database does not answer.
     pub fn set_group_policy(&self, policy: GroupPolicy, operator: &Operator) -> Result<()> {

@@ -55,8 +55,8 @@ impl Schedules<'_> {
     /// Sets the schedules of a program by their names, and leaves all others alone. Returns what changed, in the
     /// order of the schedules.
     ///
-    /// Call this when the program starts; its role needs the profession operator. A schedule that is the same keeps its next tick, so ticks that were
-    /// missed while the program was down are not lost. All are checked before the first is set; each is set in
+    /// Call this when the program starts; its role needs the profession app or operator. A schedule that is the
+    /// same keeps its next tick, so ticks that were missed while the program was down are not lost. All are checked before the first is set; each is set in
     /// its own transaction. A schedule that the program no longer has stays until you [remove](Self::remove) it.
     ///
     /// # Errors

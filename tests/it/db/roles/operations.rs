@@ -14,7 +14,7 @@ use redrive::dlq::{
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Finish, Order, SOON, worker};
 
-use super::Profession::{self, Capturer, Enqueuer, Exporter, Observer, Reader, Worker};
+use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Observer, Reader, Worker};
 use super::letter;
 
 /// The role that acts, and its database.
@@ -91,6 +91,17 @@ pub(super) struct Verb {
     pub(super) name: &'static str,
     pub(super) may: &'static [Profession],
     pub(super) run: fn(&mut Stage) -> Permitted,
+}
+
+impl Verb {
+    /// Whether a role may use it. An app may do what those may whose work it does.
+    pub(super) fn allows(&self, profession: Profession) -> bool {
+        let done_by: &[Profession] = match profession {
+            App => &[App, Enqueuer, Worker, Capturer, Exporter],
+            _ => &[profession],
+        };
+        done_by.iter().any(|one| self.may.contains(one))
+    }
 }
 
 const fn verb(
@@ -188,7 +199,7 @@ const VERBS: &[Verb] = &[
     verb("run a tick", &[Worker], |on| on.sql(
         "SELECT redrive.tick_schedule('none', 1, now(), '{}', 0, NULL, now())")),
     verb("look for due schedules", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT payload FROM redrive.schedules")),
-    verb("set a schedule", &[Profession::Operator], |on| on.sql(
+    verb("set a schedule", &[App, Profession::Operator], |on| on.sql(
         "SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")),
     verb("change a schedule", &[Profession::Operator], |on| {
         let schedules = on.db.schedules();

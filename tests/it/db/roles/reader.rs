@@ -64,7 +64,7 @@ fn an_error_of_the_library_has_the_statement_that_grants_what_is_missing() {
     let said = format!("{error:#}");
     for part in [
         "permission denied",
-        "SELECT redrive.grant_role('ROLE', 'worker')",
+        "SELECT redrive.grant_role('ROLE', 'app')",
     ] {
         assert!(said.contains(part), "{said}");
     }

@@ -2,15 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use redrive::PauseEnd;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
     Comparison, GroupFilter, GroupState, LetterFilter, LetterState, Policy, PolicyMode, Redaction,
     RetentionRule,
 };
+use redrive::schedule::Schedule;
+use redrive::{GroupDeath, GroupPolicy, PauseEnd, Queue};
 
-use super::super::Profession;
-use super::{BOTH, NOBODY, READERS, VIEWERS, Verb, day, operator, verb};
+use super::super::Profession::{self, App};
+use super::{BOTH, NOBODY, READERS, VIEWERS, Verb, day, job, operator, verb};
 
 // One entry per operation.
 #[rustfmt::skip]
@@ -43,6 +44,18 @@ pub(super) const VERBS: &[Verb] = &[
     verb("see what a run waits for", VIEWERS, |on| {
         let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
         on.db.dlq().runs().blocked(run)?;
+        Ok(())
+    }),
+
+    verb("set the policy of job groups", &[App, Profession::Operator], |on| {
+        let queue = Queue::new(&on.db, "grouped")?;
+        queue.set_group_policy(GroupPolicy::Ordered(GroupDeath::Hold), &operator())?;
+        queue.set_group_policy(GroupPolicy::None, &operator())?;
+        Ok(())
+    }),
+    verb("sync schedules", &[App, Profession::Operator], |on| {
+        let nightly = Schedule::every("nightly", day())?.job("orders", job(1));
+        on.db.schedules().sync(&[nightly], &operator())?;
         Ok(())
     }),
 
