@@ -13,6 +13,7 @@ mod handlers;
 mod idle;
 mod log_lines;
 mod observer;
+mod sets;
 mod slots;
 mod spoiled_transaction;
 mod stop;

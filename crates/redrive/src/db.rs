@@ -12,6 +12,7 @@ pub(crate) mod connector;
 pub(crate) mod session;
 pub(crate) mod caller;
 pub(crate) mod pool;
+pub(crate) mod pool_share;
 pub(crate) mod database;
 pub(crate) mod admin;
 pub(crate) mod obstacles;

@@ -48,6 +48,7 @@ pub use redrive_derive::Payload;
 pub use worker::registry::{Handlers, StatefulHandlers};
 pub use worker::{
     Batch, BatchJob, BatchOptions, HandlerOptions, OnFailure, Undecodable, Worker, WorkerBuilder,
+    Workers, WorkersBuilder,
 };
 
 pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};

@@ -46,8 +46,10 @@ mod renewer;
 mod signals;
 mod builder;
 pub(crate) mod registry;
+pub(crate) mod workers;
 
 use std::fmt;
+use std::iter::Sum;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +64,9 @@ use settler::{Finish, Message};
 use slot_state::RunningJob;
 use state::State;
 pub use stats::WorkerStats;
+pub use workers::{Workers, WorkersBuilder};
 
+use crate::db::pool_share::PoolShare;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::wait::from_now;
@@ -102,6 +106,8 @@ pub struct Worker {
     /// Closed after the last claim.
     claimed_last: LatchReceiver,
     threads: Vec<JoinHandle<()>>,
+    /// It holds connections of the pool.
+    _share: Arc<PoolShare>,
 }
 
 impl Worker {
@@ -180,7 +186,7 @@ impl Worker {
     /// Returns a handle that can request a stop from any thread.
     pub fn stop_handle(&self) -> StopHandle {
         StopHandle {
-            state: Arc::clone(&self.state),
+            stopping: Arc::clone(&self.state.stopping),
         }
     }
 
@@ -203,7 +209,8 @@ impl Worker {
         let deadline = from_now(grace);
         self.state.stopping.set();
         self.wait_until_quiet(deadline);
-        let (decided, running) = self.conclude_decided(&self.cut_off());
+        let (started, cut_off) = self.cut_off();
+        let (decided, running) = self.conclude_decided(&cut_off);
         let (reply, answer) = bounded(1);
         let call_timeout = self.state.config.queue.database().call_timeout();
         // The rest of the grace period, but not longer than a call, and at least a moment.
@@ -225,7 +232,7 @@ impl Worker {
                 .flat_map(|slot_state| slot_state.take_verdicts())
                 .chain(decided)
                 .collect(),
-            started: running.iter().map(|running| running.meta.id).collect(),
+            started,
             transactions: running
                 .iter()
                 .filter_map(|running| running.signal.transaction.get().copied())
@@ -257,7 +264,10 @@ impl Worker {
             ));
         }
         match self.state.failure.get() {
-            Some(why) => Err(Error::unavailable(format!("the worker had stopped: {why}"))),
+            Some(why) => Err(Error::unavailable(format!(
+                "the worker of queue `{}` had stopped: {why}",
+                self.state.queue()
+            ))),
             None => Ok(StopReport {
                 released: self.stats().released,
                 // A transaction may have committed before its job was released.
@@ -311,8 +321,9 @@ impl Worker {
         while self.state.has_busy_slots() && self.left.recv_deadline(deadline).is_ok() {}
     }
 
-    /// Takes the jobs of handlers that are still running, and returns them.
-    fn cut_off(&self) -> Vec<Arc<RunningJob>> {
+    /// Takes the jobs of handlers that are still running. Returns the jobs that have started, including those whose
+    /// slots are about to judge them, and those that it has taken.
+    fn cut_off(&self) -> (Vec<JobId>, Vec<Arc<RunningJob>>) {
         let slots = lock(&self.state.slots).clone();
         let running = || {
             slots
@@ -320,15 +331,17 @@ impl Worker {
                 .flat_map(|slot_state| lock(&slot_state.running).clone())
         };
         if running().next().is_none() {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
         for running in running() {
             running.signal.cancel_by_stop();
         }
         self.wait_until_quiet(from_now(CANCEL_GRACE));
-        running()
-            .filter(|running| !running.signal.given_away.swap(true, Ordering::AcqRel))
-            .collect()
+        let running: Vec<_> = running().collect();
+        let started = running.iter().map(|running| running.meta.id).collect();
+        let is_ours =
+            |running: &Arc<RunningJob>| !running.signal.given_away.swap(true, Ordering::AcqRel);
+        (started, running.into_iter().filter(is_ours).collect())
     }
 }
 
@@ -350,23 +363,23 @@ impl fmt::Debug for Worker {
 /// Requests a stop; see [`Worker::stop_handle`].
 #[derive(Clone, Debug)]
 pub struct StopHandle {
-    state: Arc<State>,
+    stopping: Arc<Latch>,
 }
 
 impl StopHandle {
     /// Requests a stop and returns at once. [`Worker::stop`] completes it.
     pub fn stop(&self) {
-        self.state.stopping.set();
+        self.stopping.set();
     }
 
     /// Returns whether a stop was requested, or the worker stopped on an error.
     pub fn is_stopping(&self) -> bool {
-        self.state.stopping.is_set()
+        self.stopping.is_set()
     }
 }
 
 /// The result of a graceful stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StopReport {
     /// The number of jobs released, at the stop and before.
@@ -375,4 +388,16 @@ pub struct StopReport {
     pub still_running: Vec<JobId>,
     /// The worker's results until it stopped.
     pub stats: WorkerStats,
+}
+
+/// The result of several workers together.
+impl Sum for StopReport {
+    fn sum<I: Iterator<Item = StopReport>>(all: I) -> StopReport {
+        all.fold(StopReport::default(), |mut sum, one| {
+            sum.released += one.released;
+            sum.still_running.extend(one.still_running);
+            sum.stats = [sum.stats, one.stats].into_iter().sum();
+            sum
+        })
+    }
 }

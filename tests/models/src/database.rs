@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::db::abandoned::AbandonedCalls;
 use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
+use crate::db::pool_share::PoolShares;
 use crate::db::pooler::Pooler;
 use crate::error::{Error, Result};
 use crate::server::Server;
@@ -15,15 +16,19 @@ use crate::session::Session;
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
-pub struct Database(Arc<Server>);
+pub struct Database(Arc<Server>, PoolShares);
 
 impl Database {
     pub(crate) fn of(server: &Arc<Server>) -> Database {
-        Database(Arc::clone(server))
+        Database(Arc::clone(server), PoolShares::default())
     }
 
     pub(crate) fn connections(&self) -> u32 {
         100
+    }
+
+    pub(crate) fn workers(&self) -> &PoolShares {
+        &self.1
     }
 
     pub(crate) fn pooler_mode(&self) -> Pooler {

@@ -60,6 +60,7 @@ mod library {
         pub(crate) mod pooler;
         pub(crate) mod abandoned;
         pub(crate) mod caller;
+        pub(crate) mod pool_share;
         pub(crate) mod admin;
         pub(crate) mod durability;
 

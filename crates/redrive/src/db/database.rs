@@ -14,6 +14,7 @@ use r2d2::{ManageConnection, Pool};
 use crate::db::abandoned::AbandonedCalls;
 use crate::db::caller::{DbCaller, Deadlines, SessionSource, SessionUse};
 use crate::db::connection::ForeignConnection;
+use crate::db::pool_share::PoolShares;
 use crate::db::pooler::Pooler;
 use crate::db::session::Session;
 use crate::error::{Error, Result};
@@ -52,6 +53,7 @@ struct Shared {
     source: SessionSource,
     pooler: Pooler,
     connections: u32,
+    workers: PoolShares,
     timeouts: Timeouts,
     /// Idle callers. They hold no connection.
     idle: Mutex<Vec<DbCaller>>,
@@ -153,9 +155,14 @@ impl Database {
             source,
             connections,
             timeouts,
+            workers,
             ..
         } = &*self.shared;
-        Database::over(source, pooler, *connections, *timeouts)
+        let mut db = Database::over(source, pooler, *connections, *timeouts);
+        if let Some(shared) = Arc::get_mut(&mut db.shared) {
+            shared.workers = workers.clone();
+        }
+        db
     }
 
     fn over(
@@ -169,6 +176,7 @@ impl Database {
                 source: source.giving(move |session| session.behind(pooler)),
                 pooler,
                 connections,
+                workers: PoolShares::default(),
                 timeouts: timeouts.bounded(),
                 idle: Mutex::default(),
             }),
@@ -178,6 +186,11 @@ impl Database {
     /// The maximum number of connections.
     pub(crate) fn connections(&self) -> u32 {
         self.shared.connections
+    }
+
+    /// The workers that hold connections of the pool.
+    pub(crate) fn workers(&self) -> &PoolShares {
+        &self.shared.workers
     }
 
     /// The configured pooler.

@@ -127,8 +127,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             signal.cancel_by_operator();
         }
         let attempted = handler.attempt(claimed, Arc::clone(&signal));
-        lock(&slot_state.running).clear();
         if signal.given_away.swap(true, Ordering::AcqRel) {
+            lock(&slot_state.running).clear();
             note_late(state, &running, &attempted);
             return;
         }
@@ -161,6 +161,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
                 end_lease(context, &running, AttemptEnd::Unrun, now);
             }
         }
+        // A stop finds the job here or its verdict there.
+        lock(&slot_state.running).clear();
         if keep_slot(&running) == SlotEnd::Replaced {
             return;
         }

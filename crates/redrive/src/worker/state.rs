@@ -78,7 +78,7 @@ pub(crate) struct State {
     pub(crate) config: Config,
     pub(crate) identity: WorkerIdentity,
     /// Set when the worker must claim and start nothing more.
-    pub(crate) stopping: Latch,
+    pub(crate) stopping: Arc<Latch>,
     pub(crate) stop: LatchReceiver,
     pub(crate) trust: LeaseTrust,
     pub(crate) breakers: LocalBreakers,
@@ -146,8 +146,12 @@ pub(crate) struct Wakers {
 }
 
 impl State {
-    pub(crate) fn new(mut config: Config, identity: WorkerIdentity) -> (State, Wakers) {
-        let (stopping, stop) = Latch::new();
+    /// Returns the state of a worker that ends by this latch.
+    pub(crate) fn new(
+        mut config: Config,
+        identity: WorkerIdentity,
+        (stopping, stop): (Arc<Latch>, LatchReceiver),
+    ) -> (State, Wakers) {
         let (room, has_room) = bounded(1);
         let (busy, is_busy) = bounded(1);
         let (schedules, have_changed) = bounded(1);

@@ -1,5 +1,7 @@
 //! Counts what a worker has done.
 
+use std::iter::Sum;
+
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// The counters behind [`WorkerStats`].
@@ -57,4 +59,21 @@ pub struct WorkerStats {
     pub looks: u64,
     /// Times it read the breakers, pauses and limits of its queue, and acted on them from then on.
     pub readings: u64,
+}
+
+/// What several workers have done together.
+impl Sum for WorkerStats {
+    fn sum<I: Iterator<Item = WorkerStats>>(all: I) -> WorkerStats {
+        all.fold(WorkerStats::default(), |sum, one| WorkerStats {
+            done: sum.done + one.done,
+            retried: sum.retried + one.retried,
+            snoozed: sum.snoozed + one.snoozed,
+            outages: sum.outages + one.outages,
+            dead: sum.dead + one.dead,
+            released: sum.released + one.released,
+            lost: sum.lost + one.lost,
+            looks: sum.looks + one.looks,
+            readings: sum.readings + one.readings,
+        })
+    }
 }

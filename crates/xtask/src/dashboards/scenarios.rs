@@ -139,6 +139,12 @@ impl Context<'_> {
                 .capture(&event)
                 .context("cannot capture an event")?;
         }
+        // Its consumer puts one of them off.
+        run(
+            &mut self.admin,
+            "UPDATE redrive.dlq_events SET retry_after = now() + interval '1 hour' WHERE id = (
+                 SELECT min(l.id) FROM redrive.letters l WHERE l.source = 'kafka:orders')",
+        )?;
         let reports = self.queue("reports")?;
         let job = workload::job("report.day", "succeed", 7)?.delay(Duration::from_hours(1));
         let id = reports

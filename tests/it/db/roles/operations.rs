@@ -96,11 +96,9 @@ pub(super) struct Verb {
 impl Verb {
     /// Whether a role may use it. An app may do what those may whose work it does.
     pub(super) fn allows(&self, profession: Profession) -> bool {
-        let done_by: &[Profession] = match profession {
-            App => &[App, Enqueuer, Worker, Capturer, Exporter],
-            _ => &[profession],
-        };
-        done_by.iter().any(|one| self.may.contains(one))
+        let of_app = [Enqueuer, Worker, Capturer, Exporter];
+        self.may.contains(&profession)
+            || profession == App && of_app.iter().any(|one| self.may.contains(one))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
 impl WorkerBuilder {
-    pub(super) fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         if let Some(first_error) = self.first_error.take() {
             return Err(first_error);
         }

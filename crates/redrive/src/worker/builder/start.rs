@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::WorkerBuilder;
+use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::db::caller::DbCaller;
 use crate::db::database::Database;
+use crate::db::pool_share::PoolShare;
 use crate::error::Result;
 use crate::pipeline::claim::search::Search;
 use crate::pipeline::claim::{ClaimedJob, Suspects, WorkerId};
@@ -16,7 +17,7 @@ use crate::sync::channel::{Sender, bounded, unbounded};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::flood::FloodGuard;
 use crate::worker::gatherer::{self, GathererContext};
-use crate::worker::latch::Latch;
+use crate::worker::latch::{Latch, LatchReceiver};
 use crate::worker::second_fetcher::SecondFetcher;
 use crate::worker::settler::Message;
 use crate::worker::slot::{self, SlotContext};
@@ -44,6 +45,19 @@ impl WorkerBuilder {
     /// database does not answer.
     pub fn start(mut self) -> Result<Worker> {
         self.check()?;
+        let db = self.queue.database();
+        let pool = db.workers();
+        let share = pool.admit(1, WORKER_CONNECTIONS, db.connections())?;
+        let (stopping, stop) = Latch::new();
+        self.launch((Arc::new(stopping), stop), &Arc::new(share))
+    }
+
+    /// Starts a checked worker, with a share of the pool. It ends by this latch.
+    pub(crate) fn launch(
+        mut self,
+        stop: (Arc<Latch>, LatchReceiver),
+        share: &Arc<PoolShare>,
+    ) -> Result<Worker> {
         self.warn_of_few_connections();
         let db = self.queue.database().clone();
         // Open connections while the schema is checked. One after another, they would take half of
@@ -76,7 +90,7 @@ impl WorkerBuilder {
             unhandled_after: self.unhandled_after,
             age_priorities: self.age_priorities,
         };
-        let (state, wakers) = State::new(config, identity);
+        let (state, wakers) = State::new(config, identity, stop);
         let state = Arc::new(state);
         let mut renewer_db = db.caller("redrive-renewer-db");
         renewer::register(&state, &mut renewer_db)?;
@@ -149,6 +163,7 @@ impl WorkerBuilder {
             over: Arc::new(end),
             claimed_last,
             threads: started,
+            _share: Arc::clone(share),
         })
     }
 }

@@ -58,8 +58,9 @@ pub(super) fn run_batch(
         }
     }
     let ends = handler.attempt(attempts);
-    lock(&slot_state.running).clear();
     let kept = settle(context, slot_state, &running, ends);
+    // A stop finds the jobs here or their verdicts there.
+    lock(&slot_state.running).clear();
     // The watchdog replaces the slot of a batch through its first job.
     match running.first().map(|first| keep_slot(first)) {
         Some(SlotEnd::Kept) if kept == running.len() => SlotEnd::Kept,

@@ -1,0 +1,187 @@
+//! Workers of several queues in one process.
+
+use std::time::Duration;
+
+use redrive::{Failure, Handlers, Job, NewJob, Workers};
+use redrive_tests::{Finish, Gate, Hold, Order, SOON, Sql, TestDatabase, scalar, wait_until};
+
+fn database(connections: u32) -> (TestDatabase, redrive::Database) {
+    let test = TestDatabase::migrated();
+    let db = redrive::Database::builder(test.url()).connections(connections);
+    (test, db.open().unwrap())
+}
+
+fn finishing() -> Handlers {
+    Handlers::new().handle(|_: &Job<Finish>| Ok(()))
+}
+
+#[test]
+fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
+    let (_test, db) = database(10);
+    let gate = Gate::new();
+    let payments = redrive::Queue::new(&db, "payments").unwrap();
+    let mails = redrive::Queue::new(&db, "mails").unwrap();
+    let passing = gate.clone();
+    let handlers = Handlers::new()
+        .handle(gate.handler())
+        .handle(move |job: &Job<Order>| {
+            passing.wait_for(1);
+            Ok(job.then_in_queue("mails", NewJob::new(&Finish {})?)?)
+        })
+        .handle(|_: &Job<Finish>| Ok(()));
+    let workers = Workers::builder(&db)
+        .queue("payments", 1, &handlers)
+        .queue_with("mails", |worker| worker.slots(2).handlers(&handlers))
+        .each(|worker| worker.version("7"))
+        .start()
+        .unwrap();
+    payments.enqueue(&Hold {}).unwrap();
+    mails.enqueue(&Order { number: 1 }).unwrap();
+    wait_until("the mails to be sent", SOON, || workers.stats().done == 2);
+    assert!(!workers.is_idle(), "a payment hangs");
+    assert!(!workers.drain(Duration::ZERO).unwrap());
+    gate.open();
+    assert!(workers.drain(SOON).unwrap());
+    let report = workers.stop(SOON).unwrap();
+    assert_eq!((report.stats.done, report.released), (3, 0));
+}
+
+#[test]
+fn they_stop_together_within_one_grace_period() {
+    let (test, db) = database(10);
+    let gate = Gate::new();
+    let held = gate.clone();
+    let handlers = Handlers::new().handle(move |job: &Job<Hold>| {
+        held.pass();
+        // Each sees the stop while the others still run.
+        wait_until("the stop", SOON, || job.is_cancelled());
+        held.pass();
+        Err(Failure::retry("stopped"))
+    });
+    let names = ["a", "b"];
+    let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
+        builder.queue(name, 1, &handlers)
+    });
+    let workers = builder.start().unwrap();
+    for name in names {
+        let queue = redrive::Queue::new(&db, name).unwrap();
+        queue.enqueue(&Hold {}).unwrap();
+    }
+    gate.wait_for(2);
+    let handle = workers.stop_handle();
+    let asked = {
+        let gate = gate.clone();
+        std::thread::spawn(move || {
+            gate.open();
+            handle.stop();
+        })
+    };
+    let report = workers.run_until_signal(Duration::ZERO).unwrap();
+    asked.join().unwrap();
+    assert_eq!(report.stats.released, 2, "{report:?}");
+    let left =
+        "SELECT (SELECT count(*) FROM redrive.leases) + (SELECT count(*) FROM redrive.workers)";
+    assert_eq!(scalar(&mut test.client(), left), 0);
+}
+
+#[test]
+fn when_one_fails_all_stop_claiming() {
+    let (_test, db) = database(10);
+    let gate = Gate::new();
+    let overdue = Handlers::new().handle(gate.handler());
+    let workers = Workers::builder(&db)
+        .queue("fine", 1, &finishing())
+        .queue_with("overdue", |worker| {
+            worker
+                .slots(1)
+                .deadline(Duration::from_millis(1))
+                .handlers(&overdue)
+        })
+        .start()
+        .unwrap();
+    let queue = redrive::Queue::new(&db, "overdue").unwrap();
+    queue.enqueue_many(&[Hold {}, Hold {}]).unwrap();
+    wait_until("the failure", SOON, || workers.failure().is_some());
+    assert!(workers.stop_handle().is_stopping());
+    let fine = redrive::Queue::new(&db, "fine").unwrap();
+    let job = fine.enqueue(&Finish {}).unwrap();
+    gate.open();
+    let error = workers.stop(SOON).expect_err("one had failed");
+    assert!(
+        error
+            .to_string()
+            .starts_with("the worker of queue `overdue` had stopped: "),
+        "{error}"
+    );
+    let job = db.admin().job(job).unwrap().expect("nobody has run it");
+    assert_eq!(job.attempts, 0);
+}
+
+#[test]
+fn more_workers_than_the_pool_has_connections_for_do_not_start() {
+    let (test, db) = database(12);
+    let refused = "3 workers need 15 of the pool's 12 connections";
+    let of = |names: &[&str]| {
+        let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
+            builder.queue(name, 1, &finishing())
+        });
+        builder.start()
+    };
+    let error = of(&["a", "b", "c"]).expect_err("too many");
+    assert!(
+        error.is_invalid() && error.to_string() == refused,
+        "{error}"
+    );
+    let registered = "SELECT count(*) FROM redrive.workers";
+    assert_eq!(
+        scalar(&mut test.client(), registered),
+        0,
+        "none has started"
+    );
+
+    // Workers of the pool count, however they were started.
+    let both = of(&["a", "b"]).unwrap();
+    let queue = redrive::Queue::new(&db, "c").unwrap();
+    let third = || {
+        redrive::Worker::builder(&queue)
+            .handlers(&finishing())
+            .start()
+    };
+    let error = third().expect_err("too many");
+    assert_eq!(error.to_string(), refused);
+    both.stop(SOON).unwrap();
+    third().unwrap().stop(SOON).unwrap();
+}
+
+#[test]
+fn a_set_that_cannot_start_names_why_and_runs_nothing() {
+    let (test, db) = database(20);
+    let workers = |builder: redrive::WorkersBuilder| {
+        let error = builder.start().expect_err("invalid").to_string();
+        let registered = "SELECT count(*) FROM redrive.workers";
+        assert_eq!(scalar(&mut test.client(), registered), 0, "{error}");
+        error
+    };
+    let builder = || Workers::builder(&db).queue("fine", 1, &finishing());
+    for (builder, why) in [
+        (Workers::builder(&db), "the workers have no queue"),
+        (
+            builder().queue(" a", 1, &finishing()),
+            "begins or ends with a space",
+        ),
+        (
+            builder().queue("b", 0, &finishing()),
+            "queue `b` has 0 slots",
+        ),
+        (
+            builder().queue("b", 1, &Handlers::new()),
+            "queue `b` has no handler",
+        ),
+    ] {
+        let error = workers(builder);
+        assert!(error.contains(why), "{error}");
+    }
+    // The schema is only looked at when the first one starts.
+    test.client().sql("DROP SCHEMA redrive CASCADE");
+    assert!(builder().start().is_err());
+}
