@@ -8,8 +8,8 @@
 //! thread waits for. A scenario therefore sets how long everything takes, and events of the same
 //! moment happen in every order.
 
-// The library's unit tests run in its own crate.
-#![cfg(not(test))]
+// The library's unit tests and examples run in its own crate.
+#![cfg(not(any(test, doctest)))]
 #![allow(
     dead_code,
     unreachable_pub,
