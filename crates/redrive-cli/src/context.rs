@@ -5,6 +5,7 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redrive::limits::WORKER_CONNECTIONS;
 use redrive::{ConnectOptions, Database, Queue};
 use serde::Serialize;
 use serde_json::json;
@@ -162,7 +163,7 @@ impl Context<'_> {
 
     /// As [`database`](Context::database), also if something in it makes statements fail or miss rows.
     pub(crate) fn unchecked_database(&mut self) -> Result<Database> {
-        self.open(Some(MAX_WAIT))
+        self.open(Some(MAX_WAIT), None)
     }
 
     /// Opens a queue, and waits up to a minute for the database unless `--no-wait` is given.
@@ -170,9 +171,12 @@ impl Context<'_> {
         Ok(Queue::new(&self.database()?, name)?)
     }
 
-    /// Opens a queue. Waits for the database as long as it takes, unless `--no-wait` is given.
-    pub(crate) fn queue_without_time_limit(&mut self, name: &str) -> Result<Queue> {
-        Ok(Queue::new(&checked(self.open(None)?)?, name)?)
+    /// Opens the database for this many workers. Waits for it as long as it takes, unless `--no-wait` is given.
+    pub(crate) fn database_for_workers(&mut self, workers: usize) -> Result<Database> {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
+        // As many again as one worker holds, for the calls of the command itself.
+        let connections = workers.saturating_add(1).saturating_mul(WORKER_CONNECTIONS);
+        checked(self.open(None, Some(connections))?)
     }
 
     /// How long one chunk of a bulk load may take.
@@ -187,7 +191,7 @@ impl Context<'_> {
         Ok(self.url()?.parse()?)
     }
 
-    fn open(&mut self, max_wait: Option<Duration>) -> Result<Database> {
+    fn open(&mut self, max_wait: Option<Duration>, connections: Option<u32>) -> Result<Database> {
         let url = self.url()?.to_owned();
         let max_wait = match self.global.no_wait {
             true => Some(Duration::ZERO),
@@ -196,7 +200,7 @@ impl Context<'_> {
         let begin = Instant::now();
         let mut reported: Option<Instant> = None;
         loop {
-            let error = match self.try_open(&url) {
+            let error = match self.try_open(&url, connections) {
                 Err(error) if error.is_unavailable() => Error::from(error),
                 opened => return Ok(opened?),
             };
@@ -211,8 +215,11 @@ impl Context<'_> {
         }
     }
 
-    fn try_open(&self, url: &str) -> redrive::Result<Database> {
+    fn try_open(&self, url: &str, connections: Option<u32>) -> redrive::Result<Database> {
         let mut builder = Database::builder(url);
+        if let Some(connections) = connections {
+            builder = builder.connections(connections);
+        }
         if let Some(pooler) = self.global.pooler {
             builder = builder.pooler(pooler);
         }

@@ -401,3 +401,22 @@ fn a_job_can_start_at_a_time_and_a_byte_order_mark_is_no_part_of_a_payload() {
     );
     assert_eq!(ready(&queue), 2);
 }
+
+#[test]
+fn one_command_works_on_several_queues() {
+    let db = TestDatabase::migrated();
+    let queues = ["orders", "mail", "empty"];
+    for (queue, payload) in [("orders", "1"), ("mail", "2"), ("mail", "3")] {
+        redrive(&db, &["enqueue", queue, "k", payload]).exits_with(0);
+    }
+    let of = |options: &[&str]| redrive(&db, &[&["work"], &queues[..], options].concat());
+    let worked = of(&["--exec", "true", "--drain", "--slots", "1", "--json"]).exits_with(0);
+    assert_eq!(worked.lines()[0]["done"], 3);
+
+    // What nothing handles is left, wherever it is.
+    redrive(&db, &["enqueue", "mail", "other", "4"]).exits_with(0);
+    let worked = of(&["--exec", "true", "--drain", "--kind", "k", "--json"]).exits_with(0);
+    assert_eq!(worked.lines()[0]["left"], 1);
+    let refused = of(&["bad\n", "--exec", "true", "--drain"]).exits_with(2);
+    assert!(refused.err.contains("queue"), "{}", refused.err);
+}

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use redrive::worker::StopReport;
-use redrive::{Queue, Worker};
+use redrive::{Database, Queue, WorkerBuilder, Workers};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
@@ -35,7 +35,7 @@ const COUNT_KINDS_EVERY: Duration = Duration::from_secs(1);
 /// How long the worker may take to stop after a second signal.
 const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Run a shell command for every job of a queue
+/// Run a shell command for every job of a queue, or of several
 ///
 /// The command gets the payload on stdin and the job in its environment. Its stdout is the stdout
 /// of the worker. The counts at the end go to stderr, or with --json to stdout.
@@ -55,6 +55,7 @@ Examples:
   redrive work orders --exec ./deliver.sh
   redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
   redrive work orders --exec ./deliver.sh --drain
+  redrive work orders mail --exec ./handle.sh
   redrive work orders --exec ./deliver.sh --app-version 1.4.2 --backoff exponential:5s..1h --flood-guard 100/1m
 ",
     after_help = "\
@@ -72,15 +73,16 @@ within one second, SIGKILL, with its process group. If the worker itself is
 killed with SIGKILL, its commands keep running."
 )]
 pub(crate) struct Work {
-    /// Queue to work on.
-    queue: String,
+    /// Queues to work on.
+    #[arg(value_name = "QUEUE", required = true)]
+    queues: Vec<String>,
     /// Command that `sh -c` runs for each job. Without it, the program's own handlers run.
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
-    /// Commands that run at the same time [default: number of processors].
+    /// Commands that run at the same time, for each queue [default: number of processors].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
-    /// Exit when the queue is empty: no ready, delayed or leased job, and no letter that a running
+    /// Exit when the queues are empty: no ready, delayed or leased job, and no letter that a running
     /// redrive run still sends. Jobs of kinds that no live worker handles, or behind a letter that
     /// holds their group, are left, and their number is printed.
     #[arg(long)]
@@ -131,7 +133,7 @@ impl Work {
             || thread::available_parallelism().map_or(4, |count| count.get() as u64),
             u64::from,
         );
-        let room = room::of(wanted, self.exec.is_some())?;
+        let room = room::of(wanted, self.queues.len() as u64, self.exec.is_some())?;
         if let Some(why) = room.why_fewer {
             cx.say(why);
         }
@@ -146,10 +148,12 @@ impl Work {
                 .map_err(|error| Error::caused_by("the working directory is gone", error))?;
             shell.check().map_err(Error::new)?;
         }
-        let queue = cx.queue_without_time_limit(&self.queue)?;
-        let worker = self.start(&queue, room.slots, &shell, cx.registry)?;
+        let db = cx.database_for_workers(self.queues.len())?;
+        let queues = self.queues.iter().map(|name| Queue::new(&db, name));
+        let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
+        let workers = self.start(&db, room.slots, &shell, cx.registry)?;
         is_starting.store(false, Ordering::SeqCst);
-        let cause = self.watch(&worker, &queue, &shell, &mut signals);
+        let cause = self.watch(&workers, &queues, &shell, &mut signals);
         if cause == StopCause::Signal {
             cx.say(format!(
                 "stopping; running commands have {} to finish, and a second signal kills them",
@@ -157,7 +161,7 @@ impl Work {
             ));
         }
         shell.stop();
-        let stopped = stopper.stop(worker, self.grace, &shell, &mut signals);
+        let stopped = stopper.stop(workers, self.grace, &shell, &mut signals);
         // A command that outlived the grace no longer owns its job: another worker may have it.
         shell.kill_all();
         let left = match cause {
@@ -170,14 +174,28 @@ impl Work {
 
     fn start(
         &self,
-        queue: &Queue,
+        db: &Database,
         slots: u64,
         shell: &Arc<Shell>,
         registry: &Registry,
-    ) -> Result<Worker> {
+    ) -> Result<Workers> {
+        let workers = self.queues.iter().fold(Workers::builder(db), |all, name| {
+            all.queue_with(name, |builder| {
+                self.configured(builder, slots, shell, registry)
+            })
+        });
+        Ok(workers.start()?)
+    }
+
+    fn configured(
+        &self,
+        builder: WorkerBuilder,
+        slots: u64,
+        shell: &Arc<Shell>,
+        registry: &Registry,
+    ) -> WorkerBuilder {
         let version = self.app_version.clone();
-        let mut builder =
-            Worker::builder(queue).version(version.unwrap_or_else(|| registry.attempt_version()));
+        let mut builder = builder.version(version.unwrap_or_else(|| registry.attempt_version()));
         if let Some(backoff) = self.backoff {
             builder = builder.backoff(backoff.backoff());
         }
@@ -196,7 +214,7 @@ impl Work {
                 true => registry.handlers.clone(),
                 false => registry.handlers.clone().only(&self.kinds),
             };
-            return Ok(builder.handlers(&handlers).start()?);
+            return builder.handlers(&handlers);
         }
         for kind in &self.kinds {
             let shell = Arc::clone(shell);
@@ -206,50 +224,38 @@ impl Work {
             let shell = Arc::clone(shell);
             builder = builder.handle_any(move |job| shell.run_job(job));
         }
-        Ok(builder.start()?)
+        builder
     }
 
     /// Waits until the worker must stop.
     fn watch(
         &self,
-        worker: &Worker,
-        queue: &Queue,
+        workers: &Workers,
+        queues: &[Queue],
         shell: &Shell,
         signals: &mut Signals,
     ) -> StopCause {
         let mut checked = Instant::now();
         let mut counted = Instant::now();
-        let mut left_before = Left::default();
-        let mut runs = Runs::new(queue);
+        let mut left_before = None;
+        let mut runs = Runs::new(queues);
         loop {
             shell.reap_orphans();
             if signals.pending().next().is_some() {
                 return StopCause::Signal;
             }
-            if worker.failure().is_some() {
+            if workers.failure().is_some() {
                 return StopCause::WorkerFailed;
             }
-            if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && worker.is_idle() {
-                let left = match queue.is_drained() {
-                    Ok(true) => Some(Left::default()),
-                    Ok(false) if counted.elapsed() >= COUNT_KINDS_EVERY => {
-                        counted = Instant::now();
-                        let left = left::behind(queue, |kind| self.handles(kind));
-                        // One count may have missed a job that moved meanwhile.
-                        let is_stable = left == left_before;
-                        left_before = left.clone();
-                        Some(left).filter(|left| is_stable && !left.is_empty())
-                    }
-                    Ok(false) => None,
-                    // The worker logs that the database is unavailable.
-                    Err(error) => {
-                        log::debug!(
-                            "queue={}: could not check whether it is drained: {error}",
-                            self.queue
-                        );
-                        None
-                    }
-                };
+            if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
+                let counts = counted.elapsed() >= COUNT_KINDS_EVERY;
+                let mut left = left::of_all(queues, counts, |kind| self.handles(kind));
+                if counts {
+                    counted = Instant::now();
+                    // One count may have missed a job that moved meanwhile.
+                    let before = std::mem::replace(&mut left_before, left.clone());
+                    left = left.filter(|left| left.is_empty() || before.as_ref() == Some(left));
+                }
                 if let Some(left) = left.and_then(|left| runs.ended(&left)) {
                     return StopCause::Drained(left);
                 }
@@ -272,7 +278,7 @@ impl Work {
 /// A thread that stops the worker, so that this one can react to a second signal. It starts first, when
 /// the host still has a thread.
 struct Stopper {
-    requests: Sender<(Worker, Duration)>,
+    requests: Sender<(Workers, Duration)>,
     answers: Receiver<redrive::Result<StopReport>>,
 }
 
@@ -281,9 +287,9 @@ impl Stopper {
         let (requests, asked) = channel();
         let (answer, answers) = channel();
         let work = move || {
-            if let Ok((worker, grace)) = asked.recv() {
+            if let Ok((workers, grace)) = asked.recv() {
                 // Nobody listens after a second signal.
-                _ = answer.send(Worker::stop(worker, grace));
+                _ = answer.send(Workers::stop(workers, grace));
             }
         };
         match thread::Builder::new().spawn(work) {
@@ -294,14 +300,14 @@ impl Stopper {
 
     fn stop(
         self,
-        worker: Worker,
+        workers: Workers,
         grace: Duration,
         shell: &Shell,
         signals: &mut Signals,
     ) -> Result<StopReport> {
         let panicked = || Error::new("could not stop the worker: its thread panicked");
         self.requests
-            .send((worker, grace))
+            .send((workers, grace))
             .map_err(|_| panicked())?;
         let mut give_up: Option<Instant> = None;
         loop {

@@ -76,8 +76,34 @@ impl Left {
     }
 }
 
+/// Returns the jobs of queues that nothing will run; `None`: they have others, or `counts` is not set and they have some.
+pub(super) fn of_all(
+    queues: &[Queue],
+    counts: bool,
+    is_own: impl Fn(&str) -> bool,
+) -> Option<Left> {
+    let mut all = Left::default();
+    for queue in queues {
+        match queue.is_drained() {
+            Ok(true) => continue,
+            Ok(false) => {}
+            // The worker logs that the database is unavailable.
+            Err(error) => {
+                let queue = queue.name();
+                log::debug!("queue={queue}: could not check whether it is drained: {error}");
+                return None;
+            }
+        }
+        let left = counts.then(|| behind(queue, &is_own));
+        let left = left.filter(|left| !left.is_empty())?;
+        all.unhandled += left.unhandled;
+        all.held += left.held;
+    }
+    Some(all)
+}
+
 /// Returns the jobs of the queue that nothing will run, if it has no others.
-pub(super) fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
+fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
     match queue.database().admin().stats(Some(queue.name())) {
         Ok(stats) => stats
             .first()
@@ -91,31 +117,34 @@ pub(super) fn behind(queue: &Queue, is_own: impl Fn(&str) -> bool) -> Left {
 
 /// The redrive runs that a drain waits for: the chores of the worker send their letters.
 pub(super) struct Runs<'a> {
-    queue: &'a Queue,
+    queues: &'a [Queue],
     /// The letters left to send when the number last changed.
     unsent: Vec<(RunId, u64)>,
     since: Instant,
 }
 
 impl Runs<'_> {
-    pub(super) fn new(queue: &Queue) -> Runs<'_> {
+    pub(super) fn new(queues: &[Queue]) -> Runs<'_> {
         Runs {
-            queue,
+            queues,
             unsent: Vec::new(),
             since: Instant::now(),
         }
     }
 
-    /// Returns what is left once no run sends letters to the queue.
+    /// Returns what is left once no run sends letters to the queues.
     pub(super) fn ended(&mut self, left: &Left) -> Option<Left> {
-        let runs = self.queue.database().dlq().runs().list(RUNS);
+        let Some(first) = self.queues.first() else {
+            return Some(left.clone());
+        };
+        let runs = first.database().dlq().runs().list(RUNS);
         let unsent = match runs {
             Ok(runs) => runs
                 .iter()
-                .filter_map(|run| unsent(run, self.queue.name()))
+                .filter_map(|run| unsent(run, self.queues))
                 .collect(),
             Err(error) => {
-                log::debug!("queue={}: could not list runs: {error}", self.queue.name());
+                log::debug!("could not list runs: {error}");
                 Vec::new()
             }
         };
@@ -131,11 +160,12 @@ impl Runs<'_> {
     }
 }
 
-/// Returns how many letters a run has still to send to the queue.
-fn unsent(run: &RedriveRun, queue: &str) -> Option<(RunId, u64)> {
+/// Returns how many letters a run has still to send to the queues.
+fn unsent(run: &RedriveRun, queues: &[Queue]) -> Option<(RunId, u64)> {
     let filter: Value = serde_json::from_str(run.filter.get()).unwrap_or_default();
     let target = run.to_queue.as_deref().or_else(|| filter["queue"].as_str());
+    let is_ours = |target: &str| queues.iter().any(|queue| queue.name() == target);
     let letters = run.total.saturating_sub(run.tried);
-    let sends = run.state == RunState::Running && target.is_none_or(|target| target == queue);
+    let sends = run.state == RunState::Running && target.is_none_or(is_ours);
     (sends && letters > 0).then_some((run.id, letters))
 }

@@ -69,21 +69,21 @@ impl Limit {
     }
 }
 
-/// Returns how many of the wanted slots the host has room for.
+/// Returns how many of the wanted slots of each of these queues the host has room for.
 ///
 /// # Errors
 /// If it has room for none.
-pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
+pub(super) fn of(wanted: u64, queues: u64, runs_commands: bool) -> Result<Room> {
     check_file_size(runs_commands)?;
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let arenas = processors * ARENAS_PER_PROCESSOR;
     let space = MemoryNeed {
-        fixed: MEMORY + arenas.min(THREADS) * ARENA,
-        per_slot: MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
+        fixed: MEMORY + arenas.min(queues * THREADS) * ARENA,
+        per_slot: queues * MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
     };
     let data = MemoryNeed {
         fixed: MEMORY,
-        per_slot: MEMORY_PER_SLOT,
+        per_slot: queues * MEMORY_PER_SLOT,
     };
     let limits = [
         // First, because the allocator keeps what the threads below reserve.
@@ -95,8 +95,8 @@ pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
             &space,
         ),
         memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:", &data),
-        descriptors(wanted, runs_commands),
-        tasks(wanted, runs_commands),
+        descriptors(wanted, queues, runs_commands),
+        tasks(wanted, queues, runs_commands),
     ];
     decide(wanted, limits.iter().flatten())
 }
@@ -140,14 +140,15 @@ fn check_file_size(runs_commands: bool) -> Result<()> {
 }
 
 /// Raises the soft limit of descriptors if that helps and is allowed.
-fn descriptors(wanted: u64, runs_commands: bool) -> Option<Limit> {
+fn descriptors(wanted: u64, queues: u64, runs_commands: bool) -> Option<Limit> {
+    let fixed = queues * DESCRIPTORS;
     let per_slot = if runs_commands {
-        DESCRIPTORS_PER_COMMAND
+        queues * DESCRIPTORS_PER_COMMAND
     } else {
         0
     };
     let open = fs::read_dir("/proc/self/fd").map_or(8, |entries| entries.count() as u64);
-    let needed = open + DESCRIPTORS + wanted * per_slot;
+    let needed = open + fixed + wanted * per_slot;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let mut limit = current?;
     let raised = maximum.map_or(needed, |maximum| needed.min(maximum));
@@ -162,21 +163,22 @@ fn descriptors(wanted: u64, runs_commands: bool) -> Option<Limit> {
         name: format!("the limit of open files (ulimit -n) of {limit}"),
         unit: "descriptors",
         left: limit.saturating_sub(open),
-        fixed: DESCRIPTORS,
+        fixed,
         per_slot: per_slot.max(1),
     })
 }
 
 /// Tries how many threads the host lets this process start, whatever limits it: the account, the
 /// control group or the system.
-fn tasks(wanted: u64, runs_commands: bool) -> Option<Limit> {
+fn tasks(wanted: u64, queues: u64, runs_commands: bool) -> Option<Limit> {
+    let fixed = queues * THREADS;
     let processes = if runs_commands {
         PROCESSES_PER_COMMAND
     } else {
         0
     };
-    let per_slot = 1 + processes;
-    let needed = THREADS + wanted * per_slot;
+    let per_slot = queues * (1 + processes);
+    let needed = fixed + wanted * per_slot;
     let gate = Arc::new(RwLock::new(()));
     let closed = gate.write().unwrap_or_else(PoisonError::into_inner);
     let tried: Vec<_> = (0..needed.min(MAX_TRIED))
@@ -200,7 +202,7 @@ fn tasks(wanted: u64, runs_commands: bool) -> Option<Limit> {
         },
         unit: "threads and processes",
         left,
-        fixed: THREADS,
+        fixed,
         per_slot,
     })
 }
