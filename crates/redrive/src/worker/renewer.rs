@@ -34,6 +34,8 @@ use crate::worker::wake_mode::Wake;
 
 /// How often to send LISTEN again, in case the server lost it.
 const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
+/// How long the wait for notifications goes on before it sees that the worker ends.
+const LISTEN_STEP: Duration = Duration::from_millis(60);
 /// The wait after a failed renewal.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -206,7 +208,7 @@ impl Renewer<'_> {
     /// until a handler starts.
     fn listen(&mut self) -> Result<()> {
         let listening = self.listening;
-        let (state, wake) = (Arc::clone(self.state), self.wake.clone());
+        let (state, wake, over) = (Arc::clone(self.state), self.wake.clone(), self.over.clone());
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
@@ -217,7 +219,7 @@ impl Renewer<'_> {
                         _ = wake.try_send(Wake::Work);
                     }
                     loop {
-                        let received = receive(session, &state, until)?;
+                        let received = receive(session, &state, until.min(from_now(LISTEN_STEP)))?;
                         if session.is_closed() {
                             // Otherwise the next call would wait on a connection that does not
                             // listen.
@@ -230,7 +232,8 @@ impl Renewer<'_> {
                             // A full channel means that the fetcher is awake.
                             _ = wake.try_send(Wake::Work);
                         }
-                        if received.breakers > 0 || Instant::now() >= until {
+                        let ends = over.try_recv() != Err(TryRecvError::Empty);
+                        if received.breakers > 0 || ends || Instant::now() >= until {
                             return Ok(received);
                         }
                     }
