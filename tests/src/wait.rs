@@ -22,10 +22,21 @@ pub fn eventually<T, E>(what: &str, mut call: impl FnMut() -> Result<T, E>) -> T
 
 /// Waits until the condition holds, and panics with `what` after the deadline.
 #[track_caller]
-pub fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, deadline: Duration, condition: impl FnMut() -> bool) {
+    assert!(
+        comes_true(deadline, condition),
+        "waited {deadline:?}: {what}"
+    );
+}
+
+/// Waits until the condition holds. Returns whether it does before the deadline.
+pub(crate) fn comes_true(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < deadline, "waited {deadline:?}: {what}");
+        if begin.elapsed() >= deadline {
+            return false;
+        }
         thread::sleep(PAUSE);
     }
+    true
 }

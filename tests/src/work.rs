@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::admin::{LiveJob, QueueStats};
+use redrive::admin::{JobFilter, LiveJob, QueueStats};
 use redrive::dlq::LetterState;
 use redrive::worker::{StopReport, WorkerStats};
 use redrive::{Backoff, Database, Enqueued, Failure, Job, JobId, Queue, Worker, WorkerBuilder};
@@ -10,7 +10,7 @@ use redrive::{Backoff, Database, Enqueued, Failure, Job, JobId, Queue, Worker, W
 use crate::database::TestDatabase;
 use crate::gate::Gate;
 use crate::payload::Order;
-use crate::wait::{SOON, wait_until};
+use crate::wait::{SOON, comes_true, wait_until};
 
 /// Returns the builder of a worker that polls often, retries at once, and runs one job at a time.
 pub fn worker(queue: &Queue) -> WorkerBuilder {
@@ -70,12 +70,17 @@ pub fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
     enqueued.iter().map(|job| job.id()).collect()
 }
 
-/// Waits until no job of the queue is live.
+/// Waits until no job of the queue is live, for as long as jobs end.
 #[track_caller]
 pub fn drained(queue: &Queue) {
-    wait_until("the queue to be drained", SOON, || {
-        queue.is_drained().expect("ask the queue")
-    });
+    let of_queue = JobFilter::new().queue(queue.name());
+    let mut before = u64::MAX;
+    while !comes_true(SOON, || queue.is_drained().expect("ask the queue")) {
+        let jobs = queue.database().admin().jobs();
+        let left = jobs.count(&of_queue).expect("count the jobs").jobs();
+        assert!(left < before, "no job of {left} ended within {SOON:?}");
+        before = left;
+    }
 }
 
 /// Waits until the counts of the worker satisfy the condition.

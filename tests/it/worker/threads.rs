@@ -44,9 +44,11 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
             .call_timeout(Duration::from_millis(500))
             .open()
     });
-    let worker = worker(&Queue::new(&db, QUEUE).unwrap())
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+    let worker = eventually("a worker", || {
+        worker(&Queue::new(&db, QUEUE).unwrap())
+            .handle(|_: &Job<Order>| Ok(()))
+            .start()
+    });
     assert_eq!(worker.failure(), None);
     // It tries to log the outage, which panics.
     proxy.refuse();

@@ -155,14 +155,9 @@ impl Database {
             source,
             connections,
             timeouts,
-            workers,
             ..
         } = &*self.shared;
-        let mut db = Database::over(source, pooler, *connections, *timeouts);
-        if let Some(shared) = Arc::get_mut(&mut db.shared) {
-            shared.workers = workers.clone();
-        }
-        db
+        Database::over(source, pooler, *connections, *timeouts)
     }
 
     fn over(

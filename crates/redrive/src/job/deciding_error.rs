@@ -1,7 +1,7 @@
 //! Errors that decide what follows, wherever they are in the chain of causes of the error that a
 //! handler returns.
 
-use std::any::{Any, type_name};
+use std::any::type_name;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -182,7 +182,7 @@ pub(crate) fn boxed<E: Into<BoxedError> + 'static>(error: E) -> BoxedError {
     #[cfg(feature = "anyhow")]
     let error = {
         let mut error = Some(error);
-        let any: &mut dyn Any = &mut error;
+        let any: &mut dyn std::any::Any = &mut error;
         let of_anyhow = any.downcast_mut::<Option<anyhow::Error>>();
         if let Some(error) = of_anyhow.and_then(Option::take) {
             return error.reallocate_into_boxed_dyn_error_without_backtrace();

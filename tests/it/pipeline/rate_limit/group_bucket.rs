@@ -90,7 +90,8 @@ fn claims_at_the_same_time_take_no_token_twice() {
                 .collect();
             sessions.into_iter().map(|it| it.join().unwrap()).sum()
         });
-        assert!((1..=99).contains(&taken), "{taken}");
+        // A busy machine gives the hundredth token time to come.
+        assert!((1..=100).contains(&taken), "{taken}");
         // The buckets skip each other, so a claim may have left tokens.
         let rest: i64 = (0..99).map(|_| take(&mut test.client(), &group, 1)).sum();
         // The hundredth comes after a second.
