@@ -139,11 +139,11 @@ impl Context<'_> {
                 .capture(&event)
                 .context("cannot capture an event")?;
         }
-        // Its consumer puts one of them off.
+        // A consumer of events puts one off.
         run(
             &mut self.admin,
-            "UPDATE redrive.dlq_events SET retry_after = now() + interval '1 hour' WHERE id = (
-                 SELECT min(l.id) FROM redrive.letters l WHERE l.source = 'kafka:orders')",
+            "INSERT INTO redrive.dlq_events (event_type, payload, error_reason, retry_after)
+             VALUES ('order.placed', '{}', 'busy', now() + interval '1 hour')",
         )?;
         let reports = self.queue("reports")?;
         let job = workload::job("report.day", "succeed", 7)?.delay(Duration::from_hours(1));
