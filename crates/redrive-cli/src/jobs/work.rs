@@ -250,11 +250,15 @@ impl Work {
             if self.drain && checked.elapsed() >= CHECK_DRAINED_EVERY && workers.is_idle() {
                 let counts = counted.elapsed() >= COUNT_KINDS_EVERY;
                 let mut left = left::of_all(queues, counts, |kind| self.handles(kind));
+                // A look at one queue sees all its jobs. A count, or a look at several, may have missed a
+                // job that moved meanwhile.
+                let is_sure = queues.len() == 1 && left.as_ref().is_some_and(Left::is_empty);
                 if counts {
                     counted = Instant::now();
-                    // One count may have missed a job that moved meanwhile.
                     let before = std::mem::replace(&mut left_before, left.clone());
-                    left = left.filter(|left| left.is_empty() || before.as_ref() == Some(left));
+                    left = left.filter(|left| is_sure || before.as_ref() == Some(left));
+                } else if !is_sure {
+                    left = None;
                 }
                 if let Some(left) = left.and_then(|left| runs.ended(&left)) {
                     return StopCause::Drained(left);
