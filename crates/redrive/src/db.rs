@@ -5,6 +5,7 @@ pub(crate) mod tls;
 pub(crate) mod deadline;
 pub(crate) mod connection;
 pub(crate) mod url;
+pub(crate) mod spawn;
 pub(crate) mod host;
 pub(crate) mod pooler;
 pub(crate) mod abandoned;

@@ -21,6 +21,7 @@ mod observer;
 mod lease_trust;
 mod stats;
 mod passed_groups;
+mod outage_log;
 mod state;
 mod threads;
 mod retry;

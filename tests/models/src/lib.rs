@@ -58,6 +58,7 @@ mod library {
     pub(crate) mod db {
         pub(crate) mod sql;
         pub(crate) mod pooler;
+        pub(crate) mod spawn;
         pub(crate) mod abandoned;
         pub(crate) mod caller;
         pub(crate) mod pool_share;

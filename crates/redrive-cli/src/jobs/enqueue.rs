@@ -161,7 +161,7 @@ impl Enqueue {
     fn enqueue_one(&self, payload: &str, cx: &mut Context<'_>) -> Result<Ending> {
         let job = match payload {
             "-" => NewJob::raw(&self.kind, without_mark(&read_payload()?).trim())?,
-            payload => NewJob::raw(&self.kind, payload)?,
+            payload => NewJob::raw(&self.kind, without_mark(payload))?,
         };
         let job = match &self.unique {
             Some(key) => self.with_key(self.with_options(job).unique(key)),

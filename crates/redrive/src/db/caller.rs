@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use crate::db::abandoned::{AbandonedCalls, CallTicket};
 use crate::db::session::Session;
+use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use crate::sync::{Instant, in_async_runtime, thread};
+use crate::sync::{Instant, in_async_runtime};
 
 /// How long resetting a connection may take before it returns to the pool.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -261,13 +262,6 @@ impl DbCaller {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map(drop).map_err(|error| {
-        Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
-    })
-}
-
 fn no_answer(doing: &str, deadline: Duration) -> Error {
     Error::lost(format!(
         "could not {doing}: the database did not answer within {deadline:?}"
@@ -384,9 +378,9 @@ mod tests {
             (Deadlines::ByConnection, true),
             (Deadlines::ByThread, false),
         ] {
-            let caller = thread::current().id();
+            let caller = std::thread::current().id();
             let source = SessionSource::new(AbandonedCalls::default(), deadlines, move |_| {
-                let here = thread::current().id() == caller;
+                let here = std::thread::current().id() == caller;
                 Err(Error::unavailable(here.to_string()))
             });
             let mut db = DbCaller::new("test", source, SessionUse::PerCall);

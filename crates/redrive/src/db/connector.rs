@@ -9,7 +9,6 @@ use std::fmt;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
@@ -22,6 +21,7 @@ use crate::db::connection::{Connection as _, OwnConnection};
 use crate::db::deadline::can_have_deadlines;
 use crate::db::host;
 use crate::db::pooler::Pooler;
+use crate::db::spawn::spawn;
 use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
@@ -136,17 +136,14 @@ impl Connector {
         let (reply, answer) = bounded(1);
         let ticket = self.abandoned.ticket();
         let (address, mine) = (self.address.clone(), ticket.clone());
-        thread::Builder::new()
-            .name("redrive-connect".to_owned())
-            .spawn(move || {
-                mine.begin();
-                let connected = host::check_driver(DOING)
-                    .and_then(|()| host::caught(DOING, || connect(&address)).flatten());
-                mine.end();
-                // If the caller gave up, this drops the connection.
-                _ = reply.send(connected);
-            })
-            .map_err(|error| Error::unavailable(format!("could not {DOING}")).caused_by(error))?;
+        spawn("redrive-connect", move || {
+            mine.begin();
+            let connected = host::check_driver(DOING)
+                .and_then(|()| host::caught(DOING, || connect(&address)).flatten());
+            mine.end();
+            // If the caller gave up, this drops the connection.
+            _ = reply.send(connected);
+        })?;
         answer.recv_deadline(until).unwrap_or_else(|_| {
             ticket.abandon();
             Err(self.no_answer())

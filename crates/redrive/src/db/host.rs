@@ -6,7 +6,8 @@ use std::{convert, thread};
 
 use crossbeam_channel::bounded;
 
-use crate::error::{Error, Result};
+use crate::db::spawn::refused;
+use crate::error::Result;
 
 /// Checks that this many threads can start.
 pub(crate) fn check_threads(count: usize, doing: &str) -> Result<()> {
@@ -38,10 +39,4 @@ pub(crate) fn check_driver(doing: &str) -> Result<()> {
 /// Calls a dependency. A panic, because the host refused something after the check, is an error.
 pub(crate) fn caught<T>(doing: &str, work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| refused(doing))
-}
-
-fn refused(doing: &str) -> Error {
-    Error::unavailable(format!(
-        "could not {doing}: the host refuses threads or descriptors to this process"
-    ))
 }

@@ -353,6 +353,6 @@ fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
     })?;
     state.trust.renewed(sent_at, state.config.lease);
     state.see_other_version(renewed.sees_other_version);
-    state.database_answered();
+    state.outage_log.database_answered();
     Ok(renewed)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
+use crate::db::spawn::spawn;
 use crate::error::Result;
 use crate::pipeline::claim::demand::MAX_BATCH;
 use crate::pipeline::claim::search::Search;
@@ -19,7 +20,6 @@ use crate::sync::thread::JoinHandle;
 use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
 use crate::worker::state::State;
-use crate::worker::threads::spawn;
 
 /// How long it keeps an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,9 +9,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
+use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
 use crate::worker::StopHandle;
-use crate::worker::threads;
 
 /// What the signals do in this process.
 static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
@@ -45,7 +45,7 @@ impl StopSignals {
             .iter()
             .filter_map(|signal| Signal::try_from(*signal).ok())
             .collect();
-        threads::spawn("redrive-signals", move || {
+        spawn("redrive-signals", move || {
             // The parent may have left them blocked. One thread that takes them is enough.
             if let Err(error) = unblocked.thread_unblock() {
                 log::warn!("could not unblock the signals that stop a worker: {error}");

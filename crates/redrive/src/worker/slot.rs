@@ -10,7 +10,8 @@ mod batch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::db::spawn::spawn;
+use crate::error::Result;
 use crate::job::error_report::ErrorReport;
 use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
@@ -18,7 +19,7 @@ use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, Sender, select};
-use crate::sync::{Instant, thread};
+use crate::sync::Instant;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion::{self, EndedAttempt};
 use crate::worker::handlers::AttemptResult;
@@ -60,23 +61,20 @@ pub(crate) fn start(context: &SlotContext) -> Result<()> {
     };
     let (state, kept) = (&context.state, Arc::clone(&slot_state));
     let context = context.clone();
-    thread::Builder::new()
-        .name(format!("redrive-slot-{number}"))
-        .spawn(move || {
-            supervised(&context.state, &format!("slot {number}"), || {
-                work(&context, &slot_state);
-            });
-            displace(&context, &slot_state);
-            send_verdicts(&slot_state, &context.settle);
-            lock(&context.state.slots).retain(|other| !Arc::ptr_eq(other, &slot_state));
-            // A full channel means that the reader will check anyway.
-            _ = context.left.try_send(());
-        })
-        .map(drop)
-        .map_err(|error| {
-            lock(&state.slots).retain(|other| !Arc::ptr_eq(other, &kept));
-            Error::unavailable(format!("could not start slot {number}")).caused_by(error)
-        })
+    let started = spawn(&format!("redrive-slot-{number}"), move || {
+        supervised(&context.state, &format!("slot {number}"), || {
+            work(&context, &slot_state);
+        });
+        displace(&context, &slot_state);
+        send_verdicts(&slot_state, &context.settle);
+        lock(&context.state.slots).retain(|other| !Arc::ptr_eq(other, &slot_state));
+        // A full channel means that the reader will check anyway.
+        _ = context.left.try_send(());
+    });
+    if started.is_err() {
+        lock(&state.slots).retain(|other| !Arc::ptr_eq(other, &kept));
+    }
+    started.map(drop)
 }
 
 /// Runs jobs until the channel closes, or until another slot replaced this one.

@@ -23,6 +23,7 @@ use crate::worker::handler_table::HandlerTable;
 use crate::worker::latch::{Latch, LatchReceiver, lock};
 use crate::worker::lease_trust::LeaseTrust;
 use crate::worker::observer::Observer;
+use crate::worker::outage_log::OutageLog;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
 use crate::worker::stats::Counters;
@@ -87,8 +88,7 @@ pub(crate) struct State {
     pub(crate) counts: Counters,
     /// Whether the database did not answer a claim during the stop.
     pub(crate) claim_unanswered: AtomicBool,
-    /// Why the database failed since the last renewal, as logged.
-    causes: Mutex<HashSet<String>>,
+    pub(crate) outage_log: OutageLog,
     /// When a stopping worker must have ended. Its calls take no longer.
     pub(crate) end_by: OnceLock<Instant>,
     /// Why the worker stopped on an error.
@@ -177,7 +177,7 @@ impl State {
             flood,
             counts: Counters::default(),
             claim_unanswered: AtomicBool::new(false),
-            causes: Mutex::default(),
+            outage_log: OutageLog::default(),
             end_by: OnceLock::new(),
             failure: OnceLock::new(),
             held: Mutex::default(),
@@ -357,26 +357,13 @@ impl State {
             .any(|slot_state| !replaced(slot_state))
     }
 
-    /// Logs a database error that is retried after `retry_in`, once per cause until the next
-    /// renewal. If a pooler is not configured, the worker fails instead, because retrying cannot help.
+    /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the worker fails instead, because retrying cannot help.
     pub(crate) fn report_error(&self, error: &Error, retry_in: Duration) {
         if error.needs_pooler_setting() {
             return self.fail(error.to_string());
         }
-        let level = match (
-            lock(&self.causes).insert(error.cause()),
-            error.is_unavailable(),
-        ) {
-            (false, _) => log::Level::Debug,
-            (true, true) => log::Level::Warn,
-            (true, false) => log::Level::Error,
-        };
+        let level = self.outage_log.level(error);
         log::log!(level, "{self}: retrying in {retry_in:?}: {error:#}");
-    }
-
-    /// Forgets the causes of earlier database errors, because the leases were just renewed.
-    pub(crate) fn database_answered(&self) {
-        lock(&self.causes).clear();
     }
 
     /// Stops the worker after an error that it cannot recover from.

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::sync::thread::{self, JoinHandle};
+use crate::db::spawn::spawn;
+use crate::error::Result;
+use crate::sync::thread::JoinHandle;
 use crate::worker::state::State;
 
 /// Starts a thread of the worker.
@@ -26,14 +27,4 @@ pub(crate) fn supervised(state: &State, name: &str, work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
         state.fail(format!("thread `{name}` panicked"));
     }
-}
-
-/// Starts a thread that handles its own panics.
-pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|error| {
-            Error::unavailable(format!("could not start the thread `{name}`")).caused_by(error)
-        })
 }

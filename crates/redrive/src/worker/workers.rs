@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::database::Database;
+use crate::db::spawn::spawn;
 use crate::error::{Error, Result};
 use crate::job::wait::from_now;
 use crate::pipeline::queue::Queue;
@@ -15,7 +16,7 @@ use crate::worker::latch::{Latch, LatchReceiver};
 use crate::worker::registry::Handlers;
 #[cfg(feature = "signals")]
 use crate::worker::signals;
-use crate::worker::{StopHandle, StopReport, Worker, WorkerStats, threads};
+use crate::worker::{StopHandle, StopReport, Worker, WorkerStats};
 
 /// The workers of several queues in one process, which start, stop and fail together.
 ///
@@ -145,7 +146,7 @@ impl Workers {
             let (give, take) = bounded::<Worker>(1);
             let done = done.clone();
             // A thread that cannot start loses no worker.
-            let started = threads::spawn("redrive-stop", move || {
+            let started = spawn("redrive-stop", move || {
                 if let Ok(worker) = take.recv() {
                     _ = done.send(worker.stop(grace));
                 }
