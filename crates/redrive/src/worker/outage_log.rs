@@ -15,10 +15,7 @@ pub(crate) struct OutageLog(Mutex<HashSet<String>>);
 impl OutageLog {
     /// The level of an error: each cause is loud once, and its repetitions are for debugging.
     pub(crate) fn level(&self, error: &Error) -> Level {
-        match (
-            lock(&self.0).insert(error.cause()),
-            error.is_unavailable(),
-        ) {
+        match (lock(&self.0).insert(error.cause()), error.is_unavailable()) {
             (false, _) => Level::Debug,
             (true, true) => Level::Warn,
             (true, false) => Level::Error,
