@@ -133,7 +133,7 @@ fn one_set_of_handlers_serves_several_workers() {
                 Ok(())
             },
         );
-    assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["order", "finish"]);
+    assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["finish", "order"]);
     for name in ["a", "b"] {
         let queue = test.queue(name);
         queue.enqueue_many(&Order::up_to(20)).unwrap();
@@ -195,7 +195,7 @@ fn handlers_of_every_kind_share_a_state() {
                 Ok(())
             },
         );
-    assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["order", "a", "b"]);
+    assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["a", "b", "order"]);
     let worker = worker(&queue).handlers(&handlers).started();
     drained(&queue);
     stop(worker);

@@ -70,6 +70,13 @@ impl Checkpoints {
         }))
     }
 
+    /// Returns the headers of the last checkpoint, unless they are stored.
+    pub(crate) fn headers(&self) -> Option<Json> {
+        // Headers are strings, so they are valid JSON.
+        let unstored = self.unstored().ok().flatten();
+        unstored.map(|unstored| unstored.headers)
+    }
+
     /// Records that a version is stored.
     pub(crate) fn stored(&self, version: u64) {
         let mut buffer = self.buffer();

@@ -12,10 +12,7 @@ use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
 use crate::worker::gathering::BatchRule;
-use crate::worker::handlers::{HandlerOptions, decode};
-
-/// How a job of a batch ended: its outcome, and the follow-ups of a success.
-pub(crate) type JobEnd = (Outcome, Vec<FollowUp>);
+use crate::worker::handlers::{HandlerOptions, JobEnd, decode};
 
 type BatchFn = Arc<dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync>;
 

@@ -9,23 +9,19 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
-use crate::job::name;
 use crate::job::payload::Payload;
 use crate::pipeline::queue::Queue;
 use crate::sync::Transaction;
 use crate::sync::thread;
 use crate::worker::batch::{Batch, BatchOptions};
-use crate::worker::batch_handler;
-use crate::worker::handler_table::HandlerTable;
-use crate::worker::handlers::{self, HandlerOptions};
+use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 use crate::worker::observer::Attempt;
-use crate::worker::own_transaction;
 use crate::worker::recovery_bounds::RecoveryBounds;
+use crate::worker::registry::Handlers;
 use crate::worker::state::Hooks;
 
 /// Connections that a worker needs: 5, for the fetcher, the settler, the renewer, the chores and
@@ -37,7 +33,7 @@ pub const WORKER_CONNECTIONS: u32 = 5;
 /// [`start`](WorkerBuilder::start) reports invalid settings; no setter panics.
 pub struct WorkerBuilder {
     queue: Queue,
-    handlers: HandlerTable,
+    handlers: Handlers,
     slots: usize,
     lease: Duration,
     poll: Option<Duration>,
@@ -50,14 +46,13 @@ pub struct WorkerBuilder {
     flood: Option<(usize, Duration)>,
     unhandled_after: Option<Duration>,
     age_priorities: Option<(Duration, i16)>,
-    first_error: Option<Error>,
 }
 
 impl WorkerBuilder {
     pub(crate) fn new(queue: &Queue) -> WorkerBuilder {
         WorkerBuilder {
             queue: queue.clone(),
-            handlers: HandlerTable::default(),
+            handlers: Handlers::new(),
             slots: thread::available_parallelism().map_or(4, usize::from),
             lease: limits::DEFAULT_LEASE,
             poll: None,
@@ -70,7 +65,6 @@ impl WorkerBuilder {
             flood: None,
             unhandled_after: None,
             age_priorities: None,
-            first_error: None,
         }
     }
 
@@ -267,22 +261,24 @@ impl WorkerBuilder {
 
     /// Registers a function as the handler of a kind.
     #[must_use]
-    pub fn handle<P, F>(self, handler: F) -> WorkerBuilder
+    pub fn handle<P, F>(mut self, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_with(HandlerOptions::new(), handler)
+        self.handlers = self.handlers.handle(handler);
+        self
     }
 
     /// Registers a handler with its own backoff, deadline or dependency.
     #[must_use]
-    pub fn handle_with<P, F>(self, options: HandlerOptions, handler: F) -> WorkerBuilder
+    pub fn handle_with<P, F>(mut self, options: HandlerOptions, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(P::KIND, handlers::typed(options, handler))
+        self.handlers = self.handlers.handle_with(options, handler);
+        self
     }
 
     /// Registers a function as the handler of batches: it receives up to `size` jobs of a kind together.
@@ -337,9 +333,7 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = batch_handler::batch(options, handler);
-        let is_new = self.handlers.add_batch(P::KIND, handler);
-        self.registered(P::KIND, is_new);
+        self.handlers = self.handlers.handle_batch(options, handler);
         self
     }
 
@@ -355,18 +349,19 @@ impl WorkerBuilder {
     /// read-only or violated a deferred constraint, or because the server ended its session. Only an
     /// outage of the database is not charged, ten times for each job at most.
     #[must_use]
-    pub fn handle_in_transaction<P, F>(self, handler: F) -> WorkerBuilder
+    pub fn handle_in_transaction<P, F>(mut self, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,
         F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_in_transaction_with(HandlerOptions::new(), handler)
+        self.handlers = self.handlers.handle_in_transaction(handler);
+        self
     }
 
     /// Registers such a handler with its own backoff, deadline or dependency.
     #[must_use]
     pub fn handle_in_transaction_with<P, F>(
-        self,
+        mut self,
         options: HandlerOptions,
         handler: F,
     ) -> WorkerBuilder
@@ -374,26 +369,24 @@ impl WorkerBuilder {
         P: Payload + 'static,
         F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let db = self.queue.database().clone();
-        self.add(
-            P::KIND,
-            own_transaction::in_transaction(options, db, handler),
-        )
+        self.handlers = self.handlers.handle_in_transaction_with(options, handler);
+        self
     }
 
     /// Registers a handler for a kind known only at run time. It receives the undecoded payload.
     #[must_use]
-    pub fn handle_kind<F>(self, kind: &str, handler: F) -> WorkerBuilder
+    pub fn handle_kind<F>(mut self, kind: &str, handler: F) -> WorkerBuilder
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_kind_with(kind, HandlerOptions::new(), handler)
+        self.handlers = self.handlers.handle_kind(kind, handler);
+        self
     }
 
     /// Registers such a handler with its own backoff, deadline or dependency.
     #[must_use]
     pub fn handle_kind_with<F>(
-        self,
+        mut self,
         kind: &str,
         options: HandlerOptions,
         handler: F,
@@ -401,16 +394,18 @@ impl WorkerBuilder {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(kind, handlers::raw(options, handler))
+        self.handlers = self.handlers.handle_kind_with(kind, options, handler);
+        self
     }
 
     /// Registers a handler for every kind without its own. It receives the undecoded payload.
     #[must_use]
-    pub fn handle_any<F>(self, handler: F) -> WorkerBuilder
+    pub fn handle_any<F>(mut self, handler: F) -> WorkerBuilder
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_any_with(HandlerOptions::new(), handler)
+        self.handlers = self.handlers.handle_any(handler);
+        self
     }
 
     /// Registers such a handler with its own backoff, deadline or dependency.
@@ -419,30 +414,15 @@ impl WorkerBuilder {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        if !self.handlers.add_any(handlers::raw(options, handler)) {
-            self.reject("handle_any was called twice");
-        }
+        self.handlers = self.handlers.handle_any_with(options, handler);
         self
     }
 
-    fn add(mut self, kind: &str, handler: handlers::Handler) -> WorkerBuilder {
-        let is_new = self.handlers.add(kind, handler);
-        self.registered(kind, is_new);
+    /// Registers all handlers of a set.
+    #[must_use]
+    pub fn handlers(mut self, handlers: &Handlers) -> WorkerBuilder {
+        self.handlers.join(handlers);
         self
-    }
-
-    /// Checks the kind of a handler.
-    fn registered(&mut self, kind: &str, is_new: bool) {
-        if let Err(error) = name::check("kind", kind) {
-            self.first_error.get_or_insert(error);
-        }
-        if !is_new {
-            self.reject(&format!("kind `{kind}` has two handlers"));
-        }
-    }
-
-    pub(super) fn reject(&mut self, why: &str) {
-        self.first_error.get_or_insert(Error::invalid(why));
     }
 
     /// Returns upper bounds for how long this worker and its jobs take to recover from a fault.

@@ -7,14 +7,12 @@ use crate::job::death_cause::DeathCause;
 use crate::job::decision::Decision;
 use crate::job::follow_up::FollowUp;
 use crate::job::job::Signal;
-use crate::job::payload::Json;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
-use crate::worker::handlers::Undecodable;
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::slot_state::RunningJob;
@@ -123,7 +121,7 @@ pub(crate) fn conclude(
         | Verdict::Snooze { .. }
         | Verdict::Refund { .. }
         | Verdict::Outage { .. }
-        | Verdict::Dead { .. } => unstored(running),
+        | Verdict::Dead { .. } => running.signal.checkpoints.headers(),
     };
     let verdict = match &state.config.hooks.redact {
         Some(redact) => verdict.redacted(&**redact),
@@ -150,36 +148,11 @@ pub(crate) fn conclude(
 /// Applies the options of the handler to a failure. A stop that asked the handler to end is the reason why
 /// it failed.
 fn decided(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Failed(failure) => {
-            let failure = failure.ruled(&running.options.rules);
-            Outcome::Failed(match running.signal.by_stop.load(Ordering::Relaxed) {
-                true => failure.interrupted(),
-                false => failure,
-            })
-        }
-        Outcome::Undecodable { report, may_retry } => Outcome::Undecodable {
-            report,
-            may_retry: may_retry
-                || match running.options.undecodable {
-                    Undecodable::RetryDuringDeploy => state.sees_other_version(),
-                    Undecodable::Retry => true,
-                    Undecodable::Die => false,
-                },
-        },
-        Outcome::Done
-        | Outcome::Panicked(_)
-        | Outcome::Unhandled(_)
-        | Outcome::Expired(_)
-        | Outcome::TimedOut(_) => outcome,
+    let ruled = running.options.ruled(outcome, state.sees_other_version());
+    match (ruled, running.signal.by_stop.load(Ordering::Relaxed)) {
+        (Outcome::Failed(failure), true) => Outcome::Failed(failure.interrupted()),
+        (outcome, _) => outcome,
     }
-}
-
-/// Returns the headers of the last checkpoint, unless they are stored.
-fn unstored(running: &RunningJob) -> Option<Json> {
-    // Headers are strings, so they are valid JSON.
-    let unstored = running.signal.checkpoints.unstored().ok().flatten();
-    unstored.map(|unstored| unstored.headers)
 }
 
 /// Whether a letter of this cause counts for the flood guard: a pause would not help a job that an

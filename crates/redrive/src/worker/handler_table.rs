@@ -1,17 +1,17 @@
 //! Finds the handler of a kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::worker::batch_handler::BatchHandler;
 use crate::worker::gathering::BatchRule;
-use crate::worker::handlers::{Handler, HandlerOptions};
+use crate::worker::handlers::{Call, Handler, HandlerOptions};
 
 /// The handlers of a worker.
 #[derive(Clone, Default)]
 pub(crate) struct HandlerTable {
-    by_kind: HashMap<String, Handler>,
-    batches: HashMap<String, BatchHandler>,
+    by_kind: BTreeMap<String, Handler>,
+    batches: BTreeMap<String, BatchHandler>,
     any: Option<Handler>,
 }
 
@@ -31,6 +31,56 @@ impl HandlerTable {
     /// Sets the handler of all other kinds. Returns `false` if there was one.
     pub(crate) fn add_any(&mut self, handler: Handler) -> bool {
         self.any.replace(handler).is_none()
+    }
+
+    /// Adds the handlers of another table. Returns the first kind that has one in both; `*`: both handle
+    /// any kind.
+    pub(crate) fn join(&mut self, other: &HandlerTable) -> Option<String> {
+        let mut twice = None;
+        for (kind, handler) in &other.by_kind {
+            if !self.add(kind, handler.clone()) {
+                twice.get_or_insert_with(|| kind.clone());
+            }
+        }
+        for (kind, handler) in &other.batches {
+            if !self.add_batch(kind, handler.clone()) {
+                twice.get_or_insert_with(|| kind.clone());
+            }
+        }
+        if let Some(handler) = &other.any
+            && !self.add_any(handler.clone())
+        {
+            twice.get_or_insert_with(|| "*".to_owned());
+        }
+        twice
+    }
+
+    /// Keeps the handlers of these kinds. That of any kind becomes the one of each that has no other.
+    /// Returns the kinds without a handler.
+    pub(crate) fn retain(&mut self, kinds: &[&str]) -> Vec<String> {
+        self.by_kind.retain(|kind, _| kinds.contains(&&**kind));
+        self.batches.retain(|kind, _| kinds.contains(&&**kind));
+        let any = self.any.take();
+        let without = kinds.iter().filter(|kind| {
+            !self.by_kind.contains_key(**kind) && !self.batches.contains_key(**kind)
+        });
+        let without: Vec<String> = without.map(|kind| (*kind).to_owned()).collect();
+        match any {
+            None => without,
+            Some(any) => {
+                let of_any = without.into_iter().map(|kind| (kind, any.clone()));
+                self.by_kind.extend(of_any);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The kinds with a handler of their own, in alphabetical order.
+    pub(crate) fn own_kinds(&self) -> Vec<&str> {
+        let all = self.by_kind.keys().chain(self.batches.keys());
+        let mut kinds: Vec<&str> = all.map(String::as_str).collect();
+        kinds.sort_unstable();
+        kinds
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -62,12 +112,7 @@ impl HandlerTable {
     pub(crate) fn kinds(&self) -> Option<Arc<[String]>> {
         match self.any {
             Some(_) => None,
-            None => {
-                let kinds = self.by_kind.keys().chain(self.batches.keys());
-                let mut kinds: Vec<String> = kinds.cloned().collect();
-                kinds.sort_unstable();
-                Some(kinds.into())
-            }
+            None => Some(self.own_kinds().into_iter().map(str::to_owned).collect()),
         }
     }
 
@@ -76,7 +121,7 @@ impl HandlerTable {
         let with = self
             .by_kind
             .iter()
-            .filter(|(_, handler)| handler.is_in_transaction());
+            .filter(|(_, handler)| matches!(handler.call, Call::InTransaction(_)));
         with.map(|(kind, _)| kind.clone()).collect()
     }
 
@@ -89,10 +134,7 @@ impl HandlerTable {
 
     /// The dependencies by kind.
     pub(crate) fn dependencies(&self) -> HashMap<String, String> {
-        let single = self
-            .by_kind
-            .iter()
-            .map(|(kind, it)| (kind, &**it.options()));
+        let single = self.by_kind.iter().map(|(kind, it)| (kind, &*it.options));
         let batches = self.batches.iter().map(|(kind, it)| (kind, &*it.options));
         let with = single.chain(batches).filter_map(|(kind, options)| {
             let dependency = options.dependency.clone()?;
@@ -107,7 +149,7 @@ impl HandlerTable {
             .by_kind
             .values()
             .chain(&self.any)
-            .map(|handler| &**handler.options());
+            .map(|handler| &*handler.options);
         let batches = self.batches.values().map(|handler| &*handler.options);
         single.chain(batches)
     }

@@ -16,6 +16,7 @@ use crate::job::payload::{Payload, read};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
+use crate::sync::Transaction;
 
 /// Settings for the jobs of one kind. Each defaults to that of the payload's type, or else of the worker.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +129,27 @@ impl HandlerOptions {
         self
     }
 
+    /// Applies the options to the outcome of an attempt.
+    pub(crate) fn ruled(&self, outcome: Outcome, is_deploy: bool) -> Outcome {
+        match outcome {
+            Outcome::Failed(failure) => Outcome::Failed(failure.ruled(&self.rules)),
+            Outcome::Undecodable { report, may_retry } => Outcome::Undecodable {
+                report,
+                may_retry: may_retry
+                    || match self.undecodable {
+                        Undecodable::RetryDuringDeploy => is_deploy,
+                        Undecodable::Retry => true,
+                        Undecodable::Die => false,
+                    },
+            },
+            Outcome::Done
+            | Outcome::Panicked(_)
+            | Outcome::Unhandled(_)
+            | Outcome::Expired(_)
+            | Outcome::TimedOut(_) => outcome,
+        }
+    }
+
     pub(crate) fn deadline_or(&self, default: Duration) -> Duration {
         self.deadline.unwrap_or(default)
     }
@@ -151,48 +173,28 @@ impl HandlerOptions {
     }
 }
 
-/// How a handler ended its job.
-#[derive(Debug)]
-pub(crate) enum AttemptResult {
-    /// The outcome must be judged and settled, with the follow-ups of a success.
-    Judge(Outcome, Vec<FollowUp>),
-    /// The handler's transaction settled the job.
-    Settled,
-    /// The handler's transaction found the lease lost and did nothing.
-    Lost,
-}
-
-impl AttemptResult {
-    /// Returns the result of an attempt without follow-ups.
-    pub(super) fn of(outcome: Outcome) -> AttemptResult {
-        AttemptResult::Judge(outcome, Vec::new())
-    }
-}
-
-type HandlerFn = Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> AttemptResult + Send + Sync>;
-
 /// A handler and its settings.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    call: HandlerFn,
-    options: Arc<HandlerOptions>,
-    in_transaction: bool,
+    pub(crate) call: Call,
+    pub(crate) options: Arc<HandlerOptions>,
 }
 
-impl Handler {
-    pub(crate) fn attempt(&self, claimed: ClaimedJob, signal: Arc<Signal>) -> AttemptResult {
-        (self.call)(claimed, signal)
-    }
-
-    /// Whether the handler's transaction ends the lease.
-    pub(crate) fn is_in_transaction(&self) -> bool {
-        self.in_transaction
-    }
-
-    pub(crate) fn options(&self) -> &Arc<HandlerOptions> {
-        &self.options
-    }
+/// How a handler runs.
+#[derive(Clone)]
+pub(crate) enum Call {
+    /// Runs the attempt.
+    Plain(Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> JobEnd + Send + Sync>),
+    /// Returns what runs the attempt in a transaction that ends the lease, or the outcome if the payload
+    /// cannot be decoded.
+    InTransaction(Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> Result<Prepared, Outcome> + Send + Sync>),
 }
+
+/// How a job ended: its outcome, and the follow-ups of a success.
+pub(crate) type JobEnd = (Outcome, Vec<FollowUp>);
+
+/// Runs the handler of a decoded job in a transaction. Returns the follow-ups of a success.
+pub(crate) type Prepared = Box<dyn FnOnce(&mut Transaction<'_>) -> Result<Vec<FollowUp>, Failure>>;
 
 /// Reads a payload of a version.
 pub(super) type Read<P> = fn(&[u8], u32) -> Result<P, Failure>;
@@ -225,7 +227,7 @@ where
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
         let job = match decode(claimed, signal, read) {
             Ok(job) => job,
-            Err(outcome) => return AttemptResult::of(outcome),
+            Err(outcome) => return (outcome, Vec::new()),
         };
         let mut follow_ups = Vec::new();
         // The payload is dropped inside, so that a panic in Drop counts as a panic of the handler.
@@ -236,16 +238,33 @@ where
             follow_ups = added;
             Ok(())
         });
-        AttemptResult::Judge(outcome, follow_ups)
+        (outcome, follow_ups)
     };
-    handler(options, Arc::new(call), false)
+    Handler {
+        call: Call::Plain(Arc::new(call)),
+        options: Arc::new(options),
+    }
 }
 
-pub(super) fn handler(options: HandlerOptions, call: HandlerFn, in_transaction: bool) -> Handler {
+/// Returns a handler of decoded payloads whose transaction also settles the job.
+pub(crate) fn in_transaction<P, F>(options: HandlerOptions, function: F) -> Handler
+where
+    P: Payload + 'static,
+    F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    let function = Arc::new(function);
+    let prepare = move |claimed: ClaimedJob, signal: Arc<Signal>| {
+        let job: Job<P> = decode(claimed, signal, read)?;
+        let function = Arc::clone(&function);
+        let run = move |transaction: &mut Transaction<'_>| {
+            function(&job, transaction)?;
+            Ok(job.follow_ups.take())
+        };
+        Ok(Box::new(run) as Prepared)
+    };
     Handler {
-        call,
-        options: Arc::new(options),
-        in_transaction,
+        call: Call::InTransaction(Arc::new(prepare)),
+        options: Arc::new(options.or_those_of::<P>()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::error_report::ErrorReport;
 use crate::job::job::JobId;
 use crate::pipeline::judge::Verdict;
 use crate::worker::slot_state::RunningJob;
@@ -52,6 +53,18 @@ pub enum AttemptOutcome {
     Dead,
 }
 
+/// Returns what follows, and the error.
+pub(crate) fn of_verdict(verdict: &Verdict) -> (AttemptOutcome, Option<&ErrorReport>) {
+    match verdict {
+        Verdict::Done => (AttemptOutcome::Done, None),
+        Verdict::Retry { report, .. } => (AttemptOutcome::Retried, Some(report)),
+        Verdict::Snooze { .. } => (AttemptOutcome::Snoozed, None),
+        Verdict::Outage { report, .. } => (AttemptOutcome::Outage, Some(report)),
+        Verdict::Refund { report, .. } => (AttemptOutcome::Interrupted, Some(report)),
+        Verdict::Dead { report, .. } => (AttemptOutcome::Dead, Some(report)),
+    }
+}
+
 /// A hook of the program.
 pub(crate) type Observer = Arc<dyn Fn(&Attempt<'_>) + Send + Sync>;
 
@@ -63,14 +76,7 @@ pub(crate) fn tell(
     duration: Duration,
     error: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) {
-    let (outcome, report) = match verdict {
-        Verdict::Done => (AttemptOutcome::Done, None),
-        Verdict::Retry { report, .. } => (AttemptOutcome::Retried, Some(report)),
-        Verdict::Snooze { .. } => (AttemptOutcome::Snoozed, None),
-        Verdict::Outage { report, .. } => (AttemptOutcome::Outage, Some(report)),
-        Verdict::Refund { report, .. } => (AttemptOutcome::Interrupted, Some(report)),
-        Verdict::Dead { report, .. } => (AttemptOutcome::Dead, Some(report)),
-    };
+    let (outcome, report) = of_verdict(verdict);
     let attempt = Attempt {
         id: running.meta.id,
         queue: &running.meta.queue,

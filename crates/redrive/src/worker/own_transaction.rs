@@ -19,56 +19,70 @@ use crate::error::{Error, Result};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
-use crate::job::job::{Job, JobMeta, OpenTransaction, Signal};
-use crate::job::payload::{Payload, read};
+use crate::job::follow_up::FollowUp;
+use crate::job::job::{JobMeta, OpenTransaction, Signal};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::follow_up;
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
-use crate::sync::{Instant, Transaction};
-use crate::worker::handlers::{AttemptResult, Handler, HandlerOptions, decode, handler};
+use crate::sync::Instant;
+use crate::worker::handlers::{Call, Handler, Prepared};
 
-/// Returns a handler that settles its job in its transaction.
-pub(crate) fn in_transaction<P, F>(options: HandlerOptions, db: Database, function: F) -> Handler
-where
-    P: Payload + 'static,
-    F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-{
-    let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        let mut attempt = OwnAttempt {
-            lease: claimed.lease,
-            meta: Arc::clone(&claimed.meta),
-            signal: Arc::clone(&signal),
-            server_started: None,
-            xid: None,
-            has_committed: false,
-        };
-        let job = match decode(claimed, signal, read) {
-            Ok(job) => job,
-            Err(outcome) => return AttemptResult::of(outcome),
-        };
-        let mut session = None;
-        let outcome = run_handler(|| {
-            let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
-            attempt.run(session, &job, &function)?;
-            drop(job);
-            Ok(())
-        });
-        // It returns to the pool before another one is asked for.
-        let lives = match (session.take(), &outcome) {
-            (Some(mut session), Outcome::Failed(_) | Outcome::Panicked(_)) => {
-                session.answers(db.call_timeout())
-            }
-            (_, _) => true,
-        };
-        match lives {
-            true => attempt.end(outcome),
-            false => attempt.end_of_session(&db, outcome),
+/// How a handler ended its job.
+#[derive(Debug)]
+pub(crate) enum AttemptResult {
+    /// The outcome must be judged and settled, with the follow-ups of a success.
+    Judge(Outcome, Vec<FollowUp>),
+    /// The handler's transaction settled the job.
+    Settled,
+    /// The handler's transaction found the lease lost and did nothing.
+    Lost,
+}
+
+/// Runs a handler. If it has its own transaction, settles the job in that.
+pub(crate) fn attempt(
+    handler: &Handler,
+    claimed: ClaimedJob,
+    signal: Arc<Signal>,
+    db: &Database,
+) -> AttemptResult {
+    let prepare = match &handler.call {
+        Call::Plain(run) => {
+            let (outcome, follow_ups) = run(claimed, signal);
+            return AttemptResult::Judge(outcome, follow_ups);
         }
+        Call::InTransaction(prepare) => prepare,
     };
-    handler(options.or_those_of::<P>(), Arc::new(call), true)
+    let mut attempt = OwnAttempt {
+        lease: claimed.lease,
+        meta: Arc::clone(&claimed.meta),
+        signal: Arc::clone(&signal),
+        server_started: None,
+        xid: None,
+        has_committed: false,
+    };
+    let prepared = match prepare(claimed, signal) {
+        Ok(prepared) => prepared,
+        Err(outcome) => return AttemptResult::Judge(outcome, Vec::new()),
+    };
+    let mut session = None;
+    let outcome = run_handler(|| {
+        let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
+        attempt.run(session, prepared)
+    });
+    // It returns to the pool before another one is asked for.
+    let lives = match (session.take(), &outcome) {
+        (Some(mut session), Outcome::Failed(_) | Outcome::Panicked(_)) => {
+            session.answers(db.call_timeout())
+        }
+        (_, _) => true,
+    };
+    match lives {
+        true => attempt.end(outcome),
+        false => attempt.end_of_session(db, outcome),
+    }
 }
 
 /// An attempt and what is known of its transaction.
@@ -85,14 +99,9 @@ struct OwnAttempt {
 
 impl OwnAttempt {
     /// Runs the handler, settles the job, stores its follow-ups and commits. Commits nothing if the lease is lost.
-    fn run<P>(
-        &mut self,
-        session: &mut Session,
-        job: &Job<P>,
-        function: &impl Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn run(&mut self, session: &mut Session, handler: Prepared) -> Result<(), Failure> {
         let started = Instant::now();
-        let id = job.id();
+        let id = self.meta.id;
         let error = |what: &str, error| {
             Error::from_postgres(format!("{what} job {id} in its transaction"), error)
         };
@@ -122,14 +131,14 @@ impl OwnAttempt {
         };
         _ = self.signal.transaction.set(own);
 
-        function(job, &mut transaction)?;
+        let follow_ups = handler(&mut transaction)?;
 
         let settlement = Settlement::done(self.lease, &self.meta, started.elapsed());
         let settled = settle_own(&mut transaction, &settlement, began);
         let Some(xid) = settled.map_err(|refused| not_settled(&error("settle", refused)))? else {
             return Ok(());
         };
-        follow_up::store(&job.follow_ups.take(), |sql, values| {
+        follow_up::store(&follow_ups, |sql, values| {
             let stored = transaction.query_typed(sql.text, &sql.typed(values));
             stored.map_err(|refused| error("store the follow-ups of", refused))
         })
@@ -150,7 +159,7 @@ impl OwnAttempt {
             | Outcome::Undecodable { .. }
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
-            | Outcome::TimedOut(_) => AttemptResult::of(outcome),
+            | Outcome::TimedOut(_) => AttemptResult::Judge(outcome, Vec::new()),
         }
     }
 

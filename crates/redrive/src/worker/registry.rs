@@ -4,24 +4,28 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::sync::Transaction;
+use serde_json::value::RawValue;
 
 use crate::job::failure::Failure;
 use crate::job::job::Job;
+use crate::job::name;
 use crate::job::payload::Payload;
-use crate::worker::{Batch, BatchOptions, HandlerOptions, WorkerBuilder};
-
-type Register = Arc<dyn Fn(WorkerBuilder) -> WorkerBuilder + Send + Sync>;
+use crate::sync::Transaction;
+use crate::worker::batch::{Batch, BatchOptions};
+use crate::worker::batch_handler;
+use crate::worker::handler_table::HandlerTable;
+use crate::worker::handlers::{self, Handler, HandlerOptions};
 
 /// A set of handlers that several workers can share.
 ///
-/// Use [`WorkerBuilder::handle`] for a single worker. `Handlers` are for programs that start
-/// workers in several places, such as a command-line program with a `work` subcommand.
+/// Use [`WorkerBuilder::handle`](crate::WorkerBuilder::handle) for a single worker. `Handlers` are for
+/// programs that start workers in several places, such as a command-line program with a `work`
+/// subcommand.
 #[derive(Clone, Default)]
 pub struct Handlers {
-    all: Vec<(&'static str, Register)>,
-    /// Kinds that [`only`](Handlers::only) did not find.
-    missing: Vec<String>,
+    pub(crate) table: HandlerTable,
+    /// What keeps a worker with these handlers from starting.
+    pub(crate) problem: Option<String>,
 }
 
 impl Handlers {
@@ -50,7 +54,7 @@ impl Handlers {
     /// assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["charge"]);
     /// ```
     ///
-    /// Pass it to [`WorkerBuilder::handlers`] as any set.
+    /// Pass it to [`WorkerBuilder::handlers`](crate::WorkerBuilder::handlers) as any set.
     pub fn with<S: Send + Sync + 'static>(state: S) -> StatefulHandlers<S> {
         StatefulHandlers {
             state: Arc::new(state),
@@ -58,7 +62,7 @@ impl Handlers {
         }
     }
 
-    /// Adds a handler; see [`WorkerBuilder::handle`].
+    /// Adds a handler of a payload's kind.
     #[must_use]
     pub fn handle<P, F>(self, handler: F) -> Handlers
     where
@@ -68,23 +72,18 @@ impl Handlers {
         self.handle_with(HandlerOptions::new(), handler)
     }
 
-    /// Adds a handler with options; see [`WorkerBuilder::handle_with`].
+    /// Adds a handler with its own options, such as a backoff, a deadline or a dependency.
     #[must_use]
-    pub fn handle_with<P, F>(mut self, options: HandlerOptions, handler: F) -> Handlers
+    pub fn handle_with<P, F>(self, options: HandlerOptions, handler: F) -> Handlers
     where
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = Arc::new(handler);
-        let register = move |builder: WorkerBuilder| {
-            let handler = Arc::clone(&handler);
-            builder.handle_with(options.clone(), move |job: &Job<P>| handler(job))
-        };
-        self.all.push((P::KIND, Arc::new(register)));
-        self
+        self.add(P::KIND, handlers::typed(options, handler))
     }
 
-    /// Adds a transactional handler; see [`WorkerBuilder::handle_in_transaction`].
+    /// Adds a handler that runs in the transaction that completes the job; see
+    /// [`WorkerBuilder::handle_in_transaction`](crate::WorkerBuilder::handle_in_transaction).
     #[must_use]
     pub fn handle_in_transaction<P, F>(self, handler: F) -> Handlers
     where
@@ -94,78 +93,125 @@ impl Handlers {
         self.handle_in_transaction_with(HandlerOptions::new(), handler)
     }
 
-    /// Adds a transactional handler with options; see
-    /// [`WorkerBuilder::handle_in_transaction_with`].
+    /// Adds such a handler with its own options.
     #[must_use]
-    pub fn handle_in_transaction_with<P, F>(
-        mut self,
-        options: HandlerOptions,
-        handler: F,
-    ) -> Handlers
+    pub fn handle_in_transaction_with<P, F>(self, options: HandlerOptions, handler: F) -> Handlers
     where
         P: Payload + 'static,
         F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = Arc::new(handler);
-        let register = move |builder: WorkerBuilder| {
-            let handler = Arc::clone(&handler);
-            builder.handle_in_transaction_with(
-                options.clone(),
-                move |job: &Job<P>, transaction: &mut Transaction<'_>| handler(job, transaction),
-            )
-        };
-        self.all.push((P::KIND, Arc::new(register)));
-        self
+        self.add(P::KIND, handlers::in_transaction(options, handler))
     }
 
-    /// Adds a handler of batches; see [`WorkerBuilder::handle_batch`].
+    /// Adds a handler of batches; see
+    /// [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
     #[must_use]
     pub fn handle_batch<P, F>(mut self, options: BatchOptions, handler: F) -> Handlers
     where
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = Arc::new(handler);
-        let register = move |builder: WorkerBuilder| {
-            let handler = Arc::clone(&handler);
-            builder.handle_batch(options.clone(), move |batch: &Batch<P>| handler(batch))
-        };
-        self.all.push((P::KIND, Arc::new(register)));
+        let handler = batch_handler::batch(options, handler);
+        let is_new = self.table.add_batch(P::KIND, handler);
+        self.check(P::KIND, is_new);
+        self
+    }
+
+    /// Adds a handler for a kind known only at run time. It receives the undecoded payload.
+    #[must_use]
+    pub fn handle_kind<F>(self, kind: &str, handler: F) -> Handlers
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.handle_kind_with(kind, HandlerOptions::new(), handler)
+    }
+
+    /// Adds such a handler with its own options.
+    #[must_use]
+    pub fn handle_kind_with<F>(self, kind: &str, options: HandlerOptions, handler: F) -> Handlers
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.add(kind, handlers::raw(options, handler))
+    }
+
+    /// Sets the handler of every kind without its own. It receives the undecoded payload.
+    #[must_use]
+    pub fn handle_any<F>(self, handler: F) -> Handlers
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        self.handle_any_with(HandlerOptions::new(), handler)
+    }
+
+    /// Sets such a handler with its own options.
+    #[must_use]
+    pub fn handle_any_with<F>(mut self, options: HandlerOptions, handler: F) -> Handlers
+    where
+        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        if !self.table.add_any(handlers::raw(options, handler)) {
+            self.reject(two_handlers("*"));
+        }
         self
     }
 
     /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.table.is_empty()
     }
 
-    /// Returns the handled kinds, in the order of registration.
-    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
-        self.all.iter().map(|(kind, _)| *kind)
+    /// Returns the kinds with a handler of their own, in alphabetical order.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.table.own_kinds().into_iter()
     }
 
     /// Keeps only the handlers of these kinds. A worker does not start if one of them has none.
     #[must_use]
     pub fn only(mut self, kinds: &[impl AsRef<str>]) -> Handlers {
-        let wanted = kinds.iter().map(AsRef::as_ref);
-        let missing = wanted.filter(|wanted| !self.kinds().any(|kind| kind == *wanted));
-        self.missing = missing.map(str::to_owned).collect();
-        self.all
-            .retain(|(kind, _)| kinds.iter().any(|wanted| wanted.as_ref() == *kind));
+        let kinds: Vec<&str> = kinds.iter().map(AsRef::as_ref).collect();
+        for missing in self.table.retain(&kinds) {
+            self.reject(format!("there is no handler of kind `{missing}`"));
+        }
         self
+    }
+
+    /// Adds the handlers of another set.
+    pub(crate) fn join(&mut self, other: &Handlers) {
+        if let Some(problem) = &other.problem {
+            self.reject(problem.clone());
+        }
+        if let Some(kind) = self.table.join(&other.table) {
+            self.reject(two_handlers(&kind));
+        }
+    }
+
+    fn add(mut self, kind: &str, handler: Handler) -> Handlers {
+        let is_new = self.table.add(kind, handler);
+        self.check(kind, is_new);
+        self
+    }
+
+    /// Checks the kind of a handler.
+    fn check(&mut self, kind: &str, is_new: bool) {
+        if let Err(error) = name::check("kind", kind) {
+            self.reject(error.to_string());
+        }
+        if !is_new {
+            self.reject(two_handlers(kind));
+        }
+    }
+
+    fn reject(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
     }
 }
 
-impl WorkerBuilder {
-    /// Registers all handlers of a set.
-    #[must_use]
-    pub fn handlers(self, handlers: &Handlers) -> WorkerBuilder {
-        let all = handlers.all.iter();
-        let mut builder = all.fold(self, |builder, (_, register)| register(builder));
-        for kind in &handlers.missing {
-            builder.reject(&format!("there is no handler of kind `{kind}`"));
-        }
-        builder
+/// `*`: any kind.
+fn two_handlers(kind: &str) -> String {
+    match kind {
+        "*" => "handle_any was called twice".to_owned(),
+        kind => format!("kind `{kind}` has two handlers"),
     }
 }
 
@@ -176,7 +222,7 @@ pub struct StatefulHandlers<S> {
 }
 
 impl<S: Send + Sync + 'static> StatefulHandlers<S> {
-    /// Adds a handler; see [`WorkerBuilder::handle`].
+    /// Adds a handler of a payload's kind.
     #[must_use]
     pub fn handle<P, F>(self, handler: F) -> StatefulHandlers<S>
     where
@@ -186,7 +232,7 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
         self.handle_with(HandlerOptions::new(), handler)
     }
 
-    /// Adds a handler with options; see [`WorkerBuilder::handle_with`].
+    /// Adds a handler with its own options.
     #[must_use]
     pub fn handle_with<P, F>(self, options: HandlerOptions, handler: F) -> StatefulHandlers<S>
     where
@@ -198,7 +244,7 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
         })
     }
 
-    /// Adds a transactional handler; see [`WorkerBuilder::handle_in_transaction`].
+    /// Adds a handler that runs in the transaction that completes the job.
     #[must_use]
     pub fn handle_in_transaction<P, F>(self, handler: F) -> StatefulHandlers<S>
     where
@@ -208,8 +254,7 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
         self.handle_in_transaction_with(HandlerOptions::new(), handler)
     }
 
-    /// Adds a transactional handler with options; see
-    /// [`WorkerBuilder::handle_in_transaction_with`].
+    /// Adds such a handler with its own options.
     #[must_use]
     pub fn handle_in_transaction_with<P, F>(
         self,
@@ -230,7 +275,7 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
         })
     }
 
-    /// Adds a handler of batches; see [`WorkerBuilder::handle_batch`].
+    /// Adds a handler of batches.
     #[must_use]
     pub fn handle_batch<P, F>(self, options: BatchOptions, handler: F) -> StatefulHandlers<S>
     where

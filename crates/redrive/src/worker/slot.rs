@@ -22,9 +22,9 @@ use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, Sender, select};
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion::{self, EndedAttempt};
-use crate::worker::handlers::AttemptResult;
 use crate::worker::latch::lock;
 use crate::worker::observer;
+use crate::worker::own_transaction::{self, AttemptResult};
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{Chunk, NextRun, RunningJob, SlotState};
 use crate::worker::state::State;
@@ -115,8 +115,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             lease: claimed.lease,
             meta: Arc::clone(&claimed.meta),
             started,
-            deadline: handler.options().deadline_or(state.config.deadline),
-            options: Arc::clone(handler.options()),
+            deadline: handler.options.deadline_or(state.config.deadline),
+            options: Arc::clone(&handler.options),
             signal: Arc::default(),
         });
         let signal = Arc::clone(&running.signal);
@@ -124,7 +124,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         if state.is_cancelled(running.meta.id) {
             signal.cancel_by_operator();
         }
-        let attempted = handler.attempt(claimed, Arc::clone(&signal));
+        let db = state.config.queue.database();
+        let attempted = own_transaction::attempt(handler, claimed, Arc::clone(&signal), db);
         if signal.given_away.swap(true, Ordering::AcqRel) {
             lock(&slot_state.running).clear();
             note_late(state, &running, &attempted);
@@ -320,7 +321,7 @@ fn unhandled(claimed: &ClaimedJob) -> Outcome {
 }
 
 /// Returns the outcome of a job that was claimed later than `limit` after its enqueue.
-fn expired(limit: Duration) -> Outcome {
+pub(crate) fn expired(limit: Duration) -> Outcome {
     let message = format!("did not start within {limit:?} of its enqueue");
     Outcome::Expired(ErrorReport::new("Expired", message, None))
 }

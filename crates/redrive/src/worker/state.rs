@@ -357,7 +357,8 @@ impl State {
             .any(|slot_state| !replaced(slot_state))
     }
 
-    /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the worker fails instead, because retrying cannot help.
+    /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the
+    /// worker fails instead, because retrying cannot help.
     pub(crate) fn report_error(&self, error: &Error, retry_in: Duration) {
         if error.needs_pooler_setting() {
             return self.fail(error.to_string());

@@ -10,10 +10,11 @@ use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
 impl WorkerBuilder {
-    pub(crate) fn check(&mut self) -> Result<()> {
-        if let Some(first_error) = self.first_error.take() {
-            return Err(first_error);
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(problem) = &self.handlers.problem {
+            return Err(Error::invalid(problem.clone()));
         }
+        let handlers = &self.handlers.table;
         let queue = self.queue.name();
         let reject = |problem: String| {
             Err(Error::invalid(format!(
@@ -23,7 +24,7 @@ impl WorkerBuilder {
         let within =
             |time: &Duration, least: Duration, most: Duration| (least..=most).contains(time);
         let (second, day) = (Duration::from_secs(1), Duration::from_hours(24));
-        if self.handlers.is_empty() {
+        if handlers.is_empty() {
             return reject("has no handler".to_owned());
         }
         if let Some(problem) = self.batch_problem() {
@@ -53,8 +54,7 @@ impl WorkerBuilder {
                 self.hold_for
             ));
         }
-        if let Some(deadline) = self
-            .handlers
+        if let Some(deadline) = handlers
             .options()
             .filter_map(|options| options.deadline)
             .chain([self.deadline])
@@ -97,10 +97,7 @@ impl WorkerBuilder {
                 ));
             }
         }
-        let mut names = self
-            .handlers
-            .options()
-            .flat_map(HandlerOptions::dependencies);
+        let mut names = handlers.options().flat_map(HandlerOptions::dependencies);
         if let Some(problem) = names.find_map(dependency_problem) {
             return reject(problem);
         }
@@ -118,7 +115,7 @@ impl WorkerBuilder {
         let connections = self.queue.database().connections();
         let slots = u32::try_from(self.slots).unwrap_or(u32::MAX);
         let most = slots.saturating_add(WORKER_CONNECTIONS);
-        if !self.handlers.kinds_in_transactions().is_empty() && connections <= most {
+        if !self.handlers.table.kinds_in_transactions().is_empty() && connections <= most {
             log::warn!(
                 "queue={}: {slots} slots with handlers in transactions and their worker use up to {most} \
                  connections, and the pool has {connections}; other calls of this program, such as \
@@ -130,7 +127,7 @@ impl WorkerBuilder {
 
     /// Returns what is wrong with the rule of a batch handler.
     fn batch_problem(&self) -> Option<String> {
-        self.handlers.rules().find_map(|(kind, rule)| {
+        self.handlers.table.rules().find_map(|(kind, rule)| {
             if !(1..=limits::MAX_BATCH_SIZE).contains(&rule.size) {
                 return Some(format!(
                     "has batches of {} jobs of kind `{kind}`; they must have 1 to 1,000",

@@ -43,7 +43,7 @@ impl WorkerBuilder {
     /// or a pool with fewer than [`WORKER_CONNECTIONS`](crate::worker::WORKER_CONNECTIONS)
     /// connections. Also fails if the schema is older or newer than this library, or if the
     /// database does not answer.
-    pub fn start(mut self) -> Result<Worker> {
+    pub fn start(self) -> Result<Worker> {
         self.check()?;
         let db = self.queue.database();
         let pool = db.workers();
@@ -74,10 +74,10 @@ impl WorkerBuilder {
         let config = Config {
             poll: self.poll_every(),
             queue: self.queue,
-            kinds: self.handlers.kinds(),
-            alone: self.handlers.kinds_in_transactions(),
-            single: self.handlers.single_kinds(),
-            handlers: self.handlers,
+            kinds: self.handlers.table.kinds(),
+            alone: self.handlers.table.kinds_in_transactions(),
+            single: self.handlers.table.single_kinds(),
+            handlers: self.handlers.table,
             slots: self.slots,
             lease: self.lease,
             hold_for: self.hold_for,

@@ -35,7 +35,7 @@ pub(super) fn failed(settlement: &Settlement, error: Error, config: &Config) -> 
     let meta = &settlement.meta;
     let attempt = FailedAttempt::from(Failure::from(error));
     let backoff = match config.handlers.of(&meta.kind) {
-        Some(handler) => handler.options().backoff_or(&config.backoff),
+        Some(handler) => handler.options.backoff_or(&config.backoff),
         None => &config.backoff,
     };
     let verdict = judge(

@@ -7,8 +7,9 @@ use super::{SlotContext, end_unrun, expired, keep_slot, leave_unrun, send_verdic
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::worker::batch_handler::{BatchHandler, JobEnd};
+use crate::worker::batch_handler::BatchHandler;
 use crate::worker::conclusion::{self, EndedAttempt, share};
+use crate::worker::handlers::JobEnd;
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{RunningJob, SlotState};
