@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use redrive::testing::{Decision, enqueued};
-use redrive::{Failure, Job, NewJob, Outage, Queue, Rejection};
-use redrive_tests::{Begin, Gate, Hold, Order, Sql, TestDatabase, worker};
+use redrive::testing::{Decision, Ran, drain_in, enqueued, run_next, travel};
+use redrive::worker::AttemptOutcome;
+use redrive::{
+    Backoff, BatchOptions, Failure, GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, NewJob,
+    Operator, Outage, Queue, Rejection,
+};
+use redrive_tests::{Begin, Gate, Hold, Order, Sql, TestDatabase, scalar, worker};
 
 #[test]
 fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
@@ -96,4 +100,131 @@ fn a_sample_shows_what_its_handler_decided_and_added() {
         "{error}"
     );
     assert_eq!(job.follow_ups().len(), 2, "they stay");
+}
+
+fn ends(ran: &[Ran]) -> Vec<(&str, u32, AttemptOutcome)> {
+    ran.iter()
+        .map(|ran| (&*ran.kind, ran.attempt, ran.outcome))
+        .collect()
+}
+
+#[test]
+fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
+    let (test, queue) = TestDatabase::with_orders();
+    let mut client = test.client();
+    client.sql("CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2))");
+    let handlers = Handlers::new()
+        .handle_with(
+            HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10))),
+            |job: &Job<Order>| match (job.payload().number, job.attempt()) {
+                (1, 1) => Err(Failure::retry("busy")),
+                (2, _) => Err(Failure::reject("never")),
+                _ => Ok(job.then(NewJob::new(&Hold {})?)?),
+            },
+        )
+        .handle_in_transaction(|_: &Job<Hold>, tx| {
+            tx.execute("INSERT INTO receipts VALUES (1)", &[])?;
+            Ok(())
+        });
+    let mut tx = client.transaction().unwrap();
+    for number in [1, 2] {
+        queue.enqueue_in(&mut tx, &Order { number }).unwrap();
+    }
+    let ran = drain_in(&mut tx, &handlers).unwrap();
+    let expected = [
+        ("order", 1, AttemptOutcome::Retried),
+        ("order", 1, AttemptOutcome::Dead),
+    ];
+    assert_eq!(ends(&ran), expected);
+    assert_eq!(ran[1].error_message.as_deref(), Some("never"));
+    let letter = "SELECT count(*) FROM redrive.dead_letters WHERE error_message = 'never'";
+    assert_eq!(scalar(&mut tx, letter), 1);
+
+    travel(&mut tx, Duration::from_secs(599)).unwrap();
+    assert!(run_next(&mut tx, &handlers).unwrap().is_none(), "not due");
+    travel(&mut tx, Duration::from_secs(2)).unwrap();
+    let ran = drain_in(&mut tx, &handlers).unwrap();
+    let expected = [
+        ("order", 2, AttemptOutcome::Done),
+        ("hold", 1, AttemptOutcome::Done),
+    ];
+    assert_eq!(ends(&ran), expected);
+    assert_eq!(scalar(&mut tx, "SELECT count(*) FROM receipts"), 1);
+    assert_eq!(scalar(&mut tx, "SELECT count(*) FROM redrive.leases"), 0);
+    tx.rollback().unwrap();
+    for table in ["redrive.live_jobs", "redrive.dead_letters", "receipts"] {
+        let left = scalar(&mut client, &format!("SELECT count(*) FROM {table}"));
+        assert_eq!(left, 0, "{table}");
+    }
+}
+
+#[test]
+fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
+    let (test, queue) = TestDatabase::with_orders();
+    let mut client = test.client();
+    client.sql("CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2))");
+    let handlers = Handlers::new().handle_in_transaction(|job: &Job<Order>, tx| {
+        let number = job.payload().number;
+        tx.execute("INSERT INTO receipts VALUES ($1::bigint + 10)", &[&number])?;
+        match number {
+            1 => tx.execute("INSERT INTO receipts VALUES (2)", &[])?,
+            // Its error is ignored.
+            2 => tx
+                .execute("INSERT INTO receipts VALUES (2)", &[])
+                .unwrap_or(0),
+            3 => panic!("three"),
+            _ => 0,
+        };
+        Ok(())
+    });
+    let mut tx = client.transaction().unwrap();
+    for number in 1..=4 {
+        let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
+        queue.enqueue_job_in(&mut tx, &job).unwrap();
+    }
+    let ran = drain_in(&mut tx, &handlers).unwrap();
+    let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
+    let dead = AttemptOutcome::Dead;
+    assert_eq!(outcomes, [dead, dead, dead, AttemptOutcome::Done]);
+    assert_eq!(ran[2].error_class.as_deref(), Some("panic"));
+    let sum = "SELECT sum(number)::bigint FROM receipts";
+    assert_eq!(scalar(&mut tx, sum), 14);
+    tx.commit().unwrap();
+    let letters = "SELECT count(*) FROM redrive.dead_letters";
+    assert_eq!(scalar(&mut client, letters), 3, "as committed");
+}
+
+#[test]
+fn groups_batches_and_priorities_are_those_of_a_worker() {
+    let (test, queue) = TestDatabase::with_orders();
+    let policy = GroupPolicy::Ordered(GroupDeath::Hold);
+    let operator = Operator::new("maria").reason("a test");
+    queue.set_group_policy(policy, &operator).unwrap();
+    let handlers = Handlers::new()
+        .handle_batch(BatchOptions::new(10), |batch: &redrive::Batch<Order>| {
+            for job in batch {
+                if job.payload().number == 1 {
+                    job.fail(Failure::reject("one"));
+                }
+            }
+            Ok(())
+        })
+        .handle_any(|_| Ok(()));
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    for number in [1, 2] {
+        let job = NewJob::new(&Order { number }).unwrap().group("g");
+        queue.enqueue_job_in(&mut tx, &job).unwrap();
+    }
+    let other = NewJob::new(&Order { number: 3 }).unwrap().group("h");
+    queue.enqueue_job_in(&mut tx, &other).unwrap();
+    let urgent = NewJob::raw("urgent", "{}").unwrap().priority(9);
+    queue.enqueue_job_in(&mut tx, &urgent).unwrap();
+    let ran = drain_in(&mut tx, &handlers).unwrap();
+    let (done, dead) = (AttemptOutcome::Done, AttemptOutcome::Dead);
+    assert_eq!(ran.len(), 3, "the letter holds its group: {ran:#?}");
+    assert_eq!((&*ran[0].kind, ran[0].outcome), ("urgent", done));
+    let mut outcomes = [ran[1].outcome, ran[2].outcome];
+    outcomes.sort_unstable_by_key(|outcome| *outcome == done);
+    assert_eq!(outcomes, [dead, done]);
 }

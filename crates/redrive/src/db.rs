@@ -11,6 +11,7 @@ pub(crate) mod pooler;
 pub(crate) mod abandoned;
 pub(crate) mod connector;
 pub(crate) mod session;
+pub(crate) mod run;
 pub(crate) mod caller;
 pub(crate) mod pool;
 pub(crate) mod pool_share;

@@ -1,8 +1,11 @@
-//! For the tests of programs: samples of jobs, what a handler decided, what a program enqueued.
+//! For the tests of programs: samples of jobs, what a handler decided, what a program enqueued, and what
+//! its handlers make of it.
 //!
 //! ```
-//! use redrive::testing::{Decision, enqueued};
-//! use redrive::{Failure, Job, NewJob, Payload};
+//! use redrive::testing::{Decision, drain_in, enqueued, travel};
+//! use redrive::worker::AttemptOutcome;
+//! use redrive::{Failure, Handlers, Job, NewJob, Payload};
+//! use std::time::Duration;
 //! # use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +32,7 @@
 //! assert!(charge(&last).is_ok());
 //! assert_eq!(last.follow_ups()[0].payload::<Charge>()?.order, 9);
 //!
-//! // What a program enqueued, in a transaction that the test rolls back.
+//! // What a program enqueued and what its handlers make of it, in a transaction that the test rolls back.
 //! # let url = std::env::var("DATABASE_URL")?;
 //! # let db = redrive::connect(&url)?;
 //! # db.migrate()?;
@@ -38,10 +41,17 @@
 //! db.enqueue_in(&mut tx, &Charge { order: 42 })?;
 //! let jobs = enqueued::<Charge>(&mut tx)?;
 //! assert_eq!((jobs[0].payload.order, &*jobs[0].queue), (42, "testing"));
+//!
+//! let ran = drain_in(&mut tx, &Handlers::new().handle(charge))?;
+//! assert_eq!((ran.len(), ran[0].outcome), (1, AttemptOutcome::Retried));
+//! travel(&mut tx, Duration::from_secs(3600))?;
+//! assert_eq!(enqueued::<Charge>(&mut tx)?.len(), 1); // it is due now
 //! tx.rollback()?;
 //! assert!(enqueued::<Charge>(&mut client)?.is_empty());
 //! # Ok(()) }
 //! ```
+
+mod run;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -57,6 +67,7 @@ use crate::job::payload::{JsonText, Payload, read};
 pub use crate::job::disposition::Disposition as Decision;
 pub use crate::job::follow_up::FollowUp;
 pub use crate::job::sample::Sample;
+pub use run::{Ran, drain_in, run_next, travel};
 
 /// A live job, as [`enqueued`] returns it.
 #[derive(Clone, Debug)]

@@ -60,6 +60,7 @@ mod library {
         pub(crate) mod pooler;
         pub(crate) mod spawn;
         pub(crate) mod abandoned;
+        pub(crate) mod run;
         pub(crate) mod caller;
         pub(crate) mod pool_share;
         pub(crate) mod admin;

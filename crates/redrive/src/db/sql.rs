@@ -186,6 +186,9 @@ statements! {
     PREVIEW_SPLIT = "dlq" / "preview_split";
     REGROUP_LETTERS = "dlq" / "regroup_letters";
     ENQUEUED = "testing" / "enqueued";
+    MAKE_DUE_READY = "testing" / "make_due_ready";
+    QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
+    TRAVEL = "testing" / "travel";
     LIVE_JOB = "inspect" / "live_job";
     CANCEL = "inspect" / "cancel";
     TELL_CANCELLED = "inspect" / "tell_cancelled";

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::db::run::Run;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -15,14 +16,14 @@ const DOING: &str = "store checkpoints";
 pub(crate) type Checkpoint<'a> = (LeaseId, JobId, &'a Json);
 
 /// Stores checkpoints. A lost lease stores none, which is no error.
-pub(crate) fn store(session: &mut Session, checkpoints: &[Checkpoint<'_>]) -> Result<()> {
+pub(crate) fn store(session: &mut dyn Run, checkpoints: &[Checkpoint<'_>]) -> Result<()> {
     if checkpoints.is_empty() {
         return Ok(());
     }
     let leases: Vec<Uuid> = checkpoints.iter().map(|(lease, ..)| lease.0).collect();
     let jobs: Vec<i64> = checkpoints.iter().map(|(_, job, _)| job.get()).collect();
     let headers: Vec<&Json> = checkpoints.iter().map(|(.., headers)| *headers).collect();
-    session.query(DOING, &sql::CHECKPOINT, &[&leases, &jobs, &headers])?;
+    session.run(DOING, &sql::CHECKPOINT, &[&leases, &jobs, &headers])?;
     Ok(())
 }
 

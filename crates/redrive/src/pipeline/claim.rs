@@ -16,6 +16,7 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
+use crate::db::run::Run;
 use crate::db::session::Session;
 use crate::db::sql::{self, Parameter};
 use crate::error::Result;
@@ -137,7 +138,7 @@ impl ClaimedJob {
 }
 
 /// Claims ready jobs, in claim order. Returns none if nothing is ready for this worker.
-pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<ClaimedJob>> {
+pub(crate) fn claim(session: &mut dyn Run, claim: &ClaimRequest) -> Result<Vec<ClaimedJob>> {
     let queue = &*claim.queue;
     let doing = format!("claim jobs of queue `{queue}`");
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
@@ -156,7 +157,7 @@ pub(crate) fn claim(session: &mut Session, claim: &ClaimRequest) -> Result<Vec<C
             (&sql::CLAIM_WINDOW, &to_ids)
         }
     };
-    let rows = session.query(
+    let rows = session.run(
         &doing,
         sql,
         &[

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::db::run::Run;
 use crate::db::session::{Parameter, Session};
 use crate::db::sql::Sql;
 use crate::error::Result;
@@ -20,6 +21,7 @@ use crate::sync::Row;
 
 /// The payloads of a statement, in bytes. One payload has at most 1 MiB.
 const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;
+const DOING: &str = "settle jobs and store their follow-ups";
 
 /// Writes verdicts as [`settle`] does, with the checkpoints of failed attempts, and with the follow-ups
 /// of the finished jobs whose verdicts were written.
@@ -29,24 +31,33 @@ pub(crate) fn settle_and_store(
     settlements: &[Settlement],
     repeat: Repeat,
 ) -> Result<HashSet<(LeaseId, JobId)>> {
-    const DOING: &str = "settle jobs and store their follow-ups";
     if settlements.iter().all(Settlement::is_verdict_only) {
         return settle(session, identity, settlements, repeat);
     }
     session.read_committed(DOING, |session| {
-        let checkpoints: Vec<Checkpoint<'_>> = settlements
-            .iter()
-            .filter_map(|one| Some((one.lease, one.meta.id, one.checkpoint.as_ref()?)))
-            .collect();
-        checkpoint::store(session, &checkpoints)?;
-        let written = settle(session, identity, settlements, repeat)?;
-        let of_written = settlements
-            .iter()
-            .filter(|one| written.contains(&(one.lease, one.meta.id)))
-            .flat_map(|one| &one.follow_ups);
-        store(of_written, |sql, values| session.query(DOING, sql, values))?;
-        Ok(written)
+        settle_in(session, identity, settlements, repeat)
     })
+}
+
+/// Writes verdicts, checkpoints and follow-ups in the transaction of the caller.
+pub(crate) fn settle_in(
+    session: &mut dyn Run,
+    identity: &WorkerIdentity,
+    settlements: &[Settlement],
+    repeat: Repeat,
+) -> Result<HashSet<(LeaseId, JobId)>> {
+    let checkpoints: Vec<Checkpoint<'_>> = settlements
+        .iter()
+        .filter_map(|one| Some((one.lease, one.meta.id, one.checkpoint.as_ref()?)))
+        .collect();
+    checkpoint::store(session, &checkpoints)?;
+    let written = settle(session, identity, settlements, repeat)?;
+    let of_written = settlements
+        .iter()
+        .filter(|one| written.contains(&(one.lease, one.meta.id)))
+        .flat_map(|one| &one.follow_ups);
+    store(of_written, |sql, values| session.run(DOING, sql, values))?;
+    Ok(written)
 }
 
 /// Stores follow-ups with statements that `run` sends.

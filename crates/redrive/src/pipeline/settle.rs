@@ -10,6 +10,7 @@ use postgres::types::ToSql;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::db::run::Run;
 use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::error::Result;
@@ -79,7 +80,7 @@ pub(crate) fn settle_done(
 /// Writes verdicts and ends leases without remaining jobs. Returns the lease and job of each
 /// verdict that was written; the others were lost.
 pub(crate) fn settle(
-    session: &mut Session,
+    session: &mut dyn Run,
     identity: &WorkerIdentity,
     settlements: &[Settlement],
     repeat: Repeat,
@@ -107,7 +108,7 @@ pub(crate) fn settle(
         tallies,
         repeat,
     };
-    let rows = parameters.bind(|bound| session.query("settle jobs", &sql::SETTLE, bound))?;
+    let rows = parameters.bind(|bound| session.run("settle jobs", &sql::SETTLE, bound))?;
     Ok(rows
         .iter()
         .map(|row| (LeaseId(row.get("lease_id")), JobId::new(row.get("id"))))

@@ -209,6 +209,11 @@ impl GroupWalk {
         self.diverting = place.diverting;
     }
 
+    /// Whether it has looked at all groups and found nothing.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.is_unfinished && self.diverting.is_empty()
+    }
+
     /// Returns how long a worker without jobs waits before it continues the walk, at most half of its time.
     /// `None`: until it is woken or polls.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::group_walk::{GroupLook, GroupPlace, TokenUse, WalkStart};
 use super::turns::in_turns;
 use super::{ClaimRequest, ClaimedJob, MAX_CLAIM_BYTES, read};
-use crate::db::session::Session;
+use crate::db::run::Run;
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::job::JobId;
@@ -46,14 +46,14 @@ impl GroupAnswer {
 /// First, it makes letters of the jobs that the previous claim found behind a letter of their group. If that
 /// fails, nothing was claimed.
 pub(crate) fn claim_groups(
-    session: &mut Session,
+    session: &mut dyn Run,
     claim: &ClaimRequest,
     look: &GroupLook,
 ) -> Result<GroupAnswer> {
     let queue = &*claim.queue;
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
     if !look.diverting.is_empty() {
-        session.query_one(
+        session.run(
             &format!("divert jobs of queue `{queue}`"),
             &sql::DIVERT,
             &[&queue, &look.diverting, &MAX_DIVERTED],
@@ -69,7 +69,7 @@ pub(crate) fn claim_groups(
     };
     let passed: Vec<&str> = look.passed.iter().map(|group| &**group).collect();
     let sent_at = Instant::now();
-    let rows = session.query(
+    let rows = session.run(
         &format!("claim jobs of the groups of queue `{queue}`"),
         &sql::CLAIM_GROUPS,
         &[
@@ -123,8 +123,8 @@ pub(crate) fn claim_groups(
 }
 
 /// Returns the group of any waiting job. `None`: no or hardly any job waits.
-fn any_group(session: &mut Session, queue: &str) -> Result<Option<String>> {
-    let rows = session.query(
+fn any_group(session: &mut dyn Run, queue: &str) -> Result<Option<String>> {
+    let rows = session.run(
         &format!("choose a group of queue `{queue}`"),
         &sql::ANY_GROUP,
         &[&queue],

@@ -1,0 +1,40 @@
+//! What runs the statements of a claim and of a settle.
+
+use crate::db::session::Session;
+use crate::db::sql::{Parameter, Sql};
+use crate::error::{Error, Result};
+use crate::sync::{Row, Transaction};
+
+/// A session of a worker, or the transaction of a test.
+pub(crate) trait Run {
+    /// Runs a statement. `doing` names the operation and its subject.
+    fn run(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>>;
+}
+
+impl Run for Session {
+    fn run(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.query(doing, sql, parameters)
+    }
+}
+
+impl Run for Transaction<'_> {
+    fn run(
+        &mut self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>> {
+        self.query_typed(sql.text, &sql.typed(parameters))
+            .map_err(|error| Error::from_postgres(doing, error))
+    }
+}

@@ -1,0 +1,262 @@
+//! Runs jobs in the transaction of a test, with the claim, the judge and the settle of a worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use postgres::{GenericClient, Transaction};
+use uuid::Uuid;
+
+use crate::db::run::Run as _;
+use crate::db::sql;
+use crate::error::{Error, Result};
+use crate::job::backoff::Backoff;
+use crate::job::job::{JobId, Signal};
+use crate::job::milliseconds::milliseconds;
+use crate::pipeline::attempt::run_handler;
+use crate::pipeline::claim::group_walk::GroupWalk;
+use crate::pipeline::claim::groups::claim_groups;
+use crate::pipeline::claim::mark::IndexRange;
+use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, WorkerId, claim};
+use crate::pipeline::follow_up::settle_in;
+use crate::pipeline::judge::{JudgeContext, judge};
+use crate::pipeline::outcome::{FailedAttempt, Outcome};
+use crate::pipeline::settle::Repeat;
+use crate::pipeline::settlement::{Settlement, WorkerIdentity};
+use crate::sync::Instant;
+use crate::worker::AttemptOutcome;
+use crate::worker::handlers::{Call, HandlerOptions, JobEnd, Prepared};
+use crate::worker::observer::of_verdict;
+use crate::worker::registry::Handlers;
+use crate::worker::slot::expired;
+
+/// The attempts after which [`drain_in`] gives up: handlers that enqueue each other's jobs never end.
+const MAX_ATTEMPTS: usize = 10_000;
+
+/// An attempt, as [`run_next`] returns it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ran {
+    /// The id of the job.
+    pub id: JobId,
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The number of the attempt, from 1.
+    pub attempt: u32,
+    /// What follows.
+    pub outcome: AttemptOutcome,
+    /// The class of the error. `None`: there was none.
+    pub error_class: Option<String>,
+    /// The message of the error.
+    pub error_message: Option<String>,
+}
+
+/// Runs the next job that one of these handlers runs, of any queue, in a transaction.
+///
+/// The job is claimed, run, judged and settled as by a worker: a retry is delayed, a death is a letter,
+/// follow-ups are stored, groups take turns. All of it is part of the transaction, so a rollback leaves
+/// nothing. A handler in a transaction runs in a savepoint of this one. Jobs that other transactions
+/// have locked are passed over. Deadlines, breakers, pauses and the rate limits of queues do not apply.
+///
+/// Returns `None` if no job is ready. A delayed job becomes ready when it is due; see [`travel`].
+///
+/// # Errors
+/// *Invalid* if two handlers have the same kind. Otherwise if the database rejects a statement; the
+/// transaction is then aborted.
+pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Option<Ran>> {
+    if let Some(problem) = &handlers.problem {
+        return Err(Error::invalid(problem.clone()));
+    }
+    transaction.run("make due jobs ready", &sql::MAKE_DUE_READY, &[])?;
+    let kinds = handlers.table.kinds();
+    let queues = transaction.run("look for jobs", &sql::QUEUES_OF_KINDS, &[&kinds.as_deref()])?;
+    let identity = WorkerIdentity {
+        id: WorkerId(Uuid::new_v4()),
+        host: "test".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id().cast_signed(),
+    };
+    for row in queues {
+        let request = ClaimRequest {
+            queue: row.get::<_, &str>("queue").into(),
+            worker: identity.id,
+            kinds: kinds.clone(),
+            except: None,
+            alone: Arc::default(),
+            single: Arc::default(),
+            limit: 1,
+            suspects: Suspects::Any,
+            parts: Parts::Ranges(vec![IndexRange::ALL]),
+        };
+        let claimed = match claim(transaction, &request)?.pop() {
+            None => of_groups(transaction, &request)?,
+            claimed => claimed,
+        };
+        if let Some(claimed) = claimed {
+            return run(transaction, handlers, &identity, claimed).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Runs jobs as [`run_next`] does until none is ready, and returns the attempts in order.
+///
+/// # Errors
+/// As [`run_next`]; *invalid* after 10,000 attempts, because handlers that enqueue each other's jobs
+/// never end.
+pub fn drain_in(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Vec<Ran>> {
+    let mut all = Vec::new();
+    while let Some(ran) = run_next(transaction, handlers)? {
+        all.push(ran);
+        if all.len() == MAX_ATTEMPTS {
+            return Err(Error::invalid(format!(
+                "jobs are still ready after {MAX_ATTEMPTS} attempts in the transaction of a test"
+            )));
+        }
+    }
+    Ok(all)
+}
+
+/// Lets time pass for the jobs: delayed ones become due, windows of unique keys close and jobs expire
+/// this much earlier.
+///
+/// `client` is the transaction of a test, which is then the only one to notice.
+///
+/// # Errors
+/// If the database rejects the statement, for example because a delayed job would be due before 2000.
+pub fn travel(client: &mut impl GenericClient, by: Duration) -> Result<()> {
+    let by = milliseconds(by);
+    let parameters = sql::TRAVEL.typed(&[&by]);
+    let moved = client.query_typed(sql::TRAVEL.text, &parameters);
+    moved.map_err(|error| Error::from_postgres("let time pass for the jobs", error))?;
+    Ok(())
+}
+
+/// Claims a job that waits for the turn of its group.
+fn of_groups(
+    transaction: &mut Transaction<'_>,
+    request: &ClaimRequest,
+) -> Result<Option<ClaimedJob>> {
+    let mut walk = GroupWalk::new();
+    loop {
+        let look = walk.look(1, 1, Vec::new());
+        let mut answer = claim_groups(transaction, request, &look)?;
+        let claimed = answer.claimed.pop();
+        let jobs = usize::from(claimed.is_some());
+        walk.note(Instant::now(), Duration::ZERO, jobs, answer.place);
+        if claimed.is_some() || walk.is_over() {
+            return Ok(claimed);
+        }
+    }
+}
+
+/// Runs a claimed job and settles it.
+fn run(
+    transaction: &mut Transaction<'_>,
+    handlers: &Handlers,
+    identity: &WorkerIdentity,
+    claimed: ClaimedJob,
+) -> Result<Ran> {
+    let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
+    let (signal, started) = (Arc::<Signal>::default(), Instant::now());
+    let ((outcome, follow_ups), options) =
+        attempt(transaction, handlers, claimed, Arc::clone(&signal))?;
+    let run_time = started.elapsed();
+    let failed = options.ruled(outcome, false).classify();
+    let in_outage = failed.as_ref().is_some_and(FailedAttempt::is_outage);
+    let cause = failed.as_ref().and_then(|failed| failed.cause);
+    let verdict = judge(
+        failed,
+        &JudgeContext {
+            attempt: meta.attempt,
+            max_attempts: meta.max_attempts,
+            cancelled: false,
+            backoff: options.backoff_or(&Backoff::default()),
+            outage_age: meta.outage_age,
+            park: Duration::ZERO,
+            random: 0.5,
+        },
+    );
+    let (outcome, report) = of_verdict(&verdict);
+    let ran = Ran {
+        id: meta.id,
+        queue: meta.queue.to_string(),
+        kind: meta.kind.to_string(),
+        attempt: meta.attempt,
+        outcome,
+        error_class: report.map(|report| report.class.to_string()),
+        error_message: report.map(|report| report.message.clone()),
+    };
+    let settlement = Settlement {
+        lease,
+        run_time,
+        verdict,
+        in_outage,
+        cause,
+        age: meta.age + meta.claimed.elapsed(),
+        meta,
+        follow_ups,
+        checkpoint: match ran.outcome {
+            AttemptOutcome::Done => None,
+            AttemptOutcome::Retried
+            | AttemptOutcome::Snoozed
+            | AttemptOutcome::Outage
+            | AttemptOutcome::Interrupted
+            | AttemptOutcome::Dead => signal.checkpoints.headers(),
+        },
+    };
+    settle_in(transaction, identity, &[settlement], Repeat::First)?;
+    Ok(ran)
+}
+
+/// Runs the handler of a job. Returns how it ended, and the handler's options.
+fn attempt(
+    transaction: &mut Transaction<'_>,
+    handlers: &Handlers,
+    claimed: ClaimedJob,
+    signal: Arc<Signal>,
+) -> Result<(JobEnd, Arc<HandlerOptions>)> {
+    let (table, kind) = (&handlers.table, Arc::clone(&claimed.meta.kind));
+    if let Some(limit) = claimed.meta.expired(Instant::now()) {
+        return Ok(((expired(limit), Vec::new()), Arc::default()));
+    }
+    if let Some(handler) = table.batch(&kind) {
+        let end = handler.attempt(vec![(claimed, signal)]).pop();
+        // A batch returns an end for each of its jobs.
+        let end = end.unwrap_or((Outcome::Done, Vec::new()));
+        return Ok((end, Arc::clone(&handler.options)));
+    }
+    let Some(handler) = table.of(&kind) else {
+        return Err(Error::invalid(format!("kind `{kind}` has no handler")));
+    };
+    let end = match &handler.call {
+        Call::Plain(run) => run(claimed, signal),
+        Call::InTransaction(prepare) => match prepare(claimed, signal) {
+            Ok(prepared) => in_savepoint(transaction, prepared)?,
+            Err(outcome) => (outcome, Vec::new()),
+        },
+    };
+    Ok((end, Arc::clone(&handler.options)))
+}
+
+/// Runs a handler that expects a transaction. A failure leaves nothing of what it did.
+fn in_savepoint(transaction: &mut Transaction<'_>, handler: Prepared) -> Result<JobEnd> {
+    let failed = |error| Error::from_postgres("run a handler in a savepoint", error);
+    let begun = transaction.batch_execute("SAVEPOINT redrive_attempt");
+    begun.map_err(failed)?;
+    let mut follow_ups = Vec::new();
+    let outcome = run_handler(|| {
+        follow_ups = handler(transaction)?;
+        // As a commit, it fails if the handler ignored the error of a statement.
+        transaction.batch_execute("RELEASE SAVEPOINT redrive_attempt")?;
+        Ok(())
+    });
+    if !matches!(outcome, Outcome::Done) {
+        let undone = transaction.batch_execute(
+            "ROLLBACK TO SAVEPOINT redrive_attempt; RELEASE SAVEPOINT redrive_attempt",
+        );
+        undone.map_err(failed)?;
+    }
+    Ok((outcome, follow_ups))
+}
