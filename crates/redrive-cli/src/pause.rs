@@ -2,17 +2,33 @@
 
 use std::time::SystemTime;
 
-use redrive::admin::{Breaker, QueuePause, QueueStats};
+use redrive::admin::{Breaker, BreakerState, QueuePause, QueueStats};
 use serde::Serialize;
 
 use crate::terminal::{Json as _, line};
 use crate::time::short;
 
-/// Whether a queue is paused, in one word.
-pub(crate) fn state(queue: &QueueStats) -> &'static str {
-    match queue.pause {
-        Some(_) => "paused",
-        None => "running",
+/// Whether a queue runs its jobs or why not, in one word. A breaker counts if it holds every kind with
+/// ready jobs.
+pub(crate) fn state(queue: &QueueStats, breakers: &[Breaker]) -> &'static str {
+    let mut open = breakers
+        .iter()
+        .filter(|of| of.state != BreakerState::Closed);
+    let is_held = |kind: &str| {
+        open.clone()
+            .any(|of| of.kinds.iter().any(|held| held == kind))
+    };
+    let mut ready = queue.kinds.iter().filter(|kind| kind.ready > 0).peekable();
+    if queue.pause.is_some() {
+        "paused"
+    } else if queue.workers == 0 {
+        "unserved"
+    } else if ready.peek().is_some() && ready.all(|kind| is_held(&kind.kind))
+        || open.any(|of| of.name.strip_prefix("queue:") == Some(&queue.queue))
+    {
+        "breaker"
+    } else {
+        "running"
     }
 }
 

@@ -1,6 +1,8 @@
 //! `redrive queue`: the list of queues, pauses and resumes.
 
-use redrive_tests::TestDatabase;
+use redrive::limits::MAX_DELAY;
+use redrive::{Failure, HandlerOptions, NewJob};
+use redrive_tests::{Begin as _, SOON, Sql as _, TestDatabase, scalar, stop, wait_until, worker};
 use serde_json::{Value, json};
 
 use super::{letters, redrive};
@@ -23,7 +25,7 @@ fn queues_are_listed_paused_and_resumed() {
     let lines: Vec<&str> = list.out.lines().collect();
     assert_eq!(lines.len(), 3, "{}", list.out);
     assert!(
-        lines[1].starts_with("mails") && lines[1].contains("running"),
+        lines[1].starts_with("mails") && lines[1].contains("unserved"),
         "{}",
         lines[1]
     );
@@ -70,7 +72,7 @@ fn queues_are_listed_paused_and_resumed() {
     let json = redrive(&db, &["stats", "mails", "--json"]).exits_with(0);
     assert_eq!(
         (&json.lines()[0]["state"], &json.lines()[0]["pause"]),
-        (&json!("running"), &Value::Null)
+        (&json!("unserved"), &Value::Null)
     );
 
     let resumed = redrive(&db, &["queue", "resume", "orders"]).exits_with(0);
@@ -102,6 +104,45 @@ fn queues_are_listed_paused_and_resumed() {
 }
 
 #[test]
+fn the_state_of_a_queue_names_what_keeps_its_jobs_waiting() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let state = || {
+        let shown = redrive(&db, &["stats", "orders", "--json"]).exits_with(0);
+        let listed = redrive(&db, &["queue", "list", "--json"]).exits_with(0);
+        assert_eq!(shown.lines()[0]["state"], listed.lines()[0]["state"]);
+        shown.lines()[0]["state"].as_str().unwrap().to_owned()
+    };
+    let job = NewJob::raw("order", "{}").unwrap();
+    queue.enqueue_job(job.clone().delay(MAX_DELAY)).unwrap();
+    assert_eq!(state(), "unserved");
+    let options = HandlerOptions::new().dependency("gateway");
+    let worker = worker(&queue)
+        .handle_kind_with("order", options, |_| Err(Failure::outage("down")))
+        .handle_kind("mail", |_| Ok(()))
+        .started();
+    assert_eq!(state(), "running");
+    // The outages open the breaker, which learns the kinds that it holds.
+    queue.enqueue_jobs(&vec![job; 5]).unwrap();
+    wait_until("the breaker to open", SOON, || {
+        let open = "SELECT count(*) FROM redrive.breakers WHERE state = 'open'";
+        scalar(&mut db.client(), open) == 1
+    });
+    let mut client = db.client();
+    client.sql("UPDATE redrive.breakers SET probe_at = 'infinity'");
+    queue
+        .enqueue_job(NewJob::raw("order", "{}").unwrap())
+        .unwrap();
+    wait_until("all kinds to be held", SOON, || state() == "breaker");
+    let open = ["breaker", "open", "queue:orders", "--reason", "x"];
+    redrive(&db, &open).exits_with(0);
+    assert_eq!(state(), "breaker");
+    stop(worker);
+    redrive(&db, &["queue", "pause", "orders", "--reason", "x"]).exits_with(0);
+    assert_eq!(state(), "paused");
+}
+
+#[test]
 fn a_pause_that_ended_is_not_listed() {
     let db = TestDatabase::migrated();
     redrive(&db, &["enqueue", "orders", "order.placed", "1"]).exits_with(0);
@@ -115,7 +156,7 @@ fn a_pause_that_ended_is_not_listed() {
     redrive(&db, &["queue", "list", "--paused"]).exits_with(1);
     let list = redrive(&db, &["queue", "list"]).exits_with(0).out;
     assert!(
-        list.contains("running") && !list.contains("paused"),
+        list.contains("unserved") && !list.contains("paused"),
         "{list}"
     );
     redrive(&db, &["queue", "resume", "orders"]).exits_with(1);

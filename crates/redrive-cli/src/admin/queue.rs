@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use redrive::PauseEnd;
-use redrive::admin::{BreakerState, QueueStats};
+use redrive::admin::{Breaker, BreakerState, QueueStats};
 use serde::Serialize;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ impl ResumeQueue {
         }
         let breaker = format!("queue:{}", queue.name());
         let breakers = queue.database().admin().breakers()?;
-        let is_open = |of: &redrive::admin::Breaker| of.state != BreakerState::Closed;
+        let is_open = |of: &Breaker| of.state != BreakerState::Closed;
         if breakers.iter().any(|of| of.name == breaker && is_open(of)) {
             cx.say(format!(
                 "warning: its jobs still wait, because its breaker is open: redrive breaker close {}",
@@ -136,7 +136,8 @@ impl ResumeQueue {
 
 impl ListQueues {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut queues = cx.database()?.admin().stats(None)?;
+        let db = cx.database()?;
+        let (mut queues, breakers) = (db.admin().stats(None)?, db.admin().breakers()?);
         queues.retain(|queue| queue.pause.is_some() || !self.paused);
         let none = match self.paused {
             true => "no queue is paused",
@@ -145,7 +146,7 @@ impl ListQueues {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let table = table!(queue in &queues => {
             Name "QUEUE" => queue.queue,
-            Word "STATE" => state(queue),
+            Word "STATE" => state(queue, &breakers),
             Number "FOR" => or_dash(queue.pause.as_ref().map(|pause| ago(pause.paused_at))),
             Number "ENDS IN" => or_dash(queue.pause.as_ref().map(ends_in)),
             Number "READY" => grouped(queue.ready),
@@ -155,13 +156,13 @@ impl ListQueues {
             Text "BY" => or_dash(queue.pause.as_ref().and_then(|pause| pause.person.clone())),
             Text "REASON" => or_dash(queue.pause.as_ref().and_then(|pause| pause.reason.clone())),
         });
-        cx.list(none, &queues, queue_json, &table)
+        cx.list(none, &queues, |queue| queue_json(queue, &breakers), &table)
     }
 }
 
-fn queue_json(queue: &QueueStats) -> impl Serialize {
+fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
     line!(queue =>
-        queue, state = state(queue), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
+        queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
         leased, open, quarantined,
     )
 }

@@ -1,7 +1,7 @@
 //! `redrive stats`: job and letter counts per queue.
 
 use clap::Args;
-use redrive::admin::QueueStats;
+use redrive::admin::{Breaker, QueueStats};
 use serde::Serialize;
 
 use crate::context::{Context, Ending};
@@ -26,13 +26,15 @@ pub(crate) struct Stats {
 
 impl Stats {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let stats = cx.database()?.admin().stats(self.queue.as_deref())?;
+        let db = cx.database()?;
+        let stats = db.admin().stats(self.queue.as_deref())?;
+        let breakers = db.admin().breakers()?;
         if let (true, Some(queue)) = (stats.is_empty(), &self.queue) {
             return cx.nothing(format!("queue `{queue}` is empty and has no worker"));
         }
         if cx.global.json {
             for queue in &stats {
-                json_line(cx.out, &queue_json(queue))?;
+                json_line(cx.out, &queue_json(queue, &breakers))?;
             }
             return Ok(Ending::Done);
         }
@@ -40,7 +42,7 @@ impl Stats {
             writeln!(cx.out, "All queues are empty.")?;
             return Ok(Ending::Done);
         }
-        jobs(&stats).write(cx.out)?;
+        jobs(&stats, &breakers).write(cx.out)?;
         let kinds = stats
             .iter()
             .flat_map(|queue| queue.kinds.iter().map(move |kind| (queue, kind)));
@@ -80,7 +82,7 @@ impl Stats {
     }
 }
 
-fn jobs(stats: &[QueueStats]) -> Table {
+fn jobs(stats: &[QueueStats], breakers: &[Breaker]) -> Table {
     table!(queue in stats => {
         Text "QUEUE" => queue.queue,
         Number "READY" => grouped(queue.ready),
@@ -89,7 +91,7 @@ fn jobs(stats: &[QueueStats]) -> Table {
         Number "OLDEST" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
         Number "WORKERS" => grouped(queue.workers),
         Number "SLOTS" => grouped(queue.slots),
-        Word "STATE" => state(queue),
+        Word "STATE" => state(queue, breakers),
     })
 }
 
@@ -108,7 +110,7 @@ fn letters(stats: &[QueueStats]) -> Table {
     })
 }
 
-fn queue_json(queue: &QueueStats) -> impl Serialize {
+fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
     let failures = queue.failures.iter().map(|failure| {
         line!(failure =>
             group, cause, error_class, letters, newest = &failure.sample, first_at, last_at,
@@ -120,7 +122,7 @@ fn queue_json(queue: &QueueStats) -> impl Serialize {
         )
     });
     line!(queue =>
-        queue, state = state(queue), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
+        queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
         leased, oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), workers,
         slots, open, redriving, recovered, discarded, quarantined,
         oldest_open_died_at = queue.oldest_open.json(), kinds = kinds.collect::<Vec<_>>(),
