@@ -220,7 +220,10 @@ BEGIN
     FROM redrive.restore_letters(
         ARRAY[restore_letter.id], wanted, restore_letter.reason, restore_letter.person,
         jsonb_build_object('ids', jsonb_build_array(restore_letter.id))) r;
-    IF NOT FOUND THEN
+    IF NOT FOUND AND found_edits = 0 THEN
+        RAISE EXCEPTION 'redrive: letter % was never edited', restore_letter.id
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF NOT FOUND THEN
         RAISE EXCEPTION 'redrive: letter % has % edits and no version %',
             restore_letter.id, found_edits, wanted
             USING ERRCODE = 'invalid_parameter_value';

@@ -141,6 +141,10 @@ fn a_command_edits_each_letter_by_its_payload() {
     )
     .exits_with(0);
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
+    let id = ids[1].to_string();
+    let none = ran(&test, &["dlq", "edit", "--id", &id, "--undo"]).exits_with(1);
+    let why = format!("letter {id} was never edited");
+    assert!(none.err.contains(&why), "{}", none.err);
     for (command, deadline, error) in [
         ("echo '{'", "1m", "JSON"),
         ("head -c 3000000 /dev/zero", "1m", "more than a payload"),
