@@ -15,6 +15,7 @@ mod log_lines;
 mod observer;
 mod sets;
 mod slots;
+mod spans;
 mod spoiled_transaction;
 mod stop;
 mod stop_in_transaction;

@@ -9,11 +9,12 @@
 //! 7. [Schedules](schedules): enqueue by a cron line or at an interval.
 //! 8. [Testing](testing): test handlers without a server, and services with one.
 //! 9. [Monitoring](monitoring): metrics, dashboards and alerts.
-//! 10. [Sizing](sizing): connections, threads and idle queries.
-//! 11. [Deploying](deploying): migrations, roles, signals and restores.
-//! 12. [Poolers](poolers): PgBouncer and others.
-//! 13. [The dead letter queue](dead_letters): the operator's commands.
-//! 14. [Other languages](sql): enqueue, capture and redrive by SQL.
+//! 10. [Tracing](tracing): follow a request through its jobs.
+//! 11. [Sizing](sizing): connections, threads and idle queries.
+//! 12. [Deploying](deploying): migrations, roles, signals and restores.
+//! 13. [Poolers](poolers): PgBouncer and others.
+//! 14. [The dead letter queue](dead_letters): the operator's commands.
+//! 15. [Other languages](sql): enqueue, capture and redrive by SQL.
 //!
 //! `GUARANTEES.md` in the repository states what each of these promises.
 
@@ -35,6 +36,8 @@ pub mod schedules {}
 pub mod testing {}
 #[doc = include_str!("guide/monitoring.md")]
 pub mod monitoring {}
+#[doc = include_str!("guide/tracing.md")]
+pub mod tracing {}
 #[doc = include_str!("guide/sizing.md")]
 pub mod sizing {}
 #[doc = include_str!("guide/deploying.md")]

@@ -51,6 +51,8 @@ pub use worker::{
     Workers, WorkersBuilder,
 };
 
+#[cfg(feature = "prometheus")]
+pub use prometheus;
 pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
 
 /// Live jobs, statistics, breakers and the audit log, for operators and their tools.

@@ -18,6 +18,8 @@ mod batch_handler;
 mod handler_table;
 pub(crate) mod registry;
 mod slot_state;
+#[cfg(feature = "tracing")]
+mod span;
 pub(crate) mod observer;
 mod lease_trust;
 mod stats;

@@ -1,6 +1,7 @@
 //! Follow-ups: jobs that are stored when the job of their handler is done.
 
 use std::any::type_name;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
@@ -30,6 +31,11 @@ impl FollowUp {
     /// Returns the kind.
     pub fn kind(&self) -> &str {
         &self.job.kind
+    }
+
+    /// Returns the headers.
+    pub fn headers(&self) -> &BTreeMap<String, String> {
+        &self.job.headers.0
     }
 
     /// Returns the payload.

@@ -26,6 +26,9 @@ pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
 pub(crate) const PROGRESS: &str = "redrive-progress";
 /// The header of a job whose payload has a version other than 1.
 const PAYLOAD_VERSION: &str = "redrive-payload-version";
+/// The headers of W3C Trace Context, which tracers write and read.
+pub(crate) const TRACE_PARENT: &str = "traceparent";
+const TRACE_STATE: &str = "tracestate";
 /// The bytes that a checkpoint leaves for the progress and for other headers of redrive.
 const RESERVED_BYTES: usize = 512;
 
@@ -43,6 +46,18 @@ pub(crate) enum KeyHeld {
 pub(crate) struct Headers(pub(crate) BTreeMap<String, String>);
 
 impl Headers {
+    /// Continues the trace of another job, unless these headers name one.
+    pub(crate) fn continue_trace(&mut self, of: &Headers) {
+        if self.0.contains_key(TRACE_PARENT) {
+            return;
+        }
+        for name in [TRACE_PARENT, TRACE_STATE] {
+            if let Some(value) = of.0.get(name) {
+                self.0.insert(name.to_owned(), value.clone());
+            }
+        }
+    }
+
     /// Reads stored headers; `None`: there are none. A value that is no string, which SQL can store, becomes its JSON text.
     pub(crate) fn read(stored: Option<&[u8]>) -> Result<Headers> {
         let Some(stored) = stored else {

@@ -333,7 +333,8 @@ impl<P> Job<P> {
     /// ```
     ///
     /// If the database rejects a follow-up, for example because the worker's role may not enqueue,
-    /// nothing is stored and the attempt fails with that error.
+    /// nothing is stored and the attempt fails with that error. A follow-up without the headers
+    /// `traceparent` and `tracestate` gets those of this job.
     ///
     /// # Errors
     /// *Invalid* if an option is out of range or a limit is exceeded. The follow-ups added before
@@ -341,7 +342,7 @@ impl<P> Job<P> {
     pub fn then(&self, job: NewJob) -> Result<()> {
         match job.home {
             Some(home) => self.then_in_queue(home, job),
-            None => self.follow_ups.add(&self.meta.queue, job),
+            None => self.follow(&self.meta.queue, job),
         }
     }
 
@@ -351,7 +352,12 @@ impl<P> Job<P> {
     /// As [`then`](Job::then). *Invalid* also if the name is not valid; see
     /// [`Queue::new`](crate::Queue::new).
     pub fn then_in_queue(&self, queue: &str, job: NewJob) -> Result<()> {
-        self.follow_ups.add(&queue.into(), job)
+        self.follow(&queue.into(), job)
+    }
+
+    fn follow(&self, queue: &Arc<str>, mut job: NewJob) -> Result<()> {
+        job.headers.continue_trace(&self.meta.headers);
+        self.follow_ups.add(queue, job)
     }
 
     /// Returns the follow-ups that the handler has added so far, in the order of the calls.

@@ -27,6 +27,8 @@ use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{Chunk, NextRun, RunningJob, SlotState};
+#[cfg(feature = "tracing")]
+use crate::worker::span;
 use crate::worker::state::State;
 use crate::worker::threads::supervised;
 use crate::worker::wake_mode::Wake;
@@ -124,6 +126,8 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
         if state.is_cancelled(running.meta.id) {
             signal.cancel_by_operator();
         }
+        #[cfg(feature = "tracing")]
+        let _span = span::enter(&running.meta, 1);
         let db = state.config.queue.database();
         let attempted = own_transaction::attempt(handler, claimed, Arc::clone(&signal), db);
         if signal.given_away.swap(true, Ordering::AcqRel) {

@@ -13,6 +13,8 @@ use crate::worker::handlers::JobEnd;
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{RunningJob, SlotState};
+#[cfg(feature = "tracing")]
+use crate::worker::span;
 
 /// Whether a slot continues after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,10 @@ pub(super) fn run_batch(
             running.signal.cancel_by_operator();
         }
     }
+    #[cfg(feature = "tracing")]
+    let _span = running
+        .first()
+        .map(|first| span::enter(&first.meta, running.len()));
     let ends = handler.attempt(attempts);
     let kept = settle(context, slot_state, &running, ends);
     // A stop finds the jobs here or their verdicts there.
