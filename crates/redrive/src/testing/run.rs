@@ -7,7 +7,7 @@ use postgres::{GenericClient, Transaction};
 use uuid::Uuid;
 
 use crate::db::run::Run as _;
-use crate::db::sql;
+use crate::db::sql::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
 use crate::job::job::{JobId, Signal};
@@ -68,9 +68,10 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
     if let Some(problem) = &handlers.problem {
         return Err(Error::invalid(problem.clone()));
     }
-    transaction.run("make due jobs ready", &sql::MAKE_DUE_READY, &[])?;
     let kinds = handlers.table.kinds();
-    let queues = transaction.run("look for jobs", &sql::QUEUES_OF_KINDS, &[&kinds.as_deref()])?;
+    let of_kinds: [Parameter<'_>; 1] = [&kinds.as_deref()];
+    transaction.run("make due jobs ready", &sql::MAKE_DUE_READY, &of_kinds)?;
+    let queues = transaction.run("look for jobs", &sql::QUEUES_OF_KINDS, &of_kinds)?;
     let identity = WorkerIdentity {
         id: WorkerId(Uuid::new_v4()),
         host: "test".into(),
@@ -121,7 +122,7 @@ pub fn drain_in(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
 /// Lets time pass for the jobs: delayed ones become due, windows of unique keys close and jobs expire
 /// this much earlier.
 ///
-/// `client` is the transaction of a test, which is then the only one to notice.
+/// `client` is the transaction of a test. Until its end, the workers of other sessions pass over the jobs.
 ///
 /// # Errors
 /// If the database rejects the statement, for example because a delayed job would be due before 2000.
