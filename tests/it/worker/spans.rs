@@ -63,7 +63,7 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
     let seen = Seen::default();
     tracing::subscriber::set_global_default(seen.clone()).unwrap();
     let (_test, queue) = TestDatabase::with_orders();
-    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let order = NewJob::new(&Order { number: 1 }).unwrap();
     let order = order
         .header("traceparent", trace)
