@@ -92,10 +92,7 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
         // A job with a lower id becomes visible only after the first claim.
         let mut late = test.client();
         let mut late = late.transaction().unwrap();
-        let lower = queue
-            .enqueue_job_in(&mut late, &order("a", 1))
-            .unwrap()
-            .id();
+        let lower = queue.enqueue_job_in(&mut late, order("a", 1)).unwrap().id();
         let higher = enqueue(&queue, "a", 2);
         let mut first = test.client();
         let mut first = first.transaction().unwrap();
@@ -154,7 +151,7 @@ fn an_open_transaction_with_an_enqueue_blocks_no_group() {
     let (test, queue) = with_policy(CONTINUE);
     let mut caller = test.client();
     let mut caller = caller.transaction().unwrap();
-    queue.enqueue_job_in(&mut caller, &order("a", 1)).unwrap();
+    queue.enqueue_job_in(&mut caller, order("a", 1)).unwrap();
     let second = enqueue(&queue, "a", 2);
     let finished = Finished::default();
     let worker = {

@@ -109,7 +109,7 @@ fn a_job_that_a_transaction_adds_after_the_end_of_the_policy_still_runs() {
     let (test, queue) = with_policy(CONTINUE);
     let mut late = test.client();
     let mut late = late.transaction().unwrap();
-    queue.enqueue_job_in(&mut late, &order("a", 1)).unwrap();
+    queue.enqueue_job_in(&mut late, order("a", 1)).unwrap();
     queue.set_group_policy(GroupPolicy::None, &maria()).unwrap();
     let finished = Finished::default();
     let worker = finishing(&queue, &finished);

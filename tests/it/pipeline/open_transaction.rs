@@ -43,7 +43,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     // Three callers: the library, SQL, and a prepared transaction that its program forgot.
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    let found = queue.enqueue_job_in(&mut transaction, &order(4).unique("a"));
+    let found = queue.enqueue_job_in(&mut transaction, order(4).unique("a"));
     assert_eq!(found.unwrap(), Enqueued::Existing(ids[0]));
     let call = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => $1)";
     let found: i64 = transaction.query_one(call, &[&"b"]).unwrap().get(0);
@@ -57,7 +57,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     gate.open();
     counted(&worker, "the jobs to be done", |counts| counts.done == 3);
     // The keys are free now, also for the open transaction.
-    let again = queue.enqueue_job_in(&mut transaction, &order(4).unique("a"));
+    let again = queue.enqueue_job_in(&mut transaction, order(4).unique("a"));
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
     transaction.commit().unwrap();
     test.client().sql("ROLLBACK PREPARED 'forgotten'");

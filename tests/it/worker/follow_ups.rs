@@ -259,7 +259,7 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
     let (queue, next) = (test.queue("orders"), test.queue("next"));
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    next.enqueue_job_in(&mut transaction, &finish().unique("one"))
+    next.enqueue_job_in(&mut transaction, finish().unique("one"))
         .unwrap();
     let ran = Gate::new();
     ran.open();

@@ -45,6 +45,12 @@ pub struct NewJob {
     pub(crate) expires_in: Option<Duration>,
 }
 
+impl From<&NewJob> for NewJob {
+    fn from(job: &NewJob) -> NewJob {
+        job.clone()
+    }
+}
+
 impl NewJob {
     /// Returns a job with a typed payload and the defaults of its type.
     ///

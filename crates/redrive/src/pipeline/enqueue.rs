@@ -1,5 +1,6 @@
 //! Enqueue: stores one job or many, also inside the caller's own transaction.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,7 +120,7 @@ impl Queue {
     ///
     /// Returns [`Enqueued::Existing`] without storing anything if a live job of the queue holds
     /// the same [unique key](NewJob::unique). With a unique key this call is safe to repeat while
-    /// the job lives.
+    /// the job lives. A reference is copied.
     ///
     /// ```
     /// # use redrive::{Enqueued, NewJob, Queue};
@@ -127,15 +128,19 @@ impl Queue {
     /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
     /// # db.migrate()?;
     /// # let reports = Queue::new(&db, "reports")?;
-    /// let report = || Ok::<_, redrive::Error>(NewJob::raw("report", "{}")?.unique("today"));
-    /// let first = reports.enqueue_job(report()?)?.id();
-    /// assert_eq!(reports.enqueue_job(report()?)?, Enqueued::Existing(first));
+    /// let report = NewJob::raw("report", "{}")?.unique("today");
+    /// let first = reports.enqueue_job(&report)?.id();
+    /// assert_eq!(reports.enqueue_job(report)?, Enqueued::Existing(first));
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     /// As [`enqueue`](Queue::enqueue). *Invalid* also if an option is out of range.
-    pub fn enqueue_job(&self, job: NewJob) -> Result<Enqueued> {
+    pub fn enqueue_job(&self, job: impl Into<NewJob>) -> Result<Enqueued> {
+        self.store_job(job.into())
+    }
+
+    fn store_job(&self, job: NewJob) -> Result<Enqueued> {
         job.check(self.name())?;
         if job.is_plain() {
             let deadline = self.database().call_timeout();
@@ -157,8 +162,9 @@ impl Queue {
     pub fn enqueue_job_in(
         &self,
         client: &mut impl GenericClient,
-        job: &NewJob,
+        job: impl Borrow<NewJob>,
     ) -> Result<Enqueued> {
+        let job = job.borrow();
         job.check(self.name())?;
         only(self.insert_in(client, std::slice::from_ref(job))?)
     }

@@ -36,7 +36,7 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     gate.wait_for(2);
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    let mut add = |key: &str| queue.enqueue_job_in(&mut transaction, &order(2).unique(key));
+    let mut add = |key: &str| queue.enqueue_job_in(&mut transaction, order(2).unique(key));
     assert!(matches!(add("a"), Ok(Enqueued::Existing(_))));
     gate.open();
     counted(&worker, "both jobs to be done", |counts| counts.done == 2);

@@ -87,19 +87,11 @@ fn a_rolled_back_enqueue_leaves_no_key() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    inserted(
-        queue
-            .enqueue_job_in(&mut tx, &order(1).unique("a"))
-            .unwrap(),
-    );
+    inserted(queue.enqueue_job_in(&mut tx, order(1).unique("a")).unwrap());
     tx.rollback().unwrap();
     assert_eq!(held(&test), []);
     let mut tx = client.transaction().unwrap();
-    let id = inserted(
-        queue
-            .enqueue_job_in(&mut tx, &order(1).unique("a"))
-            .unwrap(),
-    );
+    let id = inserted(queue.enqueue_job_in(&mut tx, order(1).unique("a")).unwrap());
     tx.commit().unwrap();
     assert_eq!(held(&test), [("a".to_owned(), id)]);
 }
@@ -164,7 +156,7 @@ fn an_enqueue_that_waited_for_another_session_gets_its_job_or_stores_its_own() {
     for (key, commits) in [("a", true), ("b", false)] {
         let mut client = test.client();
         let mut transaction = client.transaction().unwrap();
-        let first = queue.enqueue_job_in(&mut transaction, &order(1).unique(key));
+        let first = queue.enqueue_job_in(&mut transaction, order(1).unique(key));
         let first = inserted(first.unwrap());
         let end: fn(Transaction<'_>) -> _ = match commits {
             true => |it| it.commit(),

@@ -165,7 +165,7 @@ fn an_enqueue_that_waited_for_another_session_finds_its_window() {
     for commits in [true, false] {
         let mut client = test.client();
         let mut transaction = client.transaction().unwrap();
-        let first = queue.enqueue_job_in(&mut transaction, &hourly(1)).unwrap();
+        let first = queue.enqueue_job_in(&mut transaction, hourly(1)).unwrap();
         let first = inserted(first);
         // The key is free again when the transaction commits, but the window is open.
         let free = "DELETE FROM redrive.unique_keys";
