@@ -138,6 +138,9 @@ pub struct LetterCount {
 impl Dlq<'_> {
     /// Returns matching letters, newest death first. The limit defaults to 50.
     ///
+    /// A filter without a state matches letters of all states, recovered ones too; the command line adds
+    /// `state=open`.
+    ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn list(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {

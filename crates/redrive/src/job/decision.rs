@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
 use crate::sync::Mutex;
@@ -32,6 +33,15 @@ impl LastDecision {
         match last.as_deref_mut() {
             Some(Decision::Done(follow_ups)) => follow_ups.extend(added),
             Some(Decision::Failed(_)) | None => *last = Some(Box::new(Decision::Done(added))),
+        }
+    }
+
+    /// Returns the decision so far.
+    pub(crate) fn so_far(&self) -> Option<Result<(), Disposition>> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.as_deref()? {
+            Decision::Done(_) => Some(Ok(())),
+            Decision::Failed(failure) => Some(Err(failure.decision())),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::worker::handlers::HandlerOptions;
@@ -129,6 +130,33 @@ impl<P> BatchJob<P> {
     /// Add its follow-ups before: if the batch exceeds its deadline, later ones are dropped.
     pub fn done(&self) {
         self.0.signal.decision.done(self.0.follow_ups.take());
+    }
+
+    /// Returns what the handler has decided about the job so far, for tests. `None`: the end of the batch
+    /// decides.
+    ///
+    /// ```
+    /// use redrive::testing::Decision;
+    /// use redrive::{Batch, Failure};
+    ///
+    /// fn even(batch: &Batch<i64>) -> Result<(), Failure> {
+    ///     for job in batch {
+    ///         match job.payload() {
+    ///             0 => job.done(),
+    ///             number if number % 2 == 1 => job.fail(Failure::reject("odd")),
+    ///             _ => {}
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let batch = Batch::sample([0, 1, 2]);
+    /// assert!(even(&batch).is_ok());
+    /// let decisions: Vec<_> = batch.iter().map(|job| job.decision()).collect();
+    /// assert_eq!(decisions, [Some(Ok(())), Some(Err(Decision::Reject)), None]);
+    /// ```
+    pub fn decision(&self) -> Option<Result<(), Disposition>> {
+        self.0.signal.decision.so_far()
     }
 
     /// Decides that the attempt of this job failed. The other jobs are not affected.
