@@ -30,7 +30,7 @@ use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
 
 /// The attempts after which [`drain_in`] gives up: handlers that enqueue each other's jobs never end.
-const MAX_ATTEMPTS: usize = 10_000;
+const MAX_ATTEMPTS: usize = 1_000;
 
 /// An attempt, as [`run_next`] returns it.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
 /// Runs jobs as [`run_next`] does until none is ready, and returns the attempts in order.
 ///
 /// # Errors
-/// As [`run_next`]; *invalid* after 10,000 attempts, because handlers that enqueue each other's jobs
+/// As [`run_next`]; *invalid* after 1,000 attempts, because handlers that enqueue each other's jobs
 /// never end.
 pub fn drain_in(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Result<Vec<Ran>> {
     let mut all = Vec::new();
