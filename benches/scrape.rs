@@ -21,7 +21,7 @@ const READINGS: usize = 200;
 const BUDGET: Duration = Duration::from_secs(9);
 
 const FILL_JOBS: &str = "
-    INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, ready_at)
+    INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.ready_at)
     SELECT n * 4 / $2::bigint, 'queue-' || n % 10, 'kind-' || n % 20, jsonb_build_object('order', n, 'pad', 'a hundred bytes of something'),
            CASE WHEN n % 10 = 0 THEN 5 ELSE 0 END, clock_timestamp() - ($2::bigint - n) * interval '10 milliseconds'
     FROM generate_series($1::bigint, $3::bigint) n";
@@ -62,7 +62,7 @@ fn run(bench: &mut Bench) -> Outcome {
     held.batch_execute("SELECT count(*) FROM redrive.ring")?;
     client.execute(
         "DELETE FROM redrive.jobs j WHERE j.ctid = ANY (ARRAY(
-             SELECT i.ctid FROM redrive.jobs_0 i WHERE i.queue = 'queue-1' ORDER BY (-i.priority), i.id LIMIT 100000))
+             SELECT i.ctid FROM redrive.jobs_0 i WHERE i.queue = 'queue-1' ORDER BY i.rank, i.id LIMIT 100000))
          AND j.segment = 0",
         &[],
     )?;

@@ -21,7 +21,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 /// How long any job may wait.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Writes the same rows as an enqueue.
-const BACKLOG: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload, group_key)
+const BACKLOG: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key)
     SELECT 8, 'tenants', 'payload', jsonb_build_object('id', 0, 'pad', repeat('x', 100)),
            'tenant-' || lpad((n % $2::bigint)::text, 6, '0')
     FROM generate_series(1, $1::bigint) n";

@@ -30,40 +30,62 @@ COMMENT ON COLUMN redrive.ring_segments.drained_xid IS 'A snapshot that is not o
 COMMENT ON COLUMN redrive.ring_segments.retry_at IS 'When the segment may next be searched or locked.';
 COMMENT ON COLUMN redrive.ring_segments.refusals IS 'How often in a row it could not be truncated. Each doubles the wait.';
 
+-- What a job has beyond a plain one, which is new and has no options; NULL in an attribute: the default. Attributes can be
+-- added at the end while workers run, and workers of the older version carry them.
+CREATE TYPE redrive.job_meta AS (
+    ready_at     timestamptz,
+    attempt      integer,
+    max_attempts integer,
+    generation   integer,
+    priority     smallint,
+    crashes      smallint,
+    refunds      smallint,
+    history      jsonb,
+    unique_key   text                  COLLATE "C",
+    outage_since timestamptz,
+    headers      jsonb,
+    group_key    text                  COLLATE "C"
+);
+
+-- A plain job has NULL and pays for no check.
+CREATE DOMAIN redrive.checked_meta AS redrive.job_meta CHECK (
+    VALUE IS NULL
+    OR coalesce((VALUE).attempt, 0) >= 0
+        AND coalesce((VALUE).max_attempts, 5) <= 1000
+        AND coalesce((VALUE).attempt, 0) < coalesce((VALUE).max_attempts, 5)
+        AND coalesce((VALUE).generation, 0) >= 0
+        AND coalesce((VALUE).priority, 0) >= -1000 AND coalesce((VALUE).priority, 0) <= 1000
+        AND coalesce((VALUE).crashes, 0) >= 0
+        AND coalesce((VALUE).refunds, 0) >= 0
+        AND coalesce(octet_length((VALUE).group_key), 1) >= 1 AND coalesce(octet_length((VALUE).group_key), 1) <= 200
+        AND coalesce(jsonb_typeof((VALUE).headers), 'object') = 'object'
+        AND coalesce(octet_length((VALUE).headers::text), 0) <= 65536
+);
+
 -- Ready jobs. Rows are inserted and deleted, never updated. Eight segments are filled, drained and
 -- truncated in turn, because only TRUNCATE returns space while a transaction holds the xmin horizon.
 -- There is no primary key: it would cost a tenth of the throughput and add nothing to the sequence,
 -- the unique claim index and the single-statement moves.
 CREATE TABLE redrive.jobs (
     id           bigint                NOT NULL DEFAULT nextval('redrive.job_id'),
-    ready_at     timestamptz           NOT NULL DEFAULT clock_timestamp(),
     enqueued_at  timestamptz           NOT NULL DEFAULT clock_timestamp(),
-    attempt      redrive.counter       NOT NULL DEFAULT 0,
-    max_attempts redrive.attempt_limit NOT NULL DEFAULT 5,
-    generation   redrive.counter       NOT NULL DEFAULT 0,
     segment      smallint              NOT NULL,
-    priority     redrive.priority      NOT NULL DEFAULT 0,
-    crashes      redrive.small_counter NOT NULL DEFAULT 0,
-    refunds      redrive.small_counter NOT NULL DEFAULT 0,
+    rank         smallint              NOT NULL GENERATED ALWAYS AS (
+        (coalesce((meta).generation, 0) > 0)::integer - 2 * coalesce((meta).priority, 0)) STORED,
     queue        redrive.short_text    NOT NULL,
     kind         redrive.kind_text     NOT NULL,
     payload      json                  NOT NULL,
-    history      jsonb,
-    unique_key   text                  COLLATE "C",
-    outage_since timestamptz,
-    headers      redrive.headers,
-    group_key    redrive.group_key,
-    CONSTRAINT jobs_have_an_attempt_left CHECK (attempt < max_attempts)
+    meta         redrive.checked_meta
 ) PARTITION BY LIST (segment);
 
 COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
-COMMENT ON COLUMN redrive.jobs.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
-COMMENT ON COLUMN redrive.jobs.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
-COMMENT ON COLUMN redrive.jobs.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
-COMMENT ON COLUMN redrive.jobs.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
-COMMENT ON COLUMN redrive.jobs.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
-COMMENT ON COLUMN redrive.jobs.headers IS 'Metadata that travels with the job; NULL: none.';
-COMMENT ON COLUMN redrive.jobs.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
+COMMENT ON COLUMN redrive.job_meta.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
+COMMENT ON COLUMN redrive.job_meta.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';
+COMMENT ON COLUMN redrive.job_meta.crashes IS 'Leases lost with their worker. Above 0, the job is a suspect and is claimed alone.';
+COMMENT ON COLUMN redrive.job_meta.refunds IS 'Attempts refunded by releases. Bounded, so that a job cannot be released forever.';
+COMMENT ON COLUMN redrive.job_meta.outage_since IS 'Start of the current series of outages; NULL: the last attempt met none.';
+COMMENT ON COLUMN redrive.job_meta.headers IS 'Metadata that travels with the job; NULL: none.';
+COMMENT ON COLUMN redrive.job_meta.group_key IS 'The group of jobs that this one belongs to; NULL: none.';
 
 CREATE TABLE redrive.jobs_0 PARTITION OF redrive.jobs FOR VALUES IN (0);
 CREATE TABLE redrive.jobs_1 PARTITION OF redrive.jobs FOR VALUES IN (1);
@@ -77,9 +99,8 @@ CREATE TABLE redrive.jobs_7 PARTITION OF redrive.jobs FOR VALUES IN (7);
 CREATE TABLE redrive.jobs_waiting PARTITION OF redrive.jobs FOR VALUES IN (8);
 
 -- The order of a claim: higher priority first; within a priority, new jobs before redriven ones; then the older
--- id. The expression is the rank of the job. It falls with the priority, so that `(rank, id) > (r, mark)` is one
--- range of the index.
-CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, ((generation > 0)::integer - 2 * priority), id, segment);
+-- id. The rank falls with the priority, so that `(rank, id) > (r, mark)` is one range of the index.
+CREATE UNIQUE INDEX jobs_for_claim ON redrive.jobs (queue, rank, id, segment);
 
 -- Up to which id a process has found no job to claim, by queue, kinds and rank. A process that claims the same
 -- kinds, or fewer, starts there, instead of reading millions of jobs that it must leave, or as many dead rows. A
@@ -125,21 +146,10 @@ CREATE TABLE redrive.jobs_delayed (
     id           bigint                NOT NULL DEFAULT nextval('redrive.job_id') PRIMARY KEY,
     run_at       redrive.run_time      NOT NULL,
     enqueued_at  timestamptz           NOT NULL DEFAULT clock_timestamp(),
-    attempt      redrive.counter       NOT NULL DEFAULT 0,
-    max_attempts redrive.attempt_limit NOT NULL DEFAULT 5,
-    generation   redrive.counter       NOT NULL DEFAULT 0,
-    priority     redrive.priority      NOT NULL DEFAULT 0,
-    crashes      redrive.small_counter NOT NULL DEFAULT 0,
-    refunds      redrive.small_counter NOT NULL DEFAULT 0,
     queue        redrive.short_text    NOT NULL,
     kind         redrive.kind_text     NOT NULL,
     payload      json                  NOT NULL,
-    history      jsonb,
-    unique_key   text                  COLLATE "C",
-    outage_since timestamptz,
-    headers      redrive.headers,
-    group_key    redrive.group_key,
-    CONSTRAINT jobs_delayed_have_an_attempt_left CHECK (attempt < max_attempts)
+    meta         redrive.checked_meta
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
     autovacuum_vacuum_cost_delay = 0,
@@ -182,23 +192,6 @@ CREATE TABLE redrive.workers (
 
 COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
 COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';
-
--- What a job has beyond a plain one, which is new and has no options; NULL in an attribute: the default. Attributes can be
--- added at the end while workers run, and workers of the older version carry them.
-CREATE TYPE redrive.job_meta AS (
-    ready_at     timestamptz,
-    attempt      integer,
-    max_attempts integer,
-    generation   integer,
-    priority     smallint,
-    crashes      smallint,
-    refunds      smallint,
-    history      jsonb,
-    unique_key   text,
-    outage_since timestamptz,
-    headers      jsonb,
-    group_key    text
-);
 
 -- One row per claim, not per job. The row is the fence: a worker that lost its lease finds no row,
 -- so its writes about these jobs have no effect. Element n of each array belongs to job n.
@@ -296,8 +289,8 @@ CREATE TABLE redrive.unique_windows (
 COMMENT ON TABLE redrive.unique_windows IS 'The windows in which no other job with the same unique key is stored.';
 COMMENT ON COLUMN redrive.unique_windows.job_id IS 'The job that opened the window, which may have ended.';
 
--- A job on its way from one table to another; without a segment, it is delayed or leased. It is no row of `jobs`, so that a
--- column can be added there before the functions know it. Attributes can be added at the end.
+-- A job on its way from one table to another; without a segment, it is delayed or leased. Attributes can be added at the
+-- end.
 CREATE TYPE redrive.job AS (
     id           bigint,
     ready_at     timestamptz,
@@ -315,7 +308,7 @@ CREATE TYPE redrive.job AS (
     history      jsonb,
     unique_key   text,
     outage_since timestamptz,
-    headers      redrive.headers,
+    headers      jsonb,
     group_key    text
 );
 

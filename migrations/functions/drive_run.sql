@@ -24,13 +24,13 @@ AS $$
     CROSS JOIN LATERAL (
         SELECT min(few.ready_at) AS ready_at
         FROM (
-            SELECT j.ready_at, j.kind, j.generation
+            SELECT coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at, j.kind, (j.meta).generation
             FROM redrive.jobs j
             WHERE j.segment = (SELECT r.segment FROM redrive.ring r) AND j.queue = w.queue
-            ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+            ORDER BY j.rank, j.id
             LIMIT 100
         ) few
-        WHERE few.generation = 0 AND (w.takes_all OR few.kind = ANY (w.kinds))
+        WHERE few.generation IS NULL AND (w.takes_all OR few.kind = ANY (w.kinds))
     ) head
     WHERE EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = live_waits.run AND r.rate IS NULL)
 $$;

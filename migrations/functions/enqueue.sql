@@ -36,6 +36,7 @@ DECLARE
     window_ms bigint := ceil(extract(epoch FROM enqueue.unique_window) * 1000);
     -- The stored text.
     body text := enqueue.payload::text;
+    meta redrive.job_meta;
 BEGIN
     PERFORM redrive.check_name('queue', enqueue.queue), redrive.check_name('kind', enqueue.kind);
     IF enqueue.payload IS NULL THEN
@@ -122,18 +123,16 @@ BEGIN
         END IF;
     END IF;
 
+    meta := redrive.new_meta(
+        enqueue.priority, enqueue.max_attempts, enqueue.unique_key, enqueue.headers, enqueue.group_key);
     IF enqueue.delay > '0' THEN
-        INSERT INTO redrive.jobs_delayed
-            (id, queue, kind, payload, priority, max_attempts, run_at, unique_key, headers, group_key)
-        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
-                clock_timestamp() + enqueue.delay, enqueue.unique_key, enqueue.headers, enqueue.group_key);
+        INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, run_at, meta)
+        VALUES (new_id, enqueue.queue, enqueue.kind, body::json, clock_timestamp() + enqueue.delay, meta);
     ELSE
-        INSERT INTO redrive.jobs
-            (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
         VALUES (CASE WHEN enqueue.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
                      ELSE redrive.entry_segment(enqueue.queue, enqueue.group_key, new_id) END,
-                new_id, enqueue.queue, enqueue.kind, body::json, enqueue.priority, enqueue.max_attempts,
-                enqueue.unique_key, enqueue.headers, enqueue.group_key);
+                new_id, enqueue.queue, enqueue.kind, body::json, meta);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;

@@ -55,15 +55,12 @@ DECLARE
     jobs    text := redrive.filter_erased_jobs(filter);
 BEGIN
     RETURN QUERY EXECUTE
-        'SELECT ''jobs'', (SELECT count(*) FROM redrive.jobs j WHERE ' || jobs || ')'
-        '  + (SELECT count(*) FROM redrive.jobs_delayed j WHERE ' || jobs || ')'
-        ' UNION ALL SELECT ''leased'', count(*) FROM redrive.leases s, LATERAL ('
-        '  SELECT o.id, s.queue, o.kind, o.payload, o.generation FROM redrive.jobs_of(s) o WHERE o.id <> ALL (s.done)) j'
-        '  WHERE ' || jobs
+        'SELECT ''jobs'', count(*) FROM redrive.live_jobs j WHERE j.state <> ''leased'' AND ' || jobs
+        || ' UNION ALL SELECT ''leased'', count(*) FROM redrive.live_jobs j WHERE j.state = ''leased'' AND ' || jobs
         || ' UNION ALL SELECT ''letters'', (SELECT count(*) FROM redrive.dead_letters l'
         '   WHERE l.state <> ''redriving'' AND ' || letters || ')'
-        '  + (SELECT count(*) FROM redrive.jobs j WHERE j.generation > 0 AND ' || jobs || ')'
-        '  + (SELECT count(*) FROM redrive.jobs_delayed j WHERE j.generation > 0 AND ' || jobs || ')'
+        '  + (SELECT count(*) FROM redrive.live_jobs j'
+        '     WHERE j.state <> ''leased'' AND j.generation > 0 AND ' || jobs || ')'
         || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
         '  JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
         || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
@@ -160,13 +157,15 @@ BEGIN
     FOREACH each_table IN ARRAY '{jobs,jobs_delayed}'::text[] LOOP
         EXECUTE format(
             'WITH chosen AS MATERIALIZED ('
-            ' SELECT j.id FROM redrive.%1$I j WHERE %2$s LIMIT $2 FOR UPDATE SKIP LOCKED),'
+            ' SELECT t.id FROM redrive.%1$I t CROSS JOIN LATERAL (SELECT (redrive.%3$I(t)).*) j'
+            ' WHERE %2$s LIMIT $2 FOR UPDATE OF t SKIP LOCKED),'
             'gone AS (DELETE FROM redrive.%1$I j USING chosen c WHERE j.id = c.id RETURNING j.id, j.queue),'
             'counted AS ('
             ' INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)'
             ' SELECT m.segment, g.queue, ''{ended}'', ARRAY[count(*)]'
             ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
-            'SELECT array_agg(g.id) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter))
+            'SELECT array_agg(g.id) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter),
+            CASE each_table WHEN 'jobs' THEN 'ready_job' ELSE 'delayed_job' END)
             INTO gone USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
         job_ids := job_ids || gone;
     END LOOP;

@@ -36,7 +36,7 @@ BEGIN
             ) h
             CROSS JOIN LATERAL (
                 SELECT FROM redrive.jobs_waiting j
-                WHERE j.queue = p.queue AND j.group_key = h.group_key
+                WHERE j.queue = p.queue AND (j.meta).group_key = h.group_key
                 -- By the index of groups, although the order has no meaning here.
                 ORDER BY j.id
                 LIMIT queues_with_held_groups.cap

@@ -75,7 +75,7 @@ BEGIN
         WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
     ELSIF NOT EXISTS (
         SELECT FROM redrive.jobs_waiting j
-        WHERE j.queue = hold_diverted.queue AND j.group_key = hold_diverted.group_key AND j.id < letter_id)
+        WHERE j.queue = hold_diverted.queue AND (j.meta).group_key = hold_diverted.group_key AND j.id < letter_id)
     THEN
         INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
         VALUES (hold_diverted.queue, hold_diverted.group_key, 1, letter_id, clock_timestamp())
@@ -123,8 +123,8 @@ BEGIN
         WHERE j.ctid = ANY (ARRAY(
             SELECT k.ctid
             FROM redrive.jobs_waiting k
-            WHERE k.queue = divert.queue AND k.group_key = ANY (held)
-            ORDER BY k.group_key, k.id
+            WHERE k.queue = divert.queue AND (k.meta).group_key = ANY (held)
+            ORDER BY (k.meta).group_key, k.id
             LIMIT divert.max_jobs
             FOR UPDATE SKIP LOCKED))
         RETURNING redrive.ready_job(j::redrive.jobs) AS job

@@ -1,24 +1,5 @@
 -- Purpose: Workers, and the leases under which they hold jobs.
 
--- Returns whether a job is as new as an enqueue without options stores it.
-CREATE OR REPLACE FUNCTION redrive.is_plain(job redrive.jobs) RETURNS boolean
-    LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT job.attempt = 0 AND job.priority = 0 AND job.max_attempts = 5 AND job.generation = 0 AND job.crashes = 0
-        AND job.refunds = 0
-        AND job.ready_at BETWEEN job.enqueued_at - interval '1 ms' AND job.enqueued_at + interval '1 ms'
-        AND num_nonnulls(job.history, job.unique_key, job.outage_since, job.headers, job.group_key) = 0;
-END;
-
--- Returns what a job has beyond a plain one; NULL: it is plain.
-CREATE OR REPLACE FUNCTION redrive.meta_of(job redrive.jobs) RETURNS redrive.job_meta
-    LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN NOT redrive.is_plain(job) THEN
-        ROW(job.ready_at, job.attempt, job.max_attempts, job.generation, job.priority, job.crashes, job.refunds,
-            job.history, job.unique_key, job.outage_since, job.headers, job.group_key)::redrive.job_meta END;
-END;
-
 -- Returns the jobs of a lease, including settled ones, each with the attempt that the claim charged.
 CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.job
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
@@ -83,7 +64,7 @@ $$;
 -- the size of the table for each row. The order of the jobs is irrelevant, because later statements name jobs by id.
 CREATE OR REPLACE FUNCTION redrive.lease_jobs(
     queue text, worker uuid, lease uuid, segments smallint[], tids tid[], bytes integer[], crashes smallint[],
-    are_alone boolean[], are_plain boolean, max_bytes bigint, lonely_crashes integer
+    are_alone boolean[], max_bytes bigint, lonely_crashes integer
 ) RETURNS TABLE (
     lease_id uuid, ids bigint[], kinds text[], payloads json[], enqueued_at timestamptz[], started redrive.claimed_metas
 )
@@ -96,10 +77,10 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH planned AS (
-        SELECT lease AS lease_id, segments[1] AS segment, tids, are_plain
+        SELECT lease AS lease_id, segments[1] AS segment, tids
         WHERE lease IS NOT NULL
         UNION ALL
-        SELECT gen_random_uuid(), u.segment, array_agg(u.tid), false
+        SELECT gen_random_uuid(), u.segment, array_agg(u.tid)
         FROM (
             SELECT w.segment, w.tid, w.crashes, CASE WHEN w.is_alone THEN w.place END AS alone,
                    sum(w.bytes) OVER so_far - w.bytes AS bytes_before,
@@ -120,8 +101,8 @@ BEGIN
         FROM planned c
         CROSS JOIN LATERAL (
             SELECT array_agg(j.id), array_agg(j.kind::text), array_agg(j.payload), array_agg(j.enqueued_at),
-                   array_agg(j.meta) FILTER (WHERE NOT c.are_plain)
-            FROM redrive.take_jobs(c.segment, c.tids, c.are_plain) j
+                   CASE WHEN count(j.meta) > 0 THEN array_agg(j.meta) END
+            FROM redrive.take_jobs(c.segment, c.tids) j
         ) t
         RETURNING l.lease_id, l.job_count, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
     ),

@@ -13,18 +13,19 @@ BEGIN
     IF state <> ALL (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}')) THEN
         RETURN NULL;
     ELSIF state = 'delayed' THEN
-        RETURN 'SELECT j.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
-            ' redrive.place_of(redrive.delayed_job(j)) AS place'
-            ' FROM redrive.jobs_delayed j WHERE ($2 IS NULL OR j.id > ($2 ->> ''id'')::bigint)'
-            ' AND ($3 IS NULL OR j.id <= ($3 ->> ''id'')::bigint)'
-            ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4';
+        RETURN 'SELECT d.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
+            ' redrive.place_of(redrive.delayed_job(d)) AS place'
+            ' FROM redrive.jobs_delayed d CROSS JOIN LATERAL (SELECT (redrive.delayed_job(d)).*) j WHERE ($2 IS NULL OR d.id > ($2 ->> ''id'')::bigint)'
+            ' AND ($3 IS NULL OR d.id <= ($3 ->> ''id'')::bigint)'
+            ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY d.id LIMIT $4';
     END IF;
-    RETURN 'SELECT j.ctid AS tid, j.segment, j.id, j.payload, redrive.place_of(redrive.ready_job(j)) AS place'
-        ' FROM redrive.jobs j WHERE ($2 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
+    RETURN 'SELECT r.ctid AS tid, r.segment, j.id, j.payload, redrive.place_of(redrive.ready_job(r)) AS place'
+        ' FROM redrive.jobs r CROSS JOIN LATERAL (SELECT (redrive.ready_job(r)).*) j'
+        ' WHERE ($2 IS NULL OR (r.queue, r.rank, r.id)'
         ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
-        ' AND ($3 IS NULL OR (j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id)'
+        ' AND ($3 IS NULL OR (r.queue, r.rank, r.id)'
         ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::integer, ($3 ->> ''id'')::bigint))'
-        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.queue, (j.generation > 0)::integer - 2 * j.priority, j.id LIMIT $4';
+        ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY r.queue, r.rank, r.id LIMIT $4';
 END
 $$;
 
@@ -70,7 +71,8 @@ BEGIN
         query := redrive.waiting_query(filter, each_state);
         CONTINUE WHEN query IS NULL OR each_state = 'delayed' AND place ->> 'state' = 'ready'
             OR each_state <> last_place ->> 'state';
-        RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM '
+        RETURN QUERY EXECUTE 'WITH w AS MATERIALIZED (' || query || ' FOR UPDATE OF ' || CASE each_state WHEN 'delayed' THEN 'd' ELSE 'r' END
+            || ' SKIP LOCKED), gone AS (DELETE FROM '
             || CASE each_state
                 WHEN 'delayed' THEN 'redrive.jobs_delayed j USING w WHERE j.ctid = w.tid'
                     ' RETURNING (redrive.delayed_job(j)).*)'
@@ -213,19 +215,19 @@ DECLARE
 BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
-        SELECT (j.generation > 0)::integer - 2 * j.priority AS rank, j.id, j.ready_at FROM redrive.jobs j
+        SELECT j.rank, j.id, coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at FROM redrive.jobs j
         WHERE j.queue = age_jobs.queue AND j.segment < 8
-            AND (j.generation > 0)::integer - 2 * j.priority > greatest(after_rank, -2 * age_jobs.priority)
-        ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+            AND j.rank > greatest(after_rank, -2 * age_jobs.priority)
+        ORDER BY j.rank, j.id
         LIMIT max_jobs
     ) f
     GROUP BY f.rank ORDER BY f.rank LIMIT 1;
     IF is_due THEN
         WITH due AS MATERIALIZED (
             SELECT k.segment, k.ctid AS tid FROM redrive.jobs k
-            WHERE k.queue = age_jobs.queue AND k.segment < 8 AND (k.generation > 0)::integer - 2 * k.priority = rank
-                AND k.id <= last_id AND k.ready_at < before
-            ORDER BY (k.generation > 0)::integer - 2 * k.priority, k.id
+            WHERE k.queue = age_jobs.queue AND k.segment < 8 AND k.rank = rank
+                AND k.id <= last_id AND coalesce((k.meta).ready_at, k.enqueued_at) < before
+            ORDER BY k.rank, k.id
             FOR UPDATE SKIP LOCKED
         ),
         gone AS (

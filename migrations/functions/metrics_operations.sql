@@ -137,7 +137,7 @@ BEGIN
             AND NOT EXISTS (SELECT FROM redrive.jobs_delayed j WHERE j.id = t.job_id)
             AND NOT EXISTS (
                 SELECT FROM redrive.jobs j
-                WHERE j.queue = t.queue AND ((j.generation > 0)::integer - 2 * j.priority) = -2 * t.priority
+                WHERE j.queue = t.queue AND j.rank = -2 * t.priority
                     AND j.id = t.job_id)
     ),
     in_a_row AS (

@@ -104,10 +104,10 @@ BEGIN
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             -- In the order of claims: jobs that nobody takes are left behind, at its start.
-            SELECT j.kind, j.ready_at,
-                   row_number() OVER (ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id) AS place
+            SELECT j.kind, coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at,
+                   row_number() OVER (ORDER BY j.rank, j.id) AS place
             FROM redrive.jobs j WHERE j.queue = k.queue
-            ORDER BY ((j.generation > 0)::integer - 2 * j.priority), j.id LIMIT cap + 1
+            ORDER BY j.rank, j.id LIMIT cap + 1
         ) few
         GROUP BY k.queue, few.kind
     ),
@@ -153,23 +153,23 @@ BEGIN
         ) late
         LEFT JOIN LATERAL (
             WITH RECURSIVE known (rank, steps) AS (
-                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority)
+                SELECT (SELECT j.rank
                         FROM redrive.jobs j
                         WHERE j.queue = k.queue
-                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), 1
+                        ORDER BY j.rank DESC LIMIT 1), 1
                 WHERE ready.jobs > cap
                 UNION ALL
-                SELECT (SELECT ((j.generation > 0)::integer - 2 * j.priority) FROM redrive.jobs j
-                        WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) < n.rank
-                        ORDER BY ((j.generation > 0)::integer - 2 * j.priority) DESC LIMIT 1), n.steps + 1
+                SELECT (SELECT j.rank FROM redrive.jobs j
+                        WHERE j.queue = k.queue AND j.rank < n.rank
+                        ORDER BY j.rank DESC LIMIT 1), n.steps + 1
                 FROM known n
                 WHERE n.rank IS NOT NULL AND n.steps < most
             )
             SELECT min(few.ready_at) AS ready_at
             FROM known n
             CROSS JOIN LATERAL (
-                SELECT j.ready_at FROM redrive.jobs j
-                WHERE j.queue = k.queue AND ((j.generation > 0)::integer - 2 * j.priority) = n.rank
+                SELECT coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at FROM redrive.jobs j
+                WHERE j.queue = k.queue AND j.rank = n.rank
                 ORDER BY j.id LIMIT 10
             ) few
         ) oldest ON true

@@ -1,21 +1,59 @@
 -- Purpose: Puts jobs back into the queue, and makes letters of jobs that died. Nothing else does.
 
+-- Returns a job on its way, whose claim charged this many attempts.
+CREATE OR REPLACE FUNCTION redrive.job_of(
+    id bigint, ready_at timestamptz, enqueued_at timestamptz, segment smallint, queue text, kind text, payload json,
+    meta redrive.job_meta, charged integer DEFAULT 0
+) RETURNS redrive.job
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT ROW(id, ready_at, enqueued_at, coalesce((meta).attempt, 0) + charged, coalesce((meta).max_attempts, 5),
+               coalesce((meta).generation, 0), segment, coalesce((meta).priority, 0), coalesce((meta).crashes, 0),
+               coalesce((meta).refunds, 0), queue, kind, payload, (meta).history, (meta).unique_key, (meta).outage_since,
+               (meta).headers, (meta).group_key)::redrive.job;
+END;
+
+-- Returns what a job has beyond a plain one; NULL: it is plain.
+CREATE OR REPLACE FUNCTION redrive.meta_of(job redrive.job, ready_at timestamptz) RETURNS redrive.job_meta
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN job.attempt > 0 OR job.max_attempts <> 5 OR job.generation > 0 OR job.priority <> 0 OR job.crashes > 0
+            OR job.refunds > 0 OR num_nonnulls(ready_at, job.history, job.unique_key, job.outage_since, job.headers,
+                                               job.group_key) > 0
+        THEN ROW(ready_at, nullif(job.attempt, 0), nullif(job.max_attempts, 5), nullif(job.generation, 0),
+                 nullif(job.priority, 0::smallint), nullif(job.crashes, 0::smallint), nullif(job.refunds, 0::smallint),
+                 job.history, job.unique_key, job.outage_since, job.headers, job.group_key)::redrive.job_meta
+    END;
+END;
+
+-- Returns what a new job has beyond a plain one; NULL: it is plain.
+CREATE OR REPLACE FUNCTION redrive.new_meta(
+    priority integer, max_attempts integer, unique_key text DEFAULT NULL, headers jsonb DEFAULT NULL,
+    group_key text DEFAULT NULL
+) RETURNS redrive.job_meta
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN priority <> 0 OR max_attempts <> 5 OR num_nonnulls(unique_key, headers, group_key) > 0
+        THEN ROW(NULL, NULL, nullif(max_attempts, 5), NULL, nullif(priority, 0), NULL, NULL, NULL, unique_key, NULL,
+                 headers, group_key)::redrive.job_meta
+    END;
+END;
+
 -- Returns a row of `jobs` as a job on its way.
 CREATE OR REPLACE FUNCTION redrive.ready_job(j redrive.jobs) RETURNS redrive.job
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT ROW(j.id, j.ready_at, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.segment, j.priority, j.crashes,
-               j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers,
-               j.group_key)::redrive.job;
+    SELECT redrive.job_of(j.id, coalesce((j.meta).ready_at, j.enqueued_at), j.enqueued_at, j.segment, j.queue, j.kind,
+                          j.payload, j.meta);
 END;
 
 -- Returns a delayed job as a job on its way.
 CREATE OR REPLACE FUNCTION redrive.delayed_job(d redrive.jobs_delayed) RETURNS redrive.job
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT ROW(d.id, d.run_at, d.enqueued_at, d.attempt, d.max_attempts, d.generation, NULL, d.priority, d.crashes,
-               d.refunds, d.queue, d.kind, d.payload, d.history, d.unique_key, d.outage_since, d.headers,
-               d.group_key)::redrive.job;
+    SELECT redrive.job_of(d.id, d.run_at, d.enqueued_at, NULL, d.queue, d.kind, d.payload, d.meta);
 END;
 
 -- Returns a job with what an attempt changed.
@@ -50,27 +88,23 @@ CREATE OR REPLACE FUNCTION redrive.requeue(ready redrive.job[], delayed redrive.
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    returned_at CONSTANT timestamptz := clock_timestamp();
 BEGIN
     IF cardinality(ready) > 0 THEN
-        INSERT INTO redrive.jobs
-            (segment, id, ready_at, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-             queue, kind, payload, history, unique_key, outage_since, headers, group_key)
+        INSERT INTO redrive.jobs (segment, id, enqueued_at, queue, kind, payload, meta)
         SELECT CASE
                    WHEN j.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
                    WHEN has_returned OR j.crashes > 0 THEN redrive.segment_of_returned(j.queue, j.group_key, j.id)
                    ELSE redrive.entry_segment(j.queue, j.group_key, j.id)
                END,
-               j.id, coalesce(j.ready_at, clock_timestamp()), j.enqueued_at, j.attempt, j.max_attempts, j.generation,
-               j.priority, j.crashes, j.refunds, j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since,
-               j.headers, j.group_key
+               j.id, j.enqueued_at, j.queue, j.kind, j.payload,
+               redrive.meta_of(j, nullif(coalesce(j.ready_at, returned_at), j.enqueued_at))
         FROM unnest(ready) j;
     END IF;
     IF cardinality(delayed) > 0 THEN
-        INSERT INTO redrive.jobs_delayed
-            (run_at, id, enqueued_at, attempt, max_attempts, generation, priority, crashes, refunds,
-             queue, kind, payload, history, unique_key, outage_since, headers, group_key)
-        SELECT j.ready_at, j.id, j.enqueued_at, j.attempt, j.max_attempts, j.generation, j.priority, j.crashes, j.refunds,
-               j.queue, j.kind, j.payload, j.history, j.unique_key, j.outage_since, j.headers, j.group_key
+        INSERT INTO redrive.jobs_delayed (run_at, id, enqueued_at, queue, kind, payload, meta)
+        SELECT j.ready_at, j.id, j.enqueued_at, j.queue, j.kind, j.payload, redrive.meta_of(j, NULL)
         FROM unnest(delayed) j;
     END IF;
     RETURN coalesce(cardinality(ready), 0) + coalesce(cardinality(delayed), 0);

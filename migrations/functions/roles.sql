@@ -25,10 +25,8 @@ DECLARE
     -- Only these columns: a role that writes the others could change how often a job is attempted.
     enqueuer CONSTANT text[] := ARRAY[
         'USAGE ON SEQUENCE redrive.job_id',
-        'SELECT (id), INSERT (id, segment, queue, kind, payload, priority, max_attempts, unique_key, headers, '
-            'group_key) ON redrive.jobs',
-        'INSERT (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key) '
-            'ON redrive.jobs_delayed',
+        'SELECT (id), INSERT (id, segment, queue, kind, payload, meta) ON redrive.jobs',
+        'INSERT (id, run_at, queue, kind, payload, meta) ON redrive.jobs_delayed',
         'SELECT, INSERT ON redrive.unique_keys',
         'SELECT ON redrive.unique_windows',
         'INSERT (segment, queue, keys, counts) ON redrive.metric_deltas',
@@ -36,7 +34,7 @@ DECLARE
         'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
         'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, '
-            'redrive.check_name, redrive.wake, redrive.entry_segment'];
+            'redrive.check_name, redrive.wake, redrive.entry_segment, redrive.new_meta'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
@@ -57,7 +55,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
-            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.is_plain, redrive.meta_of, '
+            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.meta_of, '
             'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
@@ -109,7 +107,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.take_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes, '
+        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
@@ -143,7 +141,7 @@ DECLARE
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
             'ON redrive.live_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
-            'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.ready_job, redrive.delayed_job, redrive.place_of, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
+            'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.place_of, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
             'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
@@ -172,7 +170,7 @@ DECLARE
         'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at, queue) ON redrive.dlq_events',
         'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
             'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
-        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables'];
     profession text;
     granted    text[];

@@ -157,10 +157,11 @@ BEGIN
         INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
         VALUES (due.name, tick_at, CASE live_id WHEN new_id THEN run_ticks.outcome ELSE 'overlapped' END, live_id);
         CONTINUE WHEN live_id <> new_id;
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers)
-        SELECT r.segment, new_id, due.queue, due.kind, due.payload, due.priority, due.max_attempts, lock_key,
-               coalesce(due.headers, '{}') || jsonb_build_object('redrive-schedule', due.name, 'redrive-scheduled-for',
-                   to_char(tick_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
+        SELECT r.segment, new_id, due.queue, due.kind, due.payload, redrive.new_meta(
+            due.priority, due.max_attempts, lock_key,
+            coalesce(due.headers, '{}') || jsonb_build_object('redrive-schedule', due.name, 'redrive-scheduled-for',
+                to_char(tick_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))
         FROM redrive.ring r;
         new_ids := new_ids || new_id;
     END LOOP;

@@ -174,11 +174,10 @@ BEGIN
             l.id, clock_timestamp() + send_back.delay_ms * interval '1 millisecond', l.enqueued_at, 0,
             coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
             coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, l.unique_key, NULL,
-            -- The casts keep PostgreSQL from checking the headers of every letter. A job that is sent back
-            -- does not expire.
+            -- A job that is sent back does not expire.
             CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
-                    l.headers - 'redrive-expires-in-ms', l.source, l."position")::redrive.headers
-                WHEN l.headers ? 'redrive-expires-in-ms' THEN (l.headers - 'redrive-expires-in-ms')::redrive.headers
+                    l.headers - 'redrive-expires-in-ms', l.source, l."position")
+                WHEN l.headers ? 'redrive-expires-in-ms' THEN l.headers - 'redrive-expires-in-ms'
                 ELSE l.headers END,
             l.group_key)::redrive.job AS job
     ),

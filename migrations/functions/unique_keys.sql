@@ -151,7 +151,7 @@ BEGIN
     LOOP
         WITH gone AS (
             DELETE FROM redrive.jobs j
-            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+            WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks)
                 AND j.id = held AND j.kind = replace_waiting.kind
             RETURNING redrive.altered(
                 redrive.ready_job(j), payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
@@ -174,7 +174,7 @@ BEGIN
     IF EXISTS (SELECT FROM redrive.jobs_delayed d WHERE d.id = held AND d.kind <> replace_waiting.kind)
         OR EXISTS (
             SELECT FROM redrive.jobs j
-            WHERE j.queue = replace_waiting.queue AND (j.generation > 0)::integer - 2 * j.priority = ANY (ranks)
+            WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks)
                 AND j.id = held AND j.kind <> replace_waiting.kind)
     THEN
         RETURN 'kept';

@@ -3,24 +3,21 @@
 -- Every live job, in exactly one of three places; the place is its state. The columns have the same types in each, so
 -- that the planner reads only the places that a condition on the state allows.
 CREATE OR REPLACE VIEW redrive.live_jobs AS
-    SELECT j.id, j.queue::text AS queue, j.kind::text AS kind, 'ready'::text AS state, j.priority::smallint AS priority,
-           j.payload, j.attempt::integer AS attempt, j.max_attempts::integer AS max_attempts,
-           j.generation::integer AS generation, j.crashes::smallint AS crashes, j.ready_at AS run_at,
-           j.enqueued_at, j.history, NULL::uuid AS worker_id, NULL::uuid AS lease_id,
-           NULL::timestamptz AS claimed_at, j.unique_key, j.outage_since,
-           j.headers::jsonb AS headers, j.group_key::text AS group_key
-    FROM redrive.jobs j
+    SELECT j.id, j.queue, j.kind, 'ready'::text AS state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+           j.crashes, j.ready_at AS run_at, j.enqueued_at, j.history, NULL::uuid AS worker_id, NULL::uuid AS lease_id,
+           NULL::timestamptz AS claimed_at, j.unique_key, j.outage_since, j.headers, j.group_key
+    FROM redrive.jobs r
+    CROSS JOIN LATERAL (SELECT (redrive.ready_job(r)).*) j
     UNION ALL
-    SELECT d.id, d.queue::text, d.kind::text, 'delayed'::text, d.priority::smallint, d.payload,
-           d.attempt::integer, d.max_attempts::integer, d.generation::integer, d.crashes::smallint,
-           d.run_at::timestamptz, d.enqueued_at, d.history, NULL::uuid, NULL::uuid, NULL::timestamptz,
-           d.unique_key, d.outage_since, d.headers::jsonb, d.group_key::text
+    SELECT j.id, j.queue, j.kind, 'delayed'::text, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+           j.crashes, j.ready_at, j.enqueued_at, j.history, NULL::uuid, NULL::uuid, NULL::timestamptz, j.unique_key,
+           j.outage_since, j.headers, j.group_key
     FROM redrive.jobs_delayed d
+    CROSS JOIN LATERAL (SELECT (redrive.delayed_job(d)).*) j
     UNION ALL
-    SELECT j.id, j.queue::text, j.kind::text, 'leased'::text, j.priority::smallint, j.payload,
-           j.attempt::integer, j.max_attempts::integer, j.generation::integer, j.crashes::smallint, l.claimed_at,
-           j.enqueued_at, j.history, l.worker_id, l.lease_id, l.claimed_at, j.unique_key, j.outage_since,
-           j.headers::jsonb, j.group_key::text
+    SELECT j.id, j.queue, j.kind, 'leased'::text, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,
+           j.crashes, l.claimed_at, j.enqueued_at, j.history, l.worker_id, l.lease_id, l.claimed_at, j.unique_key,
+           j.outage_since, j.headers, j.group_key
     FROM redrive.leases l
     CROSS JOIN LATERAL redrive.jobs_of(l) j
     WHERE j.id <> ALL (l.done);

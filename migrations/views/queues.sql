@@ -12,7 +12,7 @@ COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with t
 -- reason.
 CREATE OR REPLACE VIEW redrive.queues AS
     WITH ready AS (
-        SELECT j.queue::text AS queue, count(*) AS jobs, min(j.ready_at) AS oldest
+        SELECT j.queue::text AS queue, count(*) AS jobs, min(coalesce((j.meta).ready_at, j.enqueued_at)) AS oldest
         FROM redrive.jobs j
         GROUP BY 1
     ),

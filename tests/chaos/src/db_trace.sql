@@ -65,34 +65,36 @@ CREATE FUNCTION chaos.committed(tx bigint, at bigint) RETURNS bigint LANGUAGE sq
 CREATE FUNCTION chaos.trace_ready() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     r redrive.jobs := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    m redrive.job_meta := r.meta;
 BEGIN
     IF TG_OP = 'DELETE' THEN
         INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key)
-        VALUES (r.id, 'r', 'o', r.attempt, r.max_attempts, r.generation, r.crashes, r.refunds, r.unique_key);
+        VALUES (r.id, 'r', 'o', coalesce(m.attempt, 0), coalesce(m.max_attempts, 5), coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key);
         RETURN NULL;
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key,
                              kind, priority, payload, enqueued, headers, group_key, history, queue, is_waiting,
                              ready_at)
-    VALUES (r.id, 'r', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, r.attempt, r.max_attempts,
-            r.generation, r.crashes, r.refunds, r.unique_key,
-            CASE WHEN TG_OP = 'INSERT' AND r.generation = 0 AND r.attempt = 0 THEN (r.payload ->> 'key')::bigint END,
-            r.kind, r.priority, r.payload, chaos.micros(r.enqueued_at), r.headers, r.group_key, r.history, r.queue,
-            TG_TABLE_NAME = 'jobs_waiting', chaos.micros(r.ready_at));
+    VALUES (r.id, 'r', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0), coalesce(m.max_attempts, 5),
+            coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key,
+            CASE WHEN TG_OP = 'INSERT' AND coalesce(m.generation, 0) = 0 AND coalesce(m.attempt, 0) = 0 THEN (r.payload ->> 'key')::bigint END,
+            r.kind, coalesce(m.priority, 0), r.payload, chaos.micros(r.enqueued_at), m.headers, m.group_key, m.history, r.queue,
+            TG_TABLE_NAME = 'jobs_waiting', chaos.micros(coalesce(m.ready_at, r.enqueued_at)));
     RETURN NULL;
 END
 $$;
 CREATE FUNCTION chaos.trace_delayed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     d redrive.jobs_delayed := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    m redrive.job_meta := d.meta;
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due,
                              kind, priority, payload, enqueued, headers, group_key, history, queue)
-    VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, d.attempt,
-            d.max_attempts, d.generation, d.crashes, d.refunds, d.unique_key,
-            CASE WHEN TG_OP = 'INSERT' AND d.generation = 0 AND d.attempt = 0 THEN (d.payload ->> 'key')::bigint END,
-            chaos.micros(d.run_at), d.kind, d.priority, d.payload, chaos.micros(d.enqueued_at), d.headers, d.group_key,
-            d.history, d.queue);
+    VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0),
+            coalesce(m.max_attempts, 5), coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key,
+            CASE WHEN TG_OP = 'INSERT' AND coalesce(m.generation, 0) = 0 AND coalesce(m.attempt, 0) = 0 THEN (d.payload ->> 'key')::bigint END,
+            chaos.micros(d.run_at), d.kind, coalesce(m.priority, 0), d.payload, chaos.micros(d.enqueued_at), m.headers, m.group_key,
+            m.history, d.queue);
     RETURN NULL;
 END
 $$;

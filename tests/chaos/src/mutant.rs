@@ -258,10 +258,9 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "release-loses-the-history" in Carry breaks [History], Statement
         "release" "t.refunds, j.history," => "t.refunds, NULL::jsonb,";
     "return-loses-the-headers" in Carry breaks [Content], Function
-        "requeue" "j.headers, j.group_key\n        FROM unnest(ready)"
-            => "NULL, j.group_key\n        FROM unnest(ready)";
+        "meta_of" "(job).headers, (job).group_key)::" => "NULL::jsonb, (job).group_key)::";
     "return-resets-the-first-enqueue" in Carry breaks [Content], Function
-        "requeue" "clock_timestamp()), j.enqueued_at" => "clock_timestamp()), clock_timestamp()";
+        "requeue" "j.id, j.enqueued_at, j.queue" => "j.id, clock_timestamp(), j.queue";
     "reap-loses-the-history" in Carry breaks [History], Statement
         "reap" "redrive.add_attempt(j.history," => "redrive.add_attempt(NULL::jsonb,";
     "retry-resets-refunds" in Carry breaks [Attempts], Statement
@@ -269,8 +268,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "death-loses-the-priority" in Carry breaks [Content], Function
         "bury" "c.payload, c.priority," => "c.payload, 0,";
     "retry-alters-the-payload" in Carry breaks [Content], Function
-        "requeue" "j.refunds,\n               j.queue, j.kind, j.payload,"
-            => "j.refunds,\n               j.queue, j.kind, (j.payload::jsonb || '{\"ms\": 1}')::json,";
+        "requeue" "j.enqueued_at, j.queue, j.kind, j.payload,"
+            => "j.enqueued_at, j.queue, j.kind, (j.payload::jsonb || '{\"ms\": 1}')::json,";
     "retry-waits-twice-as-long" in Work breaks [Delay], Statement
         "settle" "v.delay_ms * interval '1 millisecond'" => "v.delay_ms * interval '2 milliseconds'";
     "checkpoint-is-not-stored" in Work breaks [Checkpoint], Function

@@ -22,7 +22,7 @@ const LISTS: &[&str] = &[
 fn furnish(test: &TestDatabase) {
     let name = "orders.of.the.northern.warehouse.for.every.customer.and.every.partner.abroad";
     let mut client = test.client();
-    let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, unique_key)
+    let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.unique_key)
                VALUES (0, 100, $1::text, $1::text, '{}', $1::text)";
     client.execute(job, &[&name]).expect("a job");
     let letter = "INSERT INTO redrive.dead_letters

@@ -114,7 +114,7 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
          VALUES (2, $1::text, $1::text, 'captured', $2::text, $2::text, convert_to($2::text, 'UTF8'), $2::text, \
                  $3::text::jsonb, $2::text, $2::text, now())";
     client.execute(captured, &[&name, &EVIL, &json]).unwrap();
-    let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, history, unique_key) \
+    let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.history, meta.unique_key) \
                VALUES (0, 100, $1::text, $2::text, $3::text::jsonb, $4::text::jsonb, $2::text)";
     client
         .execute(job, &[&name, &EVIL, &json, &history])

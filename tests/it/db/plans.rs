@@ -19,11 +19,11 @@ const PLAIN: &str = "RESET ALL";
 /// are not analyzed.
 const FILL: &str = "
     SELECT setval('redrive.job_id', 10000000);
-    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, priority)
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, meta.priority)
     SELECT 1000000 + n, n % 8, CASE n % 10 WHEN 0 THEN 'other' ELSE 'orders' END, 'order', '{\"number\": 1}', n % 3
     FROM generate_series(1, 1000000) n;
     INSERT INTO redrive.group_policies (queue, mode, job_limit, on_death) VALUES ('orders', 'limit', 3, 'continue');
-    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, group_key)
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, meta.group_key)
     SELECT 5000000 + n, 8, 'orders', 'order', '{\"number\": 1}', CASE WHEN n % 4 = 0 THEN 'big' ELSE 'g' || n % 20001 END
     FROM generate_series(1, 200000) n;
     INSERT INTO redrive.group_slots (queue, group_key, slot, job_id)
@@ -34,7 +34,7 @@ const FILL: &str = "
     INSERT INTO redrive.group_policies (queue, mode, job_limit, on_death) VALUES ('held', 'ordered', 1, 'hold');
     INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
     SELECT 'held', 'g' || n, 1, -1000000 - n, now() - n * interval '1 second' FROM generate_series(1, 100000) n;
-    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, group_key)
+    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, meta.group_key)
     SELECT 6000000 + n, 8, 'held', 'order', '{\"number\": 1}', 'g' || n FROM generate_series(1, 100000) n;
     INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)
     SELECT 3000000 + n, now() + (n - 5000) * interval '1 second', 'orders', 'order', '{}'

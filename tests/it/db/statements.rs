@@ -124,7 +124,7 @@ fn the_claim_uses_an_index_range_on_a_full_table_without_statistics() {
     client
         .batch_execute(
             "ALTER TABLE redrive.jobs_0 SET (autovacuum_enabled = off); \
-             INSERT INTO redrive.jobs (segment, queue, kind, payload, priority) \
+             INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority) \
              SELECT 0, 'orders', 'order', '{\"number\": 1}', n % 3 FROM generate_series(1, 100000) n",
         )
         .unwrap();

@@ -48,7 +48,7 @@ fn odd() -> Vec<String> {
 
 /// Stores jobs as a role with the right to insert them can, and returns their ids.
 fn store(client: &mut Client, payloads: &[String]) -> Vec<i64> {
-    let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload, max_attempts)
+    let insert = "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.max_attempts)
                   SELECT r.segment, 'orders', 'odd', $1::text::json, 1 FROM redrive.ring r RETURNING id";
     let stored = payloads
         .iter()

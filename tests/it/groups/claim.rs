@@ -66,7 +66,7 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
 pub(super) fn fill(client: &mut Client, prefix: &str, groups: i64, count: i64) {
     client
         .execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload, group_key) \
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
              SELECT 8, 'orders', 'order', '{\"number\": 1}', $1 || lpad(g::text, 7, '0') \
              FROM generate_series(1, $3::bigint) n, generate_series(1, $2::bigint) g",
             &[&prefix, &groups, &count],
@@ -79,7 +79,7 @@ fn block_all(client: &mut Client) {
     client
         .batch_execute(
             "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
-             SELECT DISTINCT ON (j.group_key) 'orders', j.group_key, 1, -j.id FROM redrive.jobs_waiting j; \
+             SELECT DISTINCT ON ((j.meta).group_key) 'orders', (j.meta).group_key, 1, -j.id FROM redrive.jobs_waiting j; \
              ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_slots",
         )
         .unwrap();

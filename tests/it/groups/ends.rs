@@ -58,7 +58,7 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     // Released jobs keep their turn, and a change does not move them back.
     expire_leases(&mut client);
-    client.sql("UPDATE redrive.jobs SET crashes = 0 WHERE segment < 8");
+    client.sql("UPDATE redrive.jobs SET meta.crashes = 0 WHERE segment < 8");
     jobs.change(&JobFilter::new().ids([ids[0]]), change, &maria())
         .unwrap();
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
@@ -79,8 +79,7 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     let mut client = test.client();
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [ids[0].get()]);
     // As after the loss of a worker that had claimed them as followers.
-    let suspects =
-        "UPDATE redrive.jobs SET crashes = 1; UPDATE redrive.jobs_delayed SET crashes = 1";
+    let suspects = "UPDATE redrive.jobs SET meta.crashes = 1; UPDATE redrive.jobs_delayed SET meta.crashes = 1";
     client.sql(suspects);
     let admin = queue.database().admin();
     for (job, change) in [
@@ -100,7 +99,7 @@ fn a_changed_suspect_of_a_fair_group_runs_at_once() {
     let (test, queue) = with_policy(GroupPolicy::Fair);
     let id = enqueue(&queue, "a", 1);
     let mut client = test.client();
-    let suspect = "UPDATE redrive.jobs SET crashes = 1";
+    let suspect = "UPDATE redrive.jobs SET meta.crashes = 1";
     client.sql(suspect);
     queue.database().admin().set_priority(id, 9).unwrap();
     assert_eq!(waiting(&mut client), 0, "claims of others keep it alone");

@@ -58,7 +58,7 @@ fn followers_wait_without_an_attempt_and_the_list_counts_them() {
     assert_eq!(held.len(), 1);
     assert_eq!((held[0].group.as_str(), held[0].letter), ("a", letter));
     assert_eq!((held[0].kind.as_str(), held[0].waiting), ("order", 3));
-    let attempts = "SELECT sum(attempt) FROM redrive.jobs_waiting";
+    let attempts = "SELECT sum(coalesce((meta).attempt, 0)) FROM redrive.jobs_waiting";
     assert_eq!(scalar(&mut test.client(), attempts), 0);
     stop(worker);
 }

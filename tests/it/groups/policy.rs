@@ -147,7 +147,7 @@ fn sql_sets_policies_and_enqueues_into_groups() {
         client.execute(enqueue, &[&delay]).unwrap();
     }
     assert_eq!(waiting(&mut client), 1);
-    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE group_key = 'a'";
+    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).group_key = 'a'";
     assert_eq!(scalar(&mut client, delayed), 1);
     let long = "x".repeat(201);
     for (bad, why) in [

@@ -40,7 +40,7 @@ fn close_gate(test: &TestDatabase) -> Client {
                  RETURN NEW;
              END $$;
              CREATE TRIGGER gate BEFORE INSERT ON redrive.jobs
-                 FOR EACH ROW WHEN (NEW.generation > 0) EXECUTE FUNCTION gate.pass();
+                 FOR EACH ROW WHEN ((NEW.meta).generation > 0) EXECUTE FUNCTION gate.pass();
              SELECT pg_advisory_lock({GATE})"
     ));
     holder

@@ -90,12 +90,12 @@ fn a_job_in_any_place_is_not_gone() {
         .unwrap();
     let mut client = test.client();
     // One is ready, one delayed, and one leased.
-    client.sql("INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, generation)
-             SELECT j.id, now() + interval '1 hour', j.queue, j.kind, j.payload, j.generation
+    client.sql("INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, meta)
+             SELECT j.id, now() + interval '1 hour', j.queue, j.kind, j.payload, j.meta
              FROM redrive.jobs j ORDER BY j.id LIMIT 1;
              INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas[1].generation)
              SELECT gen_random_uuid(), gen_random_uuid(), j.queue, ARRAY[j.id], ARRAY[j.kind::text],
-                    ARRAY[j.payload], ARRAY[j.enqueued_at], j.generation::integer
+                    ARRAY[j.payload], ARRAY[j.enqueued_at], (j.meta).generation
              FROM redrive.jobs j ORDER BY j.id DESC LIMIT 1;
              DELETE FROM redrive.jobs j WHERE j.id IN (
                  SELECT d.id FROM redrive.jobs_delayed d UNION ALL SELECT l.ids[1] FROM redrive.leases l)");

@@ -54,7 +54,7 @@ fn stats_count_each_job_and_letter_by_state() {
         .unwrap();
     other.enqueue(&Order { number: 1 }).unwrap();
     test.client().sql(
-        "UPDATE redrive.jobs SET ready_at = now() - interval '1 hour' WHERE queue = 'another'",
+        "UPDATE redrive.jobs SET meta.ready_at = now() - interval '1 hour' WHERE queue = 'another'",
     );
 
     let all = db.admin().stats(None).unwrap();

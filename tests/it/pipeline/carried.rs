@@ -13,8 +13,8 @@ const JOB: i64 = 7;
 /// A job whose fields all differ from their defaults.
 const NEW_JOB: &str = r#"
     INSERT INTO redrive.jobs
-        (segment, id, enqueued_at, attempt, max_attempts, generation, priority, refunds, queue, kind, payload,
-         history, unique_key, outage_since, headers, group_key)
+        (segment, id, enqueued_at, meta.attempt, meta.max_attempts, meta.generation, meta.priority, meta.refunds, queue, kind,
+         payload, meta.history, meta.unique_key, meta.outage_since, meta.headers, meta.group_key)
     SELECT r.segment, 7, '2026-01-02 03:04:05.678901+00', 2, 9, 3, 7, 4, 'orders', 'order', '{"a": 2, "b": 1.00}',
            '[{"attempt": 1}, {"attempt": 2}]', 'key-17', '2026-01-01', '{"trace": "4bf9"}', 'customer-17'
     FROM redrive.ring r;
@@ -32,19 +32,16 @@ const STATE: &str = r"
                      'history=' || coalesce(jsonb_array_length(j.history), 0),
                      'outage=' || j.outage_since::date) AS changing
     FROM (
-        SELECT 'ready' AS place, id, queue::text, kind::text, priority, payload::text, attempt, max_attempts, generation,
-               crashes, refunds, enqueued_at, history, unique_key, outage_since, headers::text, group_key::text
-        FROM redrive.jobs
-        UNION ALL
-        SELECT 'delayed', id, queue, kind, priority, payload::text, attempt, max_attempts, generation, crashes, refunds,
-               enqueued_at, history, unique_key, outage_since, headers::text, group_key
-        FROM redrive.jobs_delayed
-        UNION ALL
-        SELECT 'leased', x.id, l.queue, x.kind, x.priority, x.payload::text, x.attempt, x.max_attempts, x.generation,
-               x.crashes, x.refunds, x.enqueued_at, x.history, x.unique_key, x.outage_since, x.headers::text,
-               x.group_key
-        FROM redrive.leases l CROSS JOIN LATERAL redrive.jobs_of(l) x
-        WHERE x.id <> ALL (l.done)
+        SELECT p.place, (p.job).id, (p.job).queue, (p.job).kind, (p.job).priority, (p.job).payload::text, (p.job).attempt,
+               (p.job).max_attempts, (p.job).generation, (p.job).crashes, (p.job).refunds, (p.job).enqueued_at,
+               (p.job).history, (p.job).unique_key, (p.job).outage_since, (p.job).headers::text, (p.job).group_key
+        FROM (
+            SELECT 'ready' AS place, redrive.ready_job(j) AS job FROM redrive.jobs j
+            UNION ALL
+            SELECT 'delayed', redrive.delayed_job(d) FROM redrive.jobs_delayed d
+            UNION ALL
+            SELECT 'leased', x FROM redrive.leases l CROSS JOIN LATERAL redrive.jobs_of(l) x WHERE x.id <> ALL (l.done)
+        ) p
         UNION ALL
         SELECT state || ' letter: ' || cause, id, queue, kind, priority, payload::text, attempts, max_attempts,
                generation, crashes, NULL, enqueued_at, redrive.full_history(l), unique_key, NULL, headers::text,
@@ -343,7 +340,7 @@ fn every_step_carries_every_field_of_a_job() {
     job.reap(1);
     job.is("open letter: worker_lost attempt=1 crashes=1 generation=5 priority=8 history=9");
     job.redrive();
-    job.sql("UPDATE redrive.jobs SET refunds = 10, attempt = 8");
+    job.sql("UPDATE redrive.jobs SET meta.refunds = 10, meta.attempt = 8");
     job.claim();
     job.release(&[JOB]);
     job.is("open letter: exhausted attempt=9 crashes=0 generation=6 priority=8 history=9");

@@ -23,9 +23,9 @@ fn hours_in_outage(test: &TestDatabase, id: JobId) -> Option<i64> {
 fn later(test: &TestDatabase, hours: i32) {
     let mut client = test.client();
     for age in [
-        "UPDATE redrive.jobs SET outage_since = outage_since - $1::integer * interval '1 hour'",
+        "UPDATE redrive.jobs SET meta.outage_since = (meta).outage_since - $1::integer * interval '1 hour'",
         "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second', \
-         outage_since = outage_since - $1::integer * interval '1 hour'",
+         meta.outage_since = (meta).outage_since - $1::integer * interval '1 hour'",
     ] {
         client.execute(age, &[&hours]).unwrap();
     }

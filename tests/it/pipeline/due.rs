@@ -99,7 +99,7 @@ fn a_promotion_after_a_mark_does_not_read_the_dead_rows_before_it() {
     delay(&mut client, "-1 second");
 
     let slow = pages(&mut client, "promote", whole);
-    assert!(slow > fresh + 300, "{slow} pages, fresh {fresh}");
+    assert!(slow > fresh + 200, "{slow} pages, fresh {fresh}");
     let mark = micros(&mut client, "-1 minute");
     let after = format!("'orders', 1000, {mark}, 0, 10000");
     let marked = pages(&mut client, "promote", &after);
@@ -108,7 +108,7 @@ fn a_promotion_after_a_mark_does_not_read_the_dead_rows_before_it() {
     // A new process reads the mark of another one.
     let stored = "'orders', 1000, NULL, NULL, 10000";
     let slow = pages(&mut client, "promote", stored);
-    assert!(slow > fresh + 300, "{slow} pages, fresh {fresh}");
+    assert!(slow > fresh + 200, "{slow} pages, fresh {fresh}");
     client
         .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
         .unwrap();
@@ -245,7 +245,7 @@ fn the_exporter_counts_delayed_jobs_after_the_mark() {
         .query(statement("store_delayed_mark"), &[&"orders", &mark, &0_i64])
         .unwrap();
     let marked = pages(&mut client, "metrics_queues", "");
-    assert!(slow > fresh + 300, "{slow} pages, fresh {fresh}");
+    assert!(slow > fresh + 200, "{slow} pages, fresh {fresh}");
     assert!(marked <= fresh + 30, "{marked} pages, fresh {fresh}");
     for (queue, jobs) in [("a", 1.0), ("orders", 3.0), ("z", 1.0)] {
         assert!((delayed(&mut client, queue) - jobs).abs() < 0.5, "{queue}");

@@ -196,7 +196,7 @@ fn sql_rejects_bad_headers_and_times() {
     }
     let good = "SELECT redrive.enqueue('orders', 'order', '{}', headers => '{\"a\": \"b\"}', expires_in => '1.5 s')";
     client.query_one(good, &[]).unwrap();
-    let stored = "SELECT headers::text FROM redrive.jobs";
+    let stored = "SELECT (meta).headers::text FROM redrive.jobs";
     assert_eq!(
         client.query_one(stored, &[]).unwrap().get::<_, &str>(0),
         r#"{"a": "b", "redrive-expires-in-ms": "1500"}"#

@@ -160,8 +160,7 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let live = stats(queue.database(), "orders").expect("the queue");
     assert_eq!((live.ready, live.delayed, live.open), (2000 - 1, 0, 0));
     assert_eq!(runs.count(), before);
-    let charged =
-        "SELECT count(*) FROM redrive.jobs WHERE attempt > 0 OR refunds > 0 OR crashes > 0";
+    let charged = "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0 OR (meta).crashes > 0";
     let charged = scalar(&mut test.client(), charged);
     assert_eq!(charged, 0);
     counted(&worker, "the running job to finish", |counts| {

@@ -71,7 +71,8 @@ fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
     let job = live_job(&mails, other.id());
     assert_eq!((job.max_attempts, job.priority), (1, -3));
     assert_eq!(job.unique_key.as_deref(), Some("mine"));
-    let groups = "SELECT string_agg(DISTINCT group_key, ',' ORDER BY group_key) FROM redrive.jobs";
+    let groups =
+        "SELECT string_agg(DISTINCT group_key, ',' ORDER BY group_key) FROM redrive.live_jobs";
     let groups: String = client.query_one(groups, &[]).unwrap().get(0);
     assert_eq!(groups, "customer 0,customer 1");
 }

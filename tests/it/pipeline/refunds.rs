@@ -29,8 +29,8 @@ fn lease(client: &mut Client, refunds: i16, max_attempts: i32) {
 
 /// Returns where the job is, its attempts and its refunds.
 fn job(client: &mut Client) -> (String, i32, Option<i32>) {
-    let found = "SELECT 'ready', attempt, refunds::integer FROM redrive.jobs \
-                 UNION ALL SELECT 'delayed', attempt, refunds::integer FROM redrive.jobs_delayed \
+    let found = "SELECT 'ready', coalesce((meta).attempt, 0), coalesce((meta).refunds, 0)::integer FROM redrive.jobs \
+                 UNION ALL SELECT 'delayed', coalesce((meta).attempt, 0), coalesce((meta).refunds, 0) FROM redrive.jobs_delayed \
                  UNION ALL SELECT format('%s %s', cause, error_class), attempts, NULL FROM redrive.dead_letters";
     let row = client.query_one(found, &[]).unwrap();
     (row.get(0), row.get(1), row.get(2))
@@ -161,7 +161,7 @@ fn a_failure_whose_error_is_rejected_is_charged() {
     client
         .batch_execute(
             "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                 IF NEW.history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF; \
+                 IF (NEW.meta).history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF; \
                  RETURN NEW; END $$; \
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs_delayed \
                  FOR EACH ROW EXECUTE FUNCTION public.refuse()",

@@ -68,7 +68,7 @@ fn suspects<const N: usize>(test: &TestDatabase, queue: &Queue, crashes: [i16; N
     let ids = queue.enqueue_many(&Order::up_to(count)).unwrap();
     for (id, crashes) in ids.iter().zip(crashes) {
         // Only a test updates rows of `jobs`.
-        let update = "UPDATE redrive.jobs SET crashes = $2::smallint WHERE id = $1";
+        let update = "UPDATE redrive.jobs SET meta.crashes = $2::smallint WHERE id = $1";
         let updated = test.client().execute(update, &[&id.get(), &crashes]);
         assert_eq!(updated.unwrap(), 1);
     }
@@ -80,7 +80,8 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     // If the next suspect began earlier and killed the process, this one would be blamed too.
     let (test, queue) = TestDatabase::with_orders();
     let suspects = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    test.client().sql("UPDATE redrive.jobs SET crashes = 2");
+    test.client()
+        .sql("UPDATE redrive.jobs SET meta.crashes = 2");
     let (tally, gate) = (Tally::new(), Gate::new());
     let worker = worker(&test.queue("orders"))
         .slots(2)
@@ -134,7 +135,7 @@ fn suspects_run_in_queue_order() {
     let ids = redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap());
     test.client()
         .execute(
-            "UPDATE redrive.jobs SET crashes = 1 WHERE id = ANY ($1)",
+            "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)",
             &[&vec![ids[0].get(), ids[4].get()]],
         )
         .unwrap();

@@ -45,7 +45,8 @@ fn eight_processes_run_each_tick_once() {
         scalar(&mut client, "SELECT count(*) FROM redrive.jobs"),
         ROUNDS
     );
-    let distinct = "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.jobs";
+    let distinct =
+        "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.live_jobs";
     assert_eq!(scalar(&mut client, distinct), ROUNDS);
 }
 
@@ -211,7 +212,7 @@ fn random_kills_lose_no_tick_and_repeat_none() {
     assert_eq!(scalar(&mut client, jobs), ticks);
     // Every hour from the first tick has one job.
     let hours = "SELECT count(DISTINCT j.headers ->> 'redrive-scheduled-for')
-                 FROM redrive.jobs j
+                 FROM redrive.live_jobs j
                  JOIN generate_series($1::timestamptz, $1 + ($2::bigint - 1) * interval '1 hour', '1 hour') AS h (tick)
                      ON h.tick = (j.headers ->> 'redrive-scheduled-for')::timestamptz";
     let hours: i64 = client.query_one(hours, &[&first, &ticks]).unwrap().get(0);

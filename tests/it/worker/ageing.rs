@@ -30,7 +30,7 @@ fn age_all(client: &mut Client) -> Vec<(i32, i64)> {
 
 /// Each job: kind, priority, and the header with its earlier priority.
 fn priorities(client: &mut Client) -> Vec<(String, i16, Option<String>)> {
-    let ask = "SELECT kind::text, priority::smallint, headers ->> 'redrive-priority' FROM redrive.jobs ORDER BY kind";
+    let ask = "SELECT kind::text, priority::smallint, headers ->> 'redrive-priority' FROM redrive.live_jobs ORDER BY kind";
     let rows = client.query(ask, &[]).unwrap();
     rows.iter()
         .map(|row| (row.get(0), row.get(1), row.get(2)))
@@ -39,7 +39,8 @@ fn priorities(client: &mut Client) -> Vec<(String, i16, Option<String>)> {
 
 /// Makes the jobs of a priority an hour older.
 fn wait_an_hour(client: &mut Client, priority: i16) {
-    let older = "UPDATE redrive.jobs SET ready_at = ready_at - interval '1 hour' WHERE priority = $1::smallint";
+    let older = "UPDATE redrive.jobs SET meta.ready_at = coalesce((meta).ready_at, enqueued_at) - interval '1 hour' \
+                 WHERE coalesce((meta).priority, 0) = $1::smallint";
     client.execute(older, &[&priority]).unwrap();
 }
 
@@ -80,7 +81,7 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
 #[test]
 fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, priority, generation, ready_at, headers)
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.generation, meta.ready_at, meta.headers)
              SELECT 0, k.queue, k.kind, '{}', k.priority, k.generation, now() - k.waited * interval '1 minute',
                     k.headers::jsonb
              FROM (VALUES
@@ -108,7 +109,7 @@ fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
             ("h elsewhere", -10, None),
         ]
     );
-    let kept = "SELECT count(*) FROM redrive.jobs WHERE kind = 'c with headers' AND headers ->> 'trace' = 'x'";
+    let kept = "SELECT count(*) FROM redrive.live_jobs WHERE kind = 'c with headers' AND headers ->> 'trace' = 'x'";
     assert_eq!(scalar(&mut client, kept), 1);
     // A second worker finds nothing to do.
     assert_eq!(age_all(&mut client), [(20, 0)]);
@@ -126,7 +127,8 @@ fn a_call_raises_at_most_its_number_of_jobs_and_skips_locked_ones() {
     wait_an_hour(&mut client, -1);
     assert_eq!(age(&mut client, None, 2), (2, Some(2)));
     let mut claiming = other.transaction().unwrap();
-    let lock = "SELECT id FROM redrive.jobs WHERE priority = -1 ORDER BY id LIMIT 1 FOR UPDATE";
+    let lock =
+        "SELECT id FROM redrive.jobs WHERE (meta).priority = -1 ORDER BY id LIMIT 1 FOR UPDATE";
     claiming.query_one(lock, &[]).unwrap();
     assert_eq!(age(&mut client, None, 2), (1, Some(2)));
     claiming.rollback().unwrap();

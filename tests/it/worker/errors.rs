@@ -118,7 +118,7 @@ fn an_error_because_of_a_stop_is_not_charged() {
         let job = NewJob::new(&Hold {}).unwrap().max_attempts(1);
         let id = queue.enqueue_job(job).unwrap().id();
         let mut client = test.client();
-        client.sql(&format!("UPDATE redrive.jobs SET refunds = {refunds}"));
+        client.sql(&format!("UPDATE redrive.jobs SET meta.refunds = {refunds}"));
         let worker: Worker = handler(worker(&queue), gate.clone()).started();
         gate.wait_for(1);
         let stopped = worker.stop(Duration::ZERO).unwrap();
@@ -131,8 +131,8 @@ fn an_error_because_of_a_stop_is_not_charged() {
         assert!(letter.is_none(), "{letter:?}");
         assert_eq!((stopped.released, stopped.stats.dead), (1, 0));
         assert_eq!(live_job(&queue, id).attempts, 0);
-        let counted = "SELECT refunds::bigint FROM redrive.jobs
-            UNION ALL SELECT refunds FROM redrive.jobs_delayed";
+        let counted = "SELECT coalesce((meta).refunds, 0)::bigint FROM redrive.jobs
+            UNION ALL SELECT coalesce((meta).refunds, 0) FROM redrive.jobs_delayed";
         assert_eq!(scalar(&mut client, counted), 1);
     }
 }

@@ -196,7 +196,8 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
     // A worker that does not run jobs has four connections, and this call gets the fifth.
     queue.is_drained().unwrap();
     assert_eq!(stop(worker).stats.done, 0);
-    let charged = "SELECT count(*) FROM redrive.jobs WHERE attempt > 0 OR refunds > 0";
+    let charged =
+        "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
     assert_eq!(scalar(&mut client, charged), 0);
     drop((queue, client));
     // A session publishes its statistics at its end at the latest.

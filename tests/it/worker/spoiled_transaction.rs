@@ -215,7 +215,7 @@ fn an_outage_under_a_handler_is_not_charged_and_its_refund_is_counted() {
         let job = queue.database().admin().job(*id).unwrap().expect("a job");
         assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
     }
-    let refunds = "SELECT DISTINCT refunds::integer FROM redrive.jobs_delayed";
+    let refunds = "SELECT DISTINCT coalesce((meta).refunds, 0)::integer FROM redrive.jobs_delayed";
     let refunds: i32 = cluster.client().query_one(refunds, &[]).unwrap().get(0);
     assert_eq!(refunds, 1);
 }
@@ -290,8 +290,7 @@ fn a_job_without_a_session_is_released_with_a_counted_refund() {
     });
     let mut client = test.client();
     wait_until("its refund to be counted", SOON, || {
-        let refunded =
-            "SELECT count(*) FROM redrive.jobs_delayed WHERE refunds > 0 AND attempt = 0";
+        let refunded = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).refunds > 0 AND (meta).attempt IS NULL";
         client.query_one(refunded, &[]).unwrap().get::<_, i64>(0) > 0
     });
     gate.open();

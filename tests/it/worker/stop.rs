@@ -65,8 +65,7 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
         (left.ready, left.leased, left.delayed, left.workers),
         (10, 0, 0, 0)
     );
-    let asked =
-        "SELECT count(*) FROM redrive.jobs WHERE attempt = 0 AND refunds = 0 AND crashes = 0";
+    let asked = "SELECT count(*) FROM redrive.jobs WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL";
     let refunded = scalar(&mut test.client(), asked);
     assert_eq!(refunded, 10);
     assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
@@ -126,7 +125,8 @@ fn refunds_of_jobs_that_ran_are_bounded() {
         .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
         .unwrap()
         .id();
-    test.client().sql("UPDATE redrive.jobs SET refunds = 10");
+    test.client()
+        .sql("UPDATE redrive.jobs SET meta.refunds = 10");
     let worker = worker_at(&gate, &queue);
     gate.wait_for(1);
     worker.stop(Duration::ZERO).unwrap();

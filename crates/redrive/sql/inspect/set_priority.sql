@@ -14,7 +14,7 @@ ready AS MATERIALIZED (
 ),
 delayed AS (
     UPDATE redrive.jobs_delayed d
-    SET priority = $2::smallint
+    SET meta.priority = $2::smallint
     WHERE d.id = $1
     RETURNING d.id
 )

@@ -6,7 +6,7 @@
 -- Index relied on: dead_letters_open_for_redrive for the oldest letter; counting reads all jobs.
 -- Rows: one per queue that has jobs, letters or workers, or is paused. Zero rows: there is no such queue.
 WITH ready AS (
-    SELECT j.queue, count(*) AS jobs, min(j.ready_at) AS oldest
+    SELECT j.queue, count(*) AS jobs, min(coalesce((j.meta).ready_at, j.enqueued_at)) AS oldest
     FROM redrive.jobs j WHERE $1::text IS NULL OR j.queue = $1 GROUP BY j.queue
 ),
 delayed AS (

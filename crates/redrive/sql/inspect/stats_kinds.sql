@@ -29,7 +29,7 @@ FROM (
         -- Segment 8 has the jobs that wait for their group. They are among the ready ones.
         SELECT j.queue, j.kind, 0, 0, 0, count(*)
         FROM redrive.group_slots s
-        JOIN redrive.jobs j ON j.segment = 8 AND j.queue = s.queue AND j.group_key = s.group_key
+        JOIN redrive.jobs j ON j.segment = 8 AND j.queue = s.queue AND (j.meta).group_key = s.group_key
         WHERE s.held_at IS NOT NULL AND ($1::text IS NULL OR s.queue = $1) GROUP BY 1, 2
     ) c
     GROUP BY c.queue, c.kind

@@ -12,7 +12,7 @@ FROM (
     FROM generate_series(1, 64)
 ) p
 CROSS JOIN LATERAL (
-    SELECT j.group_key::text AS key
+    SELECT (j.meta).group_key AS key
     FROM redrive.jobs_waiting j
     WHERE j.queue = $1 AND j.ctid >= format('(%s,0)', p.page)::tid AND j.ctid < format('(%s,0)', p.page + 4)::tid
     LIMIT 1

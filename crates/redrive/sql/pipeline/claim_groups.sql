@@ -57,15 +57,15 @@ nearest AS MATERIALIZED (
                count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
                count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
         FROM (
-            SELECT j.ctid AS tid, j.id, j.group_key::text AS key, pg_column_size(j.payload) AS bytes,
-                   j.kind = ANY ($3::text[]) OR j.crashes > 0 AS is_alone,
-                   j.kind = ANY ($15::text[]) OR j.crashes > 0 AS is_single,
+            SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
+                   j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
+                   j.kind = ANY ($15::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                    ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                        AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                       AND j.crashes <= $16::integer AS is_ours
+                       AND coalesce((j.meta).crashes, 0) <= $16::integer AS is_ours
             FROM redrive.jobs_waiting j
-            WHERE j.queue = $1 AND j.group_key > coalesce($9::text, '')
-            ORDER BY j.group_key, j.id
+            WHERE j.queue = $1 AND (j.meta).group_key > coalesce($9::text, '')
+            ORDER BY (j.meta).group_key, j.id
             LIMIT 2 * $12::integer
         ) w
         WINDOW so_far AS (PARTITION BY w.key ORDER BY w.id ROWS UNBOUNDED PRECEDING)
@@ -86,10 +86,10 @@ walk (key, n, is_complete) AS (
     )
     UNION ALL
     SELECT (
-               SELECT j.group_key::text
+               SELECT (j.meta).group_key
                FROM redrive.jobs_waiting j
-               WHERE j.queue = $1 AND j.group_key > w.key
-               ORDER BY j.group_key
+               WHERE j.queue = $1 AND (j.meta).group_key > w.key
+               ORDER BY (j.meta).group_key
                LIMIT 1
            ), w.n + 1, false
     FROM walk w
@@ -98,7 +98,7 @@ walk (key, n, is_complete) AS (
         AND w.n >= (SELECT c.groups FROM scan c)
 ),
 arrived AS MATERIALIZED (
-    SELECT j.group_key::text AS key, j.id
+    SELECT (j.meta).group_key AS key, j.id
     FROM redrive.jobs_waiting j
     WHERE j.queue = $1 AND j.id + 0 > $10::bigint
     ORDER BY j.id + 0
@@ -198,13 +198,13 @@ picked AS MATERIALIZED (
                            count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
                     FROM (
                         SELECT j.ctid AS tid, j.id, pg_column_size(j.payload) AS bytes,
-                               j.kind = ANY ($3::text[]) OR j.crashes > 0 AS is_alone,
-                               j.kind = ANY ($15::text[]) OR j.crashes > 0 AS is_single,
+                               j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
+                               j.kind = ANY ($15::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
                                ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
                                    AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                                   AND j.crashes <= $16::integer AS is_ours
+                                   AND coalesce((j.meta).crashes, 0) <= $16::integer AS is_ours
                         FROM redrive.jobs_waiting j
-                        WHERE j.queue = $1 AND j.group_key = u.key
+                        WHERE j.queue = $1 AND (j.meta).group_key = u.key
                         ORDER BY j.id
                         LIMIT u.reach
                     ) w
@@ -284,7 +284,7 @@ leased AS MATERIALIZED (
         END
     ) r
     CROSS JOIN LATERAL redrive.lease_jobs(
-        $1, $7, CASE WHEN NOT r.any_alone THEN $6::uuid END, r.segments, r.tids, r.bytes, r.crashes, r.are_alone, false, 1, 1
+        $1, $7, CASE WHEN NOT r.any_alone THEN $6::uuid END, r.segments, r.tids, r.bytes, r.crashes, r.are_alone, 1, 1
     ) l
     WHERE r.tids IS NOT NULL
 )

@@ -19,20 +19,20 @@ WITH picked AS MATERIALIZED (
     WHERE j.segment = $4::smallint AND j.segment < 8 AND j.queue = $1
         AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
         AND ($3::text[] IS NULL OR j.kind <> ALL ($3::text[]))
-        AND j.crashes = 0
-    ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+        AND coalesce((j.meta).crashes, 0) = 0
+    ORDER BY j.rank, j.id
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 ),
 taken AS (
     DELETE FROM redrive.jobs j
     WHERE j.segment = $4::smallint AND j.segment < 8 AND j.ctid = (SELECT p.tid FROM picked p)
-    RETURNING j.id, j.kind, j.payload, j.enqueued_at, redrive.meta_of(j) AS meta
+    RETURNING j.id, j.kind, j.payload, j.enqueued_at, j.meta::redrive.job_meta AS meta
 ),
 leased AS (
     INSERT INTO redrive.leases AS l (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, metas)
     SELECT $5, $6, $1, ARRAY[t.id], ARRAY[t.kind::text], ARRAY[t.payload], ARRAY[t.enqueued_at],
-           CASE WHEN t.meta IS NOT DISTINCT FROM NULL THEN NULL ELSE ARRAY[t.meta] END
+           CASE WHEN NOT t.meta IS NULL THEN ARRAY[t.meta] END
     FROM taken t
     RETURNING l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, l.metas
 ),

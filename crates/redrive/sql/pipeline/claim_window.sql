@@ -23,26 +23,25 @@
 --       migrations/functions/leases.sql. The jobs are unordered. Zero rows: no job is ready for this worker.
 WITH picked AS MATERIALIZED (
     SELECT array_agg(f.segment) AS segments, array_agg(f.tid) AS tids, array_agg(f.bytes) AS bytes,
-           array_agg(f.crashes) AS crashes, array_agg(f.is_alone) AS are_alone, bool_and(f.is_plain) AS are_plain,
+           array_agg(f.crashes) AS crashes, array_agg(f.is_alone) AS are_alone,
            -- Nearly always one lease can hold all jobs.
            min(f.segment) = max(f.segment) AND sum(f.bytes) <= $5 AND NOT bool_or(f.is_alone) AS fit
     FROM (
-        SELECT found.segment, found.tid, found.bytes, found.crashes, found.is_alone, found.is_plain
+        SELECT found.segment, found.tid, found.bytes, found.crashes, found.is_alone
         FROM unnest($9::integer[], $10::bigint[], $11::bigint[])
             WITH ORDINALITY AS range (rank, from_id, to_id, ordinal)
         CROSS JOIN LATERAL (
-            SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, j.crashes::smallint AS crashes,
-                   j.crashes > 0 OR j.kind = ANY ($3::text[]) AS is_alone,
-                   redrive.is_plain(j) AS is_plain
+            SELECT j.segment, j.ctid AS tid, pg_column_size(j.payload) AS bytes, coalesce((j.meta).crashes, 0::smallint) AS crashes,
+                   (j.meta).crashes > 0 OR j.kind = ANY ($3::text[]) AS is_alone
             FROM redrive.jobs j
             WHERE j.queue = $1 AND j.segment < 8
-                AND (j.generation > 0)::integer - 2 * j.priority = range.rank
+                AND j.rank = range.rank
                 AND j.id > range.from_id
                 AND j.id <= range.to_id
                 AND ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
-                AND j.crashes <= $6::integer
+                AND coalesce((j.meta).crashes, 0) <= $6::integer
                 AND ($12::text[] IS NULL OR j.kind <> ALL ($12::text[]))
-            ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+            ORDER BY j.rank, j.id
             LIMIT $4
             FOR UPDATE SKIP LOCKED
         ) found
@@ -52,6 +51,6 @@ WITH picked AS MATERIALIZED (
 SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*, statement_timestamp() AS claimed_at
 FROM picked p
 CROSS JOIN LATERAL redrive.lease_jobs(
-    $1, $8, CASE WHEN p.fit THEN $7::uuid END, p.segments, p.tids, p.bytes, p.crashes, p.are_alone, p.are_plain, $5, $13
+    $1, $8, CASE WHEN p.fit THEN $7::uuid END, p.segments, p.tids, p.bytes, p.crashes, p.are_alone, $5, $13
 ) l
 WHERE p.tids IS NOT NULL

@@ -3,4 +3,4 @@
 -- Locks: the rows it inserts.
 -- Index relied on: none.
 -- Rows: none.
-COPY redrive.jobs (id, segment, queue, kind, payload, priority, max_attempts) FROM STDIN BINARY
+COPY redrive.jobs (id, segment, queue, kind, payload, meta) FROM STDIN BINARY

@@ -18,15 +18,16 @@ WITH incoming AS MATERIALIZED (
         WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, ordinal)
 ),
 ready AS (
-    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, priority, max_attempts)
-    SELECT (SELECT r.segment FROM redrive.ring r), i.id, $1::text, i.kind, i.payload, i.priority, i.max_attempts
+    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
+    SELECT (SELECT r.segment FROM redrive.ring r), i.id, $1::text, i.kind, i.payload,
+           redrive.new_meta(i.priority, i.max_attempts)
     FROM incoming i
     WHERE i.delay_ms = 0
 ),
 delayed AS (
-    INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, priority, max_attempts)
+    INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, meta)
     SELECT i.id, clock_timestamp() + i.delay_ms * interval '1 millisecond', $1::text, i.kind, i.payload,
-           i.priority, i.max_attempts
+           redrive.new_meta(i.priority, i.max_attempts)
     FROM incoming i
     WHERE i.delay_ms > 0
 ),

@@ -41,19 +41,17 @@ placed AS MATERIALIZED (
     LEFT JOIN held h ON h.key = i.unique_key
 ),
 ready AS (
-    INSERT INTO redrive.jobs
-        (segment, id, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
     SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment($1, p.group_key, p.id) END, p.id, $1, p.kind, p.payload, p.priority, p.max_attempts,
-           p.unique_key, p.headers, p.group_key
+                ELSE redrive.entry_segment($1, p.group_key, p.id) END, p.id, $1, p.kind, p.payload,
+           redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
     FROM placed p
     WHERE p.is_new AND p.delay_ms = 0
 ),
 delayed AS (
-    INSERT INTO redrive.jobs_delayed
-        (id, run_at, queue, kind, payload, priority, max_attempts, unique_key, headers, group_key)
+    INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, meta)
     SELECT p.id, clock_timestamp() + p.delay_ms * interval '1 millisecond', $1, p.kind, p.payload,
-           p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key
+           redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
     FROM placed p
     WHERE p.is_new AND p.delay_ms > 0
 ),

@@ -42,11 +42,11 @@ found AS (
     FROM size s
     CROSS JOIN gaps g
     CROSS JOIN LATERAL (
-        SELECT (j.generation > 0)::integer - 2 * j.priority AS rank
+        SELECT j.rank::integer AS rank
         FROM redrive.jobs j
-        WHERE j.queue = $1 AND j.segment < 8 AND (j.generation > 0)::integer - 2 * j.priority > g.above
-            AND (j.generation > 0)::integer - 2 * j.priority < g.below
-        ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+        WHERE j.queue = $1 AND j.segment < 8 AND j.rank > g.above
+            AND j.rank < g.below
+        ORDER BY j.rank, j.id
         LIMIT 1
     ) n
     WHERE s.bytes > $4
@@ -54,11 +54,11 @@ found AS (
     SELECT f.below, n.rank
     FROM found f
     CROSS JOIN LATERAL (
-        SELECT (j.generation > 0)::integer - 2 * j.priority AS rank
+        SELECT j.rank::integer AS rank
         FROM redrive.jobs j
-        WHERE j.queue = $1 AND j.segment < 8 AND (j.generation > 0)::integer - 2 * j.priority > f.rank
-            AND (j.generation > 0)::integer - 2 * j.priority < f.below
-        ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+        WHERE j.queue = $1 AND j.segment < 8 AND j.rank > f.rank
+            AND j.rank < f.below
+        ORDER BY j.rank, j.id
         LIMIT 1
     ) n
 ),

@@ -30,12 +30,12 @@ searched AS MATERIALIZED (
                CROSS JOIN LATERAL (
                    SELECT FROM redrive.jobs j
                    WHERE j.queue = $4 AND j.segment < 8
-                       AND ((j.generation > 0)::integer - 2 * j.priority, j.id) > (range.from_rank, range.from_id)
-                       AND (j.generation > 0)::integer - 2 * j.priority < range.to_rank
+                       AND (j.rank, j.id) > (range.from_rank, range.from_id)
+                       AND j.rank < range.to_rank
                        AND ($5::text[] IS NULL OR j.kind = ANY ($5::text[]))
-                       AND j.crashes <= $7::integer
+                       AND coalesce((j.meta).crashes, 0) <= $7::integer
                        AND ($6::text[] IS NULL OR j.kind <> ALL ($6::text[]))
-                   ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+                   ORDER BY j.rank, j.id
                    LIMIT 1
                ) found
            ) OR EXISTS (
@@ -43,13 +43,13 @@ searched AS MATERIALIZED (
                CROSS JOIN LATERAL (
                    SELECT FROM redrive.jobs j
                    WHERE j.queue = $4 AND j.segment < 8
-                       AND (j.generation > 0)::integer - 2 * j.priority = range.rank
+                       AND j.rank = range.rank
                        AND j.id > range.from_id
                        AND j.id <= range.to_id
                        AND ($5::text[] IS NULL OR j.kind = ANY ($5::text[]))
-                       AND j.crashes <= $7::integer
+                       AND coalesce((j.meta).crashes, 0) <= $7::integer
                        AND ($6::text[] IS NULL OR j.kind <> ALL ($6::text[]))
-                   ORDER BY (j.generation > 0)::integer - 2 * j.priority, j.id
+                   ORDER BY j.rank, j.id
                    LIMIT 1
                ) found
            ) AS has_job

@@ -8,4 +8,4 @@ SELECT j.queue::text AS queue
 FROM redrive.jobs j
 WHERE $1::text[] IS NULL OR j.kind = ANY ($1::text[])
 GROUP BY j.queue
-ORDER BY min((j.generation > 0)::integer - 2 * j.priority), min(j.id)
+ORDER BY min(j.rank), min(j.id)

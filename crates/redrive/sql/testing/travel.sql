@@ -15,7 +15,7 @@ delayed AS (
 ),
 ready AS (
     UPDATE redrive.jobs j
-    SET ready_at = j.ready_at - m.by, enqueued_at = j.enqueued_at - m.by
+    SET meta.ready_at = (j.meta).ready_at - m.by, enqueued_at = j.enqueued_at - m.by
     FROM moved m
 )
 UPDATE redrive.unique_windows w

@@ -8,7 +8,7 @@
 -- Rows: one per kind. Zero rows: live workers handle the kinds of all of these jobs.
 SELECT j.kind::text AS kind
 FROM (
-    SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1 ORDER BY (r.generation > 0)::integer - 2 * r.priority, r.id LIMIT $2
+    SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1 ORDER BY r.rank, r.id LIMIT $2
 ) j
 WHERE NOT EXISTS (
     SELECT FROM redrive.workers w

@@ -9,7 +9,7 @@
 SELECT j.kind, count(*) AS jobs
 FROM (
     SELECT r.kind FROM redrive.jobs r WHERE r.queue = $1
-    ORDER BY ((r.generation > 0)::integer - 2 * r.priority), r.id LIMIT 1000
+    ORDER BY r.rank, r.id LIMIT 1000
 ) j
 WHERE j.kind <> ALL ($2::text[])
 GROUP BY j.kind

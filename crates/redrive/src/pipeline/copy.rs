@@ -11,11 +11,14 @@ use postgres::GenericClient;
 
 use crate::db::sql;
 use crate::job::job::JobId;
-use crate::job::new_job::NewJob;
+use crate::job::new_job::{DEFAULT_ATTEMPTS, NewJob};
 
 /// How many bytes are encoded before they are sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+/// The types of the attributes of `redrive.job_meta`, in order, by their fixed numbers: timestamptz, integer three
+/// times, smallint three times, jsonb, text, timestamptz, jsonb, text.
+const META_TYPES: [i32; 12] = [1184, 23, 23, 23, 21, 21, 21, 3802, 25, 1184, 3802, 25];
 
 /// Stores jobs with COPY; the caller must be in a transaction. Returns the ids in the order of the
 /// jobs.
@@ -67,14 +70,13 @@ fn copy<'a>(
     let mut rows = Encoder(Vec::with_capacity(CHUNK_BYTES * 2));
     rows.header();
     for (id, job) in jobs {
-        rows.begin(7);
+        rows.begin(6);
         rows.int8(id);
         second_column(&mut rows, job);
         rows.text(queue);
         rows.text(&job.kind);
         rows.text(job.payload.as_str());
-        rows.int2(job.priority);
-        rows.int4(job.max_attempts.cast_signed());
+        rows.meta(job);
         if rows.0.len() >= CHUNK_BYTES {
             // `finish` returns the server's error.
             if writer.write_all(&rows.0).is_err() {
@@ -112,6 +114,29 @@ impl Encoder {
         let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
         self.0.extend_from_slice(&length.to_be_bytes());
         self.0.extend_from_slice(bytes);
+    }
+
+    fn null(&mut self) {
+        self.0.extend_from_slice(&(-1_i32).to_be_bytes());
+    }
+
+    /// A `redrive.job_meta`: the number of its attributes, then each with the oid of its type.
+    fn meta(&mut self, job: &NewJob) {
+        let attempts = job.max_attempts.cast_signed();
+        if job.priority == 0 && attempts == DEFAULT_ATTEMPTS.cast_signed() {
+            return self.null();
+        }
+        let mut meta = Encoder(Vec::with_capacity(META_TYPES.len() * 12));
+        meta.0.extend_from_slice(&12_i32.to_be_bytes());
+        for (place, oid) in META_TYPES.iter().enumerate() {
+            meta.0.extend_from_slice(&oid.to_be_bytes());
+            match place {
+                2 => meta.int4(attempts),
+                4 => meta.int2(job.priority),
+                _ => meta.null(),
+            }
+        }
+        self.field(&meta.0);
     }
 
     fn int2(&mut self, value: i16) {

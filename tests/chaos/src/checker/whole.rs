@@ -161,7 +161,7 @@ fn check_updates(run: &Run<'_>, findings: &mut Findings) {
             // A settle and a return of some jobs, and a checkpoint, which may be the same as before.
             ("leases", ["done" | "metas"] | []) => update.process.starts_with("worker"),
             ("leases", ["cancelled"]) => asked(Operation::Cancel),
-            ("jobs_delayed", ["priority"]) => asked(Operation::Priority),
+            ("jobs_delayed", ["meta"]) => asked(Operation::Priority),
             ("jobs_delayed", ["payload" | "run_at"] | ["payload", "run_at"]) => {
                 asked(Operation::Replace)
             }

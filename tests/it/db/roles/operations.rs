@@ -178,7 +178,7 @@ const VERBS: &[Verb] = &[
     verb("enqueue later from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}', delay => '1 h')")),
     verb("enqueue a key from SQL", &[Enqueuer], |on| on.sql("SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'sql')")),
     verb("say how often a job was tried", BOTH, |on| on.sql(
-        "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, attempt) VALUES (0, -1, 'orders', 'order', '{}', 3) ON CONFLICT DO NOTHING")),
+        "INSERT INTO redrive.jobs (segment, id, enqueued_at, queue, kind, payload) VALUES (0, -1, now(), 'orders', 'order', '{}') ON CONFLICT DO NOTHING")),
 
     // Jobs run.
     verb("work", &[Worker], |on| {

@@ -254,7 +254,7 @@ fn an_empty_list_selects_nothing_in_every_operation() {
     assert_eq!(
         scalar(
             &mut client,
-            "SELECT count(*) FROM redrive.jobs WHERE priority = 0"
+            "SELECT count(*) FROM redrive.live_jobs WHERE priority = 0"
         ),
         3
     );

@@ -16,7 +16,7 @@ const LETTERS: &str = "INSERT INTO redrive.dead_letters
         (queue, kind, cause, error_class, error_message, payload, enqueued_at)
     SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
     FROM generate_series(1, 3000)";
-const LATE: &str = "UPDATE redrive.jobs SET ready_at = clock_timestamp() - interval '1 minute'
+const LATE: &str = "UPDATE redrive.jobs SET meta.ready_at = clock_timestamp() - interval '1 minute'
     WHERE generation = 0";
 /// The fewest letters of a step.
 const FEWEST: u64 = 25;
@@ -89,7 +89,7 @@ fn an_unthrottled_run_sends_less_while_live_jobs_wait_longer_than_before() {
         let sent = before + 150 + FEWEST * step;
         assert_eq!((now.sent, now.wait), (sent, Duration::from_millis(50)));
     }
-    let settled = "DELETE FROM redrive.jobs WHERE kind = 'order' AND generation = 0";
+    let settled = "DELETE FROM redrive.jobs WHERE kind = 'order' AND (meta).generation IS NULL";
     client.sql(settled);
     let now = driver.step().unwrap();
     assert_eq!(

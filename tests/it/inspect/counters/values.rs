@@ -83,7 +83,7 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
     for (index, wait) in waits.iter().enumerate() {
         client
             .execute(
-                "UPDATE redrive.jobs SET ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
+                "UPDATE redrive.jobs SET meta.ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
                  WHERE (payload ->> 'number')::bigint = $2",
                 &[wait, &(index.cast_signed() as i64 + 1)],
             )

@@ -104,7 +104,8 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
         "{} calls",
         gateway.calls_in_vain()
     );
-    let charged = "SELECT count(*) FROM redrive.jobs WHERE attempt > 0 OR refunds > 0";
+    let charged =
+        "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
     assert_eq!(scalar(&mut client, charged), 0);
     assert!(stop(worker).released > 0);
 }

@@ -133,7 +133,7 @@ fn a_group_without_a_token_delays_no_other_and_no_job_without_a_group() {
     });
     informed(&test, &[&worker]);
     assert_eq!(starts.count("a"), 1);
-    let untouched = "SELECT count(*) FROM redrive.jobs_waiting WHERE attempt = 0 AND refunds = 0";
+    let untouched = "SELECT count(*) FROM redrive.jobs_waiting WHERE coalesce((meta).attempt, (meta).refunds) IS NULL";
     assert_eq!(scalar(&mut test.client(), untouched), 303);
     unlimit(&queue, RateLimited::EachGroup);
     drained(&queue);
@@ -191,7 +191,7 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
             .started()
     };
     let put_off = "SELECT count(*) FROM redrive.jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
-                   WHERE d.attempt = 1 AND d.refunds = 0 AND d.run_at > clock_timestamp() + interval '5 s'";
+                   WHERE (d.meta).attempt = 1 AND (d.meta).refunds IS NULL AND d.run_at > clock_timestamp() + interval '5 s'";
     wait_until("the retry to wait for a token", SOON, || {
         scalar(&mut test.client(), put_off) == 1
     });
@@ -231,7 +231,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         drop(lost);
         let starts = GroupStarts::default();
         let worker = noting(&queue, &starts);
-        let suspect = "SELECT count(*) FROM redrive.jobs_delayed WHERE crashes = 1 AND attempt = 0";
+        let suspect = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).crashes = 1 AND (meta).attempt IS NULL";
         wait_until("the suspect to wait for a token", SOON, || {
             scalar(&mut test.client(), suspect) == 1
         });
@@ -257,7 +257,7 @@ fn jobs_that_were_ready_before_the_limit_wait_for_tokens_of_their_group() {
     wait_until("a job of each group", SOON, || {
         starts.count("a") == 1 && starts.count("b") == 1
     });
-    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE attempt = 0";
+    let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).attempt IS NULL";
     wait_until("the others to return", SOON, || {
         scalar(&mut test.client(), delayed) == 38
     });

@@ -180,11 +180,11 @@ fn full_buckets_vanish_and_others_stay() {
 fn without_tokens(client: &mut Client) {
     client
         .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload, group_key) \
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
              SELECT 8, 'orders', 'order', '{\"number\": 1}', 'g' || lpad(g::text, 7, '0') \
              FROM generate_series(1, 100000) g; \
              INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
-             SELECT 'orders', j.group_key, now() + interval '1 day' FROM redrive.jobs_waiting j; \
+             SELECT 'orders', (j.meta).group_key, now() + interval '1 day' FROM redrive.jobs_waiting j; \
              ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_buckets",
         )
         .unwrap();

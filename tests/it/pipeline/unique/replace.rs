@@ -58,8 +58,7 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
         assert_eq!(again, Enqueued::Replaced(id));
         assert_eq!(waiting(&test, id), expected, "{first} {second} {change:?}");
     }
-    let kept = "SELECT count(*) FROM (SELECT priority FROM redrive.jobs \
-        UNION ALL SELECT priority FROM redrive.jobs_delayed) j WHERE priority = 7";
+    let kept = "SELECT count(*) FROM redrive.live_jobs WHERE priority = 7";
     assert_eq!(scalar(&mut test.client(), kept), 9);
     assert_eq!(held(&test).len(), 9);
     let other = redrive::NewJob::new(&Hold {}).unwrap().unique("0");
