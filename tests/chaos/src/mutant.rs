@@ -177,8 +177,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
             => "(VALUES ('recovered'), ('discarded'), ('open'))";
     // Mutants of bulk changes of waiting jobs.
     "bulk-change-ignores-the-filter" in Live breaks [Unpredicted], Function
-        "waiting_query" "' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY j.id LIMIT $4'"
-            => "' ORDER BY j.id LIMIT $4'";
+        "waiting_query" "' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY d.id LIMIT $4'"
+            => "' ORDER BY d.id LIMIT $4'";
     "run-now-loses-the-priority" in Live breaks [Content], Function
         "change_jobs" "THEN change_jobs.priority END," => "THEN change_jobs.priority WHEN 'run_now' THEN 0 END,";
     "run-now-keeps-the-time" in Live breaks [Unpredicted], Function

@@ -258,8 +258,10 @@ fn check_entry(
         (_, Some(entry), None) if is_cancellation(entry) => {
             is_transactional || end.is_some_and(|end| end.phase == Phase::Snooze)
         }
-        // A fault ended the session of its handler's transaction.
-        (_, Some(entry), _) => !terms.is_calm && is_transactional && is_about_a_session(entry),
+        // A fault ended the session of its handler's transaction, or a slow machine gave it none.
+        (_, Some(entry), _) => {
+            (!terms.is_calm || attempt.is_none()) && is_transactional && is_about_a_session(entry)
+        }
     };
     if !is_right {
         let said = failure.map(|end| (&end.class, &end.error));

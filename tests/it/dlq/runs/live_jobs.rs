@@ -17,7 +17,7 @@ const LETTERS: &str = "INSERT INTO redrive.dead_letters
     SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
     FROM generate_series(1, 3000)";
 const LATE: &str = "UPDATE redrive.jobs SET meta.ready_at = clock_timestamp() - interval '1 minute'
-    WHERE generation = 0";
+    WHERE (meta).generation IS NULL";
 /// The fewest letters of a step.
 const FEWEST: u64 = 25;
 /// The steps that show how long live jobs usually wait.

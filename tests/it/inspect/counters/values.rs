@@ -132,7 +132,7 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     let mut client = test.client();
     let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours',
-               ready_at = ready_at - interval '1 hour'";
+               meta.ready_at = enqueued_at - interval '1 hour'";
     client.sql(age);
     let worker = worker(&queue)
         .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
