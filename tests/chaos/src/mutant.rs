@@ -258,7 +258,8 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "release-loses-the-history" in Carry breaks [History], Statement
         "release" "t.refunds, j.history," => "t.refunds, NULL::jsonb,";
     "return-loses-the-headers" in Carry breaks [Content], Function
-        "meta_of" "(job).headers, (job).group_key)::" => "NULL::jsonb, (job).group_key)::";
+        "requeue" "redrive.meta_of(j, nullif("
+            => "redrive.meta_of(redrive.altered(j, headers => '{}'), nullif(";
     "return-resets-the-first-enqueue" in Carry breaks [Content], Function
         "requeue" "j.id, j.enqueued_at, j.queue" => "j.id, clock_timestamp(), j.queue";
     "reap-loses-the-history" in Carry breaks [History], Statement
