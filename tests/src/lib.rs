@@ -15,39 +15,51 @@ mod bouncer;
 mod proxy;
 mod cluster;
 mod database;
+mod dead;
 mod exporter;
+mod file;
 mod gate;
 mod logged;
 mod expire;
 mod payload;
+mod process;
 mod published;
 mod ran;
 mod read;
 mod reading;
+mod role;
+mod rows;
 mod settle;
 mod statement;
 mod tally;
+mod texts;
 mod wait;
 mod work;
 
 pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
+pub use dead::{Dead, content, maria, of_orders, only};
 pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_after, reap_within};
 pub use exporter::{Asked, Exporter};
+pub use file::TempFile;
 pub use gate::Gate;
 pub use logged::Logged;
 pub use payload::{Abort, AbortBatch, Finish, Hold, HoldTransaction, Order};
+pub use process::Process;
 pub use proxy::Proxy;
 pub use published::{Published, changed, fold, no_drift, published};
-pub use ran::{Ran, ran, ran_alone, ran_at, ran_by};
-pub use read::{number, read, reads, scalar};
+pub use ran::{Ran, ran, ran_alone, ran_at, ran_by, shown_raw, words};
+pub use read::{number, read, reads, says, scalar, series};
 pub use reading::{Reading, fewest_pages};
+pub use role::Role;
+pub use rows::Columns;
 pub use settle::{Count, Settlement};
 pub use statement::{Sql, statement};
 pub use tally::Tally;
+pub use texts::{has, holds, lacks, refusal};
 pub use wait::{SOON, eventually, wait_until};
 pub use work::{
-    Begin, counted, drained, finish, ids, informed, letters, letters_in, live_job, stats, stop,
-    told, willing, worker, worker_at,
+    Begin, counted, drained, finish, ids, in_state, informed, letters, letters_in, live_job,
+    new_order, put, stats, stop, told, willing, work_off, worker, worker_at,
 };

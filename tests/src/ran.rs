@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use redrive::JobId;
 use redrive_cli::Program;
 use serde_json::Value;
 
 use crate::database::TestDatabase;
+use crate::texts::{has, holds, lacks};
 
 /// The result of a command.
 #[derive(Debug)]
@@ -37,6 +39,61 @@ impl Ran {
         self
     }
 
+    /// Fails unless the output contains this text.
+    #[track_caller]
+    pub fn shows(&self, part: impl AsRef<str>) -> &Ran {
+        has(&self.out, part.as_ref());
+        self
+    }
+
+    /// Fails unless the output begins with this text.
+    #[track_caller]
+    pub fn begins(&self, start: &str) -> &Ran {
+        assert!(self.out.starts_with(start), "{}", self.out);
+        self
+    }
+
+    /// Fails if the output contains this text.
+    #[track_caller]
+    pub fn hides(&self, part: impl AsRef<str>) -> &Ran {
+        lacks(&self.out, part.as_ref());
+        self
+    }
+
+    /// Fails unless the errors contain this text.
+    #[track_caller]
+    pub fn tells(&self, part: impl AsRef<str>) -> &Ran {
+        has(&self.err, part.as_ref());
+        self
+    }
+
+    /// Fails unless this is the whole output.
+    #[track_caller]
+    pub fn prints(&self, whole: impl AsRef<str>) -> &Ran {
+        assert_eq!(self.out, whole.as_ref(), "{}", self.err);
+        self
+    }
+
+    /// Fails if there are errors or warnings.
+    #[track_caller]
+    pub fn warns_not(&self) -> &Ran {
+        assert_eq!(self.err, "", "{}", self.out);
+        self
+    }
+
+    /// Fails unless the first line of the output is an object with these members.
+    #[track_caller]
+    pub fn holds(&self, members: &Value) -> &Ran {
+        holds(&self.json(), members);
+        self
+    }
+
+    /// Returns the first line of the output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        self.lines().swap_remove(0)
+    }
+
     /// Returns the lines of the output as JSON.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
@@ -45,6 +102,50 @@ impl Ran {
             .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
             .collect()
     }
+}
+
+impl TestDatabase {
+    /// Runs a command line of `redrive`, which must succeed.
+    #[track_caller]
+    pub fn run(&self, line: impl AsRef<str>) -> Ran {
+        self.fails(0, line)
+    }
+
+    /// Runs a command line of `redrive`, which must exit with this code.
+    #[track_caller]
+    pub fn fails(&self, code: u8, line: impl AsRef<str>) -> Ran {
+        let words = words(line.as_ref());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        ran(self, &words).exits_with(code)
+    }
+}
+
+/// Returns the bytes that `redrive dlq show --raw` prints.
+#[track_caller]
+pub fn shown_raw(test: &TestDatabase, letter: JobId) -> Vec<u8> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let line = format!(
+        "redrive --database-url {} dlq show {letter} --raw",
+        test.url()
+    );
+    let code = redrive_cli::run(line.split(' ').map(OsString::from), &mut out, &mut err);
+    assert_eq!(code, ExitCode::SUCCESS, "{}", String::from_utf8_lossy(&err));
+    out
+}
+
+/// Splits a command at blanks, with single quotes, as a shell does.
+pub fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().expect("a word").push(c),
+        }
+    }
+    assert!(!quoted, "an open quote in `{command}`");
+    words
 }
 
 /// Runs `redrive` on a database.

@@ -27,6 +27,23 @@ pub fn scalar(client: &mut impl GenericClient, query: &str) -> i64 {
     client.query_one(query, &[]).expect(query).get(0)
 }
 
+/// Returns the value of a series, written as `queue_jobs{orders,ready}`, without its prefix.
+pub fn series(reading: &Reading, name: &str) -> Option<f64> {
+    let (name, labels) = name.split_once('{').unwrap_or((name, "}"));
+    let labels = labels.trim_end_matches('}');
+    let labels: Vec<&str> = labels
+        .split(',')
+        .filter(|label| !label.is_empty())
+        .collect();
+    number(&reading.families, &format!("redrive_{name}"), &labels)
+}
+
+/// Fails unless the series, written as `queue_jobs{orders,ready}`, has this value.
+#[track_caller]
+pub fn says(reading: &Reading, name: &str, value: f64) {
+    assert_eq!(series(reading, name), Some(value), "{name}");
+}
+
 /// Fails unless the series has this value.
 #[track_caller]
 pub fn reads(reading: &Reading, name: &str, labels: &[&str], value: f64) {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use redrive::admin::{JobFilter, LiveJob, QueueStats};
 use redrive::dlq::LetterState;
 use redrive::worker::{StopReport, WorkerStats};
-use redrive::{Backoff, Database, Enqueued, Failure, Job, JobId, Queue, Worker, WorkerBuilder};
+use redrive::{
+    Backoff, Database, Enqueued, Failure, Job, JobId, NewJob, Payload, Queue, Worker, WorkerBuilder,
+};
 
 use crate::database::TestDatabase;
 use crate::gate::Gate;
@@ -32,6 +34,15 @@ pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
 #[track_caller]
 pub fn willing(queue: &Queue) -> Worker {
     worker(queue).handle(|_: &Job<Order>| Ok(())).started()
+}
+
+/// Runs the jobs of a queue with a handler until none is live.
+#[track_caller]
+pub fn work_off<P: 'static + Payload>(
+    queue: &Queue,
+    handler: impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+) {
+    finish(queue, worker(queue).handle(handler).started());
 }
 
 /// Starting workers that must start.
@@ -158,4 +169,20 @@ pub fn letters(queue: &Queue, count: i64) -> Vec<JobId> {
         ids.len()
     );
     ids
+}
+
+/// A job with an [`Order`] of this number.
+pub fn new_order(number: i64) -> NewJob {
+    NewJob::new(&Order { number }).expect("a job")
+}
+
+/// Enqueues a job and returns its id.
+#[track_caller]
+pub fn put(queue: &Queue, job: impl Into<NewJob>) -> JobId {
+    queue.enqueue_job(job).expect("enqueue a job").id()
+}
+
+/// Returns the number of letters of the queue in a state.
+pub fn in_state(queue: &Queue, state: LetterState) -> usize {
+    letters_in(queue.database(), queue.name(), state)
 }

@@ -1,0 +1,73 @@
+//! Processes of a test.
+
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use crate::wait::{SOON, wait_until};
+
+/// A process whose output is kept, killed with SIGKILL at the end of the test at the latest.
+#[derive(Debug)]
+pub struct Process(Option<Child>);
+
+impl Process {
+    /// Starts a command.
+    pub fn start(command: &mut Command) -> Process {
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Process(Some(command.spawn().expect("start a process")))
+    }
+
+    /// Starts a command whose output is that of the test.
+    pub fn start_aloud(command: &mut Command) -> Process {
+        Process(Some(command.spawn().expect("start a process")))
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u32 {
+        self.0.as_ref().expect("a process").id()
+    }
+
+    /// Sends a signal, as `INT`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &self.id().to_string()])
+            .status();
+        assert!(sent.expect("send a signal").success());
+    }
+
+    /// Kills it and waits for its end.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            // It may have ended already.
+            _ = child.kill();
+            child.wait().expect("wait for its end");
+        }
+    }
+
+    /// Returns how it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let child = self.0.as_mut().expect("a process");
+        child.try_wait().expect("ask for its end")
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ends(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the process to end", SOON, || {
+            status = self.ended();
+            status.is_some()
+        });
+        status.expect("it ended")
+    }
+
+    /// Waits for its end and returns its output.
+    pub fn output(mut self) -> Output {
+        let child = self.0.take().expect("a process");
+        child.wait_with_output().expect("wait for its end")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
