@@ -7,9 +7,9 @@ use std::time::Duration;
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{LetterFilter, LetterState, Protection, RetentionRule};
 use redrive::{JobId, Operator};
-use redrive_tests::{TestDatabase, ran_alone};
+use redrive_tests::{Sql, TempFile, TestDatabase, ran_alone};
 
-use crate::cli::{Payloads, letters};
+use crate::cli::{letters, payloads};
 
 /// The file of the examples.
 pub(crate) const EXAMPLES: &str = concat!(
@@ -69,7 +69,7 @@ pub(crate) struct Stage {
     archived: JobId,
     group: i64,
     job: Option<String>,
-    file: Payloads,
+    file: TempFile,
 }
 
 impl Stage {
@@ -78,16 +78,15 @@ impl Stage {
         let archived = archived(db);
         let mut client = db.client();
         let capture = r#"SELECT redrive.capture('s', '1', 'mail', 'mail', '{"tenant": "acme"}')"#;
-        client.batch_execute(capture).expect("a letter");
+        client.sql(capture);
         let group = "SELECT group_id FROM redrive.dead_letters WHERE queue = 'mail'";
-        let group = client.query_one(group, &[]).expect("a letter").get(0);
+        let group = client.ask(group, &[]);
         unapproved_run(db);
         let held_and_left = "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
                 SELECT 'orders', 'g', 1, min(l.id), now() FROM redrive.dead_letters l WHERE l.queue = 'orders';
             INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'left', -1)";
-        client.batch_execute(held_and_left).expect("a held group");
-        // Making letters replaces and removes the file of the database.
-        let file = Payloads::new(db, 2, None);
+        client.sql(held_and_left);
+        let file = payloads(2, None);
         Stage {
             letter,
             archived,
@@ -111,7 +110,7 @@ impl Stage {
             "ARCHIVED" => self.archived.to_string(),
             "GROUP" => self.group.to_string(),
             "JOB" => self.job.clone().unwrap_or_else(|| "1".to_owned()),
-            "FILE" => self.file.path().to_owned(),
+            "FILE" => self.file.to_string(),
             word => word.to_owned(),
         };
         example

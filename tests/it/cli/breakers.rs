@@ -1,114 +1,52 @@
 //! Commands on breakers.
 
-use redrive_tests::TestDatabase;
-use serde_json::Value;
-
-use super::redrive;
+use redrive_tests::{Sql, TestDatabase, holds};
+use serde_json::json;
 
 #[test]
 fn breakers_are_opened_listed_and_closed() {
     let db = TestDatabase::migrated();
-    redrive(&db, &["breaker", "list"]).exits_with(1);
-    redrive(&db, &["enqueue", "orders", "order.placed", "1"]).exits_with(0);
-    let open = [
-        "breaker",
-        "open",
-        "queue:orders",
-        "--reason",
-        "an \u{1b}[31mupgrade",
-    ];
-    let output = redrive(&db, &open).exits_with(0);
-    assert_eq!(
-        output.out,
-        "breaker queue:orders is open until it is closed\n"
-    );
-    let output = redrive(&db, &["breaker", "open", "payments-api", "--for", "30m"]).exits_with(0);
-    assert_eq!(
-        output.out,
-        "breaker payments-api is open for 30m, then a job probes it\n"
-    );
-    let list = redrive(&db, &["breaker", "list"]).exits_with(0);
+    db.fails(1, "breaker list");
+    db.run("enqueue orders order.placed 1");
+    db.run("breaker open queue:orders --reason 'an \u{1b}[31mupgrade'")
+        .prints("breaker queue:orders is open until it is closed\n");
+    db.run("breaker open payments-api --for 30m")
+        .prints("breaker payments-api is open for 30m, then a job probes it\n");
+    let list = db.run("breaker list");
     assert_eq!(list.out.lines().count(), 3, "{}", list.out);
-    assert!(
-        list.out.contains("operator") && list.out.contains("never"),
-        "{}",
-        list.out
-    );
-    assert!(!list.out.contains('\u{1b}'), "{:?}", list.out);
-    let lines = redrive(&db, &["breaker", "list", "--json"])
-        .exits_with(0)
-        .lines();
-    assert_eq!(
-        (&lines[1]["id"], &lines[1]["probe_at"]),
-        (&Value::from("queue:orders"), &Value::Null)
-    );
-    assert_eq!(
-        (&lines[0]["state"], &lines[0]["cause"]),
-        (&Value::from("open"), &Value::from("operator"))
-    );
+    list.shows("operator").shows("never").hides("\u{1b}");
+    let lines = db.run("breaker list --json").lines();
+    holds(&lines[1], &json!({"id": "queue:orders", "probe_at": null}));
+    holds(&lines[0], &json!({"state": "open", "cause": "operator"}));
 
-    redrive(&db, &["breaker", "close", "queue:orders"]).exits_with(0);
-    let output = redrive(&db, &["breaker", "close", "queue:orders"]).exits_with(1);
-    assert!(output.err.contains("is not open"), "{}", output.err);
-    assert_eq!(
-        redrive(&db, &["breaker", "list", "--json"])
-            .exits_with(0)
-            .lines()
-            .len(),
-        1
-    );
-    assert_eq!(
-        redrive(&db, &["breaker", "list", "--all", "--json"])
-            .exits_with(0)
-            .lines()
-            .len(),
-        2
-    );
-    redrive(&db, &["breaker", "open", "queue:"]).exits_with(2);
-    redrive(&db, &["breaker", "open", "x", "--for", "0s"]).exits_with(2);
-    let who = "SELECT count(*) FROM redrive.audit WHERE person LIKE '%@%'";
-    let acts: i64 = db.client().query_one(who, &[]).unwrap().get(0);
-    assert_eq!(acts, 3);
+    db.run("breaker close queue:orders");
+    db.fails(1, "breaker close queue:orders")
+        .tells("is not open");
+    assert_eq!(db.run("breaker list --json").lines().len(), 1);
+    assert_eq!(db.run("breaker list --all --json").lines().len(), 2);
+    db.fails(2, "breaker open queue:");
+    db.fails(2, "breaker open x --for 0s");
+    assert_eq!(db.client().count("audit WHERE person LIKE '%@%'"), 3);
 }
 
 #[test]
 fn a_breaker_that_pauses_nothing_is_refused_or_explained() {
     let db = TestDatabase::migrated();
-    redrive(&db, &["enqueue", "orders", "order.placed", "1"]).exits_with(0);
-    let refused = redrive(&db, &["breaker", "open", "orders"]).exits_with(1);
-    assert!(
-        refused.err.contains("redrive breaker open queue:orders"),
-        "{}",
-        refused.err
-    );
-    let refused = redrive(&db, &["breaker", "open", "queue:nosuch"]).exits_with(1);
-    assert!(
-        refused
-            .err
-            .contains("there is no queue `nosuch`; the only queue is `orders`"),
-        "{}",
-        refused.err
-    );
-    assert!(refused.err.contains("--any-name"), "{}", refused.err);
-    redrive(&db, &["breaker", "list"]).exits_with(1);
+    db.run("enqueue orders order.placed 1");
+    db.fails(1, "breaker open orders")
+        .tells("redrive breaker open queue:orders");
+    db.fails(1, "breaker open queue:nosuch")
+        .tells("there is no queue `nosuch`; the only queue is `orders`")
+        .tells("--any-name");
+    db.fails(1, "breaker list");
 
     // A queue may be paused before it exists.
-    redrive(&db, &["breaker", "open", "queue:nosuch", "--any-name"]).exits_with(0);
-    let unknown = redrive(&db, &["breaker", "open", "payments-api"]).exits_with(0);
-    assert!(
-        unknown.err.contains("no handler has reported an outage"),
-        "{}",
-        unknown.err
-    );
+    db.run("breaker open queue:nosuch --any-name");
+    db.run("breaker open payments-api")
+        .tells("no handler has reported an outage");
     // Once workers have reported its kinds, the dependency is known.
-    db.client()
-        .execute(
-            "UPDATE redrive.breakers SET kinds = '{order.placed}' WHERE name = 'payments-api'",
-            &[],
-        )
-        .unwrap();
-    let known = redrive(&db, &["breaker", "open", "payments-api"]).exits_with(0);
-    assert_eq!(known.err, "");
-    let open = redrive(&db, &["breaker", "list", "--json"]).exits_with(0);
-    assert_eq!(open.lines().len(), 2);
+    let known = "UPDATE redrive.breakers SET kinds = '{order.placed}' WHERE name = 'payments-api'";
+    db.client().sql(known);
+    db.run("breaker open payments-api").warns_not();
+    assert_eq!(db.run("breaker list --json").lines().len(), 2);
 }

@@ -3,93 +3,61 @@
 use std::sync::{Arc, Mutex};
 
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
-use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Operator, Payload};
+use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Payload};
 use redrive_cli::Program;
-use redrive_tests::{Begin, Order, TestDatabase, drained, letters_in, ran, ran_by, stop, worker};
+use redrive_tests::{
+    Begin, Dead, Finish, Order, Ran, Sql, TestDatabase, finish, has, letters_in, of_orders, put,
+    ran_by, words, worker,
+};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 #[expect(dead_code, reason = "the test does not call its main")]
 #[path = "../../../crates/redrive-cli/examples/own_verbs.rs"]
 mod own_verbs;
 
+/// Runs a command line of a program.
+#[track_caller]
+fn types(program: &Program, test: &TestDatabase, code: u8, line: &str) -> Ran {
+    let words = words(line);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    ran_by(program, test, &words).exits_with(code)
+}
+
 #[test]
 fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
     let test = TestDatabase::migrated();
     let shop = own_verbs::program();
-    let run = |arguments: &[&str]| ran_by(&shop, &test, arguments);
-    run(&[
-        "enqueue",
-        "billing",
-        "invoice",
-        r#"{"order": 7, "cents": -1}"#,
-    ])
-    .exits_with(0);
-    run(&[
-        "enqueue",
-        "billing",
-        "invoice",
-        r#"{"order": 8, "cents": 1}"#,
-    ])
-    .exits_with(0);
-    let worked = run(&["work", "billing", "--drain", "--json"]).exits_with(0);
-    assert_eq!(
-        (&worked.lines()[0]["done"], &worked.lines()[0]["dead"]),
-        (&1.into(), &1.into())
-    );
+    let run = |code, line| types(&shop, &test, code, line);
+    run(0, r#"enqueue billing invoice '{"order": 7, "cents": -1}'"#);
+    run(0, r#"enqueue billing invoice '{"order": 8, "cents": 1}'"#);
+    run(0, "work billing --drain --json").holds(&json!({"done": 1, "dead": 1}));
     let db = test.open();
-    let letter = db
-        .dlq()
-        .list(&LetterFilter::new().queue("billing"))
-        .unwrap()
-        .remove(0);
-    assert_eq!(
-        (
-            letter.cause,
-            &*letter.error_class,
-            letter.version.as_deref()
-        ),
-        (DeathCause::Rejected, "BadInvoice", Some("1.4.2"))
-    );
+    let letter = db.listed(&LetterFilter::new().queue("billing")).remove(0);
+    assert_eq!(letter.cause, DeathCause::Rejected);
+    assert_eq!(&*letter.error_class, "BadInvoice");
+    assert_eq!(letter.version.as_deref(), Some("1.4.2"));
 
-    let output = run(&["dlq", "validate", "billing"]).exits_with(1);
-    assert!(
-        output.out.contains("0 would pass, 1 fails")
-            && output.out.contains("order 7 costs -1 cents"),
-        "{}",
-        output.out
-    );
-    run(&[
-        "dlq",
-        "edit",
-        "billing",
-        "--merge",
-        r#"{"cents": 1}"#,
-        "--yes",
-    ])
-    .exits_with(0);
-    run(&["dlq", "validate", "billing"]).exits_with(0);
-    let unknown = run(&["dlq", "deliver", "billing", "--sink", "tax", "--yes"]).exits_with(2);
-    assert!(
-        unknown.err.contains("expected one of accounting"),
-        "{}",
-        unknown.err
-    );
-    run(&["dlq", "deliver", "billing", "--sink", "accounting", "--yes"]).exits_with(0);
+    run(1, "dlq validate billing")
+        .shows("0 would pass, 1 fails")
+        .shows("order 7 costs -1 cents");
+    run(0, r#"dlq edit billing --merge '{"cents": 1}' --yes"#);
+    run(0, "dlq validate billing");
+    run(2, "dlq deliver billing --sink tax --yes").tells("expected one of accounting");
+    run(0, "dlq deliver billing --sink accounting --yes");
     assert_eq!(letters_in(&db, "billing", LetterState::Recovered), 1);
     let sink = "SELECT about ->> 'sink' FROM redrive.audit WHERE verb = 'deliver'";
-    let row = test.client().query_one(sink, &[]).unwrap();
-    assert_eq!(row.get::<_, &str>(0), "accounting");
+    assert_eq!(test.client().ask::<String>(sink, &[]), "accounting");
 
-    let help = run(&["--help"]).exits_with(0);
-    assert!(help.out.contains("Usage: shop-dlq"), "{}", help.out);
-    assert_eq!(run(&["--version"]).exits_with(0).out, "shop-dlq 1.4.2\n");
+    run(0, "--help").shows("Usage: shop-dlq");
+    run(0, "--version").prints("shop-dlq 1.4.2\n");
 }
 
 #[test]
 fn the_redrive_program_has_no_handlers() {
     let test = TestDatabase::migrated();
-    let output = ran(&test, &["work", "billing", "--drain"]).exits_with(2);
-    assert!(output.err.contains("--exec COMMAND"), "{}", output.err);
+    test.fails(2, "work billing --drain")
+        .tells("--exec COMMAND");
 }
 
 #[test]
@@ -97,29 +65,16 @@ fn a_program_can_work_on_some_kinds_or_run_a_command_instead() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let program = Program::new("shop")
-        .handle(|_: &Job<Order>| Err(Failure::reject("the handler's")))
-        .handle(|_: &Job<redrive_tests::Finish>| Ok(()));
-    let run = |arguments: &[&str]| ran_by(&program, &test, arguments).exits_with(0);
+        .handle(|_: &Job<Order>| Err(Failure::reject("of the handler")))
+        .handle(|_: &Job<Finish>| Ok(()));
     queue.enqueue(&Order { number: 1 }).unwrap();
-    run(&[
-        "work",
-        "orders",
-        "--drain",
-        "--exec",
-        "echo \"the command's\" >&2; exit 65",
-    ]);
-    let db = queue.database();
-    let message = || {
-        db.dlq().list(&LetterFilter::new().queue("orders")).unwrap()[0]
-            .error_message
-            .clone()
-    };
-    assert_eq!(message(), "the command's");
-    db.dlq()
-        .redrive(&LetterFilter::new(), &Operator::default())
-        .unwrap();
-    run(&["work", "orders", "--drain", "--kind", "order"]);
-    assert_eq!(message(), "the handler's");
+    let message = || queue.listed(&of_orders())[0].error_message.clone();
+    let command = "work orders --drain --exec 'echo of the command >&2; exit 65'";
+    types(&program, &test, 0, command);
+    assert_eq!(message(), "of the command");
+    queue.redrives(&LetterFilter::new());
+    types(&program, &test, 0, "work orders --drain --kind order");
+    assert_eq!(message(), "of the handler");
 }
 
 #[test]
@@ -127,20 +82,16 @@ fn one_set_of_handlers_serves_several_workers() {
     let test = TestDatabase::migrated();
     let handlers = Handlers::new()
         .handle(|_: &Job<Order>| Ok(()))
-        .handle_in_transaction(
-            |_: &Job<redrive_tests::Finish>, tx: &mut postgres::Transaction<'_>| {
-                tx.batch_execute("SELECT 1")?;
-                Ok(())
-            },
-        );
+        .handle_in_transaction(|_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
+            Ok(tx.batch_execute("SELECT 1")?)
+        });
     assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["finish", "order"]);
     for name in ["a", "b"] {
         let queue = test.queue(name);
         queue.enqueue_many(&Order::up_to(20)).unwrap();
-        queue.enqueue(&redrive_tests::Finish {}).unwrap();
-        let worker = worker(&queue).handlers(&handlers).start().unwrap();
-        drained(&queue);
-        assert_eq!(stop(worker).stats.dead, 0);
+        queue.enqueue(&Finish {}).unwrap();
+        let worker = worker(&queue).handlers(&handlers).started();
+        assert_eq!(finish(&queue, worker).stats.dead, 0);
     }
     let twice = handlers.handle(|_: &Job<Order>| Ok(()));
     let refused = worker(&test.queue("a")).handlers(&twice).start();
@@ -171,9 +122,7 @@ fn handlers_of_every_kind_share_a_state() {
     let (_test, queue) = TestDatabase::with_orders();
     for (kind, number) in [("a", 2), ("b", 3)] {
         let payload = format!("{{\"number\": {number}}}");
-        queue
-            .enqueue_job(NewJob::raw(kind, &payload).unwrap())
-            .unwrap();
+        put(&queue, NewJob::raw(kind, &payload).unwrap());
     }
     queue.enqueue(&Order { number: 1 }).unwrap();
     let app = Arc::new(App {
@@ -197,8 +146,7 @@ fn handlers_of_every_kind_share_a_state() {
         );
     assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["a", "b", "order"]);
     let worker = worker(&queue).handlers(&handlers).started();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let mut seen = app.seen.lock().unwrap().clone();
     seen.sort();
     assert_eq!(seen, ["order 1", "order 2", "order 3"]);
@@ -230,8 +178,5 @@ fn a_worker_of_kinds_without_a_handler_does_not_start() {
     assert_eq!(some.kinds().collect::<Vec<_>>(), ["order"]);
     let refused = worker(&queue).handlers(&some).start();
     let error = refused.map(drop).expect_err("a kind without a handler");
-    assert!(
-        error.to_string().contains("no handler of kind `invoice`"),
-        "{error}"
-    );
+    has(&error, "no handler of kind `invoice`");
 }

@@ -1,57 +1,41 @@
 //! `redrive queue groups`: policies, held groups and their release.
 
-use redrive::{Failure, Job, Queue};
-use redrive_tests::{Order, SOON, TestDatabase, drained, stop, wait_until, worker};
+use redrive::{Failure, Job};
+use redrive_tests::{
+    Begin, Order, SOON, Sql, TestDatabase, finish, holds, new_order, put, wait_until, worker,
+};
 use serde_json::json;
 
-use super::redrive;
+const HOLD: &str = "queue groups set orders ordered --on-death hold --reason x";
 
 #[test]
 fn a_policy_is_set_and_shown() {
     let db = TestDatabase::migrated();
     let shown = |expected: &str| {
-        let ran = redrive(&db, &["queue", "groups", "show", "orders"]).exits_with(0);
-        assert_eq!(ran.out, format!("queue orders: {expected}\n"));
+        db.run("queue groups show orders")
+            .prints(format!("queue orders: {expected}\n"));
     };
     shown("groups are metadata");
-    let set = |policy: &[&str]| {
-        let line = [
-            &["queue", "groups", "set", "orders", "--reason", "x"],
-            policy,
-        ]
-        .concat();
-        redrive(&db, &line)
-    };
-    set(&["ordered"]).exits_with(0);
+    let set = |policy: &str| format!("queue groups set orders --reason x {policy}");
+    db.run(set("ordered"));
     shown("one job of a group runs at a time; after a death the next one runs");
-    set(&["ordered", "--on-death", "hold"]).exits_with(0);
+    db.run(set("ordered --on-death hold"));
     shown("one job of a group runs at a time; a letter holds its group");
-    set(&["fair"]).exits_with(0);
+    db.run(set("fair"));
     shown("groups take turns");
-    let limit = set(&["limit=3", "--json"]).exits_with(0);
-    assert_eq!(
-        limit.lines(),
-        [json!({"queue": "orders", "policy": "limit", "limit": 3, "on_death": "continue"})]
-    );
+    let limit = json!({"queue": "orders", "policy": "limit", "limit": 3, "on_death": "continue"});
+    assert_eq!(db.run(set("limit=3 --json")).lines(), [limit]);
     shown("at most 3 jobs of a group run at a time");
     for (policy, expected) in [
-        (&["limit=0"][..], "must be 1 to 1000"),
+        ("limit=0", "must be 1 to 1000"),
         (
-            &["limit"],
+            "limit",
             "at character 1: expected ordered, limit=N, fair or none",
         ),
-        (&["limit=x"], "at character 7: expected a number of jobs"),
-        (
-            &["fair", "--on-death", "hold"],
-            "only an ordered group can be held",
-        ),
+        ("limit=x", "at character 7: expected a number of jobs"),
+        ("fair --on-death hold", "only an ordered group can be held"),
     ] {
-        let refused = set(policy).exits_with(2);
-        assert!(
-            refused.err.contains(expected),
-            "{policy:?}: {}",
-            refused.err
-        );
+        db.fails(2, set(policy)).tells(expected);
     }
     shown("at most 3 jobs of a group run at a time");
 }
@@ -59,146 +43,72 @@ fn a_policy_is_set_and_shown() {
 #[test]
 fn a_held_group_is_listed_and_released() {
     let db = TestDatabase::migrated();
-    let set = "queue groups set orders ordered --on-death hold --reason x";
-    redrive(&db, &set.split(' ').collect::<Vec<_>>()).exits_with(0);
+    db.run(HOLD);
+    let queue = db.queue("orders");
     for number in 1..=3 {
-        let payload = format!("{{\"number\": {number}}}");
-        let line = [
-            "enqueue",
-            "orders",
-            "order",
-            &payload,
-            "--group",
-            "customer:42",
-        ];
-        redrive(&db, &line).exits_with(0);
+        put(&queue, new_order(number).group("customer:42"));
     }
-    let queue: Queue = db.queue("orders");
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::reject("the first step is impossible")),
             _ => Ok(()),
         })
-        .start()
-        .unwrap();
+        .started();
     wait_until("the group to be held", SOON, || {
-        let held = redrive(&db, &["queue", "groups", "held", "orders"]);
-        held.out.lines().count() == 2
+        db.client().count("group_slots WHERE held_at IS NOT NULL") == 1
     });
-    let held = redrive(&db, &["queue", "groups", "held", "orders", "--json"]).exits_with(0);
-    let line = &held.lines()[0];
-    assert_eq!(
-        (&line["group"], &line["waiting"]),
-        (&json!("customer:42"), &json!(2))
-    );
-    let letter = line["letter"].to_string();
-    let screen = redrive(&db, &["dlq"]).exits_with(0).out;
-    assert!(screen.contains("Held groups"), "{screen}");
-    let brief = "orders: 1 group held, 2 jobs waiting; customer:42 for ";
-    assert!(screen.contains(brief), "{screen}");
-    assert!(
-        screen.contains("redrive queue groups held orders"),
-        "{screen}"
-    );
-    let screen = redrive(&db, &["dlq", "--json"]).exits_with(0);
-    let held = &screen.lines()[0]["held_groups"][0];
-    assert_eq!(
-        (&held["groups"], &held["oldest_letter"], &held["waiting"]),
-        (&json!(1), &line["letter"], &json!(2))
-    );
-    let shown = redrive(&db, &["dlq", "show", &letter]).exits_with(0).out;
-    let holds: Vec<&str> = shown
-        .lines()
-        .filter(|line| line.contains("holds"))
-        .collect();
-    assert!(
-        holds.len() == 1
-            && holds[0].starts_with("  holds       group customer:42 for ")
-            && holds[0].ends_with(": 2 jobs wait behind it"),
-        "{shown}"
-    );
-    let shown_json = |letter: &str| {
-        let shown = redrive(&db, &["dlq", "show", letter, "--json"]).exits_with(0);
-        shown.lines()[0]["holds"].clone()
-    };
-    let expected = json!({"held_at": line["held_at"], "waiting": 2, "diverted": 0});
-    assert_eq!(shown_json(&letter), expected);
-    assert!(shown.contains("  job group   customer:42\n"), "{shown}");
-    let of_group = ["job", "list", "job_group=customer:42"];
-    let jobs = redrive(&db, &of_group).exits_with(0).out;
+    let held = db.run("queue groups held orders --json").json();
+    holds(&held, &json!({"group": "customer:42", "waiting": 2}));
+    let letter = &held["letter"];
+    db.run("dlq")
+        .shows("Held groups")
+        .shows("orders: 1 group held, 2 jobs waiting; customer:42 for ")
+        .shows("redrive queue groups held orders");
+    let brief = json!({"groups": 1, "oldest_letter": letter, "waiting": 2});
+    holds(&db.run("dlq --json").json()["held_groups"][0], &brief);
+    db.run(format!("dlq show {letter}"))
+        .shows("  holds       group customer:42 for ")
+        .shows(": 2 jobs wait behind it\n")
+        .shows("  job group   customer:42\n");
+    let holding = || db.run(format!("dlq show {letter} --json")).json()["holds"].clone();
+    let expected = json!({"held_at": held["held_at"], "waiting": 2, "diverted": 0});
+    assert_eq!(holding(), expected);
+    let jobs = db.run("job list job_group=customer:42").out;
     let behind = format!("customer:42 (held by letter {letter})");
     assert_eq!(jobs.matches(&behind).count(), 2, "{jobs}");
-    let jobs = redrive(&db, &[&of_group[..], &["--json"]].concat()).exits_with(0);
-    let job = &jobs.lines()[0];
-    assert_eq!(
-        (&job["group_key"], &job["held_by"]),
-        (&json!("customer:42"), &line["letter"])
+    let job = db.run("job list job_group=customer:42 --json").json();
+    holds(
+        &job,
+        &json!({"group_key": "customer:42", "held_by": letter}),
     );
-    let shown = redrive(&db, &["job", "show", &job["id"].to_string()]).exits_with(0);
-    let group = format!("  job group   customer:42, held by letter {letter}, 2 jobs wait\n");
-    assert!(shown.out.contains(&group), "{}", shown.out);
-    redrive(&db, &["job", "list", "job_group=customer:4"]).exits_with(1);
-    redrive(&db, &["dlq", "list", "job_group=customer:42"]).exits_with(0);
-    redrive(&db, &["dlq", "list", "job_group=customer:4"]).exits_with(1);
+    db.run(format!("job show {}", job["id"])).shows(format!(
+        "  job group   customer:42, held by letter {letter}, 2 jobs wait\n"
+    ));
+    db.fails(1, "job list job_group=customer:4");
+    db.run("dlq list job_group=customer:42");
+    db.fails(1, "dlq list job_group=customer:4");
     let release = "queue groups release orders customer:42 --reason seen";
-    let release: Vec<&str> = release.split(' ').collect();
-    let released = redrive(&db, &release).exits_with(0);
-    let expected = format!(
-        "group customer:42 continues without letter {}, which stays open\n",
-        line["letter"]
-    );
-    assert_eq!(released.out, expected);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 2);
-    assert!(shown_json(&letter).is_null());
-    redrive(&db, &release).exits_with(1);
-    redrive(&db, &["queue", "groups", "held", "orders"]).exits_with(1);
+    let left = format!("group customer:42 continues without letter {letter}, which stays open\n");
+    db.run(release).prints(left);
+    assert_eq!(finish(&queue, worker).stats.done, 2);
+    assert!(holding().is_null());
+    db.fails(1, release);
+    db.fails(1, "queue groups held orders");
 }
 
 #[test]
 fn a_drain_ends_when_only_jobs_behind_a_letter_are_left() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
-    let hold = [
-        "queue",
-        "groups",
-        "set",
-        "orders",
-        "ordered",
-        "--on-death",
-        "hold",
-        "--reason",
-        "x",
-    ];
-    redrive(&db, &hold).exits_with(0);
+    db.run(HOLD);
     for _ in 0..3 {
-        let job = [
-            "enqueue",
-            "orders",
-            "k",
-            "1",
-            "--group",
-            "g",
-            "--max-attempts",
-            "1",
-        ];
-        redrive(&db, &job).exits_with(0);
+        db.run("enqueue orders k 1 --group g --max-attempts 1");
     }
-    let drain = ["work", "orders", "--exec", "exit 1", "--drain"];
-    let ended = redrive(&db, &drain).exits_with(0);
-    assert!(
-        ended
-            .err
-            .contains("left 2 jobs behind letters that hold their groups"),
-        "{}",
-        ended.err
-    );
-    let json = [&drain[..], &["--json"]].concat();
-    let line = &redrive(&db, &json).exits_with(0).lines()[0];
-    assert_eq!(line["left"], 2);
-    assert_eq!(
-        line["left_because"],
-        json!(["2 jobs behind letters that hold their groups; see `redrive queue groups held`"])
-    );
+    let drain = "work orders --exec 'exit 1' --drain";
+    db.run(drain)
+        .tells("left 2 jobs behind letters that hold their groups");
+    let why = "2 jobs behind letters that hold their groups; see `redrive queue groups held`";
+    db.run(format!("{drain} --json"))
+        .holds(&json!({"left": 2, "left_because": [why]}));
     assert!(!queue.is_drained().unwrap());
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive_tests::{Order, SOON, TestDatabase, letters_in, stats, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use redrive_tests::{Dead, Order, Process, SOON, TestDatabase, has, letters_in, stats, wait_until};
 
 const CLI: &str = env!("CARGO_BIN_EXE_test_cli");
 
@@ -39,35 +38,8 @@ fn under(db: &TestDatabase, folder: &Folder, line: &str, work: &[&str]) -> Comma
         .args(work)
         .env("DATABASE_URL", db.url())
         .current_dir(&folder.0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stdin(Stdio::null());
     command
-}
-
-/// A process, killed at the end of the test at the latest.
-struct Running(Child);
-
-impl Running {
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).expect("signal the worker");
-    }
-
-    fn ends(&mut self) -> ExitStatus {
-        let mut status = None;
-        wait_until("the worker to end", SOON, || {
-            status = self.0.try_wait().expect("ask for its end");
-            status.is_some()
-        });
-        status.expect("it ended")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
 }
 
 fn error_of(output: &Output) -> String {
@@ -81,11 +53,11 @@ fn is_leased(db: &TestDatabase) -> bool {
 #[test]
 fn a_signal_stops_a_worker_whatever_its_parent_blocked_or_ignored() {
     for (signal, ignored) in [
-        (Signal::TERM, "TERM"),
-        (Signal::INT, "INT"),
-        (Signal::QUIT, "QUIT"),
+        ("TERM", "TERM"),
+        ("INT", "INT"),
+        ("QUIT", "QUIT"),
         // Ignored by `nohup`, so only blocked here.
-        (Signal::HUP, "CHLD"),
+        ("HUP", "CHLD"),
     ] {
         let db = TestDatabase::migrated();
         let (queue, folder) = (db.queue("w"), Folder::new(&db));
@@ -94,13 +66,12 @@ fn a_signal_stops_a_worker_whatever_its_parent_blocked_or_ignored() {
             "exec env --ignore-signal={ignored} --block-signal=TERM,INT,QUIT,HUP,USR1 \"$@\""
         );
         let command = "touch begun; while ! test -e end; do sleep 0.05; done; touch done";
-        let child = under(&db, &folder, &line, &["--exec", command]).spawn();
-        let mut worker = Running(child.expect("start the worker"));
+        let mut worker = Process::start(&mut under(&db, &folder, &line, &["--exec", command]));
         wait_until("the command to begin", SOON, || {
             folder.0.join("begun").exists()
         });
         // None of these ends it by accident.
-        for stray in [Signal::USR1, Signal::USR2, Signal::PIPE, Signal::ALARM] {
+        for stray in ["USR1", "USR2", "PIPE", "ALRM"] {
             worker.signal(stray);
         }
         worker.signal(signal);
@@ -123,15 +94,14 @@ fn nohup_keeps_its_meaning_and_a_second_signal_stops_at_once() {
         "1h",
     ];
     let line = "exec env --ignore-signal=HUP \"$@\"";
-    let child = under(&db, &folder, line, &stubborn).spawn();
-    let mut worker = Running(child.expect("start the worker"));
+    let mut worker = Process::start(&mut under(&db, &folder, line, &stubborn));
     wait_until("the command to begin", SOON, || {
         folder.0.join("begun").exists()
     });
-    worker.signal(Signal::HUP);
+    worker.signal("HUP");
     assert!(is_leased(&db), "a hangup stops nothing under nohup");
-    worker.signal(Signal::TERM);
-    worker.signal(Signal::INT);
+    worker.signal("TERM");
+    worker.signal("INT");
     worker.ends();
     assert_eq!(letters_in(&db.open(), "w", LetterState::Open), 0);
 }
@@ -182,9 +152,9 @@ fn a_host_with_few_descriptors_runs_fewer_slots_and_each_command_gets_its_input(
     .unwrap();
     let error = error_of(&output);
     assert!(output.status.success(), "{error}");
-    assert!(
-        error.contains("of 40 slots: the limit of open files (ulimit -n) of 60 leaves"),
-        "{error}"
+    has(
+        &error,
+        "of 40 slots: the limit of open files (ulimit -n) of 60 leaves",
     );
     let inputs: Vec<String> = fs::read_dir(&folder.0)
         .unwrap()
@@ -197,7 +167,7 @@ fn a_host_with_few_descriptors_runs_fewer_slots_and_each_command_gets_its_input(
             .all(|input| input.starts_with("{\"number\":") && input.ends_with("}\n")),
         "{inputs:?}"
     );
-    assert_eq!(db.open().dlq().list(&LetterFilter::new()).unwrap().len(), 0);
+    assert_eq!(db.open().listed(&LetterFilter::new()).len(), 0);
 }
 
 #[test]

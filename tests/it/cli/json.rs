@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
-use redrive_tests::{Ran, TestDatabase, ran};
+use redrive_tests::{Ran, TestDatabase, has};
 use serde_json::{Value, json};
 
 use super::letters;
@@ -116,15 +116,12 @@ fn write(printed: &[(Example, BTreeSet<String>)]) {
 fn errors_and_further_items_are_objects() {
     let db = TestDatabase::migrated();
     letters(&db, &db.queue("orders"), 3);
-    let some = ran(&db, &["dlq", "list", "--limit", "2", "--json"]).exits_with(0);
-    let more: Value = serde_json::from_str(some.err.trim()).expect("an object");
+    let told = |ran: &Ran| -> Value { serde_json::from_str(ran.err.trim()).expect("an object") };
+    let some = db.run("dlq list --limit 2 --json");
     let last = &some.lines()[1]["id"];
-    assert_eq!(more, json!({ "more": format!("--after {last}") }));
-    let wrong = ran(&db, &["dlq", "list", "colour=red", "--json"]).exits_with(2);
-    let error: Value = serde_json::from_str(wrong.err.trim()).expect("an object");
-    let error = error["error"].as_str().expect("a text");
-    assert!(error.contains("unknown field"), "{error}");
-    let none = ran(&db, &["dlq", "list", "class=Nothing", "--json"]).exits_with(1);
-    let message: Value = serde_json::from_str(none.err.trim()).expect("an object");
+    assert_eq!(told(&some), json!({ "more": format!("--after {last}") }));
+    let error = told(&db.fails(2, "dlq list colour=red --json"));
+    has(error["error"].as_str().expect("a text"), "unknown field");
+    let message = told(&db.fails(1, "dlq list class=Nothing --json"));
     assert!(message["message"].is_string(), "{message}");
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use redrive_tests::{TestDatabase, ran};
+use redrive_tests::{Sql, TestDatabase, ran, words};
 
 /// Returns the runbooks.
 fn runbooks() -> String {
@@ -14,19 +14,10 @@ fn runbooks() -> String {
 /// queue `orders` nothing waits, so that no command has long to run.
 fn furnished() -> TestDatabase {
     let test = TestDatabase::migrated();
-    let mut client = test.client();
-    client
-        .batch_execute("SELECT redrive.capture('kafka:other', '1', 'other', 'k', '\\x7b7d', error_class => 'Timeout')")
-        .expect("a letter");
-    for arguments in [
-        &["dlq", "redrive", "other", "--yes", "--detach"][..],
-        &["dlq", "runs", "pause", "1"],
-        &[
-            "dlq", "policies", "set", "nightly", "orders", "--every", "6h", "--batch", "50",
-        ],
-    ] {
-        ran(&test, arguments).exits_with(0);
-    }
+    test.client().sql("SELECT redrive.capture('kafka:other', '1', 'other', 'k', '\\x7b7d', error_class => 'Timeout')");
+    test.run("dlq redrive other --yes --detach");
+    test.run("dlq runs pause 1");
+    test.run("dlq policies set nightly orders --every 6h --batch 50");
     test
 }
 
@@ -67,9 +58,7 @@ fn every_statement_in_the_runbooks_runs() {
     let mut blocks = 0;
     for block in runbooks().split("```sql\n").skip(1) {
         let statements = block.split("```").next().unwrap_or_default();
-        client
-            .batch_execute(statements)
-            .unwrap_or_else(|error| panic!("{error:?}\n{statements}"));
+        client.sql(statements);
         blocks += 1;
     }
     assert!(blocks > 10, "only {blocks} blocks");
@@ -81,28 +70,4 @@ fn code(text: &str) -> Vec<&str> {
         .filter(|line| !line.trim_start().starts_with("```"))
         .flat_map(|line| line.split('`').skip(1).step_by(2))
         .collect()
-}
-
-/// Splits a command at blanks, with single quotes, as a shell does.
-fn words(command: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut quoted = false;
-    for c in command.chars() {
-        match c {
-            '\'' => quoted = !quoted,
-            ' ' if !quoted => words.push(String::new()),
-            c => words.last_mut().expect("a word").push(c),
-        }
-    }
-    assert!(!quoted, "an open quote in `{command}`");
-    words
-}
-
-#[test]
-fn commands_are_split_as_a_shell_splits_them() {
-    assert_eq!(
-        words("dlq list 'age<2h' --reason 'two words'"),
-        ["dlq", "list", "age<2h", "--reason", "two words"]
-    );
-    assert_eq!(code("a `b c` d `e`\n```sql\nf"), ["b c", "e"]);
 }

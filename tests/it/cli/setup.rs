@@ -1,22 +1,15 @@
 //! Migrating, arguments and connection settings.
 
-use redrive_tests::{TestDatabase, ran_at};
-
-use super::redrive;
+use redrive_tests::{TestDatabase, lacks, ran_at};
 
 #[test]
 fn migrate_reports_a_missing_schema_and_creates_it() {
     let db = TestDatabase::empty();
-    redrive(&db, &["migrate", "--check"]).exits_with(1);
-    let output = redrive(&db, &["enqueue", "q", "k", "1"]).exits_with(2);
-    assert!(
-        output.err.contains("run `redrive migrate`"),
-        "{}",
-        output.err
-    );
-    redrive(&db, &["migrate"]).exits_with(0);
-    redrive(&db, &["migrate", "--check"]).exits_with(0);
-    redrive(&db, &["enqueue", "q", "k", "1"]).exits_with(0);
+    db.fails(1, "migrate --check");
+    db.fails(2, "enqueue q k 1").tells("run `redrive migrate`");
+    db.run("migrate");
+    db.run("migrate --check");
+    db.run("enqueue q k 1");
 }
 
 #[test]
@@ -24,15 +17,15 @@ fn migrate_check_reports_what_was_changed_by_hand() {
     let db = TestDatabase::migrated();
     let change = |sql: &str| db.client().batch_execute(sql).unwrap();
     let check = |problems: &[&str]| {
-        let text = redrive(&db, &["migrate", "--check"]).exits_with(1);
-        let json = redrive(&db, &["migrate", "--check", "--json"]).exits_with(1);
+        let text = db.fails(1, "migrate --check");
+        let json = db.fails(1, "migrate --check --json");
         assert_eq!(json.lines().len(), problems.len(), "{}", text.out);
         for problem in problems {
-            assert!(text.out.contains(problem), "{problem}: {}", text.out);
+            text.shows(problem);
         }
     };
     change("CREATE INDEX mine ON redrive.dead_letters (host)");
-    redrive(&db, &["migrate", "--check"]).exits_with(0);
+    db.run("migrate --check");
     change("DROP INDEX redrive.dead_letters_by_kind");
     check(&["index dead_letters_by_kind is missing"]);
     change("ALTER TABLE redrive.dead_letters DISABLE TRIGGER bury");
@@ -46,43 +39,38 @@ fn migrate_check_reports_what_was_changed_by_hand() {
         "column leases.queue differs from the migrations",
         "function refuse_death() differs from the migrations",
     ]);
-    let migrated = redrive(&db, &["migrate"]).exits_with(0);
-    assert!(
-        migrated.err.contains("dead_letters_by_kind is missing"),
-        "{}",
-        migrated.err
-    );
+    db.run("migrate").tells("dead_letters_by_kind is missing");
     change("ALTER TABLE redrive.dead_letters ENABLE TRIGGER bury");
     change("INSERT INTO redrive.migrations VALUES (9999, '9999_later', 'x', false)");
-    redrive(&db, &["migrate", "--check"]).exits_with(0);
+    db.run("migrate --check");
 }
 
 #[test]
 fn bad_arguments_exit_with_code_2() {
     let db = TestDatabase::migrated();
     let long = "x".repeat(101);
-    for arguments in [
-        &["enqueue", "q", "k", "\"\\u0000\""][..],
-        &["enqueue", "q", "k", "{nope"],
-        &["enqueue", "", "k", "1"],
-        &["enqueue", &long, "k", "1"],
-        &["enqueue", "q", "a\u{1b}b", "1"],
-        &["enqueue", "q", "k", "1", "--delay", "-5s"],
-        &["enqueue", "q", "k", "1", "--delay", "9999999d"],
-        &["enqueue", "q", "k", "1", "--max-attempts", "-1"],
-        &["enqueue", "q", "k", "1", "--priority", "1001"],
-        &["enqueue", "q", "k"],
-        &["enqueue", "q", "k", "--file", "/nowhere.ndjson"],
-        &["work", "q", "--exec", "true", "--lease", "1ms"],
-        &["work", "q", "--exec", "true", "--kind", "a", "--kind", "a"],
-        &["dlq", "discard", "--id", "1", "--reason", " "],
-        &["dlq", "list", "--state", "asleep"],
-        &["dlq", "redrive"],
+    for line in [
+        "enqueue q k \"\\u0000\"",
+        "enqueue q k {nope",
+        "enqueue '' k 1",
+        &format!("enqueue {long} k 1"),
+        "enqueue q a\u{1b}b 1",
+        "enqueue q k 1 --delay -5s",
+        "enqueue q k 1 --delay 9999999d",
+        "enqueue q k 1 --max-attempts -1",
+        "enqueue q k 1 --priority 1001",
+        "enqueue q k",
+        "enqueue q k --file /nowhere.ndjson",
+        "work q --exec true --lease 1ms",
+        "work q --exec true --kind a --kind a",
+        "dlq discard --id 1 --reason ' '",
+        "dlq list --state asleep",
+        "dlq redrive",
     ] {
-        let output = redrive(&db, arguments).exits_with(2);
+        let output = db.fails(2, line);
         assert!(
             output.err.contains("error:") && output.out.is_empty(),
-            "{arguments:?}: {}",
+            "{line}: {}",
             output.err
         );
     }
@@ -100,10 +88,7 @@ fn a_url_is_never_printed() {
         "postgress://me:s3cret@h/db",
     ] {
         let output = ran_at(url, &["stats"]).exits_with(2);
-        assert!(
-            !output.err.contains("s3cret") && output.err.contains("error:"),
-            "{}",
-            output.err
-        );
+        lacks(&output.err, "s3cret");
+        output.tells("error:");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use redrive_tests::{TestDatabase, ran};
+use redrive_tests::{Sql, TestDatabase, ran};
 
 /// The width of the window.
 const COLUMNS: usize = 60;
@@ -24,21 +24,21 @@ fn furnish(test: &TestDatabase) {
     let mut client = test.client();
     let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.unique_key)
                VALUES (0, 100, $1::text, $1::text, '{}', $1::text)";
-    client.execute(job, &[&name]).expect("a job");
+    client.change(job, &[&name]);
     let letter = "INSERT INTO redrive.dead_letters
             (queue, kind, cause, error_class, error_message, payload, enqueued_at)
          VALUES ($1::text, $1::text, 'rejected', $1::text, repeat('no answer ', 20), '{}', now())";
-    client.execute(letter, &[&name]).expect("a letter");
+    client.change(letter, &[&name]);
     let archived = "INSERT INTO redrive.archived_letters (id, queue, letter)
          SELECT l.id + 1000, l.queue, redrive.archive_json(l, NULL, NULL) || '{\"id\": 1001}'
          FROM redrive.dead_letters l";
-    client.execute(archived, &[]).expect("an archived letter");
+    client.change(archived, &[]);
     let rule = "INSERT INTO redrive.group_rules (group_id, action, pattern, person)
                 VALUES (1, 'payload', $1::text, $1::text)";
-    client.execute(rule, &[&name]).expect("a rule");
+    client.change(rule, &[&name]);
     let protection = "INSERT INTO redrive.protections (queue, approve_above, roles)
                       VALUES ('other', 1000000, ARRAY[$1::text, $1::text])";
-    client.execute(protection, &[&name]).expect("a protection");
+    client.change(protection, &[&name]);
     let run = ["dlq", "redrive", name, "--detach", "--yes"];
     ran(test, &run).exits_with(0);
 }

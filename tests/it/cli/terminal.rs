@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
 use postgres::Client;
-use redrive_tests::{TestDatabase, ran};
+use redrive_tests::{Sql, TestDatabase, ran};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
@@ -74,15 +74,13 @@ fn is_harmful(character: char) -> bool {
 fn archive_rule_and_protection(client: &mut Client, name: &str) {
     let archived = "INSERT INTO redrive.archived_letters (id, queue, letter) \
         SELECT 4, l.queue, redrive.archive_json(l, $1::text, NULL) || '{\"id\": 4}' FROM redrive.dead_letters l WHERE l.id = 3";
-    client.execute(archived, &[&EVIL]).unwrap();
+    client.change(archived, &[&EVIL]);
     let rule = "INSERT INTO redrive.group_rules (group_id, action, pattern, person, reason) \
                 VALUES (1, 'payload', $1::text, $1::text, $1::text)";
-    client.execute(rule, &[&EVIL]).unwrap();
+    client.change(rule, &[&EVIL]);
     let protection =
         "INSERT INTO redrive.protections (queue, roles) VALUES ($1::text, ARRAY[$2::text])";
-    client
-        .execute(protection, &[&format!("{name}2"), &EVIL])
-        .unwrap();
+    client.change(protection, &[&format!("{name}2"), &EVIL]);
 }
 
 #[test]
@@ -105,23 +103,19 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
                  NULL, NULL, $5::text::jsonb, $3::text, $3::text, $3::text, now(), $6::text, \
                  CASE $6::text WHEN 'discarded' THEN $3::text END)";
     for (id, state) in [(1_i64, "open"), (3, "discarded")] {
-        client
-            .execute(letter, &[&id, &name, &EVIL, &json, &history, &state])
-            .unwrap();
+        client.change(letter, &[&id, &name, &EVIL, &json, &history, &state]);
     }
     let captured = "INSERT INTO redrive.dead_letters \
             (id, queue, kind, cause, error_class, error_message, raw, content_type, headers, source, position, enqueued_at) \
          VALUES (2, $1::text, $1::text, 'captured', $2::text, $2::text, convert_to($2::text, 'UTF8'), $2::text, \
                  $3::text::jsonb, $2::text, $2::text, now())";
-    client.execute(captured, &[&name, &EVIL, &json]).unwrap();
+    client.change(captured, &[&name, &EVIL, &json]);
     let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.history, meta.unique_key) \
                VALUES (0, 100, $1::text, $2::text, $3::text::jsonb, $4::text::jsonb, $2::text)";
-    client
-        .execute(job, &[&name, &EVIL, &json, &history])
-        .unwrap();
+    client.change(job, &[&name, &EVIL, &json, &history]);
     let worker = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
                   VALUES (gen_random_uuid(), $1::text, $2::text, 1, $2::text, 1, ARRAY[$2::text], now() + interval '1 h')";
-    client.execute(worker, &[&name, &EVIL]).unwrap();
+    client.change(worker, &[&name, &EVIL]);
     for (statement, is_named) in [
         (
             "SELECT redrive.note_group(1, $1::text, $1::text, $1::text)",
@@ -162,9 +156,7 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
             "dlq", "redrive", "--id", "1", "--reason", EVIL, "--yes", "--canary", "1", "--detach",
         ],
     );
-    client
-        .batch_execute("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'")
-        .unwrap();
+    client.sql("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'");
     archive_rule_and_protection(&mut client, &name);
     let (mut shown, mut troubles) = (0, Vec::new());
     for arguments in READS {

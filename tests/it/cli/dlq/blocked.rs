@@ -1,83 +1,86 @@
 //! Redrives whose jobs wait behind a breaker or for a worker say so.
 
 use redrive::dlq::runs::RunId;
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase, has, holds};
+use serde_json::json;
 
-use super::super::{letters, redrive};
+use super::super::letters;
 
 #[test]
 fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
     let ids = letters(&db, &queue, 3);
-    redrive(
-        &db,
-        &["breaker", "open", "queue:orders", "--reason", "upgrade"],
-    )
-    .exits_with(0);
+    db.run("breaker open queue:orders --reason upgrade");
     let warns = |err: &str, letters: &str| {
         let what =
             format!("{letters} would wait until it closes: redrive breaker close queue:orders");
-        assert!(
-            err.contains("warning: breaker queue:orders is open for") && err.contains(&what),
-            "{err}"
-        );
+        has(&err, "warning: breaker queue:orders is open for");
+        has(&err, &what);
     };
 
-    let preview = redrive(&db, &["dlq", "redrive", "orders", "--json"]).exits_with(0);
+    let preview = db.run("dlq redrive orders --json");
     warns(&preview.err, "3 letters");
-    let gated = &preview.lines()[0]["gated"][0];
-    assert_eq!(
-        (&gated["breaker"], &gated["queue"], &gated["letters"]),
-        (&"queue:orders".into(), &"orders".into(), &3.into())
-    );
+    let gated = json!({"breaker": "queue:orders", "queue": "orders", "letters": 3});
+    holds(&preview.json()["gated"][0], &gated);
 
-    let one = redrive(&db, &["dlq", "redrive", "--id", &ids[0].to_string()]).exits_with(0);
+    let one = db.run(format!("dlq redrive --id {}", ids[0]));
     warns(&one.err, "1 letter");
 
     // A canary behind the breaker: its run says what it waits for.
-    let canary = [
-        "dlq", "redrive", "orders", "--canary", "1", "--detach", "--yes", "--json",
-    ];
-    let created = redrive(&db, &canary).exits_with(0);
+    let created = db.run(CANARY);
     warns(&created.err, "2 letters");
-    let run = created.lines()[0]["id"].to_string();
-    let show = || {
-        redrive(&db, &["dlq", "runs", "show", &run])
-            .exits_with(0)
-            .out
-    };
-    assert!(
-        !show().contains("waiting for"),
-        "nothing was sent: {}",
-        show()
-    );
-    // The driver sends the canary and waits for its outcome.
-    let id = RunId::new(run.parse().expect("the id of a run"));
-    let open = db.open();
-    let runs = open.dlq().runs();
-    let mut driver = runs.drive(id).unwrap().expect("a run without a driver");
-    driver.step().unwrap();
-    let shown = show();
-    for line in [
-        "waiting for      breaker queue:orders, open for ",
-        ": 1 job; redrive breaker close queue:orders",
-        "waiting for      a worker of queue `orders` for kind `order.placed`: 1 job",
-    ] {
-        assert!(shown.contains(line), "{line}: {shown}");
-    }
-    let json = redrive(&db, &["dlq", "runs", "show", &run, "--json"]).exits_with(0);
-    let gated = &json.lines()[0]["gated"][0];
-    assert_eq!(
-        (&gated["breaker"], &gated["letters"]),
-        (&"queue:orders".into(), &1.into())
-    );
+    let show = || db.run("dlq runs show 1");
+    show().hides("waiting for");
+    send_the_canary(&db);
+    show()
+        .shows("waiting for      breaker queue:orders, open for ")
+        .shows(": 1 job; redrive breaker close queue:orders")
+        .shows("waiting for      a worker of queue `orders` for kind `order.placed`: 1 job");
+    let gated = &db.run("dlq runs show 1 --json").json()["gated"][0];
+    holds(gated, &json!({"breaker": "queue:orders", "letters": 1}));
 
-    redrive(&db, &["breaker", "close", "queue:orders"]).exits_with(0);
-    assert!(!show().contains("breaker"), "{}", show());
-    assert!(show().contains("waiting for      a worker"), "{}", show());
-    redrive(&db, &["work", "orders", "--exec", "true", "--drain"]).exits_with(0);
-    assert!(!show().contains("waiting for"), "{}", show());
+    db.run("breaker close queue:orders");
+    show().hides("breaker").shows("waiting for      a worker");
+    db.run("work orders --exec true --drain");
+    show().hides("waiting for");
+}
+
+/// Creates the run 1.
+const CANARY: &str = "dlq redrive orders --canary 1 --detach --yes";
+
+/// Lets a driver send the canary of the run 1, so that it waits for its outcome.
+fn send_the_canary(db: &TestDatabase) {
+    let open = db.open();
+    let driver = open.dlq().runs().drive(RunId::new(1)).unwrap();
+    driver.expect("a run without a driver").step().unwrap();
+}
+
+#[test]
+fn a_redrive_into_a_paused_queue_warns_and_the_run_names_the_pause() {
+    let db = TestDatabase::migrated();
+    let ids = letters(&db, &db.queue("orders"), 3);
+    db.run("queue pause orders --reason upgrade");
+    // The pause is named even if the breaker is open too.
+    db.run("breaker open queue:orders");
+    let preview = db.run("dlq redrive orders --json");
+    preview
+        .tells("warning: queue `orders` is paused for")
+        .tells("3 letters would wait until it is resumed: redrive queue resume orders");
+    let gated = &preview.json()["gated"];
+    assert_eq!(gated.as_array().map(Vec::len), Some(1));
+    holds(
+        &gated[0],
+        &json!({"breaker": null, "paused": true, "letters": 3}),
+    );
+    db.run(format!("dlq redrive --id {} --yes", ids[0]));
+    db.run(CANARY);
+    send_the_canary(&db);
+    db.run("dlq runs show 1")
+        .shows("waiting for      queue `orders`, paused for ")
+        .shows(": 1 job; redrive queue resume orders");
+    db.run("queue resume orders");
+    db.run("dlq runs show 1").shows("breaker queue:orders");
 }
 
 #[test]
@@ -86,9 +89,9 @@ fn kinds_without_a_worker_are_one_warning_per_queue() {
     let letters = "INSERT INTO redrive.dead_letters
              (queue, kind, cause, error_class, error_message, payload, enqueued_at)
          SELECT 'orders', 'kind.' || n, 'rejected', 'Timeout', 'no answer', '{}', now() FROM generate_series(1, 32) n";
-    db.client().batch_execute(letters).expect("letters");
-    let preview = redrive(&db, &["dlq", "redrive", "orders"]).exits_with(0);
+    db.client().sql(letters);
+    let preview = db.run("dlq redrive orders");
     let warning = "warning: no live worker takes 32 kinds of `orders` (32 letters would wait)";
     assert_eq!(preview.err.matches("warning").count(), 1, "{}", preview.err);
-    assert!(preview.err.contains(warning), "{}", preview.err);
+    preview.tells(warning);
 }

@@ -1,68 +1,45 @@
 //! The commands that merge and split groups.
 
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 use super::super::redrive;
 
 /// Captures a failure and returns its group.
 fn group(db: &TestDatabase, message: &str, payload: &str) -> String {
     let mut client = db.client();
-    client
-        .execute(
-            "SELECT redrive.capture('s', gen_random_uuid()::text, 'orders', 'order', convert_to($2, 'UTF8'),
-                 error_message => $1)",
-            &[&message, &payload],
-        )
-        .unwrap();
+    client.change("SELECT redrive.capture('s', gen_random_uuid()::text, 'orders', 'order', convert_to($2, 'UTF8'),
+                 error_message => $1)", &[&message, &payload]);
     let newest = "SELECT group_id FROM redrive.dead_letters ORDER BY id DESC LIMIT 1";
-    client
-        .query_one(newest, &[])
-        .unwrap()
-        .get::<_, i64>(0)
-        .to_string()
+    client.ask::<i64>(newest, &[]).to_string()
 }
 
 #[test]
 fn groups_are_merged_and_the_rule_is_removed() {
     let db = TestDatabase::migrated();
     let [from, into] = ["card declined", "no such customer"].map(|m| group(&db, m, "{}"));
-    let dry = redrive(&db, &["dlq", "groups", "merge", &from, &into]).exits_with(0);
-    assert!(dry.out.contains("1 letter would move"), "{}", dry.out);
-    assert!(dry.out.contains("Nothing was changed."), "{}", dry.out);
+    db.run(format!("dlq groups merge {from} {into}"))
+        .shows("1 letter would move")
+        .shows("Nothing was changed.");
     assert_eq!(group(&db, "card declined", "{}"), from, "a dry run");
-    redrive(&db, &["dlq", "groups", "rules", "list"]).exits_with(1);
-    let done = redrive(
-        &db,
-        &["dlq", "groups", "merge", &from, "--into", &into, "--yes"],
-    )
-    .exits_with(0);
+    db.fails(1, "dlq groups rules list");
     let told = format!("group {from} is merged into group {into}; 2 letters moved");
-    assert!(done.out.contains(&told), "{}", done.out);
+    db.run(format!("dlq groups merge {from} --into {into} --yes"))
+        .shows(told);
     assert_eq!(group(&db, "card declined", "{}"), into);
-    let listed = redrive(&db, &["dlq", "groups", "rules", "list"]).exits_with(0);
-    assert!(
-        listed.out.contains(&format!("merge into {into}")) && listed.out.contains("card declined"),
-        "{}",
-        listed.out
-    );
-    let rules = redrive(&db, &["dlq", "groups", "rules", "list", "--json"])
-        .exits_with(0)
-        .lines();
-    assert_eq!(
-        (
-            &rules[0]["group"].to_string(),
-            &rules[0]["into"].to_string()
-        ),
-        (&from, &into)
-    );
-    let rule = rules[0]["id"].to_string();
-    redrive(&db, &["dlq", "groups", "rules", "apply", &rule]).exits_with(0);
-    redrive(&db, &["dlq", "groups", "rules", "remove", &rule]).exits_with(0);
-    redrive(&db, &["dlq", "groups", "rules", "remove", &rule]).exits_with(1);
+    db.run("dlq groups rules list")
+        .shows(format!("merge into {into}"))
+        .shows("card declined");
+    let rule = db.run("dlq groups rules list --json").json();
+    assert_eq!(rule["group"].to_string(), from);
+    assert_eq!(rule["into"].to_string(), into);
+    let rule = &rule["id"];
+    db.run(format!("dlq groups rules apply {rule}"));
+    db.run(format!("dlq groups rules remove {rule}"));
+    db.fails(1, format!("dlq groups rules remove {rule}"));
     assert_eq!(group(&db, "card declined", "{}"), from);
-    redrive(&db, &["dlq", "groups", "merge", &from]).exits_with(2);
-    redrive(&db, &["dlq", "groups", "merge", &from, "999"]).exits_with(1);
-    redrive(&db, &["dlq", "groups", "merge", &from, &from, "--yes"]).exits_with(2);
+    db.fails(2, format!("dlq groups merge {from}"));
+    db.fails(1, format!("dlq groups merge {from} 999"));
+    db.fails(2, format!("dlq groups merge {from} {from} --yes"));
 }
 
 #[test]
@@ -75,11 +52,8 @@ fn a_group_is_split_by_tenant() {
         redrive(&db, &args)
     };
     let dry = split("payload.tenant", &[]).exits_with(0);
-    assert!(
-        dry.out.contains("acme") && dry.out.contains("Nothing was changed."),
-        "{}",
-        dry.out
-    );
+    dry.shows("acme");
+    dry.shows("Nothing was changed.");
     let parts = split("payload.tenant", &["--json"]).exits_with(0).lines();
     assert_eq!((parts.len(), parts[0]["letters"].as_u64()), (1, Some(1)));
     split("payload.region", &[]).exits_with(1);

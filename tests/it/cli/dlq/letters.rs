@@ -1,10 +1,10 @@
 //! Commands on letters: list, show, redrive, capture.
 
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive_tests::{TestDatabase, letters_in};
-use serde_json::Value;
+use redrive::dlq::LetterState;
+use redrive_tests::{Sql, TestDatabase, has, holds, in_state};
+use serde_json::json;
 
-use super::super::{Payloads, letters, ready, redrive};
+use super::super::{letters, payloads, ready};
 
 #[test]
 fn bulk_commands_change_nothing_without_yes() {
@@ -12,59 +12,26 @@ fn bulk_commands_change_nothing_without_yes() {
     let queue = db.queue("orders");
     letters(&db, &queue, 12);
 
-    let dry = redrive(&db, &["dlq", "redrive", "orders", "--cause", "rejected"]).exits_with(0);
-    assert!(
-        dry.out
-            .contains("12 open letters match; 12 would be redriven"),
-        "{}",
-        dry.out
-    );
-    assert!(
-        dry.out
-            .contains("redrive dlq redrive orders --cause rejected --yes"),
-        "{}",
-        dry.out
-    );
-    redrive(&db, &["dlq", "discard", "orders", "--reason", "tests"]).exits_with(0);
+    db.run("dlq redrive orders --cause rejected")
+        .shows("12 open letters match; 12 would be redriven")
+        .shows("redrive dlq redrive orders --cause rejected --yes");
+    db.run("dlq discard orders --reason tests");
     // Only a dry run needs no reason.
-    let preview = redrive(&db, &["dlq", "discard", "orders"]).exits_with(0);
-    assert!(
-        [preview.out, preview.err]
-            .concat()
-            .contains("--reason TEXT"),
-        "it says what the act needs"
-    );
-    for verb in [
-        &["discard", "orders"][..],
-        &["redrive", "orders", "--force"],
-    ] {
-        redrive(&db, &[&["dlq"], verb].concat()).exits_with(0);
-        let refused = redrive(&db, &[&["dlq"], verb, &["--yes"]].concat()).exits_with(2);
-        assert!(
-            refused.err.contains("needs --reason TEXT"),
-            "{}",
-            refused.err
-        );
+    for line in ["dlq discard orders", "dlq redrive orders --force"] {
+        let preview = db.run(line);
+        has(preview.out + &preview.err, "--reason TEXT");
+        db.fails(2, format!("{line} --yes"))
+            .tells("needs --reason TEXT");
     }
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Open),
-        12
-    );
+    assert_eq!(in_state(&queue, LetterState::Open), 12);
 
-    redrive(&db, &["dlq", "redrive", "orders", "--limit", "5", "--yes"]).exits_with(0);
+    db.run("dlq redrive orders --limit 5 --yes");
     assert_eq!(ready(&queue), 5);
-    redrive(
-        &db,
-        &["dlq", "discard", "orders", "--reason", "tests", "--yes"],
-    )
-    .exits_with(0);
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Discarded),
-        7
-    );
-    redrive(&db, &["dlq", "redrive", "orders", "--yes"]).exits_with(1);
-    let pruned = redrive(&db, &["prune", "--older-than", "0s", "--yes", "--json"]).exits_with(0);
-    assert_eq!(pruned.lines()[0]["letters"], 7);
+    db.run("dlq discard orders --reason tests --yes");
+    assert_eq!(in_state(&queue, LetterState::Discarded), 7);
+    db.fails(1, "dlq redrive orders --yes");
+    db.run("prune --older-than 0s --yes --json")
+        .holds(&json!({"letters": 7}));
 }
 
 #[test]
@@ -73,82 +40,27 @@ fn letters_given_by_id_are_redriven_at_once_and_the_others_reported() {
     let queue = db.queue("orders");
     let ids = letters(&db, &queue, 2);
     let (first, second) = (ids[0].to_string(), ids[1].to_string());
-    let some = redrive(&db, &["dlq", "redrive", "--id", &first, "999999"]).exits_with(1);
-    assert!(
-        some.out.contains("1 letter redriven") && some.err.contains("999999"),
-        "{}{}",
-        some.out,
-        some.err
-    );
-    redrive(&db, &["dlq", "redrive", "--id", &second, "--dry-run"]).exits_with(0);
+    db.fails(1, format!("dlq redrive --id {first} 999999"))
+        .shows("1 letter redriven")
+        .tells("999999");
+    db.run(format!("dlq redrive --id {second} --dry-run"));
     assert_eq!(ready(&queue), 1);
-    redrive(&db, &["work", "orders", "--exec", "true", "--drain"]).exits_with(0);
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Recovered),
-        1
-    );
-}
-
-#[test]
-fn control_characters_in_a_letter_never_reach_the_terminal() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("w");
-    queue
-        .enqueue_job(redrive::NewJob::raw("k", "{\"a\": \"\u{9b}31m\u{202e}\"}").unwrap())
-        .unwrap();
-    let evil = "printf '\\033[2J\\342\\200\\256evil\\007\\n' >&2; exit 65";
-    redrive(&db, &["work", "w", "--exec", evil, "--drain"]).exits_with(0);
-    let id = queue
-        .database()
-        .dlq()
-        .list(&LetterFilter::new().queue("w"))
-        .unwrap()[0]
-        .id
-        .to_string();
-    for command in [&["dlq", "list"][..], &["dlq", "show", &id], &["stats"]] {
-        let shown = redrive(&db, command).exits_with(0).out;
-        let harmless = |c: char| c == '\n' || !(c.is_control() || c == '\u{202e}');
-        assert!(shown.chars().all(harmless), "{shown:?}");
-        assert!(shown.contains("evil"), "{shown}");
-    }
-    let line = redrive(&db, &["dlq", "show", &id, "--json"])
-        .exits_with(0)
-        .lines()
-        .remove(0);
-    assert_eq!(line["error_message"], "\u{1b}[2J\u{202e}evil\u{7}");
-    assert_eq!(line["payload"]["a"], "\u{9b}31m\u{202e}");
+    db.run("work orders --exec true --drain");
+    assert_eq!(in_state(&queue, LetterState::Recovered), 1);
 }
 
 #[test]
 fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
     let db = TestDatabase::migrated();
-    let file = Payloads::new(&db, 1, Some((1, "{\"broken\": \u{1}")));
-    let capture = [
-        "dlq",
-        "capture",
-        "kafka:orders",
-        "3/1",
-        "q",
-        "order.placed",
-        file.path(),
-        "--json",
-    ];
-    let first = redrive(&db, &capture).exits_with(0).lines().remove(0);
-    let second = redrive(&db, &capture).exits_with(0).lines().remove(0);
-    assert_eq!(
-        (&first["new"], &second["new"]),
-        (&true.into(), &false.into())
-    );
-    assert_eq!(first["id"], second["id"]);
-    let id = first["id"].to_string();
-    assert!(
-        redrive(&db, &["dlq", "show", &id])
-            .exits_with(0)
-            .out
-            .contains("{\"broken\": \\x01")
-    );
-    let refused = redrive(&db, &["dlq", "redrive", "--id", &id]).exits_with(1);
-    assert!(refused.err.contains("not JSON"), "{}", refused.err);
+    let file = payloads(1, Some((1, "{\"broken\": \u{1}")));
+    let capture = format!("dlq capture kafka:orders 3/1 q order.placed {file} --json");
+    let first = db.run(&capture).json();
+    assert_eq!(first["new"], true);
+    let id = &first["id"];
+    db.run(&capture).holds(&json!({"new": false, "id": id}));
+    db.run(format!("dlq show {id}")).shows("{\"broken\": \\x01");
+    db.fails(1, format!("dlq redrive --id {id}"))
+        .tells("not JSON");
 }
 
 #[test]
@@ -156,78 +68,31 @@ fn the_commands_on_letters_accept_conditions() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");
     let ids = letters(&db, &orders, 4);
-    let listed = redrive(
-        &db,
-        &[
-            "dlq",
-            "list",
-            "orders",
-            "payload.order>2",
-            "age<1h",
-            "--json",
-        ],
-    );
-    assert_eq!(listed.exits_with(0).lines().len(), 2);
-    let first = format!("id={}", ids[0]);
-    let listed = redrive(&db, &["dlq", "list", &first, "--json"])
-        .exits_with(0)
-        .lines();
-    assert_eq!(listed[0]["id"], ids[0].get());
-    redrive(&db, &["dlq", "list", "orders", "state=any"]).exits_with(0);
-    let none = redrive(&db, &["dlq", "list", "orders", "message~\"no such\""]).exits_with(1);
-    assert!(
-        none.err
-            .contains("no letter matches queue=orders state=open message~\"no such\""),
-        "{}",
-        none.err
-    );
+    let listed = db.run("dlq list orders payload.order>2 age<1h --json");
+    assert_eq!(listed.lines().len(), 2);
+    db.run(format!("dlq list id={} --json", ids[0]))
+        .holds(&json!({"id": ids[0].get()}));
+    db.run("dlq list orders state=any");
+    db.fails(1, r#"dlq list orders 'message~"no such"'"#)
+        .tells("no letter matches queue=orders state=open message~\"no such\"");
 
-    for (words, why) in [
-        (
-            &["dlq", "list", "orders", "colour=red"][..],
-            "unknown field",
-        ),
-        (
-            &["dlq", "list", "orders", "kind=a", "--kind", "b"],
-            "repeats",
-        ),
-        (
-            &["dlq", "list", "orders", "state=any", "--state", "open"],
-            "repeats",
-        ),
-        (&["dlq", "redrive", "orders", "died>soon"], "not a time"),
+    for (line, why) in [
+        ("dlq list orders colour=red", "unknown field"),
+        ("dlq list orders kind=a --kind b", "repeats"),
+        ("dlq list orders state=any --state open", "repeats"),
+        ("dlq redrive orders died>soon", "not a time"),
     ] {
-        let ran = redrive(&db, words).exits_with(2);
-        assert!(ran.err.contains(why), "{words:?}: {}", ran.err);
+        db.fails(2, line).tells(why);
     }
 
-    let dry = redrive(&db, &["dlq", "redrive", "orders", "payload.order<=2"]).exits_with(0);
-    assert!(dry.out.contains("2 open letters match"), "{}", dry.out);
-    assert!(dry.out.contains("'payload.order<=2' --yes"), "{}", dry.out);
+    db.run("dlq redrive orders payload.order<=2")
+        .shows("2 open letters match")
+        .shows("'payload.order<=2' --yes");
     assert_eq!(ready(&orders), 0);
-    let word = format!("id>={}", ids[2]);
-    redrive(
-        &db,
-        &[
-            "dlq",
-            "discard",
-            &word,
-            "payload.order=3",
-            "--reason",
-            "test",
-            "--yes",
-        ],
-    )
-    .exits_with(0);
-    assert_eq!(
-        letters_in(orders.database(), "orders", LetterState::Discarded),
-        1
-    );
-    redrive(
-        &db,
-        &["dlq", "redrive", "orders", "payload.order<=2", "--yes"],
-    )
-    .exits_with(0);
+    let discard = format!("dlq discard id>={} payload.order=3", ids[2]);
+    db.run(format!("{discard} --reason test --yes"));
+    assert_eq!(in_state(&orders, LetterState::Discarded), 1);
+    db.run("dlq redrive orders payload.order<=2 --yes");
     assert_eq!(ready(&orders), 2);
 }
 
@@ -236,24 +101,10 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");
     let id = letters(&db, &orders, 1)[0].to_string();
-    redrive(&db, &["dlq", "redrive", "--id", &id]).exits_with(0);
-    redrive(
-        &db,
-        &[
-            "work",
-            "orders",
-            "--exec",
-            "echo worse >&2; exit 65",
-            "--drain",
-        ],
-    )
-    .exits_with(0);
-    redrive(
-        &db,
-        &["dlq", "discard", "--id", &id, "--reason", "refunded"],
-    )
-    .exits_with(0);
-    let shown = redrive(&db, &["dlq", "show", &id]).exits_with(0);
+    db.run(format!("dlq redrive --id {id}"));
+    db.run("work orders --exec 'echo worse >&2; exit 65' --drain");
+    db.run(format!("dlq discard --id {id} --reason refunded"));
+    let shown = db.run(format!("dlq show {id}"));
     let expected = [
         "enqueued",
         "attempt 1: rejected",
@@ -269,19 +120,11 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
             .unwrap_or_else(|| panic!("`{what}` in its place: {}", shown.out));
         rest = &rest[at + what.len()..];
     }
-    assert!(
-        shown.out.contains("group ") && shown.out.contains("process "),
-        "{}",
-        shown.out
-    );
-    let json = redrive(&db, &["dlq", "show", &id, "--json"])
-        .exits_with(0)
-        .lines();
-    assert_eq!(
-        (&json[0]["deaths"], json[0]["history"][1]["pid"].is_number()),
-        (&Value::from(2), true)
-    );
-    assert_eq!(json[0]["events"][0]["event"], "died");
+    shown.shows("group ").shows("process ");
+    let json = db.run(format!("dlq show {id} --json")).json();
+    assert_eq!(json["deaths"], 2);
+    assert!(json["history"][1]["pid"].is_number());
+    assert_eq!(json["events"][0]["event"], "died");
 }
 
 #[test]
@@ -290,25 +133,16 @@ fn the_json_of_a_letter_has_every_stored_field() {
     let orders = db.queue("orders");
     let id = letters(&db, &orders, 1)[0];
     let mut client = db.client();
-    client
-        .execute(
-            "UPDATE redrive.dead_letters SET headers = '{\"trace\": \"4bf9\"}', group_key = 'customer-17', \
-                 unique_key = 'order-1', crashes = 2 WHERE id = $1",
-            &[&id.get()],
-        )
-        .unwrap();
-    let lines = redrive(&db, &["dlq", "show", &id.to_string(), "--json"])
-        .exits_with(0)
-        .lines();
-    let line = &lines[0];
-    assert_eq!(line["headers"], serde_json::json!({"trace": "4bf9"}));
-    assert_eq!(line["group_key"], "customer-17");
-    assert_eq!(line["unique_key"], "order-1");
-    assert_eq!(line["crashes"], 2);
+    // Control characters are as they were: only a terminal needs them escaped.
+    client.sql("UPDATE redrive.dead_letters SET headers = '{\"trace\": \"4bf9\"}', group_key = 'customer-17', \
+             unique_key = 'order-1', crashes = 2, error_message = E'\x1b[2J\u{202e}evil'");
+    let line = db.run(format!("dlq show {id} --json")).json();
+    let stored = json!({"headers": {"trace": "4bf9"}, "group_key": "customer-17", "unique_key": "order-1",
+                        "crashes": 2, "error_message": "\u{1b}[2J\u{202e}evil"});
+    holds(&line, &stored);
     let asked = "SELECT attname::text FROM pg_attribute \
          WHERE attrelid = 'redrive.dead_letters'::regclass AND attnum > 0 AND NOT attisdropped";
-    for row in client.query(asked, &[]).unwrap() {
-        let column: String = row.get(0);
+    for column in client.column::<String>(asked, &[]) {
         let field = match &*column {
             "raw" => "raw_hex",
             "group_id" => "group",

@@ -1,11 +1,10 @@
 //! The way of the person on call from the screen to closed groups: 3,000 letters of 5 causes in 30
 //! kinds, in a window of 80 columns.
 
-use std::fs;
 use std::process::Command;
 
 use redrive::dlq::LetterState;
-use redrive_tests::{TestDatabase, letters_in, stop, worker};
+use redrive_tests::{Begin, Sql, TempFile, TestDatabase, has, in_state, lacks, stop, worker};
 use serde_json::json;
 
 /// The causes: error class, message and first line of the detail.
@@ -79,9 +78,7 @@ fn suggested(out: &str) -> Vec<String> {
 fn furnish(test: &TestDatabase) {
     let mut client = test.client();
     for (place, (class, message)) in CAUSES.iter().enumerate() {
-        client
-            .execute(
-                "INSERT INTO redrive.dead_letters
+        client.change("INSERT INTO redrive.dead_letters
                      (queue, kind, cause, error_class, error_message, error_detail, payload, host, version,
                       enqueued_at, died_at)
                  SELECT 'orders', format('shop.step_%s', lpad((n % 30)::text, 2, '0')), 'exhausted', $1,
@@ -91,10 +88,7 @@ fn furnish(test: &TestDatabase) {
                         jsonb_build_object('order', 10000 + n, 'tenant', 'tenant-' || n % 7), 'web-' || n % 3,
                         '1.4.' || n % 2, now() - interval '1 day',
                         now() - interval '1 minute' * (n + $3::integer)
-                 FROM generate_series(1, 600) n",
-                &[class, message, &i32::try_from(place).expect("a small number")],
-            )
-            .expect("letters");
+                 FROM generate_series(1, 600) n", &[class, message, &i32::try_from(place).expect("a small number")]);
     }
 }
 
@@ -108,10 +102,7 @@ fn look_at_letters(terminal: &Terminal<'_>) {
         .collect();
     assert_eq!(ids.len(), 2, "{letters}");
     let shown = terminal.types(&format!("redrive dlq show {}", ids[0]));
-    assert!(
-        shown.contains("at shop::pay (frame 3 of 5; --full)"),
-        "{shown}"
-    );
+    has(&shown, "at shop::pay (frame 3 of 5; --full)");
     let next = suggested(&shown);
     let [list, redrive, discard] = &*next else {
         panic!("{next:?}")
@@ -129,18 +120,15 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     let test = TestDatabase::migrated();
     furnish(&test);
     let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .handle_any(|_| Ok(()))
-        .start()
-        .expect("a worker");
+    let worker = worker(&queue).handle_any(|_| Ok(())).started();
     let terminal = Terminal { test: &test };
 
     let screen = terminal.types("redrive dlq");
-    assert!(screen.contains("600 waiting in 30 kinds"), "{screen}");
+    has(&screen, "600 waiting in 30 kinds");
     // At least half of the window is for the message.
     let message = "no answer from payments.internal:8443 after 30 s (request 10030)";
     let shown = &message[..message.len().min(COLUMNS / 2 - "Timeout: ".len() - 1)];
-    assert!(screen.contains(&format!("Timeout: {shown}")), "{screen}");
+    has(&screen, format!("Timeout: {shown}"));
     let next = suggested(&screen);
     assert!(
         next.contains(&"redrive dlq list class=Timeout".to_owned()),
@@ -151,10 +139,8 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
         terminal.types(&command);
     }
     let groups = terminal.types("redrive dlq groups orders class=Timeout 'age<24h' --limit 3");
-    assert!(
-        groups.contains("KIND") && groups.contains("shop.step_"),
-        "{groups}"
-    );
+    has(&groups, "KIND");
+    has(&groups, "shop.step_");
     let row = groups.lines().find(|line| line.contains("shop.step_"));
     let group = row.and_then(|line| line.split_whitespace().next());
     let group = group.expect("a group").to_owned();
@@ -175,25 +161,19 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     look_at_letters(&terminal);
 
     // The cause is fixed: validate, redrive a few, then the others.
-    let schema = std::env::temp_dir().join(format!("{}.json", test.name()));
     let json = json!({"type": "object", "required": ["order"]});
-    fs::write(&schema, json.to_string()).expect("a schema");
+    let schema = TempFile::of(json.to_string());
     let passed = terminal.types(&format!(
-        "redrive dlq validate class=Timeout --schema {}",
-        schema.display()
+        "redrive dlq validate class=Timeout --schema {schema}"
     ));
-    fs::remove_file(&schema).expect("remove the schema");
-    assert!(passed.contains("598 would pass, 0 fail"), "{passed}");
+    has(&passed, "598 would pass, 0 fail");
     let preview = terminal.types("redrive dlq redrive class=Timeout");
     let act = suggested(&preview);
     let [act] = &*act else { panic!("{preview}") };
     let run = terminal.types(&format!(
         "{act} --canary 10 --unthrottled --reason 'gateway fixed'"
     ));
-    assert!(
-        run.contains("598 sent, 598 recovered, 0 died again"),
-        "{run}"
-    );
+    has(&run, "598 sent, 598 recovered, 0 died again");
     terminal.types("redrive dlq runs list");
     terminal.types("redrive dlq runs show 1");
     let closing =
@@ -201,10 +181,7 @@ fn the_way_from_the_screen_to_closed_groups_fits_into_80_columns() {
     let close = suggested(&closing);
     terminal.types(&close[0]);
     let screen = terminal.types("redrive dlq");
-    assert!(!screen.contains("Timeout"), "{screen}");
+    lacks(&screen, "Timeout");
     stop(worker);
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Recovered),
-        599
-    );
+    assert_eq!(in_state(&queue, LetterState::Recovered), 599);
 }

@@ -1,89 +1,47 @@
 //! The commands that protect a queue, and the approval of a run.
 
-use redrive::Operator;
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::RunOptions;
-use redrive_tests::TestDatabase;
+use redrive_tests::{TestDatabase, maria};
+use serde_json::json;
 
-use super::super::{letters, redrive};
+use super::super::letters;
 
 #[test]
 fn a_protected_queue_needs_an_approval() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");
     letters(&db, &orders, 3);
-    redrive(&db, &["dlq", "protection", "list"]).exits_with(1);
-    redrive(&db, &["dlq", "protection", "set", "orders"]).exits_with(2);
-    redrive(
-        &db,
-        &["dlq", "protection", "set", "orders", "--approve-above", "2"],
-    )
-    .exits_with(0);
-    let listed = redrive(&db, &["dlq", "protection", "list"]).exits_with(0);
-    assert!(listed.out.contains("another operator"), "{}", listed.out);
-    let listed = redrive(&db, &["dlq", "protection", "list", "--json"]).exits_with(0);
-    assert_eq!(listed.lines()[0]["approve_above"], 2);
-    let created = redrive(&db, &["dlq", "redrive", "orders", "--detach", "--yes"]).exits_with(0);
-    assert!(
-        created
-            .out
-            .contains("a second operator must approve it: redrive dlq runs approve 1"),
-        "{}",
-        created.out
-    );
-    let listed = redrive(&db, &["dlq", "runs", "list"]).exits_with(0);
-    assert!(listed.out.contains("unapproved"), "{}", listed.out);
-    let shown = redrive(&db, &["dlq", "runs", "show", "1"]).exits_with(0);
-    assert!(
-        shown.out.contains("the approval of a second operator")
-            && shown
-                .out
-                .contains("missing; another operator gives it with `redrive dlq runs approve 1`"),
-        "{}",
-        shown.out
-    );
-    let waited = redrive(&db, &["dlq", "redrive", "orders", "--yes"]).exits_with(1);
-    assert!(
-        waited.err.contains("redrive dlq runs approve 2"),
-        "{}",
-        waited.err
-    );
-    let own = redrive(&db, &["dlq", "runs", "approve", "1"]).exits_with(2);
-    assert!(
-        own.err.contains("another operator must approve it"),
-        "{}",
-        own.err
-    );
+    db.fails(1, "dlq protection list");
+    db.fails(2, "dlq protection set orders");
+    db.run("dlq protection set orders --approve-above 2");
+    db.run("dlq protection list").shows("another operator");
+    db.run("dlq protection list --json")
+        .holds(&json!({"approve_above": 2}));
+    db.run("dlq redrive orders --detach --yes")
+        .shows("a second operator must approve it: redrive dlq runs approve 1");
+    db.run("dlq runs list").shows("unapproved");
+    db.run("dlq runs show 1")
+        .shows("the approval of a second operator")
+        .shows("missing; another operator gives it with `redrive dlq runs approve 1`");
+    db.fails(1, "dlq redrive orders --yes")
+        .tells("redrive dlq runs approve 2");
+    db.fails(2, "dlq runs approve 1")
+        .tells("another operator must approve it");
     for own in ["1", "2"] {
-        redrive(&db, &["dlq", "runs", "cancel", own]).exits_with(0);
+        db.run(format!("dlq runs cancel {own}"));
     }
-    let run = orders
-        .database()
-        .dlq()
-        .runs()
-        .create(
-            &LetterFilter::new(),
-            &RunOptions::new(),
-            &Operator::new("maria"),
-        )
-        .unwrap()
-        .unwrap();
-    let id = run.id.to_string();
-    let approved = redrive(&db, &["dlq", "runs", "approve", &id, "--json"]).exits_with(0);
-    let line = &approved.lines()[0];
+    let runs = orders.database().dlq().runs();
+    let run = runs.create(&LetterFilter::new(), &RunOptions::new(), &maria());
+    let id = run.unwrap().expect("letters").id;
+    let line = db.run(format!("dlq runs approve {id} --json")).json();
     assert_eq!(line["state"], "running");
-    assert!(
-        line["approved_by"].is_string() && line["approved_at"].is_string(),
-        "{line}"
-    );
-    let shown = redrive(&db, &["dlq", "runs", "show", &id]).exits_with(0);
-    let by = format!("by {}, ", line["approved_by"].as_str().unwrap());
-    assert!(
-        shown.out.contains("  approval         ") && shown.out.contains(&by),
-        "{}",
-        shown.out
-    );
-    redrive(&db, &["dlq", "runs", "approve", &id]).exits_with(1);
-    redrive(&db, &["dlq", "protection", "remove", "orders"]).exits_with(0);
-    redrive(&db, &["dlq", "protection", "remove", "orders"]).exits_with(1);
+    assert!(line["approved_at"].is_string(), "{line}");
+    let by = line["approved_by"].as_str().expect("a name");
+    db.run(format!("dlq runs show {id}"))
+        .shows("  approval         ")
+        .shows(format!("by {by}, "));
+    db.fails(1, format!("dlq runs approve {id}"));
+    db.run("dlq protection remove orders");
+    db.fails(1, "dlq protection remove orders");
 }

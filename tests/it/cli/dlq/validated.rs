@@ -1,33 +1,14 @@
 //! Validation lists letters by their result, and a redrive sends only those that pass.
 
-use std::path::PathBuf;
-
 use redrive::dlq::LetterState;
-use redrive_tests::{TestDatabase, letters_in};
+use redrive_tests::{TempFile, TestDatabase, holds, letters_in};
 use serde_json::json;
 
-use super::super::{letters, ready, redrive};
+use super::super::{letters, ready};
 
-/// A JSON Schema that accepts the first two orders, removed at the end of the test.
-struct Schema(PathBuf);
-
-impl Schema {
-    fn new(db: &TestDatabase) -> Schema {
-        let file = std::env::temp_dir().join(format!("{}.schema.json", db.name()));
-        let schema = json!({"properties": {"order": {"maximum": 2}}});
-        std::fs::write(&file, schema.to_string()).expect("write a file for the test");
-        Schema(file)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path in UTF-8")
-    }
-}
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        _ = std::fs::remove_file(&self.0);
-    }
+/// A JSON Schema that accepts the first two orders.
+fn schema() -> TempFile {
+    TempFile::of(json!({"properties": {"order": {"maximum": 2}}}).to_string())
 }
 
 #[test]
@@ -35,34 +16,18 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     let db = TestDatabase::migrated();
     let mut ids = letters(&db, &db.queue("orders"), 5);
     ids.reverse();
-    let schema = Schema::new(&db);
-    let validate = |options: &[&str], code: u8| {
-        let all = ["dlq", "validate", "orders", "--schema", schema.path()];
-        redrive(&db, &[&all, options].concat()).exits_with(code)
-    };
-    let passing = validate(&["--passing"], 0);
-    assert_eq!(passing.out, format!("{}\n{}\n", ids[0], ids[1]));
-    assert!(
-        passing.err.contains("2 would pass, 3 fail"),
-        "{}",
-        passing.err
-    );
-    let failing = validate(&["--failing", "--json"], 0);
-    let lines = failing.lines();
+    let schema = schema();
+    let validate = format!("dlq validate orders --schema {schema}");
+    db.run(format!("{validate} --passing"))
+        .prints(format!("{}\n{}\n", ids[0], ids[1]))
+        .tells("2 would pass, 3 fail");
+    let lines = db.run(format!("{validate} --failing --json")).lines();
     assert_eq!(lines.len(), 3);
-    assert_eq!(
-        (&lines[0]["id"], &lines[0]["passes"]),
-        (&ids[2].get().into(), &false.into())
-    );
+    holds(&lines[0], &json!({"id": ids[2].get(), "passes": false}));
     let error = lines[0]["error"].as_str().expect("an error");
     assert!(error.starts_with("/order: "), "{error}");
-    validate(&["payload.order>2", "--passing"], 1);
-    validate(&["--passing", "--failing"], 2);
-
-    // The ids can be given to a redrive.
-    let passing: Vec<&str> = passing.out.lines().collect();
-    redrive(&db, &[&["dlq", "redrive", "--id"], &passing[..]].concat()).exits_with(0);
-    assert_eq!(letters_in(&db.open(), "orders", LetterState::Redriving), 2);
+    db.fails(1, format!("{validate} payload.order>2 --passing"));
+    db.fails(2, format!("{validate} --passing --failing"));
 }
 
 #[test]
@@ -70,91 +35,42 @@ fn a_redrive_with_validation_sends_only_the_letters_that_pass() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
     letters(&db, &queue, 5);
-    let schema = Schema::new(&db);
-    let valid = [
-        "dlq",
-        "redrive",
-        "orders",
-        "--validate",
-        "--schema",
-        schema.path(),
-    ];
-    let dry = redrive(&db, &valid).exits_with(0);
-    for part in [
-        "5 open letters match; 2 would be redriven.",
-        "3 letters left out: failed validation; `redrive dlq edit` repairs them",
-        "/order: ",
-        &format!("--validate --schema {} --yes", schema.path()),
-    ] {
-        assert!(dry.out.contains(part), "{part}: {}", dry.out);
-    }
-    let dry = redrive(&db, &[&valid[..], &["--json"]].concat()).exits_with(0);
-    let line = &dry.lines()[0];
-    assert_eq!(
-        (
-            &line["letters"],
-            &line["skipped"][0]["reason"],
-            &line["errors"][0]["letters"]
-        ),
-        (&2.into(), &"invalid".into(), &3.into())
-    );
+    let schema = schema();
+    let valid = format!("dlq redrive orders --validate --schema {schema}");
+    db.run(&valid)
+        .shows("5 open letters match; 2 would be redriven.")
+        .shows("3 letters left out: failed validation; `redrive dlq edit` repairs them")
+        .shows("/order: ")
+        .shows(format!("--validate --schema {schema} --yes"));
+    let line = db.run(format!("{valid} --json")).json();
+    assert_eq!(line["letters"], 2);
+    assert_eq!(line["skipped"][0]["reason"], "invalid");
+    assert_eq!(line["errors"][0]["letters"], 3);
 
-    let sent = redrive(&db, &[&valid[..], &["--unthrottled", "--yes"]].concat()).exits_with(0);
-    assert!(
-        sent.err.contains("3 letters left out: failed validation"),
-        "{}",
-        sent.err
-    );
-    assert!(sent.out.contains("run 1: 2 sent"), "{}", sent.out);
+    db.run(format!("{valid} --unthrottled --yes"))
+        .tells("3 letters left out: failed validation")
+        .shows("run 1: 2 sent");
     assert_eq!(ready(&queue), 2);
     assert_eq!(letters_in(&db.open(), "orders", LetterState::Open), 3);
     // The filter of the run has no ids.
-    let run = redrive(&db, &["dlq", "runs", "list", "--json"]).exits_with(0);
-    assert_eq!(run.lines()[0]["filter"], json!({"queue": "orders"}));
+    db.run("dlq runs list --json")
+        .holds(&json!({"filter": {"queue": "orders"}}));
 
-    let none = redrive(&db, &[&valid[..], &["--yes"]].concat()).exits_with(1);
-    assert!(
-        none.err.contains("no letter passes validation"),
-        "{}",
-        none.err
-    );
+    db.fails(1, format!("{valid} --yes"))
+        .tells("no letter passes validation");
     assert_eq!(ready(&queue), 2);
-    for wrong in [
-        &["dlq", "redrive", "orders", "--validate"][..],
-        &["dlq", "redrive", "orders", "--schema", schema.path()],
-    ] {
-        redrive(&db, wrong).exits_with(2);
-    }
+    db.fails(2, "dlq redrive orders --validate");
+    db.fails(2, format!("dlq redrive orders --schema {schema}"));
 }
 
 #[test]
 fn letters_given_by_id_are_validated_before_they_are_redriven() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
-    let ids: Vec<String> = letters(&db, &queue, 3)
-        .iter()
-        .rev()
-        .map(ToString::to_string)
-        .collect();
-    let sent = redrive(
-        &db,
-        &[
-            "dlq",
-            "redrive",
-            "--id",
-            &ids[0],
-            &ids[2],
-            "--validate",
-            "--exec",
-            "grep -v 3",
-        ],
-    )
-    .exits_with(1);
-    assert!(sent.out.contains("1 letter redriven"), "{}", sent.out);
-    assert!(
-        sent.err.contains("1 letter left out: failed validation"),
-        "{}",
-        sent.err
-    );
+    let ids = letters(&db, &queue, 3);
+    let these = format!("dlq redrive --id {} {}", ids[2], ids[0]);
+    db.fails(1, format!("{these} --validate --exec 'grep -v 3'"))
+        .shows("1 letter redriven")
+        .tells("1 letter left out: failed validation");
     assert_eq!(ready(&queue), 1);
 }
