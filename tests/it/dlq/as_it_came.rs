@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use postgres::Client;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{
-    CaptureOutcome, Edit, ForeignFailure, Letter, LetterFilter, LetterState, SplitBy, Validators,
-};
+use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, LetterState, SplitBy, Validators};
 use redrive::{Failure, Job, JobId, Operator};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, drained, finish, ran, scalar, wait_until, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, has, maria, of_orders, refusal,
+    scalar, wait_until, worker,
 };
 
 /// Payloads whose text `jsonb` would change, or that it cannot hold.
@@ -52,7 +51,7 @@ fn store(client: &mut Client, payloads: &[String]) -> Vec<i64> {
                   SELECT r.segment, 'orders', 'odd', $1::text::json, 1 FROM redrive.ring r RETURNING id";
     let stored = payloads
         .iter()
-        .map(|payload| client.query_one(insert, &[payload]).unwrap().get(0));
+        .map(|payload| client.ask(insert, &[payload]));
     stored.collect()
 }
 
@@ -60,12 +59,7 @@ fn store(client: &mut Client, payloads: &[String]) -> Vec<i64> {
 fn texts(client: &mut Client, table: &str, ids: &[i64]) -> Vec<String> {
     let asked =
         format!("SELECT payload::text FROM redrive.{table} WHERE id = ANY ($1) ORDER BY id");
-    client
-        .query(&asked, &[&ids])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect()
+    client.column(&asked, &[&ids])
 }
 
 #[track_caller]
@@ -104,27 +98,13 @@ fn a_redriven_job_is_byte_for_byte_what_died() {
     };
     drained(&queue);
     same(&texts(&mut client, "dead_letters", &ids), &odd);
-    let filter = LetterFilter::new().queue("orders");
-    assert_eq!(
-        db.dlq()
-            .redrive(&filter, &Operator::default())
-            .unwrap()
-            .redriven
-            .len(),
-        odd.len()
-    );
+    let filter = of_orders();
+    assert_eq!(db.redrives(&filter).redriven.len(), odd.len());
     finish(&queue, worker);
     same(&texts(&mut client, "dead_letters", &ids), &odd);
     // An edit and its undo, and the archive and its return.
     let edit = Edit::set("{}").unwrap();
-    assert_eq!(
-        db.dlq()
-            .edit(&filter, &edit, &Operator::default())
-            .unwrap()
-            .edited
-            .len(),
-        odd.len()
-    );
+    assert_eq!(db.edits(&filter, &edit).edited.len(), odd.len());
     let undone = db
         .dlq()
         .restore_versions_while(&filter, None, &Operator::default(), |_| {
@@ -162,16 +142,10 @@ fn a_capture_of_json_is_redriven_as_its_bytes() {
         .enumerate()
         .map(|(at, raw)| {
             let event = ForeignFailure::new("s", at.to_string(), "orders", "odd", raw.as_bytes());
-            let captured = db.dlq().capture(&event).unwrap();
-            let CaptureOutcome::New(id) = captured else {
-                panic!("{captured:?}")
-            };
-            id.get()
+            db.captures_new(&event).get()
         })
         .collect();
-    db.dlq()
-        .redrive(&LetterFilter::new(), &Operator::default())
-        .unwrap();
+    db.redrives(&LetterFilter::new());
     same(&texts(&mut client, "jobs", &ids), &odd);
 }
 
@@ -191,12 +165,12 @@ fn letters_that_cannot_be_read_harm_no_others() {
     drained(&queue);
     let open = || LetterFilter::new().state(LetterState::Open).limit(1000);
     let total = odd.len() + 5;
-    let listed: Vec<Letter> = db.dlq().list(&open()).unwrap();
+    let listed: Vec<Letter> = db.listed(&open());
     assert_eq!(listed.len(), total);
     assert!(listed.iter().all(|letter| letter.payload.is_some()));
 
     let third: LetterFilter = "payload.number=3".parse().unwrap();
-    let found = db.dlq().list(&third).unwrap();
+    let found = db.listed(&third);
     assert_eq!(found.len(), 1);
     assert_eq!(db.dlq().count(&third).unwrap().letters, 1);
     let by_number =
@@ -209,74 +183,46 @@ fn letters_that_cannot_be_read_harm_no_others() {
     let by_first = "SELECT count(*) FROM redrive.count_letters_by('{}', 'payload', '{}')";
     assert!(scalar(&mut client, by_first) > 5);
 
-    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0);
+    let exported = test.run("dlq export orders");
     assert_eq!(exported.out.lines().count(), total);
     for letter in listed.iter().step_by(4) {
-        ran(&test, &["dlq", "show", &letter.id.to_string()]).exits_with(0);
+        test.run(format!("dlq show {}", letter.id));
     }
-    ran(&test, &["dlq", "list", "orders", "--json"]).exits_with(0);
+    test.run("dlq list orders --json");
 
     let validators = Validators::new().check(|_: &Order| Ok::<(), String>(()));
     let validation = db.dlq().validate(&open(), &validators).unwrap();
-    assert_eq!(
-        (validation.passed, validation.unchecked),
-        (5, odd.len() as u64)
-    );
+    assert_eq!(validation.passed, 5);
+    assert_eq!(validation.unchecked, odd.len() as u64);
     let merge = Edit::merge(r#"{"fixed": true}"#).unwrap();
-    let edited = db
-        .dlq()
-        .edit(&open(), &merge, &Operator::default())
-        .unwrap();
+    let edited = db.edits(&open(), &merge);
     let refused: u64 = edited.refused.iter().map(|error| error.letters).sum();
     assert!(edited.edited.len() >= 5 && refused >= 6, "{edited:?}");
     assert_eq!(
         edited.edited.len() as u64 + refused + edited.unchanged,
         total as u64
     );
-    let delivered = db
-        .dlq()
-        .deliver(
-            &open(),
-            &|_: &Letter| Err(Failure::retry("away")),
-            &Operator::default(),
-        )
-        .unwrap();
+    let away = |_: &Letter| Err(Failure::retry("away"));
+    let delivered = db.dlq().deliver(&open(), &away, &maria()).unwrap();
     assert_eq!(delivered.failed.len(), total);
 
-    let group = listed
-        .iter()
-        .find(|letter| letter.kind == "odd")
-        .expect("one")
-        .group;
+    let of_odd = listed.iter().find(|letter| letter.kind == "odd");
+    let group = of_odd.expect("one").group;
     let by = SplitBy::Payload("0".to_owned());
-    db.dlq()
-        .groups()
-        .split(group, &by, &Operator::default())
-        .unwrap();
+    db.dlq().groups().split(group, &by, &maria()).unwrap();
     client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', batch => 5)");
-    let tick = client
-        .query_one("SELECT * FROM redrive.run_policies()", &[])
-        .unwrap();
-    assert_eq!(
-        (
-            tick.get::<_, i64>("letters"),
-            tick.get::<_, Option<&str>>("error")
-        ),
-        (5, None)
-    );
+    let tick = "SELECT letters, error FROM redrive.run_policies()";
+    let tick: (i64, Option<String>) = client.row(tick, &[]);
+    assert_eq!(tick, (5, None));
     let options = RunOptions::new().rate(Rate::Unthrottled);
-    let started = db
-        .dlq()
-        .runs()
-        .start(&open(), &options, &Operator::default())
-        .unwrap();
-    let mut driver = started.expect("letters").1;
+    let started = db.dlq().runs().start(&open(), &options, &maria());
+    let mut driver = started.unwrap().expect("letters").1;
     wait_until("the run to end", SOON, || {
         driver.step().unwrap().status != DriveStatus::Running
     });
     finish(&queue, worker);
-    assert_eq!(db.dlq().list(&open()).unwrap().len(), total);
-    let ended = db.dlq().list(&LetterFilter::new().limit(1000)).unwrap();
+    assert_eq!(db.listed(&open()).len(), total);
+    let ended = db.listed(&LetterFilter::new().limit(1000));
     assert!(ended.iter().all(|letter| letter.generation > 0));
 }
 
@@ -294,12 +240,10 @@ fn a_redaction_by_path_drops_a_payload_that_cannot_be_read() {
     for id in &ids {
         db.admin().cancel(JobId::new(*id)).unwrap();
     }
-    let letter = |id: i64| db.dlq().get(JobId::new(id)).unwrap().expect("the letter");
+    let letter = |id: i64| db.letter(JobId::new(id));
     let dropped = letter(ids[0]);
-    assert_eq!(
-        (dropped.payload.is_none(), dropped.raw.as_deref()),
-        (true, Some(&b"[redacted]"[..]))
-    );
+    assert!(dropped.payload.is_none());
+    assert_eq!(dropped.raw.as_deref(), Some(&b"[redacted]"[..]));
     assert_eq!(dropped.redacted, [""]);
     assert_eq!(letter(ids[1]).redacted, ["/card"]);
     assert_eq!(letter(ids[2]).payload.expect("JSON").get(), other);
@@ -316,11 +260,7 @@ fn an_edit_in_sql_keeps_the_limit_of_payloads() {
     ] {
         let edit = format!("SELECT redrive.edit_letter(id, {new}) FROM redrive.dead_letters");
         let error = client.query(&edit, &[]).unwrap_err();
-        let error = error.as_db_error().expect("an answer").message().to_owned();
-        assert!(error.contains("the limit is 1048576"), "{error}");
+        has(refusal(&error), "the limit is 1048576");
     }
-    assert_eq!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.letter_versions"),
-        0
-    );
+    assert_eq!(client.count("letter_versions"), 0);
 }

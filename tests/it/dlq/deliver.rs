@@ -3,14 +3,22 @@
 mod command;
 
 use std::collections::HashMap;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use redrive::dlq::{Letter, LetterFilter, LetterState, Sink};
-use redrive::{Failure, Operator};
-use redrive_tests::{Gate, SOON, Sql, TestDatabase, letters, letters_in, stats, wait_until};
+use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink, Skip};
+use redrive::{Database, Failure};
+use redrive_tests::{
+    Dead, Gate, Process, SOON, Sql, TestDatabase, holds, letters, letters_in, maria, of_orders,
+    only, stats, wait_until,
+};
 use serde_json::{Value, json};
+
+/// Delivers letters to a sink.
+fn delivers(db: &Database, filter: &LetterFilter, sink: &impl Sink) -> Deliveries {
+    db.dlq().deliver(filter, sink, &maria()).unwrap()
+}
 
 #[test]
 fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
@@ -22,20 +30,15 @@ fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
         id if id == ids[2] => panic!("cannot do that"),
         _ => Ok(()),
     };
-    let operator = Operator::new("maria@ops-1").reason("back to the broker");
-    let done = db
-        .dlq()
-        .deliver(&LetterFilter::new().queue("orders"), &sink, &operator)
-        .unwrap();
+    let done = delivers(db, &of_orders(), &sink);
     assert_eq!(done.delivered, [ids[0], ids[3]]);
     assert_eq!(done.skipped, []);
     let [away, panicked] = &done.failed[..] else {
         panic!("two failed: {:?}", done.failed)
     };
-    assert_eq!(
-        (away.id, &*away.error_class, &*away.error_message),
-        (ids[1], "BrokerError", "the broker is away")
-    );
+    assert_eq!(away.id, ids[1]);
+    assert_eq!(&*away.error_class, "BrokerError");
+    assert_eq!(&*away.error_message, "the broker is away");
     assert!(panicked.id == ids[2] && panicked.error_message.contains("cannot do that"));
 
     assert_eq!(letters_in(db, "orders", LetterState::Recovered), 2);
@@ -45,33 +48,20 @@ fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
     let mut client = test.client();
     let mut event = |id: i64| -> Value {
         let last = "SELECT events -> -1 FROM redrive.dead_letters WHERE id = $1";
-        client.query_one(last, &[&id]).unwrap().get(0)
+        client.ask(last, &[&id])
     };
     let taken = event(ids[0].get());
-    assert_eq!(
-        (&taken["event"], &taken["by"], &taken["reason"]),
-        (
-            &json!("delivered"),
-            &json!("maria@ops-1"),
-            &json!("back to the broker")
-        )
+    holds(
+        &taken,
+        &json!({"event": "delivered", "by": "maria@ops-1", "reason": "INC-7"}),
     );
     let failed = event(ids[1].get());
-    assert_eq!(
-        (
-            &failed["event"],
-            &failed["error_class"],
-            &failed["error_message"]
-        ),
-        (
-            &json!("not delivered"),
-            &json!("BrokerError"),
-            &json!("the broker is away")
-        )
+    holds(
+        &failed,
+        &json!({"event": "not delivered", "error_class": "BrokerError", "error_message": "the broker is away"}),
     );
-    let audit = "SELECT count(*), sum(letters)::bigint FROM redrive.audit WHERE verb = 'deliver' AND reason = 'back to the broker'";
-    let row = test.client().query_one(audit, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (2, 2));
+    let audit = "SELECT count(*), sum(letters)::bigint FROM redrive.audit WHERE verb = 'deliver' AND reason = 'INC-7'";
+    assert_eq!(test.client().row::<(i64, i64)>(audit, &[]), (2, 2));
 }
 
 #[test]
@@ -87,34 +77,15 @@ fn a_letter_in_delivery_is_locked_for_everyone_else() {
                 gate.pass();
                 Ok(())
             };
-            db.dlq()
-                .deliver(&LetterFilter::new(), &sink, &Operator::default())
-                .unwrap()
+            delivers(&db, &LetterFilter::new(), &sink)
         })
     };
     gate.wait_for(1);
-    let one = LetterFilter::new().ids([id]);
-    assert_eq!(
-        db.dlq()
-            .redrive(&one, &Operator::default())
-            .unwrap()
-            .skipped,
-        [(id, redrive::dlq::Skip::Locked)]
-    );
-    assert_eq!(
-        db.dlq()
-            .discard(&one, &Operator::default().reason("test"))
-            .unwrap(),
-        []
-    );
+    let one = only(id);
+    assert_eq!(db.redrives(&one).skipped, [(id, Skip::Locked)]);
+    assert_eq!(db.discards(&one), []);
     let second = |_: &Letter| -> Result<(), Failure> { panic!("it is locked") };
-    assert_eq!(
-        db.dlq()
-            .deliver(&one, &second, &Operator::default())
-            .unwrap()
-            .skipped,
-        [id]
-    );
+    assert_eq!(delivers(db, &one, &second).skipped, [id]);
     gate.open();
     assert_eq!(sender.join().expect("the sender").delivered, [id]);
     assert_eq!(letters_in(db, "orders", LetterState::Recovered), 1);
@@ -126,12 +97,8 @@ struct CountingSink(Arc<Mutex<HashMap<i64, u32>>>);
 
 impl Sink for CountingSink {
     fn send(&self, letter: &Letter) -> Result<(), Failure> {
-        *self
-            .0
-            .lock()
-            .expect("no panic")
-            .entry(letter.id.get())
-            .or_default() += 1;
+        let mut counts = self.0.lock().expect("no panic");
+        *counts.entry(letter.id.get()).or_default() += 1;
         Ok(())
     }
 
@@ -148,14 +115,7 @@ fn concurrent_deliveries_send_each_letter_once() {
     let senders: Vec<_> = (0..4)
         .map(|_| {
             let (db, sink) = (test.open(), counted.clone());
-            thread::spawn(move || {
-                let all = LetterFilter::new().queue("orders");
-                db.dlq()
-                    .deliver(&all, &sink, &Operator::default())
-                    .unwrap()
-                    .delivered
-                    .len()
-            })
+            thread::spawn(move || delivers(&db, &of_orders(), &sink).delivered.len())
         })
         .collect();
     let delivered: usize = senders
@@ -169,18 +129,7 @@ fn concurrent_deliveries_send_each_letter_once() {
         "{counted:?}"
     );
     let sink = "SELECT DISTINCT about ->> 'sink' FROM redrive.audit";
-    let row = test.client().query_one(sink, &[]).unwrap();
-    assert_eq!(row.get::<_, &str>(0), "counts");
-}
-
-/// A delivering process, killed at the end of the test at the latest.
-struct Delivery(Child);
-
-impl Drop for Delivery {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+    assert_eq!(test.client().ask::<String>(sink, &[]), "counts");
 }
 
 #[test]
@@ -190,42 +139,22 @@ fn a_process_killed_in_delivery_leaves_the_letter_open() {
     let db = queue.database();
     let mut client = test.client();
     client.sql("CREATE TABLE public.begun (job bigint)");
-    let mut sender = Delivery(
-        Command::new(env!("CARGO_BIN_EXE_test_delivery"))
-            .arg(test.url())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("start the delivery"),
-    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_delivery"));
+    let mut sender = Process::start_aloud(command.arg(test.url()));
     wait_until("the sink to have a letter", SOON, || {
         let begun = "SELECT count(*) FROM public.begun";
-        client.query_one(begun, &[]).unwrap().get::<_, i64>(0) == 1
+        client.ask::<i64>(begun, &[]) == 1
     });
     let counted = CountingSink::default();
-    let first = LetterFilter::new().ids([ids[0]]);
-    assert_eq!(
-        db.dlq()
-            .deliver(&first, &counted, &Operator::default())
-            .unwrap()
-            .skipped,
-        [ids[0]]
-    );
-    sender.0.kill().expect("kill the delivery");
-    sender.0.wait().expect("wait for its end");
+    let first = only(ids[0]);
+    assert_eq!(delivers(db, &first, &counted).skipped, [ids[0]]);
+    sender.kill();
     // The server notices and releases the letter.
     wait_until("the letter to be sent again", SOON, || {
-        !db.dlq()
-            .deliver(&first, &counted, &Operator::default())
-            .unwrap()
-            .delivered
-            .is_empty()
+        !delivers(db, &first, &counted).delivered.is_empty()
     });
-    assert_eq!(
-        counted.0.lock().expect("no panic").get(&ids[0].get()),
-        Some(&1)
-    );
-    let letter = db.dlq().get(ids[1]).unwrap().expect("the other");
-    assert_eq!(letter.state, LetterState::Open);
-    let audit = "SELECT count(*) FROM redrive.audit WHERE verb = 'deliver'";
-    assert_eq!(client.query_one(audit, &[]).unwrap().get::<_, i64>(0), 1);
+    let counted = counted.0.lock().expect("no panic");
+    assert_eq!(counted.get(&ids[0].get()), Some(&1));
+    assert_eq!(db.letter(ids[1]).state, LetterState::Open);
+    assert_eq!(client.count("audit WHERE verb = 'deliver'"), 1);
 }

@@ -5,61 +5,30 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{JobId, Operator};
-use redrive_tests::{TestDatabase, finish, letters, letters_in, willing};
+use redrive_tests::{Dead, Sql, TestDatabase, finish, letters, letters_in, only, willing};
 
 #[test]
 fn a_discard_requires_a_reason_and_stores_it() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ids = letters(&queue, 3);
+    let discard = |filter, reason| {
+        let operator = Operator::default().reason(reason);
+        db.dlq().discard(&filter, &operator)
+    };
     for reason in ["", "  \n"] {
-        assert!(
-            db.dlq()
-                .discard(&LetterFilter::new(), &Operator::default().reason(reason))
-                .expect_err("no reason")
-                .is_invalid()
-        );
+        let refused = discard(LetterFilter::new(), reason);
+        assert!(refused.expect_err("no reason").is_invalid());
     }
-    assert_eq!(
-        db.dlq()
-            .discard(
-                &LetterFilter::new().ids([ids[1]]),
-                &Operator::default().reason("sold out")
-            )
-            .unwrap(),
-        [ids[1]]
-    );
-    assert_eq!(
-        db.dlq()
-            .discard(
-                &LetterFilter::new().ids([ids[1]]),
-                &Operator::default().reason("again")
-            )
-            .unwrap(),
-        [],
-        "it is closed"
-    );
-    let letter = db
-        .dlq()
-        .get(ids[1])
-        .unwrap()
-        .expect("it stays until it is pruned");
-    assert_eq!(
-        (letter.state, letter.discard_reason.as_deref()),
-        (LetterState::Discarded, Some("sold out"))
-    );
+    assert_eq!(discard(only(ids[1]), "sold out").unwrap(), [ids[1]]);
+    assert_eq!(db.discards(&only(ids[1])), [], "it is closed");
+    let letter = db.letter(ids[1]);
+    assert_eq!(letter.state, LetterState::Discarded);
+    assert_eq!(letter.discard_reason.as_deref(), Some("sold out"));
     assert_eq!(letter.payload.expect("JSON").get(), r#"{"number":2}"#);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     // A reason is free text: bytes that the database cannot store are replaced.
-    assert_eq!(
-        db.dlq()
-            .discard(
-                &LetterFilter::new().ids([ids[0]]),
-                &Operator::default().reason("a\0b")
-            )
-            .unwrap(),
-        [ids[0]]
-    );
+    assert_eq!(discard(only(ids[0]), "a\0b").unwrap(), [ids[0]]);
 }
 
 #[test]
@@ -67,52 +36,30 @@ fn prune_deletes_old_closed_letters_and_never_an_open_one() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ids = letters(&queue, 8);
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids([ids[0], ids[1]]),
-            &Operator::default().reason("not wanted"),
-        )
-        .unwrap();
-    db.dlq()
-        .redrive(
-            &LetterFilter::new().ids([ids[2], ids[3], ids[4]]),
-            &Operator::default(),
-        )
-        .unwrap();
-    let worker = willing(&queue);
-    finish(&queue, worker);
+    db.discards(&LetterFilter::new().ids([ids[0], ids[1]]));
+    db.redrives(&LetterFilter::new().ids([ids[2], ids[3], ids[4]]));
+    finish(&queue, willing(&queue));
     // Old letters: one discarded, one recovered, one open, one redriving.
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([ids[6]]), &Operator::default())
-        .unwrap();
+    db.redrives(&only(ids[6]));
     let old = [ids[0], ids[2], ids[5], ids[6]].map(JobId::get);
-    test.client()
-        .execute(
-            "UPDATE redrive.dead_letters SET died_at = died_at - interval '90 days', \
+    test.client().change(
+        "UPDATE redrive.dead_letters SET died_at = died_at - interval '90 days', \
              changed_at = changed_at - interval '90 days' WHERE id = ANY ($1)",
-            &[&old.as_slice()],
-        )
-        .unwrap();
+        &[&old.as_slice()],
+    );
     let days = |days: u64| Duration::from_hours(24 * days);
     let prune = |age| {
         let counted = db.dlq().count_prunable(age).unwrap();
-        let pruned = db.dlq().prune(age, &Operator::default()).unwrap();
+        let pruned = db.prunes(age);
         assert_eq!(counted, pruned);
         pruned
     };
     assert_eq!(prune(days(100)), 0);
     assert_eq!(prune(days(30)), 2);
-    let left: BTreeSet<JobId> = db
-        .dlq()
-        .list(&LetterFilter::new())
-        .unwrap()
-        .iter()
-        .map(|letter| letter.id)
-        .collect();
-    assert_eq!(
-        left,
-        [1, 3, 4, 5, 6, 7].map(|place: usize| ids[place]).into()
-    );
+    let left = db.listed(&LetterFilter::new());
+    let left: BTreeSet<JobId> = left.iter().map(|letter| letter.id).collect();
+    let kept = [1, 3, 4, 5, 6, 7].map(|place: usize| ids[place]);
+    assert_eq!(left, kept.into());
     assert_eq!(prune(Duration::ZERO), 3, "what is closed, however young");
     assert_eq!(letters_in(db, "orders", LetterState::Open), 2);
     assert_eq!(letters_in(db, "orders", LetterState::Redriving), 1);

@@ -6,11 +6,12 @@ mod preview;
 
 use redrive::dlq::Edit;
 use redrive::{JobId, Queue};
+use redrive_tests::Dead;
 use serde_json::Value;
 
 /// Returns the payload of a letter.
 fn payload(queue: &Queue, id: JobId) -> Value {
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     serde_json::from_str(letter.payload.expect("a payload").get()).unwrap()
 }
 

@@ -1,40 +1,11 @@
 //! Export: letters as lines that capture and enqueue read back, byte for byte.
 
-use std::fs;
-use std::path::PathBuf;
-
-use redrive::Operator;
 use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{TestDatabase, letters, ran, stats};
-
-/// A file, removed at the end of the test.
-struct File(PathBuf);
-
-impl File {
-    fn of(test: &TestDatabase, text: &str) -> File {
-        let path = std::env::temp_dir().join(format!("{}.export.ndjson", test.name()));
-        fs::write(&path, text).expect("write a file for the test");
-        File(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path in UTF-8")
-    }
-}
-
-impl Drop for File {
-    fn drop(&mut self) {
-        _ = fs::remove_file(&self.0);
-    }
-}
+use redrive_tests::{Dead, TempFile, TestDatabase, content, letters, only, stats};
 
 /// All letters, by source and position.
 fn by_position(test: &TestDatabase) -> Vec<Letter> {
-    let mut all = test
-        .open()
-        .dlq()
-        .list(&LetterFilter::new().limit(10_000))
-        .unwrap();
+    let mut all = test.open().listed(&LetterFilter::new().limit(10_000));
     all.sort_by_key(|letter| (letter.source.clone(), letter.position.clone()));
     all
 }
@@ -67,27 +38,23 @@ fn odd_bytes_survive_an_export_and_import() {
             .header("empty", "")
             .error("Parse\"Error", format!("cannot read\n{position}"))
             .detail("at byte 7\n\tat main");
-        db.dlq().capture(&event).unwrap();
+        db.captures(&event);
     }
-    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0);
+    let exported = test.run("dlq export orders");
     assert_eq!(exported.out.lines().count(), events.len());
-    assert!(
-        exported.err.contains("11 letters exported"),
-        "{}",
-        exported.err
-    );
+    exported.tells("11 letters exported");
 
     let other = TestDatabase::migrated();
-    let file = File::of(&other, &exported.out);
-    let output = ran(&other, &["dlq", "capture", "--file", file.path()]).exits_with(0);
-    assert_eq!(output.out, "11 failures captured, 0 already known\n");
+    let file = TempFile::of(&exported.out);
+    other
+        .run(format!("dlq capture --file {file}"))
+        .prints("11 failures captured, 0 already known\n");
     let (before, after) = (by_position(&test), by_position(&other));
     assert_eq!((before.len(), after.len()), (11, 11));
     for (before, after) in before.iter().zip(&after) {
-        let json = |letter: &Letter| letter.payload.as_ref().map(|json| json.get().to_owned());
         let headers = |letter: &Letter| letter.headers.as_ref().map(|json| json.get().to_owned());
         assert!(before.raw == after.raw, "{:?}", before.position);
-        assert_eq!(json(before), json(after));
+        assert_eq!(content(before), content(after));
         assert_eq!(headers(before), headers(after));
         assert_eq!(before.source, after.source);
         assert_eq!(before.position, after.position);
@@ -98,10 +65,11 @@ fn odd_bytes_survive_an_export_and_import() {
         assert_eq!(before.error_detail, after.error_detail);
     }
     // A second import finds the same letters.
-    let again = ran(&other, &["dlq", "capture", "--file", file.path()]).exits_with(0);
-    assert_eq!(again.out, "0 failures captured, 11 already known\n");
+    other
+        .run(format!("dlq capture --file {file}"))
+        .prints("0 failures captured, 11 already known\n");
     // And exporting them produces the same failures.
-    let second = ran(&other, &["dlq", "export", "orders"]).exits_with(0);
+    let second = other.run("dlq export orders");
     let failures = |lines: &str| -> Vec<serde_json::Value> {
         let mut failures: Vec<serde_json::Value> = lines
             .lines()
@@ -121,41 +89,24 @@ fn exported_letters_are_imported_with_their_current_payload() {
     let ids = letters(&queue, 3);
     let db = queue.database();
     let set = Edit::set(r#"{"n": 12345678901234567890.125, "x": null}"#).unwrap();
-    db.dlq()
-        .edit(
-            &LetterFilter::new().ids([ids[1]]),
-            &set,
-            &Operator::default(),
-        )
-        .unwrap();
-    db.dlq()
-        .edit(
-            &LetterFilter::new().ids([ids[2]]),
-            &Edit::set("null").unwrap(),
-            &Operator::default(),
-        )
-        .unwrap();
-    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0);
+    db.edits(&only(ids[1]), &set);
+    db.edits(&only(ids[2]), &Edit::set("null").unwrap());
+    let exported = test.run("dlq export orders");
 
     let other = TestDatabase::migrated();
-    let file = File::of(&other, &exported.out);
-    ran(&other, &["dlq", "capture", "--file", file.path()]).exits_with(0);
+    let file = TempFile::of(&exported.out);
+    other.run(format!("dlq capture --file {file}"));
     for id in ids {
-        let before = db.dlq().get(id).unwrap().unwrap();
+        let before = db.letter(id);
         let found = by_position(&other);
         let after = found
             .iter()
             .find(|letter| letter.position.as_deref() == Some(&*id.to_string()))
             .expect("the letter");
         assert_eq!(after.source.as_deref(), Some("redrive:letter"));
-        assert_eq!(
-            before.payload.unwrap().get(),
-            after.payload.as_ref().unwrap().get()
-        );
-        assert_eq!(
-            (&*after.error_class, &*after.error_message),
-            ("Rejected", "broken")
-        );
+        assert_eq!(content(&before), content(after));
+        assert_eq!(&*after.error_class, "Rejected");
+        assert_eq!(&*after.error_message, "broken");
     }
 }
 
@@ -165,23 +116,14 @@ fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
     letters(&queue, 120);
     let db = queue.database();
     let event = ForeignFailure::new("kafka", "1", "orders", "order", &b"\xff"[..]);
-    let redrive::dlq::CaptureOutcome::New(odd) = db.dlq().capture(&event).unwrap() else {
-        panic!("not new")
-    };
-    let exported = ran(&test, &["dlq", "export", "orders", "--as-jobs"]).exits_with(1);
-    assert!(
-        exported.err.contains(&format!(
-            "1 letter skipped: the captured bytes are not JSON ({odd})"
-        )) && exported.err.contains("120 jobs exported"),
-        "{}",
-        exported.err
-    );
+    let odd = db.captures_new(&event);
+    let exported = test.fails(1, "dlq export orders --as-jobs");
+    exported.tells(format!(
+        "1 letter skipped: the captured bytes are not JSON ({odd})"
+    ));
+    exported.tells("120 jobs exported");
     let other = TestDatabase::migrated();
-    let file = File::of(&other, &exported.out);
-    ran(
-        &other,
-        &["enqueue", "again", "order", "--file", file.path()],
-    )
-    .exits_with(0);
+    let file = TempFile::of(&exported.out);
+    other.run(format!("enqueue again order --file {file}"));
     assert_eq!(stats(&other.open(), "again").expect("jobs").ready, 120);
 }

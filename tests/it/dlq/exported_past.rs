@@ -1,7 +1,7 @@
 //! An exported letter keeps its history and counts when its line is captured.
 
 use redrive::dlq::{ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{TestDatabase, letters, no_drift, ran};
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, letters, no_drift};
 use serde_json::Value;
 
 use super::archive::{archive_all, redrive_in_vain};
@@ -14,51 +14,34 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
     redrive_in_vain(&queue, id, "Other");
     redrive_in_vain(&queue, id, "Other");
     let captured = ForeignFailure::new("kafka", "1", "orders", "order", &b"{ \"number\":1}"[..]);
-    let captured = db.dlq().capture(&captured).unwrap().id();
-    test.client()
-        .execute(
-            "UPDATE redrive.dead_letters SET redacted = '{/card}' WHERE id = $1",
-            &[&id.get()],
-        )
-        .unwrap();
-    let exported = ran(&test, &["dlq", "export", "orders"]).exits_with(0).out;
+    let captured = db.captures(&captured);
+    test.client().change(
+        "UPDATE redrive.dead_letters SET redacted = '{/card}' WHERE id = $1",
+        &[&id.get()],
+    );
+    let exported = test.run("dlq export orders").out;
     archive_all(db);
-    let from_archive = ran(&test, &["dlq", "archive", "export", "orders"])
-        .exits_with(0)
-        .out;
+    let from_archive = test.run("dlq archive export orders").out;
 
     for lines in [exported, from_archive] {
         let other = TestDatabase::migrated();
-        let path = std::env::temp_dir().join(format!("{}.story.ndjson", other.name()));
-        std::fs::write(&path, lines).unwrap();
-        let capture = ["dlq", "capture", "--file", path.to_str().expect("UTF-8")];
-        assert_eq!(
-            ran(&other, &capture).exits_with(0).out,
-            "2 failures captured, 0 already known\n"
-        );
-        assert_eq!(
-            ran(&other, &capture).exits_with(0).out,
-            "0 failures captured, 2 already known\n"
-        );
-        std::fs::remove_file(&path).unwrap();
+        let file = TempFile::of(lines);
+        for (new, known) in [(2, 0), (0, 2)] {
+            other
+                .run(format!("dlq capture --file {file}"))
+                .prints(format!("{new} failures captured, {known} already known\n"));
+        }
         let there = other.open();
         let found = |source: &str| -> Letter {
             let filter = LetterFilter::new().source(source);
-            there
-                .dlq()
-                .list(&filter)
-                .unwrap()
-                .pop()
-                .expect("the letter")
+            there.listed(&filter).pop().expect("the letter")
         };
         let own = found("redrive:letter");
         let before = db.dlq().archived_letter(id).unwrap();
         if let Some(before) = before {
             assert_eq!(own.history, before.letter.history);
-            assert_eq!(
-                (own.cause, own.died_at),
-                (before.letter.cause, before.letter.died_at)
-            );
+            assert_eq!(own.cause, before.letter.cause);
+            assert_eq!(own.died_at, before.letter.died_at);
         }
         assert_eq!(
             (own.generation, own.deaths, own.alike, own.failed_redrives),
@@ -78,17 +61,10 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
 fn a_line_with_an_impossible_past_is_reported() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 1);
-    let line = ran(&test, &["dlq", "export", "orders"]).exits_with(0).out;
+    let line = test.run("dlq export orders").out;
     let mut line: Value = serde_json::from_str(&line).unwrap();
     line["letter"]["max_attempts"] = 0.into();
-    let path = std::env::temp_dir().join(format!("{}.past.ndjson", test.name()));
-    std::fs::write(&path, line.to_string()).unwrap();
-    let capture = ["dlq", "capture", "--file", path.to_str().expect("UTF-8")];
-    let refused = ran(&test, &capture).exits_with(1);
-    std::fs::remove_file(&path).unwrap();
-    assert!(
-        refused.err.contains("line 1: `max_attempts`"),
-        "{}",
-        refused.err
-    );
+    let file = TempFile::of(line.to_string());
+    test.fails(1, format!("dlq capture --file {file}"))
+        .tells("line 1: `max_attempts`");
 }

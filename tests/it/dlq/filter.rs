@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use redrive::dlq::{Comparison, DeathCause, LetterFilter, LetterState};
 use redrive::{Database, JobId};
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::{Dead, Sql, TestDatabase, of_orders};
 
 /// Five letters, 1 to 5, that differ in everything.
 fn five(test: &TestDatabase) -> Database {
@@ -128,12 +128,7 @@ fn the_builder_equals_the_filter_language() {
             LetterFilter::new().causes([DeathCause::Timeout, DeathCause::Captured]),
             &[3, 5],
         ),
-        (
-            LetterFilter::new()
-                .queue("orders")
-                .or_state(LetterState::Open),
-            &[1, 2],
-        ),
+        (of_orders().or_state(LetterState::Open), &[1, 2]),
         (
             LetterFilter::new()
                 .ids_from(JobId::new(2))
@@ -279,12 +274,12 @@ fn the_pages_of_a_class_continue_where_the_last_one_ended() {
         .state(LetterState::Open)
         .limit(10);
     let mut seen = Vec::new();
-    let mut page = db.dlq().list(&filter).unwrap();
+    let mut page = db.listed(&filter);
     while let Some(last) = page.last() {
         let after = last.id;
         assert!(page.is_sorted_by(|a, b| a.died_at >= b.died_at));
         seen.extend(page.iter().map(|letter| letter.id.get()));
-        page = db.dlq().list(&filter.clone().after(after)).unwrap();
+        page = db.listed(&filter.clone().after(after));
     }
     assert_eq!(seen, (1..=25).collect::<Vec<i64>>());
 }

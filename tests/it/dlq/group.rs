@@ -10,23 +10,18 @@ mod rules;
 use postgres::Client;
 use redrive::Database;
 use redrive::dlq::{FailureGroup, GroupFilter};
+use redrive_tests::{Dead, Sql};
 
 /// Inserts a letter with this message as the statement of a worker does, and returns its group.
 fn die(client: &mut Client, class: &str, message: &str) -> i64 {
-    client
-        .query_one(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
-             VALUES ('orders', 'order', 'exhausted', $1, $2, '{}', now()) RETURNING group_id",
-            &[&class, &message],
-        )
-        .expect("a letter")
-        .get(0)
+    client.ask("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             VALUES ('orders', 'order', 'exhausted', $1, $2, '{}', now()) RETURNING group_id", &[&class, &message])
 }
 
 /// Returns the only group.
 #[track_caller]
 fn the_group(db: &Database) -> FailureGroup {
-    let mut groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let mut groups = db.groups(&GroupFilter::new());
     assert_eq!(groups.len(), 1, "{groups:?}");
     groups.remove(0)
 }

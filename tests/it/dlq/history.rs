@@ -1,29 +1,23 @@
 //! The history of a letter: its size, its attempts and deaths, long messages, redacted texts.
 
 use postgres::Client;
-use redrive::dlq::{AttemptRecord, Letter, LetterFilter};
-use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Begin, Order, TestDatabase, drained, scalar, stop, willing, worker};
+use redrive::dlq::{AttemptRecord, Letter};
+use redrive::{Failure, Job, JobId};
+use redrive_tests::{
+    Begin, Dead, Order, Sql, TestDatabase, drained, finish, only, scalar, willing, worker,
+};
 use serde_json::{Map, Value, json};
 
 /// Inserts a letter with this history, record by record.
 fn remembered(client: &mut Client, records: &[Value]) -> JobId {
     let mut history = json!([]);
     for record in records {
-        history = client
-            .query_one("SELECT redrive.add_attempt($1, $2)", &[&history, record])
-            .unwrap()
-            .get(0);
+        history = client.ask("SELECT redrive.add_attempt($1, $2)", &[&history, record]);
     }
-    let id = client
-        .query_one(
-            "INSERT INTO redrive.dead_letters
-                 (queue, kind, cause, error_class, error_message, payload, enqueued_at, history)
-             VALUES ('orders', 'order', 'exhausted', 'E', 'x', '{}', now(), $1) RETURNING id",
-            &[&history],
-        )
-        .unwrap();
-    JobId::new(id.get(0))
+    let insert = "INSERT INTO redrive.dead_letters
+            (queue, kind, cause, error_class, error_message, payload, enqueued_at, history)
+        VALUES ('orders', 'order', 'exhausted', 'E', 'x', '{}', now(), $1) RETURNING id";
+    JobId::new(client.ask(insert, &[&history]))
 }
 
 /// Returns the attempt that a record describes.
@@ -100,7 +94,7 @@ fn a_truncated_history_is_read_back_as_written() {
                 })
                 .collect();
         let id = remembered(&mut client, &records);
-        let history = db.dlq().get(id).unwrap().expect("the letter").history;
+        let history = db.letter(id).history;
         let kept: Vec<AttemptRecord> = match records.len() {
             0..=20 => records.iter().map(meant).collect(),
             all => records[..5]
@@ -128,9 +122,8 @@ fn letter_of(
         builder = builder.redact(redact);
     }
     let working = builder.started();
-    drained(&queue);
-    stop(working);
-    queue.database().dlq().get(id).unwrap().expect("a letter")
+    finish(&queue, working);
+    queue.letter(id)
 }
 
 #[test]
@@ -152,12 +145,7 @@ fn the_group_stores_a_long_message_in_full() {
     let mut client = test.client();
     let id = scalar(&mut client, "SELECT id FROM redrive.capture('s', '1', 'orders', 'order', 'x',
                  error_message => 'begin ' || repeat('y', 6000) || ' end', error_detail => 'cause')");
-    let letter = test
-        .open()
-        .dlq()
-        .get(JobId::new(id))
-        .unwrap()
-        .expect("a letter");
+    let letter = test.open().letter(JobId::new(id));
     assert!(letter.error_message.len() <= 2048);
     let detail = letter.error_detail.expect("a detail");
     assert!(detail.starts_with("begin yyy") && detail.ends_with(" end\ncause"));
@@ -209,17 +197,13 @@ fn a_letter_lists_each_of_its_deaths() {
         })
         .started();
     drained(&queue);
-    let first = db.dlq().get(id).unwrap().expect("a letter");
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
-    drained(&queue);
-    stop(working);
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
-    assert_eq!(
-        (letter.deaths, letter.generation, letter.history.len()),
-        (2, 1, 2)
-    );
+    let first = db.letter(id);
+    db.redrives(&only(id));
+    finish(&queue, working);
+    let letter = db.letter(id);
+    assert_eq!(letter.deaths, 2);
+    assert_eq!(letter.generation, 1);
+    assert_eq!(letter.history.len(), 2);
     assert_ne!(letter.group, first.group);
     let died = letter.events.iter().find(|event| event.event == "died");
     let died = died.expect("its first death");
@@ -237,14 +221,10 @@ fn a_lost_worker_gets_no_error_of_a_later_generation() {
     let lost = json!({"generation": 0, "attempt": 1, "outcome": "worker_lost", "worker": null,
                       "host": "a", "version": "1", "pid": 7, "ended_at": "2026-11-22T10:00:00.123Z"});
     let id = remembered(&mut client, &[lost]);
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
+    db.redrives(&only(id));
     // Its payload is no order, so it dies again.
-    let working = willing(&queue);
-    drained(&queue);
-    stop(working);
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    finish(&queue, willing(&queue));
+    let letter = db.letter(id);
     let outcomes: Vec<&str> = letter.history.iter().map(|entry| &*entry.outcome).collect();
     assert_eq!(outcomes, ["worker_lost", "undecodable"]);
     let lost = &letter.history[0];

@@ -9,10 +9,13 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::admin::Cancelled;
 use redrive::dlq::{
-    DeathCause, ForeignFailure, LetterFilter, LetterState, Redaction, RedactionId, RedriveOptions,
+    DeathCause, ForeignFailure, LetterState, Redaction, RedactionId, RedriveOptions,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Begin, Gate, Lost, TestDatabase, expire_leases, finish, stop, worker};
+use redrive_tests::{
+    Begin, Dead, Gate, Lost, Sql, TestDatabase, expire_leases, has, only, put, stop, work_off,
+    worker,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -40,32 +43,20 @@ fn cards(db: &Database) -> RedactionId {
         .queue("orders")
         .path("/card")
         .pattern(r"\d{13,19}");
-    db.dlq()
-        .redactions()
-        .add(&cards, &Operator::new("maria@ops-1").reason("card data"))
-        .unwrap()
+    db.redacts(&cards)
 }
 
 /// Returns the number of rows that contain the secret.
 fn found(client: &mut Client) -> i64 {
-    client
-        .query_one(
-            "SELECT count(*) FROM ( \
+    client.ask("SELECT count(*) FROM ( \
                SELECT to_jsonb(l)::text || coalesce(encode(l.raw, 'escape'), '') AS held FROM redrive.dead_letters l \
                UNION ALL SELECT to_jsonb(g)::text FROM redrive.groups g \
                UNION ALL SELECT to_jsonb(d)::text FROM redrive.details d) kept \
-             WHERE position($1 IN held) > 0",
-            &[&SECRET],
-        )
-        .unwrap()
-        .get(0)
+             WHERE position($1 IN held) > 0", &[&SECRET])
 }
 
 fn die(queue: &Queue, failure: fn() -> Failure) {
-    let worker = worker(queue)
-        .handle(move |_: &Job<Charge>| Err(failure()))
-        .started();
-    finish(queue, worker);
+    work_off(queue, move |_: &Job<Charge>| Err(failure()));
 }
 
 fn declined() -> Failure {
@@ -79,7 +70,7 @@ fn declined() -> Failure {
 
 #[track_caller]
 fn is_redacted(db: &Database, id: JobId) {
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let letter = db.letter(id);
     assert_eq!(
         letter.payload.expect("JSON").get(),
         r#"{"card": "[redacted]", "amount": 7}"#
@@ -88,49 +79,28 @@ fn is_redacted(db: &Database, id: JobId) {
 
 #[test]
 fn a_worker_stores_no_redacted_value() {
-    let test = TestDatabase::migrated();
-    let (queue, mut client) = (test.queue("orders"), test.client());
-    let db = queue.database();
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
     cards(db);
-    let id = queue
-        .enqueue_job(NewJob::new(&charge()).unwrap().max_attempts(3))
-        .unwrap()
-        .id();
+    let id = put(&queue, NewJob::new(&charge()).unwrap().max_attempts(3));
     die(&queue, declined);
     is_redacted(db, id);
-    let letter = db.dlq().get(id).unwrap().unwrap();
+    let letter = db.letter(id);
     assert_eq!(letter.error_message, "card [redacted] was declined");
-    assert!(
-        letter
-            .error_detail
-            .unwrap()
-            .starts_with("caused by: card [redacted]: no funds")
-    );
+    let detail = letter.error_detail.unwrap();
+    has(detail, "caused by: card [redacted]: no funds");
     assert_eq!(letter.history.len(), 3);
     for attempt in letter.history {
-        assert_eq!(
-            attempt.error_message.as_deref(),
-            Some("card [redacted] was declined")
-        );
+        let message = attempt.error_message.as_deref();
+        assert_eq!(message, Some("card [redacted] was declined"));
     }
     assert_eq!(found(&mut client), 0);
-    let group = client
-        .query_one("SELECT sample, title FROM redrive.groups", &[])
-        .unwrap();
-    assert_eq!(
-        group.get::<_, &str>("sample"),
-        "card [redacted] was declined"
-    );
+    let sample: String = client.ask("SELECT sample FROM redrive.groups", &[]);
+    assert_eq!(sample, "card [redacted] was declined");
 
     // The redriven job is redacted, and so is its next death.
     let forced = RedriveOptions::new().force();
-    db.dlq()
-        .redrive_with(
-            &LetterFilter::new().ids([id]),
-            &forced,
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
+    db.redrives_with(&only(id), &forced);
     die(&queue, declined);
     is_redacted(db, id);
     assert_eq!(found(&mut client), 0);
@@ -138,9 +108,8 @@ fn a_worker_stores_no_redacted_value() {
 
 #[test]
 fn a_capture_stores_no_redacted_value() {
-    let test = TestDatabase::migrated();
-    let (queue, mut client) = (test.queue("orders"), test.client());
-    let db = queue.database();
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
     cards(db);
     let json = format!("{{\"card\": \"{SECRET}\", \"amount\": 7}}");
     let raw = |bytes: &[u8]| {
@@ -154,25 +123,15 @@ fn a_capture_stores_no_redacted_value() {
             .header("x-card", SECRET)
             .error("Declined", format!("{SECRET} was declined"))
             .detail(format!("{SECRET} again"));
-        db.dlq().capture(&foreign).unwrap();
+        db.captures(&foreign);
     }
     // The same through SQL.
-    client
-        .execute(
-            "SELECT redrive.capture('kafka', '4', 'orders', 'charge', convert_to($1, 'UTF8'), error_message => $1)",
-            &[&json],
-        )
-        .unwrap();
+    client.change("SELECT redrive.capture('kafka', '4', 'orders', 'charge', convert_to($1, 'UTF8'), error_message => $1)", &[&json]);
     assert_eq!(found(&mut client), 0);
-    let kept: Vec<(Option<String>, Option<Vec<u8>>)> = client
-        .query(
-            "SELECT payload::text, raw FROM redrive.dead_letters ORDER BY position",
-            &[],
-        )
-        .unwrap()
-        .iter()
-        .map(|row| (row.get(0), row.get(1)))
-        .collect();
+    let kept: Vec<(Option<String>, Option<Vec<u8>>)> = client.rows(
+        "SELECT payload::text, raw FROM redrive.dead_letters ORDER BY position",
+        &[],
+    );
     let redacted = Some(r#"{"card": "[redacted]", "amount": 7}"#.to_owned());
     assert_eq!(
         kept,
@@ -187,20 +146,11 @@ fn a_capture_stores_no_redacted_value() {
 
 #[test]
 fn the_job_of_a_lost_worker_stores_no_redacted_value() {
-    let test = TestDatabase::migrated();
-    let (queue, mut client) = (test.queue("orders"), test.client());
-    let db = queue.database();
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
     cards(db);
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<Charge>| {
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
+    let worker = worker(&queue).handle(gate.passing::<Charge>()).started();
     let id = queue.enqueue(&charge()).unwrap();
     gate.wait_for(1);
     assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Asked);
@@ -218,10 +168,8 @@ fn a_redaction_applies_to_its_queue_and_kind_until_it_is_removed() {
     let (db, mut client) = (orders.database(), test.client());
     let id = cards(db);
     let other = Redaction::new().kind("mail").path("/card");
-    db.dlq()
-        .redactions()
-        .add(&other, &Operator::default())
-        .unwrap();
+    let by_nobody = db.dlq().redactions().add(&other, &Operator::default());
+    by_nobody.unwrap();
     assert_eq!(db.dlq().redactions().list().unwrap().len(), 2);
     let elsewhere = mails.enqueue(&charge()).unwrap();
     db.admin().cancel(elsewhere).unwrap();
@@ -232,13 +180,8 @@ fn a_redaction_applies_to_its_queue_and_kind_until_it_is_removed() {
     let here = orders.enqueue(&charge()).unwrap();
     db.admin().cancel(here).unwrap();
     assert_eq!(found(&mut client), 2);
-    let verbs: Vec<String> = client
-        .query(
-            "SELECT verb FROM redrive.audit WHERE person = 'maria@ops-1' ORDER BY id",
-            &[],
-        )
-        .map(|rows| rows.iter().map(|row| row.get(0)).collect())
-        .unwrap();
+    let verbs = "SELECT verb FROM redrive.audit WHERE person = 'maria@ops-1' ORDER BY id";
+    let verbs: Vec<String> = client.column(verbs, &[]);
     assert_eq!(verbs, ["add_redaction", "remove_redaction"]);
 }
 
@@ -257,18 +200,12 @@ fn every_pointer_finds_its_value() {
     ]
     .into_iter()
     .fold(Redaction::new(), Redaction::path);
-    db.dlq()
-        .redactions()
-        .add(&all, &Operator::default())
-        .unwrap();
+    db.redacts(&all);
     let payload =
         r#"{"a":{"b":{"c":1}},"list":[1,2,3],"x/y":1,"m~n":1,"":1,"null":null,"none":"kept"}"#;
-    let id = queue
-        .enqueue_job(NewJob::raw("charge", payload).unwrap())
-        .unwrap()
-        .id();
+    let id = put(&queue, NewJob::raw("charge", payload).unwrap());
     db.admin().cancel(id).unwrap();
-    let kept: Box<RawValue> = db.dlq().get(id).unwrap().unwrap().payload.unwrap();
+    let kept: Box<RawValue> = db.letter(id).payload.unwrap();
     let kept: serde_json::Value = serde_json::from_str(kept.get()).unwrap();
     let gone = "[redacted]";
     assert_eq!(
@@ -281,21 +218,16 @@ fn every_pointer_finds_its_value() {
 
 #[test]
 fn a_redaction_that_cannot_apply_is_rejected() {
-    let test = TestDatabase::migrated();
-    let (queue, mut client) = (test.queue("orders"), test.client());
-    let db = queue.database();
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
     for bad in [
         Redaction::new(),
         Redaction::new().path("card"),
         Redaction::new().pattern("(unclosed"),
         Redaction::new().pattern("a{2,1}"),
     ] {
-        let error = db
-            .dlq()
-            .redactions()
-            .add(&bad, &Operator::default())
-            .expect_err("not good");
-        assert!(error.is_invalid(), "{bad:?}: {error:?}");
+        let added = db.dlq().redactions().add(&bad, &Operator::default());
+        assert!(added.is_err_and(|error| error.is_invalid()), "{bad:?}");
     }
     // Nor by writing to the table.
     for bad in [
@@ -311,15 +243,8 @@ fn a_redaction_that_cannot_apply_is_rejected() {
     assert!(db.dlq().redactions().list().unwrap().is_empty());
     let id = queue.enqueue(&charge()).unwrap();
     die(&queue, || Failure::reject("no"));
-    let letter = db.dlq().get(id).unwrap().unwrap();
-    assert_eq!(
-        (letter.state, letter.cause),
-        (LetterState::Open, DeathCause::Rejected)
-    );
-    assert_eq!(
-        db.dlq()
-            .prune(Duration::ZERO, &Operator::default())
-            .unwrap(),
-        0
-    );
+    let letter = db.letter(id);
+    assert_eq!(letter.state, LetterState::Open);
+    assert_eq!(letter.cause, DeathCause::Rejected);
+    assert_eq!(db.prunes(Duration::ZERO), 0);
 }

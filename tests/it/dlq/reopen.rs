@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 
 use postgres::Client;
-use redrive::dlq::{Letter, LetterFilter, LetterState};
-use redrive::{Database, Job, JobId, Operator};
+use redrive::dlq::{LetterFilter, LetterState};
+use redrive::{Job, JobId, Operator};
 use redrive_tests::{
-    Begin, Order, TestDatabase, finish, letters, letters_in, no_drift, willing, worker,
+    Dead, Order, Sql, TestDatabase, finish, letters, letters_in, maria, no_drift, only, willing,
+    work_off,
 };
 
 /// Adds open letters without a worker.
@@ -15,15 +16,7 @@ pub(super) fn add_letters(client: &mut Client, queue: &str, count: i32) {
                (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
                SELECT $1::text, 'order', 'rejected', 'Rejected', 'broken', '{\"number\": 1}', now() \
                FROM generate_series(1, $2::int)";
-    client.execute(add, &[&queue, &count]).unwrap();
-}
-
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("the partner left")
-}
-
-fn letter(db: &Database, id: JobId) -> Letter {
-    db.dlq().get(id).unwrap().expect("the letter")
+    client.change(add, &[&queue, &count]);
 }
 
 #[test]
@@ -32,14 +25,12 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     let (db, mut client) = (test.open(), test.client());
     add_letters(&mut client, "orders", 1203);
     let first: Vec<JobId> = db
-        .dlq()
-        .list(&LetterFilter::new().limit(3))
-        .unwrap()
+        .listed(&LetterFilter::new().limit(3))
         .iter()
         .map(|letter| letter.id)
         .collect();
     let three = LetterFilter::new().ids(first);
-    assert_eq!(db.dlq().discard(&three, &maria()).unwrap().len(), 3);
+    assert_eq!(db.discards(&three).len(), 3);
 
     let mut so_far = Vec::new();
     let discarded = db
@@ -52,17 +43,11 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     let audit = discarded.audit.expect("an audit record");
     assert_eq!(discarded.letters.len(), 1200);
     assert_eq!(so_far, [500, 1000, 1200].map(|count| (count, Some(audit))));
-    let records = client
-        .query(
-            "SELECT a.id, a.letters, (a.about ->> 'batch_of')::bigint FROM redrive.audit a \
+    let records: Vec<(i64, i64, Option<i64>)> = client.rows(
+        "SELECT a.id, a.letters, (a.about ->> 'batch_of')::bigint FROM redrive.audit a \
              WHERE a.verb = 'discard' ORDER BY a.id OFFSET 1",
-            &[],
-        )
-        .unwrap();
-    let records: Vec<(i64, i64, Option<i64>)> = records
-        .iter()
-        .map(|row| (row.get(0), row.get(1), row.get(2)))
-        .collect();
+        &[],
+    );
     let counts: Vec<(i64, Option<i64>)> = records.iter().map(|r| (r.1, r.2)).collect();
     assert_eq!(
         counts,
@@ -84,14 +69,11 @@ fn one_discard_of_many_batches_is_reopened_as_a_whole() {
     assert_eq!(reopened.len(), 1200);
     assert_eq!(letters_in(&db, "orders", LetterState::Discarded), 3);
     assert_eq!(letters_in(&db, "orders", LetterState::Open), 1200);
-    let acts: i64 = client
-        .query_one(
-            "SELECT sum(letters)::bigint FROM redrive.audit \
-             WHERE verb = 'reopen' AND person = 'maria@ops-1' AND reason = 'the partner left'",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let acts: i64 = client.ask(
+        "SELECT sum(letters)::bigint FROM redrive.audit \
+             WHERE verb = 'reopen' AND person = 'maria@ops-1' AND reason = 'INC-7'",
+        &[],
+    );
     assert_eq!(acts, 1200);
     no_drift(&db);
 }
@@ -103,40 +85,24 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
     let ids = letters(&queue, 2);
     let quarantine =
         "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
-    client.execute(quarantine, &[&ids[1].get()]).unwrap();
-    let before = [letter(db, ids[0]), letter(db, ids[1])];
+    client.change(quarantine, &[&ids[1].get()]);
+    let before = [db.letter(ids[0]), db.letter(ids[1])];
     let both = LetterFilter::new().ids(ids.clone());
     assert_eq!(db.dlq().discard(&both, &maria()).unwrap().len(), 2);
-    assert_eq!(
-        db.dlq()
-            .reopen(&both, &Operator::new("joe@ops-2"))
-            .unwrap()
-            .len(),
-        2
-    );
-    assert!(
-        db.dlq()
-            .reopen(&both, &Operator::default())
-            .unwrap()
-            .is_empty(),
-        "they are open"
-    );
+    let reopen = || db.dlq().reopen(&both, &Operator::new("joe@ops-2")).unwrap();
+    assert_eq!(reopen().len(), 2);
+    assert!(reopen().is_empty(), "they are open");
     for (before, state) in before
         .iter()
         .zip([LetterState::Open, LetterState::Quarantined])
     {
-        let after = letter(db, before.id);
+        let after = db.letter(before.id);
         assert_eq!((after.state, after.discard_reason), (state, None));
         assert_eq!(after.history, before.history);
-        assert_eq!(
-            (after.generation, after.deaths, after.alike, after.died_at),
-            (
-                before.generation,
-                before.deaths,
-                before.alike,
-                before.died_at
-            )
-        );
+        assert_eq!(after.generation, before.generation);
+        assert_eq!(after.deaths, before.deaths);
+        assert_eq!(after.alike, before.alike);
+        assert_eq!(after.died_at, before.died_at);
         let events: Vec<(&str, Option<&str>)> = after
             .events
             .iter()
@@ -156,11 +122,10 @@ fn a_reopened_letter_keeps_its_history_and_its_quarantine() {
     no_drift(db);
 
     // It goes back as if it had never been closed.
-    let one = LetterFilter::new().ids([ids[0]]);
-    assert_eq!(db.dlq().redrive(&one, &maria()).unwrap().redriven, [ids[0]]);
-    let worker = willing(&queue);
-    finish(&queue, worker);
-    assert_eq!(letter(db, ids[0]).state, LetterState::Recovered);
+    let one = only(ids[0]);
+    assert_eq!(db.redrives(&one).redriven, [ids[0]]);
+    finish(&queue, willing(&queue));
+    assert_eq!(db.letter(ids[0]).state, LetterState::Recovered);
 }
 
 #[test]
@@ -179,12 +144,11 @@ fn an_operation_no_longer_selects_a_letter_that_died_since() {
         .unwrap();
     let operation = LetterFilter::new().audit(reopened.audit.expect("an audit record"));
     assert_eq!(db.dlq().count(&operation).unwrap().letters, 2);
-    let one = LetterFilter::new().ids([ids[0]]);
-    db.dlq().redrive(&one, &Operator::default()).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(redrive::Failure::reject("still broken")))
-        .started();
-    finish(&queue, worker);
-    let left = db.dlq().list(&operation).unwrap();
+    let one = only(ids[0]);
+    db.redrives(&one);
+    work_off(&queue, |_: &Job<Order>| {
+        Err(redrive::Failure::reject("still broken"))
+    });
+    let left = db.listed(&operation);
     assert_eq!(left.iter().map(|l| l.id).collect::<Vec<_>>(), [ids[1]]);
 }

@@ -4,6 +4,7 @@ mod archive;
 mod commands;
 mod rules;
 
+use redrive_tests::Sql;
 use std::time::Duration;
 
 use postgres::Client;
@@ -13,26 +14,18 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Makes letters of a queue with this state and age.
 fn make(client: &mut Client, queue: &str, state: LetterState, days: i32, count: i32) {
-    client
-        .execute(
-            "INSERT INTO redrive.dead_letters \
+    client.change("INSERT INTO redrive.dead_letters \
              (queue, kind, cause, error_class, error_message, payload, enqueued_at, state, discard_reason, died_at, changed_at) \
              SELECT $1::text, 'k', 'rejected', 'c', 'm', '{}', t.at, $2::text, CASE $2::text WHEN 'discarded' THEN 'why' END, t.at, t.at \
-             FROM generate_series(1, $4) n, (SELECT now() - $3::integer * interval '1 day' AS at) t",
-            &[&queue, &state.as_str(), &days, &count],
-        )
-        .unwrap();
+             FROM generate_series(1, $4) n, (SELECT now() - $3::integer * interval '1 day' AS at) t", &[&queue, &state.as_str(), &days, &count]);
 }
 
 fn count(client: &mut Client, sql: &str) -> i64 {
-    client.query_one(sql, &[]).unwrap().get(0)
+    client.ask(sql, &[])
 }
 
 fn left(client: &mut Client) -> Vec<(String, String, i64)> {
     let asked =
         "SELECT queue::text, state, count(*) FROM redrive.dead_letters GROUP BY 1, 2 ORDER BY 1, 2";
-    let rows = client.query(asked, &[]).unwrap();
-    rows.iter()
-        .map(|row| (row.get(0), row.get(1), row.get(2)))
-        .collect()
+    client.rows(asked, &[])
 }

@@ -10,26 +10,79 @@ mod lifecycle;
 mod live_jobs;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::{DriveStatus, Rate, RedriveRun, RunDriver, RunId, RunOptions, RunStep};
-use redrive::{Failure, Job, Operator, Worker};
-use redrive_tests::{Begin, Order, SOON, TestDatabase, wait_until, worker};
+use redrive::dlq::runs::{
+    DriveStatus, Rate, RedriveRun, RunChange, RunDriver, RunId, RunOptions, RunStep,
+};
+use redrive::{Failure, Job, Worker};
+use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, maria, wait_until, worker};
 
 fn unthrottled() -> RunOptions {
     RunOptions::new().rate(Rate::Unthrottled)
 }
 
 fn start(test: &TestDatabase, options: &RunOptions) -> RunDriver {
-    let operator = Operator::new("maria@ops-1").reason("fixed");
-    let started = test
-        .open()
+    let db = test.open();
+    let started = db
         .dlq()
         .runs()
-        .start(&LetterFilter::new(), options, &operator);
+        .start(&LetterFilter::new(), options, &maria());
     started.unwrap().expect("letters").1
+}
+
+/// Takes over a run without a driver.
+#[track_caller]
+fn driver(test: &TestDatabase, id: RunId) -> RunDriver {
+    let driver = test.open().dlq().runs().drive(id).unwrap();
+    driver.expect("it has no driver")
+}
+
+/// Changes a run, as `Runs::pause` does.
+#[track_caller]
+fn change(test: &TestDatabase, verb: &str, id: RunId) -> RunChange {
+    let db = test.open();
+    let runs = db.dlq().runs();
+    let changed = match verb {
+        "pause" => runs.pause(id, &maria()),
+        "resume" => runs.resume(id, &maria()),
+        _ => runs.cancel(id, &maria()),
+    };
+    changed.unwrap().expect("a run")
+}
+
+/// Inserts this many letters without running jobs.
+fn bury(test: &TestDatabase, letters: i64) {
+    let died = "INSERT INTO redrive.dead_letters
+            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{\"number\": 1}', clock_timestamp()
+        FROM generate_series(1, $1::bigint)";
+    test.client().change(died, &[&letters]);
+}
+
+/// Ends the lease of the driver of every run.
+fn expire(test: &TestDatabase) {
+    test.client().sql("UPDATE redrive.redrive_runs SET driver_expires_at = clock_timestamp() - interval '1 second'");
+}
+
+/// One letter per second: one step sends a letter, the next none.
+fn slowly() -> RunOptions {
+    RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN))
+}
+
+/// Removes the limit of the rate of every run.
+fn hurry(test: &TestDatabase) {
+    let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
+    test.client().sql(faster);
+}
+
+/// Waits until every letter that a run sent has an outcome.
+#[track_caller]
+fn judged(test: &TestDatabase, id: RunId) {
+    wait_until("the outcomes", SOON, || run(test, id).still_running == 0);
 }
 
 /// Drives the run until it stops, and returns its status and the steps that sent letters.
@@ -53,11 +106,11 @@ fn run(test: &TestDatabase, id: RunId) -> RedriveRun {
 }
 
 /// Returns how often each id is live.
-fn live(test: &TestDatabase) -> BTreeMap<i64, usize> {
+pub(super) fn live(test: &TestDatabase) -> BTreeMap<i64, usize> {
     let mut live = BTreeMap::new();
     let asked = "SELECT id FROM redrive.live_jobs";
-    for row in test.client().query(asked, &[]).unwrap() {
-        *live.entry(row.get(0)).or_default() += 1;
+    for id in test.client().column(asked, &[]) {
+        *live.entry(id).or_default() += 1;
     }
     live
 }
@@ -66,7 +119,7 @@ fn live(test: &TestDatabase) -> BTreeMap<i64, usize> {
 fn audited(test: &TestDatabase) -> i64 {
     let asked =
         "SELECT coalesce(sum(letters), 0)::bigint FROM redrive.audit WHERE verb = 'redrive'";
-    test.client().query_one(asked, &[]).unwrap().get(0)
+    test.client().ask(asked, &[])
 }
 
 /// Checks the counts of a run against its members.

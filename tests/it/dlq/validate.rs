@@ -1,13 +1,15 @@
 //! Validation of letters, without side effects.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redrive::dlq::{ForeignFailure, Letter, LetterFilter, LetterState, Validators};
 use redrive::{Job, JobId, Queue};
 use redrive_cli::Program;
-use redrive_tests::{Order, TestDatabase, letters, letters_in, ran, ran_by, stats};
+use redrive_tests::{
+    Dead, Order, Sql, TempFile, TestDatabase, has, holds, in_state, letters, of_orders, only, ran,
+    ran_by, stats,
+};
 use serde_json::json;
 
 /// Makes letters, some of them with a payload that is not an order.
@@ -15,7 +17,7 @@ fn broken(test: &TestDatabase, queue: &Queue, count: i64, indexes: &[usize]) -> 
     let ids = letters(queue, count);
     let broken: Vec<i64> = indexes.iter().map(|index| ids[*index].get()).collect();
     let spoil = r#"UPDATE redrive.dead_letters SET payload = '{"nummer": 1}' WHERE id = ANY ($1)"#;
-    test.client().execute(spoil, &[&broken]).unwrap();
+    test.client().change(spoil, &[&broken]);
     ids
 }
 
@@ -28,35 +30,24 @@ fn validation_counts_passing_letters_and_groups_failing_ones() {
         ..=20 => Ok(()),
         number => Err(format!("order {number} is over the limit")),
     });
-    let found = db
-        .dlq()
-        .validate(&LetterFilter::new().queue("orders"), &validators)
-        .unwrap();
+    let found = db.dlq().validate(&of_orders(), &validators).unwrap();
     assert_eq!((found.passed, found.failed, found.unchecked), (18, 25, 0));
     let [limit, field] = &found.errors[..] else {
         panic!("two errors: {:?}", found.errors)
     };
-    assert_eq!(
-        (&*limit.message, &*limit.sample, limit.letters),
-        (
-            "order ? is over the limit",
-            "order 21 is over the limit",
-            23
-        )
-    );
+    assert_eq!(&*limit.message, "order ? is over the limit");
+    assert_eq!(&*limit.sample, "order 21 is over the limit");
+    assert_eq!(limit.letters, 23);
     assert_eq!(limit.ids, ids[20..25]);
-    assert!(field.sample.contains("missing field"), "{}", field.sample);
+    has(&field.sample, "missing field");
     assert_eq!(field.ids, [ids[0], ids[7]]);
 
     let one = db
         .dlq()
-        .validate(
-            &LetterFilter::new().ids([ids[7]]),
-            &Validators::new().decodes::<Order>(),
-        )
+        .validate(&only(ids[7]), &Validators::new().decodes::<Order>())
         .unwrap();
     assert_eq!((one.passed, one.failed), (0, 1));
-    let limited = LetterFilter::new().queue("orders").limit(5);
+    let limited = of_orders().limit(5);
     let some = db.dlq().validate(&limited, &validators).unwrap();
     assert_eq!(some.passed + some.failed, 5);
 }
@@ -65,10 +56,8 @@ fn validation_counts_passing_letters_and_groups_failing_ones() {
 fn validation_runs_no_handler_and_changes_nothing() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 12);
-    let before = test.client().query_one(
-        "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l",
-        &[],
-    );
+    let sum = "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l";
+    let before: i64 = test.client().ask(sum, &[]);
     let (handled, checked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (handle, check) = (Arc::clone(&handled), Arc::clone(&checked));
     let program = Program::new("shop")
@@ -81,19 +70,12 @@ fn validation_runs_no_handler_and_changes_nothing() {
             Ok::<(), String>(())
         });
     let output = ran_by(&program, &test, &["dlq", "validate", "orders"]).exits_with(0);
-    assert_eq!(output.out, "12 would pass, 0 fail\n");
+    output.prints("12 would pass, 0 fail\n");
     assert_eq!(handled.load(Ordering::SeqCst), 0);
     assert_eq!(checked.load(Ordering::SeqCst), 12);
-    let after = test.client().query_one(
-        "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l",
-        &[],
-    );
-    assert_eq!(
-        before.unwrap().get::<_, i64>(0),
-        after.unwrap().get::<_, i64>(0)
-    );
+    assert_eq!(before, test.client().ask::<i64>(sum, &[]));
     // The same program does run its handler when it works.
-    ran(&test, &["dlq", "redrive", "orders", "--yes"]).exits_with(0);
+    test.run("dlq redrive orders --yes");
     ran_by(&program, &test, &["work", "orders", "--drain"]).exits_with(0);
     assert_eq!(handled.load(Ordering::SeqCst), 12);
     assert_eq!(checked.load(Ordering::SeqCst), 12);
@@ -110,15 +92,11 @@ fn a_validator_that_panics_fails_only_its_letter() {
     let found = queue
         .database()
         .dlq()
-        .validate(&LetterFilter::new().queue("orders"), &validators)
+        .validate(&of_orders(), &validators)
         .unwrap();
     assert_eq!((found.passed, found.failed), (2, 1));
     assert_eq!(found.errors[0].ids, [ids[1]]);
-    assert!(
-        found.errors[0].sample.contains("cannot bear order 2"),
-        "{:?}",
-        found.errors
-    );
+    has(&found.errors[0].sample, "cannot bear order 2");
 }
 
 #[test]
@@ -130,23 +108,17 @@ fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
         ("3", "other", b"\xff"),
     ] {
         let event = ForeignFailure::new("kafka", position, "orders", kind, raw);
-        db.dlq().capture(&event).unwrap();
+        db.captures(&event);
     }
     let validators = Validators::new().decodes::<Order>();
-    let found = db
-        .dlq()
-        .validate(&LetterFilter::new().queue("orders"), &validators)
-        .unwrap();
+    let found = db.dlq().validate(&of_orders(), &validators).unwrap();
     assert_eq!((found.passed, found.failed, found.unchecked), (1, 1, 1));
     assert!(found.errors[0].message.contains("not JSON"));
     let whole = validators.kind("other", |letter: &Letter| match &letter.raw {
         Some(raw) if raw == b"\xff" => Ok(()),
         _ => Err("other bytes"),
     });
-    let found = db
-        .dlq()
-        .validate(&LetterFilter::new().queue("orders"), &whole)
-        .unwrap();
+    let found = db.dlq().validate(&of_orders(), &whole).unwrap();
     assert_eq!((found.passed, found.failed, found.unchecked), (2, 1, 0));
 }
 
@@ -180,47 +152,26 @@ fn validation_checks_every_letter_of_many_pages_once() {
 fn a_json_schema_validates_letters() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = broken(&test, &queue, 9, &[2, 5]);
-    let file = std::env::temp_dir().join(format!("{}.schema.json", test.name()));
     let schema = json!({
         "type": "object", "required": ["number"],
         "properties": { "number": { "type": "integer", "maximum": 8 } },
     });
-    fs::write(&file, schema.to_string()).unwrap();
-    let path = file.to_str().expect("a path in UTF-8");
-    let output = ran(&test, &["dlq", "validate", "orders", "--schema", path]).exits_with(1);
-    assert!(
-        output.out.starts_with("6 would pass, 3 fail\n") && output.out.contains("/number: "),
-        "{}",
-        output.out
-    );
-    let output = ran(
-        &test,
-        &["dlq", "validate", "orders", "--schema", path, "--json"],
-    )
-    .exits_with(1);
-    let line = output.lines().remove(0);
-    assert_eq!((&line["passed"], &line["failed"]), (&json!(6), &json!(3)));
+    let file = TempFile::of(schema.to_string());
+    let validate = format!("dlq validate orders --schema {file}");
+    test.fails(1, &validate)
+        .shows("/number: ")
+        .begins("6 would pass, 3 fail\n");
+    let line = test.fails(1, format!("{validate} --json")).json();
+    holds(&line, &json!({"passed": 6, "failed": 3}));
     let all: Vec<&serde_json::Value> = line["errors"].as_array().unwrap().iter().collect();
     let missing = all.iter().find(|one| one["letters"] == 2).unwrap();
     assert_eq!(missing["ids"], json!([ids[2].get(), ids[5].get()]));
-    ran(
-        &test,
-        &[
-            "dlq",
-            "validate",
-            "--id",
-            &ids[0].to_string(),
-            "--schema",
-            path,
-        ],
-    )
-    .exits_with(0);
+    test.run(format!("dlq validate --id {} --schema {file}", ids[0]));
 
-    fs::write(&file, r#"{"type": "nothing"}"#).unwrap();
-    let output = ran(&test, &["dlq", "validate", "orders", "--schema", path]).exits_with(2);
-    assert!(output.err.contains("not a JSON Schema"), "{}", output.err);
-    fs::remove_file(&file).unwrap();
-    ran(&test, &["dlq", "validate", "orders", "--schema", path]).exits_with(2);
+    file.set(r#"{"type": "nothing"}"#);
+    test.fails(2, &validate).tells("not a JSON Schema");
+    file.remove();
+    test.fails(2, &validate);
 }
 
 #[test]
@@ -228,16 +179,12 @@ fn a_command_validates_letters() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 4);
     let check = r#"grep -q '"number":[12]}' || { echo "no good: $REDRIVE_KIND $REDRIVE_CAUSE" >&2; exit 9; }"#;
-    let output = ran(&test, &["dlq", "validate", "orders", "--exec", check]).exits_with(1);
-    assert!(
-        output.out.starts_with("2 would pass, 2 fail\n")
-            && output.out.contains("no good: order rejected"),
-        "{}",
-        output.out
-    );
-    let output = ran(&test, &["dlq", "validate", "orders"]).exits_with(2);
-    assert!(output.err.contains("no validator"), "{}", output.err);
-    ran(&test, &["dlq", "validate", "nobody", "--exec", "true"]).exits_with(1);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 4);
+    ran(&test, &["dlq", "validate", "orders", "--exec", check])
+        .exits_with(1)
+        .shows("no good: order rejected")
+        .begins("2 would pass, 2 fail\n");
+    test.fails(2, "dlq validate orders").tells("no validator");
+    test.fails(1, "dlq validate nobody --exec true");
+    assert_eq!(in_state(&queue, LetterState::Open), 4);
     assert_eq!(stats(queue.database(), "orders").expect("letters").open, 4);
 }

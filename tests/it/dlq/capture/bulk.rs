@@ -1,7 +1,7 @@
 //! Captures of many failures: in bulk, from a file and by a stream consumer.
 
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterFilter};
-use redrive_tests::{TestDatabase, ran, stats};
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, of_orders, stats};
 
 use super::captured;
 
@@ -29,17 +29,11 @@ fn a_bulk_capture_equals_single_captures() {
         let CaptureOutcome::New(id) = answers[n + 2000] else {
             panic!("{n}: {:?}", answers[n + 2000])
         };
-        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        let letter = db.letter(id);
         assert!(letter.raw.as_deref() == Some(*raw), "{n}: other bytes");
         let alone = captured(&format!("alone {n}"), raw);
-        let CaptureOutcome::New(id) = one_by_one.dlq().capture(&alone).unwrap() else {
-            panic!("not new")
-        };
-        let alone = db.dlq().get(id).unwrap().expect("a letter");
-        let json = |letter: &redrive::dlq::Letter| {
-            letter.payload.as_ref().map(|json| json.get().to_owned())
-        };
-        assert_eq!(json(&letter), json(&alone), "{n}");
+        let alone = db.letter(one_by_one.captures_new(&alone));
+        assert_eq!(content(&letter), content(&alone), "{n}");
         assert_eq!(letter.error_message, format!("at {}", n + 2000));
     }
     // A second time: the same letters, with a higher count.
@@ -55,7 +49,7 @@ fn a_bulk_capture_equals_single_captures() {
 
 #[test]
 fn a_position_twice_in_one_bulk_capture_is_one_letter() {
-    let (test, db) = TestDatabase::opened();
+    let (_test, db) = TestDatabase::opened();
     let events = [
         captured("1", b"first"),
         captured("2", b"other"),
@@ -73,11 +67,9 @@ fn a_position_twice_in_one_bulk_capture_is_one_letter() {
         panic!("{answers:?}")
     };
     assert_eq!((first, first), (second, third));
-    let letter = db.dlq().get(first).unwrap().expect("a letter");
+    let letter = db.letter(first);
     assert_eq!(letter.raw.as_deref(), Some(&b"first"[..]));
-    let seen = "SELECT seen FROM redrive.letters WHERE id = $1";
-    let row = test.client().query_one(seen, &[&first.get()]).unwrap();
-    assert_eq!(row.get::<_, i64>(0), 3);
+    assert_eq!(letter.seen, 3);
     assert!(db.dlq().capture_many(&[]).unwrap().is_empty());
     let bad = [captured("7", b"good"), captured("8\0", b"bad")];
     assert!(db.dlq().capture_many(&bad).expect_err("NUL").is_invalid());
@@ -105,30 +97,19 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
         line(5, r#""raw":"","colour":"red""#),
         line(1, r#""payload":{"number":1}"#),
     ];
-    let file = std::env::temp_dir().join(format!("{}.captures.ndjson", test.name()));
-    std::fs::write(&file, lines.join("\n")).unwrap();
-    let path = file.to_str().expect("a path in UTF-8");
-    let output = ran(&test, &["dlq", "capture", "--file", path]).exits_with(1);
-    assert_eq!(output.out, "3 failures captured, 1 already known\n");
-    for bad in [
-        "line 2: ",
-        "line 5: raw_base64",
-        "line 7: unknown field",
-        "3 bad lines",
-    ] {
-        assert!(output.err.contains(bad), "{bad}: {}", output.err);
-    }
-    let again = ran(&test, &["dlq", "capture", "--file", path, "--json"]).exits_with(1);
+    let file = TempFile::of(lines.join("\n"));
+    test.fails(1, format!("dlq capture --file {file}"))
+        .prints("3 failures captured, 1 already known\n")
+        .tells("line 2: ")
+        .tells("line 5: raw_base64")
+        .tells("line 7: unknown field")
+        .tells("3 bad lines");
     assert_eq!(
-        again.lines(),
+        test.fails(1, format!("dlq capture --file {file} --json"))
+            .lines(),
         [serde_json::json!({ "new": 0, "reopened": 0, "known": 4, "bad_lines": 3 })]
     );
-    std::fs::remove_file(&file).unwrap();
-    let found = test
-        .open()
-        .dlq()
-        .list(&LetterFilter::new().queue("orders"))
-        .unwrap();
+    let found = test.open().listed(&of_orders());
     let raw = |position: &str| {
         let letter = found
             .iter()
@@ -140,8 +121,8 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
     assert_eq!(raw("1"), b"{\"number\":1}");
     assert_eq!(raw("2"), b"{\"number\": \0");
     assert_eq!(raw("3"), b"\xff\xfe");
-    ran(&test, &["dlq", "capture", "--file", "/nowhere.ndjson"]).exits_with(2);
-    ran(&test, &["dlq", "capture", "kafka", "1"]).exits_with(2);
+    test.fails(2, "dlq capture --file /nowhere.ndjson");
+    test.fails(2, "dlq capture kafka 1");
 }
 
 #[test]
@@ -153,11 +134,11 @@ fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
          SELECT CASE WHEN n > 9999 THEN 'old' ELSE 'new' END, n::text, 'orders', 'order', 'captured', 'E', 'm', '{}',
                 now(), now() - n * interval '7 minutes'
          FROM generate_series(1, $1::bigint) n";
-    test.client().execute(fill, &[&9_999_i64]).unwrap();
+    test.client().change(fill, &[&9_999_i64]);
     let counted = db.dlq().captured_sources().unwrap();
     assert!(counted.is_complete);
     let more = fill.replace("generate_series(1,", "generate_series(10000,");
-    test.client().execute(&more, &[&20_000_i64]).unwrap();
+    test.client().change(&more, &[&20_000_i64]);
     let counted = db.dlq().captured_sources().unwrap();
     assert!(!counted.is_complete);
     let open: Vec<_> = counted

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use redrive::dlq::{ForeignFailure, LetterFilter};
-use redrive::{Failure, Job, Operator};
-use redrive_tests::{Begin, Order, TestDatabase, drained, stop, worker};
+use redrive::{Failure, Job};
+use redrive_tests::{Begin, Dead, Order, TestDatabase, drained, shown_raw, stop, worker};
 
 /// JSON that `jsonb` stores in another form.
 const RAW: &[u8] = br#"{"number":1,  "b":1.00,"a":1,"a":2}"#;
@@ -17,8 +17,8 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
     let event = |position: &str| {
         ForeignFailure::new("kafka:orders", position, "orders", "order", RAW).header("trace", "abc")
     };
-    let short = db.dlq().capture(&event("3/17")).unwrap().id();
-    db.dlq().capture(&event(&long)).unwrap();
+    let short = db.captures(&event("3/17"));
+    db.captures(&event(&long));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let handler = {
         let (db, seen) = (db.clone(), Arc::clone(&seen));
@@ -38,9 +38,7 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
     let working = worker(&queue).handle(handler).started();
     // The second life of a letter carries the same.
     for _ in 0..2 {
-        db.dlq()
-            .redrive(&LetterFilter::new(), &Operator::default())
-            .unwrap();
+        db.redrives(&LetterFilter::new());
         drained(&queue);
     }
     stop(working);
@@ -53,18 +51,5 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
         assert!(position == "3/17" || position == long, "{position}");
         assert_eq!(raw.as_deref(), Some(RAW));
     }
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let id = short.to_string();
-    let command = [
-        "redrive",
-        "--database-url",
-        test.url(),
-        "dlq",
-        "show",
-        &id,
-        "--raw",
-    ];
-    let ended = redrive_cli::run(command.map(Into::into), &mut out, &mut err);
-    assert_eq!(ended, std::process::ExitCode::SUCCESS);
-    assert_eq!(out, RAW);
+    assert_eq!(shown_raw(&test, short), RAW);
 }

@@ -3,9 +3,8 @@
 mod kept;
 mod removed;
 
-use redrive::dlq::{ForeignFailure, Letter, LetterFilter};
-use redrive::{Database, JobId, Operator};
-use redrive_tests::{TestDatabase, scalar};
+use redrive::{Database, JobId};
+use redrive_tests::{Dead, Sql, TestDatabase};
 
 use super::captured;
 
@@ -20,27 +19,10 @@ fn body(secret: &str) -> Vec<u8> {
     body
 }
 
-fn letter(db: &Database, id: JobId) -> Letter {
-    db.dlq().get(id).unwrap().expect("the letter")
-}
-
-fn only(id: JobId) -> LetterFilter {
-    LetterFilter::new().ids([id])
-}
-
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("INC-7")
-}
-
-/// Captures a failure.
-fn capture(db: &Database, failure: &ForeignFailure) -> JobId {
-    db.dlq().capture(failure).unwrap().id()
-}
-
 /// Fails unless the letter has the start of these bytes and the database all of them.
 #[track_caller]
 fn is_whole(db: &Database, id: JobId, body: &[u8]) {
-    let letter = letter(db, id);
+    let letter = db.letter(id);
     assert!(
         letter.raw.as_deref() == Some(&body[..START]),
         "another start"
@@ -53,8 +35,5 @@ fn is_whole(db: &Database, id: JobId, body: &[u8]) {
 
 /// The number of pieces in the database.
 fn pieces(test: &TestDatabase) -> i64 {
-    scalar(
-        &mut test.client(),
-        "SELECT count(*) FROM redrive.captured_pieces",
-    )
+    test.client().count("captured_pieces")
 }

@@ -1,11 +1,10 @@
 //! A failure that is captured again after its letter was closed reopens the letter.
 
 use redrive::dlq::{
-    CaptureOutcome, DeathCause, FailureGroup, ForeignFailure, GroupFilter, GroupState, Letter,
-    LetterFilter, LetterState,
+    CaptureOutcome, DeathCause, FailureGroup, ForeignFailure, GroupFilter, GroupState, LetterState,
 };
 use redrive::{Database, Failure, Job, JobId, Operator, Queue};
-use redrive_tests::{Begin, Order, Sql, TestDatabase, finish, no_drift, stats, worker};
+use redrive_tests::{Dead, Order, Sql, TestDatabase, has, lacks, no_drift, only, stats, work_off};
 
 use super::captured;
 
@@ -14,17 +13,18 @@ fn failure(class: &str, message: &str) -> ForeignFailure {
     captured("1", br#"{"number": 1}"#).error(class, message)
 }
 
-/// Captures a failure whose position is new.
-fn new_letter(db: &Database, failure: &ForeignFailure) -> JobId {
-    let captured = db.dlq().capture(failure).unwrap();
-    let CaptureOutcome::New(id) = captured else {
-        panic!("{captured:?}")
-    };
-    id
+/// Captures a failure that must reopen the letter.
+#[track_caller]
+fn reopens(db: &Database, failure: &ForeignFailure, id: JobId) {
+    let outcome = db.dlq().capture(failure).unwrap();
+    assert_eq!(outcome, CaptureOutcome::Reopened(id));
 }
 
-fn letter(db: &Database, id: JobId) -> Letter {
-    db.dlq().get(id).unwrap().expect("the letter")
+/// Captures a failure whose letter must not close or reopen.
+#[track_caller]
+fn is_known(db: &Database, failure: &ForeignFailure, id: JobId) {
+    let outcome = db.dlq().capture(failure).unwrap();
+    assert_eq!(outcome, CaptureOutcome::Known(id));
 }
 
 /// Redrives a letter and runs its job.
@@ -33,29 +33,18 @@ fn redrive(
     id: JobId,
     handler: impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static,
 ) {
-    let redriven = queue
-        .database()
-        .dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
+    let redriven = queue.redrives(&only(id));
     assert_eq!(redriven.redriven, [id]);
-    let worker = worker(queue).handle(handler).started();
-    finish(queue, worker);
+    work_off(queue, handler);
 }
 
 fn recover(queue: &Queue, id: JobId) {
     redrive(queue, id, |_| Ok(()));
-    assert_eq!(letter(queue.database(), id).state, LetterState::Recovered);
-}
-
-fn discard(db: &Database, id: JobId) {
-    let operator = Operator::default().reason("refunded");
-    let closed = db.dlq().discard(&LetterFilter::new().ids([id]), &operator);
-    assert_eq!(closed.unwrap(), [id]);
+    assert_eq!(queue.letter(id).state, LetterState::Recovered);
 }
 
 fn groups(db: &Database) -> Vec<FailureGroup> {
-    let mut groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let mut groups = db.groups(&GroupFilter::new());
     groups.sort_by_key(|group| group.id);
     groups
 }
@@ -64,24 +53,18 @@ fn groups(db: &Database) -> Vec<FailureGroup> {
 fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let id = new_letter(db, &failure("Timeout", "no answer in 5 s"));
+    let id = db.captures_new(&failure("Timeout", "no answer in 5 s"));
     recover(&queue, id);
 
     let again = failure("SchemaMismatch", "missing field `currency`").detail("at line 1");
-    assert_eq!(
-        db.dlq().capture(&again).unwrap(),
-        CaptureOutcome::Reopened(id)
-    );
+    reopens(db, &again, id);
 
-    let reopened = letter(db, id);
-    assert_eq!(
-        (reopened.state, reopened.cause, reopened.generation),
-        (LetterState::Open, DeathCause::Captured, 1)
-    );
-    assert_eq!(
-        (&*reopened.error_class, &*reopened.error_message),
-        ("SchemaMismatch", "missing field `currency`")
-    );
+    let reopened = db.letter(id);
+    assert_eq!(reopened.state, LetterState::Open);
+    assert_eq!(reopened.cause, DeathCause::Captured);
+    assert_eq!(reopened.generation, 1);
+    assert_eq!(&*reopened.error_class, "SchemaMismatch");
+    assert_eq!(&*reopened.error_message, "missing field `currency`");
     assert_eq!(reopened.error_detail.as_deref(), Some("at line 1"));
     assert_eq!((reopened.seen, reopened.deaths), (2, 2));
     let failures: Vec<_> = reopened
@@ -129,9 +112,9 @@ fn a_recovered_letter_reopens_with_the_new_failure_and_its_history() {
 #[test]
 fn a_discarded_letter_reopens_and_its_resolved_group_regresses() {
     let (_test, db) = TestDatabase::opened();
-    let id = new_letter(&db, &failure("Timeout", "no answer"));
-    discard(&db, id);
-    let group = letter(&db, id).group;
+    let id = db.captures_new(&failure("Timeout", "no answer"));
+    db.discards(&only(id));
+    let group = db.letter(id).group;
     let operator = Operator::default();
     assert!(
         db.dlq()
@@ -141,26 +124,20 @@ fn a_discarded_letter_reopens_and_its_resolved_group_regresses() {
     );
 
     let again = failure("Timeout", "no answer");
-    assert_eq!(
-        db.dlq().capture(&again).unwrap(),
-        CaptureOutcome::Reopened(id)
-    );
-    let reopened = letter(&db, id);
-    assert_eq!(
-        (reopened.state, reopened.discard_reason.as_deref()),
-        (LetterState::Open, None)
-    );
+    reopens(&db, &again, id);
+    let reopened = db.letter(id);
+    assert_eq!(reopened.state, LetterState::Open);
+    assert_eq!(reopened.discard_reason.as_deref(), None);
     let found = groups(&db);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(
-        (found[0].state, found[0].regressions, found[0].open),
-        (GroupState::Open, 1, 1)
-    );
+    assert_eq!(found[0].state, GroupState::Open);
+    assert_eq!(found[0].regressions, 1);
+    assert_eq!(found[0].open, 1);
     assert_eq!((found[0].discarded, found[0].deaths), (0, 2));
 
     // The same failure while the letter is open is a redelivery.
-    assert_eq!(db.dlq().capture(&again).unwrap(), CaptureOutcome::Known(id));
-    let known = letter(&db, id);
+    is_known(&db, &again, id);
+    let known = db.letter(id);
     assert_eq!((known.seen, known.deaths, known.generation), (3, 2, 1));
     assert_eq!(known.history, reopened.history);
     assert_eq!(groups(&db)[0].deaths, 2);
@@ -171,17 +148,14 @@ fn a_discarded_letter_reopens_and_its_resolved_group_regresses() {
 fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let id = new_letter(db, &failure("Timeout", "no answer"));
+    let id = db.captures_new(&failure("Timeout", "no answer"));
     redrive(&queue, id, |_| Err(Failure::reject("broken")));
-    discard(db, id);
+    db.discards(&only(id));
     let again = captured("1", br#"{"number": 7}"#).error("Timeout", "no answer");
-    assert_eq!(
-        db.dlq().capture(&again).unwrap(),
-        CaptureOutcome::Reopened(id)
-    );
+    reopens(db, &again, id);
 
     // The content before is a version, and the first failure is still in the history.
-    let reopened = letter(db, id);
+    let reopened = db.letter(id);
     let versions = db.dlq().versions(id).unwrap();
     assert_eq!((versions.len(), reopened.edits), (1, 1));
     assert_eq!(versions[0].reason.as_deref(), Some("captured again"));
@@ -202,7 +176,7 @@ fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
         assert_eq!((job.payload().number, job.generation()), (7, 3));
         Ok(())
     });
-    assert_eq!(letter(db, id).state, LetterState::Recovered);
+    assert_eq!(db.letter(id).state, LetterState::Recovered);
     no_drift(db);
 }
 
@@ -210,55 +184,46 @@ fn a_reopened_letter_is_redriven_with_its_new_content_in_the_next_generation() {
 fn a_repeated_failure_neither_clears_nor_forgets_like_deaths() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let id = new_letter(db, &failure("Timeout", "no answer"));
+    let id = db.captures_new(&failure("Timeout", "no answer"));
     let reject = |_: &Job<Order>| Err(Failure::reject("broken").class("Broken"));
     for _ in 0..4 {
         redrive(&queue, id, reject);
     }
-    let quarantined = letter(db, id);
-    assert_eq!(
-        (quarantined.state, quarantined.alike),
-        (LetterState::Quarantined, 3)
-    );
+    let quarantined = db.letter(id);
+    assert_eq!(quarantined.state, LetterState::Quarantined);
+    assert_eq!(quarantined.alike, 3);
     // While it is quarantined, a capture only counts.
     let alike = failure("Broken", "broken");
-    assert_eq!(db.dlq().capture(&alike).unwrap(), CaptureOutcome::Known(id));
-    assert_eq!(letter(db, id).state, LetterState::Quarantined);
+    is_known(db, &alike, id);
+    assert_eq!(db.letter(id).state, LetterState::Quarantined);
 
-    discard(db, id);
-    assert_eq!(
-        db.dlq().capture(&alike).unwrap(),
-        CaptureOutcome::Reopened(id)
-    );
-    assert_eq!(letter(db, id).alike, 3);
+    db.discards(&only(id));
+    reopens(db, &alike, id);
+    assert_eq!(db.letter(id).alike, 3);
     redrive(&queue, id, reject);
-    assert_eq!(letter(db, id).state, LetterState::Quarantined);
+    assert_eq!(db.letter(id).state, LetterState::Quarantined);
 
-    discard(db, id);
+    db.discards(&only(id));
     let other = failure("Timeout", "no answer");
-    assert_eq!(
-        db.dlq().capture(&other).unwrap(),
-        CaptureOutcome::Reopened(id)
-    );
-    assert_eq!(letter(db, id).alike, 0);
+    reopens(db, &other, id);
+    assert_eq!(db.letter(id).alike, 0);
     no_drift(db);
 }
 
 #[test]
 fn a_redriving_letter_is_not_changed_by_a_capture() {
     let (_test, db) = TestDatabase::opened();
-    let id = new_letter(&db, &failure("Timeout", "no answer"));
-    let one = LetterFilter::new().ids([id]);
-    db.dlq().redrive(&one, &Operator::default()).unwrap();
+    let id = db.captures_new(&failure("Timeout", "no answer"));
+    let one = only(id);
+    db.redrives(&one);
     let other = failure("SchemaMismatch", "missing field");
-    assert_eq!(db.dlq().capture(&other).unwrap(), CaptureOutcome::Known(id));
+    is_known(&db, &other, id);
     let answers = db.dlq().capture_many([&other]).unwrap();
     assert_eq!(answers, [CaptureOutcome::Known(id)]);
-    let redriving = letter(&db, id);
-    assert_eq!(
-        (redriving.state, redriving.seen, &*redriving.error_class),
-        (LetterState::Redriving, 1, "Timeout")
-    );
+    let redriving = db.letter(id);
+    assert_eq!(redriving.state, LetterState::Redriving);
+    assert_eq!(redriving.seen, 1);
+    assert_eq!(&*redriving.error_class, "Timeout");
     assert_eq!(groups(&db).len(), 1, "no group without a letter");
 }
 
@@ -267,25 +232,16 @@ fn a_reopened_letter_keeps_no_value_that_a_newer_rule_redacts() {
     let (test, db) = TestDatabase::opened();
     let event =
         |card: &str| captured("1", format!(r#"{{"card": "{card}"}}"#).as_bytes()).error("E", card);
-    let id = new_letter(&db, &event("4111-1111"));
-    discard(&db, id);
+    let id = db.captures_new(&event("4111-1111"));
+    db.discards(&only(id));
     test.client()
         .sql("SELECT redrive.add_redaction(NULL, NULL, '{/card}', ARRAY['[0-9]{4}-[0-9]{4}'])");
-    assert_eq!(
-        db.dlq().capture(&event("4222-2222")).unwrap(),
-        CaptureOutcome::Reopened(id)
-    );
-    let row = test
-        .client()
-        .query_one(
-            "SELECT l::text || coalesce((SELECT string_agg(v::text, '') \
+    reopens(&db, &event("4222-2222"), id);
+    let stored = "SELECT l::text || coalesce((SELECT string_agg(v::text, '') \
                                          FROM redrive.letter_versions v), '') \
-             FROM redrive.dead_letters l",
-            &[],
-        )
-        .unwrap();
-    let stored: String = row.get(0);
-    assert!(stored.contains("[redacted]"), "{stored}");
-    assert!(!stored.contains("4111-1111"), "{stored}");
-    assert!(!stored.contains("4222-2222"), "{stored}");
+             FROM redrive.dead_letters l";
+    let stored: String = test.client().ask(stored, &[]);
+    has(&stored, "[redacted]");
+    lacks(&stored, "4111-1111");
+    lacks(&stored, "4222-2222");
 }

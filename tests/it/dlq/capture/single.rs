@@ -2,9 +2,8 @@
 
 use std::thread;
 
-use redrive::Operator;
 use redrive::dlq::{CaptureOutcome, DeathCause, Edit, ForeignFailure, LetterFilter, LetterState};
-use redrive_tests::{TestDatabase, stats};
+use redrive_tests::{Dead, Sql, TestDatabase, of_orders, only, refusal, stats};
 
 use super::captured;
 
@@ -37,40 +36,29 @@ fn captured_bytes_are_stored_unchanged() {
             .content_type("application/octet-stream")
             .error("ParseError", format!("cannot read {position}"))
             .detail("at byte 7");
-        let CaptureOutcome::New(id) = db.dlq().capture(&event).unwrap() else {
-            panic!("{position}: not new")
-        };
-        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        let id = db.captures_new(&event);
+        let letter = db.letter(id);
         assert!(
             letter.raw.as_deref() == Some(*raw),
             "{position}: other bytes"
         );
         let is_json = JSON.contains(position);
         assert_eq!(letter.payload.is_some(), is_json, "{position}: is JSON");
-        assert_eq!(
-            (letter.cause, letter.state),
-            (DeathCause::Captured, LetterState::Open)
-        );
+        assert_eq!(letter.cause, DeathCause::Captured);
+        assert_eq!(letter.state, LetterState::Open);
         assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
-        assert_eq!(
-            (letter.source.as_deref(), letter.position.as_deref()),
-            (Some("kafka:orders"), Some(*position))
-        );
+        assert_eq!(letter.source.as_deref(), Some("kafka:orders"));
+        assert_eq!(letter.position.as_deref(), Some(*position));
         assert_eq!(
             letter.content_type.as_deref(),
             Some("application/octet-stream")
         );
-        assert_eq!(
-            (&*letter.error_class, letter.error_detail.as_deref()),
-            ("ParseError", Some("at byte 7"))
-        );
+        assert_eq!(&*letter.error_class, "ParseError");
+        assert_eq!(letter.error_detail.as_deref(), Some("at byte 7"));
         assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     // Bytes that a job cannot hold are not redriven.
-    let redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    let redriven = db.redrives(&of_orders());
     assert_eq!(redriven.redriven.len(), JSON.len());
     assert_eq!(
         stats(&db, "orders").expect("letters").open,
@@ -97,11 +85,7 @@ fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
         ("3/1844", b"\x00\xff".to_vec(), Vec::new()),
         ("3/1845", large(b'a'), large(b'b')),
     ] {
-        let id = db
-            .dlq()
-            .capture(&captured(position, &first[..]))
-            .unwrap()
-            .id();
+        let id = db.captures(&captured(position, &first[..]));
         let again = captured(position, &first[..]);
         assert_eq!(db.dlq().capture(&again).unwrap(), CaptureOutcome::Known(id));
         let other = captured(position, &other[..]);
@@ -112,10 +96,10 @@ fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
             [different, CaptureOutcome::Known(id)]
         );
     }
-    let id = db.dlq().capture(&captured("3/1843", b"{}")).unwrap().id();
-    let one = LetterFilter::new().ids([id]);
+    let id = db.captures(&captured("3/1843", b"{}"));
+    let one = only(id);
     let set = Edit::set(r#"{"number": 2}"#).unwrap();
-    db.dlq().edit(&one, &set, &Operator::default()).unwrap();
+    db.edits(&one, &set);
     let again = db.dlq().capture(&captured("3/1843", b"{}")).unwrap();
     assert_eq!(again, CaptureOutcome::Known(id));
 }
@@ -143,30 +127,19 @@ fn concurrent_captures_of_a_position_make_one_letter() {
         .count();
     assert_eq!((answers.len(), new), (400, 50));
     let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (50, 400));
+    let counts: (i64, i64) = test.client().row(asked, &[]);
+    assert_eq!(counts, (50, 400));
 }
 
 #[test]
 fn the_sql_function_captures_in_the_callers_transaction() {
     let (test, mut client) = TestDatabase::with_client();
     let mut tx = client.transaction().unwrap();
-    let row = tx
-        .query_one(
-            "SELECT * FROM redrive.capture('outbox', '17', 'orders', 'order', '\\xff00'::bytea, \
-             headers => '{\"trace\": \"abc\"}', error_class => 'Refused', error_message => 'no')",
-            &[],
-        )
-        .unwrap();
-    assert!(row.get::<_, bool>("is_new"));
+    let capture = "SELECT is_new FROM redrive.capture('outbox', '17', 'orders', 'order', '\\xff00'::bytea, \
+             headers => '{\"trace\": \"abc\"}', error_class => 'Refused', error_message => 'no')";
+    assert!(tx.ask::<bool>(capture, &[]));
     tx.rollback().unwrap();
-    assert!(
-        test.open()
-            .dlq()
-            .list(&LetterFilter::new())
-            .unwrap()
-            .is_empty()
-    );
+    assert!(test.open().listed(&LetterFilter::new()).is_empty());
     for arguments in [
         "NULL, '17', 'orders', 'order', ''",
         "'outbox', NULL, 'orders', 'order', ''",
@@ -177,10 +150,7 @@ fn the_sql_function_captures_in_the_callers_transaction() {
         let error = client
             .query(&format!("SELECT redrive.capture({arguments})"), &[])
             .expect_err(arguments);
-        let message = error
-            .as_db_error()
-            .expect("an answer of the server")
-            .message();
+        let message = refusal(&error);
         assert!(message.starts_with("redrive: "), "{arguments}: {message}");
     }
 }
@@ -193,10 +163,8 @@ fn huge_texts_and_odd_headers_can_be_captured() {
         .header("blob", "y".repeat(100_000))
         .error("C".repeat(5000), "m".repeat(1_000_000))
         .detail("d\0".repeat(1_000_000));
-    let CaptureOutcome::New(id) = db.dlq().capture(&event).unwrap() else {
-        panic!("not new")
-    };
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let id = db.captures_new(&event);
+    let letter = db.letter(id);
     assert!(letter.error_class.len() <= 1024 && letter.error_message.len() <= 8192);
     assert!(letter.error_detail.expect("a detail").len() <= 65536);
     for bad in [
@@ -220,9 +188,7 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
         ForeignFailure::new(&*source, position, "orders", &*kind, b"{}".as_slice())
             .header("trace", "7")
     };
-    let CaptureOutcome::New(id) = db.dlq().capture(&event(&position)).unwrap() else {
-        panic!("not new")
-    };
+    let id = db.captures_new(&event(&position));
     let again = db.dlq().capture(&event(&position)).unwrap();
     assert_eq!(again, CaptureOutcome::Known(id));
     let many = [event(&position), event(&other), captured("1", b"{}")];
@@ -233,7 +199,7 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
         "another position"
     );
     for id in [id, many[1].id()] {
-        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        let letter = db.letter(id);
         assert_eq!(letter.kind.len(), 255);
         assert!(letter.kind.starts_with(&kind[..222]), "{}", letter.kind);
         let headers: serde_json::Value =
@@ -243,22 +209,13 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
         assert_eq!(headers["redrive-source"], source[..4096]);
         assert_eq!(headers["trace"], "7");
     }
-    let short = db.dlq().get(many[2].id()).unwrap().expect("a letter");
-    assert_eq!(
-        (&*short.kind, short.position.as_deref()),
-        ("order", Some("1"))
-    );
+    let short = db.letter(many[2].id());
+    assert_eq!(&*short.kind, "order");
+    assert_eq!(short.position.as_deref(), Some("1"));
     let exact = "k".repeat(255);
     let exact = ForeignFailure::new("s", "1", "orders", &*exact, b"{}".as_slice());
-    let id = db.dlq().capture(&exact).unwrap().id();
-    assert_eq!(
-        db.dlq().get(id).unwrap().expect("a letter").kind,
-        "k".repeat(255)
-    );
+    let id = db.captures(&exact);
+    assert_eq!(db.letter(id).kind, "k".repeat(255));
     let bad = ForeignFailure::new("s", "2", "orders", format!("\0{kind}"), b"{}".as_slice());
-    assert!(
-        db.dlq()
-            .capture(&bad)
-            .is_err_and(|error| error.is_invalid())
-    );
+    assert!(db.dlq().capture(&bad).unwrap_err().is_invalid());
 }

@@ -1,8 +1,6 @@
 //! The example of a stream consumer.
 
-use redrive::Operator;
-use redrive::dlq::LetterFilter;
-use redrive_tests::TestDatabase;
+use redrive_tests::{Dead, TestDatabase, of_orders, only};
 
 #[expect(dead_code, reason = "the test does not call its main")]
 #[path = "../../../../crates/redrive/examples/stream_consumer.rs"]
@@ -30,7 +28,7 @@ fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
     // It was killed before it committed its offset, and repeats the last batch.
     assert_eq!(consume(200), (48, 2, 250));
     assert_eq!(consume(250), (0, 0, 250));
-    let found = db.dlq().list(&LetterFilter::new().queue("orders")).unwrap();
+    let found = db.listed(&of_orders());
     assert_eq!(found.len(), 10);
     let count = |class: &str| {
         found
@@ -46,16 +44,7 @@ fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
     assert_eq!(odd.raw.as_deref(), Some(&b"{\"order\": \xff"[..]));
     // Edited and valid, it is an ordinary job.
     let set = redrive::dlq::Edit::set(r#"{"order": 57, "cents": 100}"#).unwrap();
-    db.dlq()
-        .edit(
-            &LetterFilter::new().ids([odd.id]),
-            &set,
-            &Operator::default(),
-        )
-        .unwrap();
-    let redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().ids([odd.id]), &Operator::default())
-        .unwrap();
+    db.edits(&only(odd.id), &set);
+    let redriven = db.redrives(&only(odd.id));
     assert_eq!(redriven.redriven, [odd.id]);
 }

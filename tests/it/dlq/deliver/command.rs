@@ -1,8 +1,8 @@
 //! Delivery to a command, from the command line.
 
-use redrive::Operator;
-use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterFilter, LetterState};
-use redrive_tests::{TestDatabase, letters, letters_in, ran};
+use redrive::JobId;
+use redrive::dlq::{Edit, ForeignFailure, LetterState};
+use redrive_tests::{Dead, TempFile, TestDatabase, in_state, letters, only, ran};
 use serde_json::json;
 
 #[test]
@@ -18,58 +18,29 @@ fn a_delivery_command_receives_the_original_bytes() {
     )
     .header("trace", "abc")
     .error("ParseError", "no text");
-    let CaptureOutcome::New(id) = db.dlq().capture(&event).unwrap() else {
-        panic!("not new")
-    };
-    let file = std::env::temp_dir().join(format!("{}.bytes", test.name()));
-    let path = file.to_str().expect("a path in UTF-8");
+    let id = db.captures_new(&event);
+    let file = TempFile::of("");
     let command = format!(
         "test \"$REDRIVE_SOURCE $REDRIVE_POSITION $REDRIVE_KIND $REDRIVE_ERROR_CLASS\" = \
-         'kafka:orders 3/1842 order.placed ParseError' && echo \"$REDRIVE_HEADERS\" | grep -q abc && cat > {path}"
+         'kafka:orders 3/1842 order.placed ParseError' && echo \"$REDRIVE_HEADERS\" | grep -q abc && cat > {file}"
     );
-    let id_text = id.to_string();
-    ran(
-        &test,
-        &["dlq", "deliver", "--id", &id_text, "--exec", &command],
-    )
-    .exits_with(0);
-    assert_eq!(std::fs::read(&file).unwrap(), bytes);
-    let letter = db.dlq().get(id).unwrap().unwrap();
-    assert_eq!(
-        (letter.state, letter.raw),
-        (LetterState::Recovered, Some(bytes))
-    );
+    let deliver = |id: JobId, command: &str| {
+        let id = id.to_string();
+        ran(&test, &["dlq", "deliver", "--id", &id, "--exec", command]).exits_with(0)
+    };
+    deliver(id, &command);
+    assert_eq!(file.bytes(), bytes);
+    let letter = db.letter(id);
+    assert_eq!(letter.state, LetterState::Recovered);
+    assert_eq!(letter.raw, Some(bytes));
 
     // After an edit the payload is sent, on one line.
-    let event = ForeignFailure::new(
-        "kafka:orders",
-        "3/1843",
-        "orders",
-        "order.placed",
-        &b"{"[..],
-    );
-    let CaptureOutcome::New(id) = db.dlq().capture(&event).unwrap() else {
-        panic!("not new")
-    };
+    let event = ForeignFailure::new("kafka", "3/1843", "orders", "order.placed", &b"{"[..]);
+    let id = db.captures_new(&event);
     let set = Edit::set(r#"{"a": 1}"#).unwrap();
-    db.dlq()
-        .edit(&LetterFilter::new().ids([id]), &set, &Operator::default())
-        .unwrap();
-    let command = format!("cat > {path}");
-    ran(
-        &test,
-        &[
-            "dlq",
-            "deliver",
-            "--id",
-            &id.to_string(),
-            "--exec",
-            &command,
-        ],
-    )
-    .exits_with(0);
-    assert_eq!(std::fs::read(&file).unwrap(), b"{\"a\": 1}\n");
-    std::fs::remove_file(&file).unwrap();
+    db.edits(&only(id), &set);
+    deliver(id, &format!("cat > {file}"));
+    assert_eq!(file.bytes(), b"{\"a\": 1}\n");
 }
 
 #[test]
@@ -78,23 +49,16 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
     let ids = letters(&queue, 3);
     let command = "grep -q '\"number\":[12]}' || { echo 'too many' >&2; exit 7; }";
     let deliver = ["dlq", "deliver", "orders", "--exec", command];
-    let dry = ran(&test, &deliver).exits_with(0);
-    assert!(
-        dry.out.contains("3 open letters would be delivered") && dry.out.contains("--yes"),
-        "{}",
-        dry.out
-    );
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 3);
-    let result = ran(&test, &[&deliver[..], &["--yes"]].concat()).exits_with(1);
-    assert_eq!(result.out, "2 letters delivered\n");
-    assert!(
-        result.err.contains(&format!(
-            "letter {} was not delivered: exit:7: too many",
-            ids[2]
-        )),
-        "{}",
-        result.err
-    );
+    ran(&test, &deliver)
+        .exits_with(0)
+        .shows("3 open letters would be delivered")
+        .shows("--yes");
+    assert_eq!(in_state(&queue, LetterState::Open), 3);
+    let failed = format!("letter {} was not delivered: exit:7: too many", ids[2]);
+    ran(&test, &[&deliver[..], &["--yes"]].concat())
+        .exits_with(1)
+        .prints("2 letters delivered\n")
+        .tells(failed);
     let lines = ran(&test, &[&deliver[..], &["--yes", "--json"]].concat())
         .exits_with(1)
         .lines();
@@ -105,33 +69,10 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
             json!({ "action": "deliver", "letters": 0, "failed": 1, "skipped": [] })
         ]
     );
-    let slow = [
-        "dlq",
-        "deliver",
-        "orders",
-        "--exec",
-        "sleep 300",
-        "--deadline",
-        "200ms",
-        "--yes",
-    ];
-    let result = ran(&test, &slow).exits_with(1);
-    assert!(
-        result
-            .err
-            .contains("timeout: the command exceeded its deadline"),
-        "{}",
-        result.err
-    );
-    ran(
-        &test,
-        &["dlq", "deliver", "orders", "--sink", "nowhere", "--yes"],
-    )
-    .exits_with(2);
-    ran(&test, &["dlq", "deliver", "orders"]).exits_with(2);
-    ran(
-        &test,
-        &["dlq", "deliver", "empty", "--exec", "true", "--yes"],
-    )
-    .exits_with(1);
+    let slow = "dlq deliver orders --exec 'sleep 300' --deadline 200ms --yes";
+    test.fails(1, slow)
+        .tells("timeout: the command exceeded its deadline");
+    test.fails(2, "dlq deliver orders --sink nowhere --yes");
+    test.fails(2, "dlq deliver orders");
+    test.fails(1, "dlq deliver empty --exec true --yes");
 }

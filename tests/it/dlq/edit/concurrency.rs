@@ -2,9 +2,8 @@
 
 use std::thread;
 
-use redrive::dlq::LetterFilter;
-use redrive::{JobId, Operator};
-use redrive_tests::{TestDatabase, letters};
+use redrive::JobId;
+use redrive_tests::{Dead, Sql, TestDatabase, letters, of_orders, only, refusal};
 use serde_json::json;
 
 use super::{merge, payload};
@@ -20,23 +19,10 @@ fn concurrent_edits_lose_no_change() {
             thread::spawn(move || {
                 for n in 0..20 {
                     let edit = merge(&format!("{{\"{name}{n}\": {n}}}"));
-                    let done = db
-                        .dlq()
-                        .edit(
-                            &LetterFilter::new().queue("orders"),
-                            &edit,
-                            &Operator::default(),
-                        )
-                        .unwrap();
+                    let done = db.edits(&of_orders(), &edit);
                     // An editor that always loses the race gives up with an error.
                     for id in done.skipped {
-                        while db
-                            .dlq()
-                            .edit(&LetterFilter::new().ids([id]), &edit, &Operator::default())
-                            .unwrap()
-                            .edited
-                            .is_empty()
-                        {}
+                        while db.edits(&only(id), &edit).edited.is_empty() {}
                     }
                 }
             })
@@ -54,14 +40,8 @@ fn concurrent_edits_lose_no_change() {
         assert_eq!(payload(&queue, *id), all);
         assert_eq!(queue.database().dlq().versions(*id).unwrap().len(), 40);
     }
-    let row = test
-        .client()
-        .query_one(
-            "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'edit'",
-            &[],
-        )
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 120);
+    let audited = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'edit'";
+    assert_eq!(test.client().ask::<i64>(audited, &[]), 120);
 }
 
 #[test]
@@ -72,47 +52,26 @@ fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
         let db = test.open();
         thread::spawn(move || {
             let edit = merge(r#"{"fixed": true}"#);
-            db.dlq()
-                .edit(
-                    &LetterFilter::new().queue("orders"),
-                    &edit,
-                    &Operator::default(),
-                )
-                .unwrap()
+            db.edits(&of_orders(), &edit)
         })
     };
     let mut redriven = 0;
     while redriven < ids.len() {
-        let some = LetterFilter::new().queue("orders").limit(7);
-        redriven += queue
-            .database()
-            .dlq()
-            .redrive(&some, &Operator::default())
-            .unwrap()
-            .redriven
-            .len();
+        let some = of_orders().limit(7);
+        redriven += queue.redrives(&some).redriven.len();
     }
     let done = editor.join().expect("the editor");
     assert_eq!(done.refused, []);
-    let row = test
-        .client()
-        .query_one(
-            "SELECT count(*) AS jobs,
-                    count(*) FILTER (WHERE j.payload::text = l.payload::text) AS same,
-                    count(*) FILTER (WHERE (l.edits = 1) = (j.payload::jsonb ? 'fixed')) AS consistent,
-                    count(*) FILTER (WHERE l.edits = 1) AS edited,
-                    (SELECT count(*) FROM redrive.letter_versions) AS versions
-             FROM redrive.live_jobs j JOIN redrive.dead_letters l ON l.id = j.id",
-            &[],
-        )
-        .unwrap();
-    let number = |column| row.get::<_, i64>(column);
-    assert_eq!(
-        (number("jobs"), number("same"), number("consistent")),
-        (300, 300, 300)
-    );
-    assert_eq!(number("edited"), number("versions"));
-    assert_eq!(number("edited"), i64::try_from(done.edited.len()).unwrap());
+    let counts = "SELECT count(*), count(*) FILTER (WHERE j.payload::text = l.payload::text),
+                         count(*) FILTER (WHERE (l.edits = 1) = (j.payload::jsonb ? 'fixed')),
+                         count(*) FILTER (WHERE l.edits = 1),
+                         (SELECT count(*) FROM redrive.letter_versions)
+                  FROM redrive.live_jobs j JOIN redrive.dead_letters l ON l.id = j.id";
+    let (jobs, same, consistent, edited, versions): (i64, i64, i64, i64, i64) =
+        test.client().row(counts, &[]);
+    assert_eq!((jobs, same, consistent), (300, 300, 300));
+    assert_eq!(edited, versions);
+    assert_eq!(edited, i64::try_from(done.edited.len()).unwrap());
 }
 
 #[test]
@@ -120,13 +79,10 @@ fn an_edit_that_expects_another_version_is_rejected_in_sql() {
     let (test, queue) = TestDatabase::with_orders();
     let id = letters(&queue, 1)[0].get();
     let mut client = test.client();
-    let edited: i32 = client
-        .query_one(
-            "SELECT redrive.edit_letter($1, '{\"number\": 5}', 'a typo', 'maria', 0)",
-            &[&id],
-        )
-        .unwrap()
-        .get(0);
+    let edited: i32 = client.ask(
+        "SELECT redrive.edit_letter($1, '{\"number\": 5}', 'a typo', 'maria', 0)",
+        &[&id],
+    );
     assert_eq!(edited, 1);
     for (arguments, why) in [
         (
@@ -139,10 +95,7 @@ fn an_edit_that_expects_another_version_is_rejected_in_sql() {
         let error = client
             .query(&format!("SELECT redrive.edit_letter({arguments})"), &[])
             .expect_err(&arguments);
-        let message = error
-            .as_db_error()
-            .expect("an answer of the server")
-            .message();
+        let message = refusal(&error);
         assert!(
             message.starts_with("redrive: ") && message.contains(why),
             "{arguments}: {message}"

@@ -1,8 +1,8 @@
 //! Edited payloads: merge, set, restore.
 
-use redrive::dlq::{Edit, LetterFilter};
-use redrive::{JobId, Operator};
-use redrive_tests::{TestDatabase, letters};
+use redrive::JobId;
+use redrive::dlq::Edit;
+use redrive_tests::{Dead, Sql, TestDatabase, holds, letters, maria, of_orders, only};
 use serde_json::{Value, json};
 
 use super::{merge, payload};
@@ -12,12 +12,13 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let db = queue.database();
-    let operator = Operator::new("maria@ops-1").reason("bug 812");
-    let some = LetterFilter::new().queue("orders").limit(2);
-    let done = db
-        .dlq()
-        .edit(&some, &merge(r#"{"currency": "EUR"}"#), &operator)
-        .unwrap();
+    let edit = || {
+        let edit = merge(r#"{"currency": "EUR"}"#);
+        db.dlq()
+            .edit(&of_orders().limit(2), &edit, &maria())
+            .unwrap()
+    };
+    let done = edit();
     assert_eq!(done.edited, ids[..2]);
     assert_eq!(
         payload(&queue, ids[0]),
@@ -26,54 +27,29 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
     assert_eq!(payload(&queue, ids[2]), json!({ "number": 3 }));
 
     // The same edit again changes nothing and makes no version.
-    let again = db
-        .dlq()
-        .edit(&some, &merge(r#"{"currency": "EUR"}"#), &operator)
-        .unwrap();
+    let again = edit();
     assert_eq!((again.edited.len(), again.unchanged), (0, 2));
     let versions = db.dlq().versions(ids[0]).unwrap();
     assert_eq!(versions.len(), 1);
     assert_eq!(versions[0].version, 0);
-    assert_eq!(
-        versions[0].payload.as_ref().unwrap().get(),
-        r#"{"number":1}"#
-    );
+    let before = versions[0].payload.as_ref().expect("JSON");
+    assert_eq!(before.get(), r#"{"number":1}"#);
     assert_eq!(versions[0].person.as_deref(), Some("maria@ops-1"));
-    assert_eq!(versions[0].reason.as_deref(), Some("bug 812"));
+    assert_eq!(versions[0].reason.as_deref(), Some("INC-7"));
 
     let mut client = test.client();
-    let row = client
-        .query_one(
-            "SELECT verb, person, reason, letters, about, filter FROM redrive.audit WHERE verb = 'edit'",
-            &[],
-        )
-        .unwrap();
-    assert_eq!(row.get::<_, &str>("person"), "maria@ops-1");
-    assert_eq!(row.get::<_, &str>("reason"), "bug 812");
-    assert_eq!(row.get::<_, i64>("letters"), 2);
-    assert_eq!(row.get::<_, Value>("about"), json!({ "how": "merge" }));
-    assert_eq!(row.get::<_, Value>("filter"), json!({ "queue": "orders" }));
-    let row = client
-        .query_one(
-            "SELECT edits, events -> -1 AS event FROM redrive.dead_letters WHERE id = $1",
-            &[&ids[0].get()],
-        )
-        .unwrap();
-    assert_eq!(row.get::<_, i32>("edits"), 1);
-    let event: Value = row.get("event");
-    assert_eq!(
-        (
-            &event["event"],
-            &event["by"],
-            &event["reason"],
-            &event["version"]
-        ),
-        (
-            &json!("edited"),
-            &json!("maria@ops-1"),
-            &json!("bug 812"),
-            &json!(1)
-        )
+    let record =
+        "SELECT person, reason, letters, about, filter FROM redrive.audit WHERE verb = 'edit'";
+    let record: (String, String, i64, Value, Value) = client.row(record, &[]);
+    let (person, reason) = ("maria@ops-1".to_owned(), "INC-7".to_owned());
+    let (about, filter) = (json!({ "how": "merge" }), json!({ "queue": "orders" }));
+    assert_eq!(record, (person, reason, 2, about, filter));
+    let letter = "SELECT edits, events -> -1 FROM redrive.dead_letters WHERE id = $1";
+    let (edits, event): (i32, Value) = client.row(letter, &[&ids[0].get()]);
+    assert_eq!(edits, 1);
+    holds(
+        &event,
+        &json!({"event": "edited", "by": "maria@ops-1", "reason": "INC-7", "version": 1}),
     );
 }
 
@@ -86,20 +62,11 @@ fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
         r#"[{"op": "test", "path": "/number", "value": 2}, {"op": "add", "path": "/ok", "value": true}]"#,
     )
     .unwrap();
-    let done = db
-        .dlq()
-        .edit(
-            &LetterFilter::new().queue("orders"),
-            &patch,
-            &Operator::default(),
-        )
-        .unwrap();
+    let done = db.edits(&of_orders(), &patch);
     assert_eq!(done.edited, [ids[1]]);
     assert_eq!(done.refused.len(), 1, "{:?}", done.refused);
-    assert_eq!(
-        (done.refused[0].letters, &done.refused[0].ids[..]),
-        (3, &[ids[0], ids[2], ids[3]][..])
-    );
+    assert_eq!(done.refused[0].letters, 3);
+    assert_eq!(done.refused[0].ids[..], [ids[0], ids[2], ids[3]][..]);
     assert_eq!(payload(&queue, ids[1]), json!({ "number": 2, "ok": true }));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
 }
@@ -110,41 +77,23 @@ fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
     let ids = letters(&queue, 2);
     let long = r#"{"n": 12345678901234567890123.5, "a": 1}"#;
     let mut client = test.client();
-    client
-        .execute(
-            "UPDATE redrive.dead_letters SET payload = $1::text::jsonb WHERE id = $2",
-            &[&long, &ids[0].get()],
-        )
-        .unwrap();
+    client.change(
+        "UPDATE redrive.dead_letters SET payload = $1::text::jsonb WHERE id = $2",
+        &[&long, &ids[0].get()],
+    );
     let db = queue.database();
-    let done = db
-        .dlq()
-        .edit(
-            &LetterFilter::new().queue("orders"),
-            &merge(r#"{"a": 2}"#),
-            &Operator::default(),
-        )
-        .unwrap();
+    let done = db.edits(&of_orders(), &merge(r#"{"a": 2}"#));
     assert_eq!((&done.edited[..], done.refused.len()), (&ids[1..], 1));
     let stored = |client: &mut postgres::Client| -> String {
-        client
-            .query_one(
-                "SELECT payload ->> 'n' FROM redrive.dead_letters WHERE id = $1",
-                &[&ids[0].get()],
-            )
-            .unwrap()
-            .get(0)
+        client.ask(
+            "SELECT payload ->> 'n' FROM redrive.dead_letters WHERE id = $1",
+            &[&ids[0].get()],
+        )
     };
     assert_eq!(stored(&mut client), "12345678901234567890123.5");
     // A complete payload is stored unchanged.
     let set = Edit::set(r#"{"n": 98765432109876543210987.25}"#).unwrap();
-    db.dlq()
-        .edit(
-            &LetterFilter::new().ids([ids[0]]),
-            &set,
-            &Operator::default(),
-        )
-        .unwrap();
+    db.edits(&only(ids[0]), &set);
     assert_eq!(stored(&mut client), "98765432109876543210987.25");
 }
 
@@ -155,37 +104,17 @@ fn an_old_version_is_restored_by_its_number() {
     let db = queue.database();
     for n in 1..=3 {
         let set = Edit::set(&format!("{{\"v\": {n}}}")).unwrap();
-        db.dlq()
-            .edit(&LetterFilter::new().ids([id]), &set, &Operator::default())
-            .unwrap();
+        db.edits(&only(id), &set);
     }
-    assert_eq!(
-        db.dlq()
-            .restore_version(id, Some(1), &Operator::default())
-            .unwrap(),
-        4
-    );
+    assert_eq!(db.restores(id, Some(1)), 4);
     assert_eq!(payload(&queue, id), json!({ "v": 1 }));
-    assert_eq!(
-        db.dlq()
-            .restore_version(id, Some(0), &Operator::default())
-            .unwrap(),
-        5
-    );
+    assert_eq!(db.restores(id, Some(0)), 5);
     assert_eq!(payload(&queue, id), json!({ "number": 1 }));
-    let kept: Vec<u32> = db
-        .dlq()
-        .versions(id)
-        .unwrap()
-        .iter()
-        .map(|kept| kept.version)
-        .collect();
+    let versions = db.dlq().versions(id).unwrap();
+    let kept: Vec<u32> = versions.iter().map(|kept| kept.version).collect();
     assert_eq!(kept, [0, 1, 2, 3, 4]);
     for (id, version) in [(id, Some(5)), (id, Some(99)), (JobId::new(424_242), None)] {
-        let error = db
-            .dlq()
-            .restore_version(id, version, &Operator::default())
-            .expect_err("none");
-        assert!(error.is_invalid(), "{error:?}");
+        let restored = db.dlq().restore_version(id, version, &maria());
+        assert!(restored.is_err_and(|error| error.is_invalid()), "{id}");
     }
 }

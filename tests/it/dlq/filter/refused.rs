@@ -2,7 +2,7 @@
 //! every operation.
 
 use postgres::Client;
-use redrive_tests::{Order, Sql, TestDatabase, letters, scalar};
+use redrive_tests::{Order, Sql, TestDatabase, letters, refusal};
 
 /// Operations on letters that take a filter.
 const ON_LETTERS: [&str; 18] = [
@@ -134,15 +134,9 @@ fn a_null_an_unknown_key_and_a_wrong_value_are_refused_in_every_operation() {
     }
     refused(&mut client, ERASE, "{\"ids\": null}", "ids");
     refused(&mut client, ERASE, "{\"ids\": [1], \"odd\": 1}", "odd");
-    assert_eq!(
-        scalar(
-            &mut client,
-            "SELECT count(*) FROM redrive.dead_letters WHERE state = 'open'"
-        ),
-        3
-    );
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 3);
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.audit"), 0);
+    assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
+    assert_eq!(client.count("jobs"), 3);
+    assert_eq!(client.count("audit"), 0);
 }
 
 #[test]
@@ -244,31 +238,10 @@ fn an_empty_list_selects_nothing_in_every_operation() {
         .query(ERASE, &[&"{\"ids\": [], \"payload\": \"$.number == 1\"}"])
         .unwrap();
     client.query("SELECT redrive.run_policies()", &[]).unwrap();
-    assert_eq!(
-        scalar(
-            &mut client,
-            "SELECT count(*) FROM redrive.dead_letters WHERE state = 'open'"
-        ),
-        3
-    );
-    assert_eq!(
-        scalar(
-            &mut client,
-            "SELECT count(*) FROM redrive.live_jobs WHERE priority = 0"
-        ),
-        3
-    );
-    assert_eq!(
-        scalar(
-            &mut client,
-            "SELECT count(*) FROM redrive.audit WHERE letters > 0"
-        ),
-        0
-    );
-    assert_eq!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.run_letters"),
-        0
-    );
+    assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
+    assert_eq!(client.count("jobs WHERE priority = 0"), 3);
+    assert_eq!(client.count("audit WHERE letters > 0"), 0);
+    assert_eq!(client.count("run_letters"), 0);
 }
 
 /// A filter that another program stored is checked again when it is used.
@@ -287,13 +260,7 @@ fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
         row.get::<_, &str>("error")
             .contains("filter key ids is null")
     );
-    assert_eq!(
-        scalar(
-            &mut client,
-            "SELECT count(*) FROM redrive.dead_letters WHERE state = 'open'"
-        ),
-        3
-    );
+    assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
 }
 
 #[test]
@@ -307,10 +274,7 @@ fn a_null_limit_is_refused_in_every_operation() {
             false => client.query(&operation, &[]),
         };
         let error = error.expect_err(&operation);
-        let message = error
-            .as_db_error()
-            .expect("an answer of the server")
-            .message();
+        let message = refusal(&error);
         assert!(message.contains("is null"), "{operation}: {message}");
     }
 }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use postgres::{Client, Transaction};
 use redrive::Operator;
 use redrive::dlq::{GroupId, SplitBy};
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 use serde_json::{Value, json};
 
 use crate::dlq::group::counts::are_exact;
@@ -58,13 +58,10 @@ fn all(client: &mut Client) -> Vec<Known> {
 fn die(client: &mut Client, random: &mut Rng, count: usize) {
     for _ in 0..count {
         let state = random.choice(STATES).unwrap();
-        client
-            .execute(
-                "INSERT INTO redrive.dead_letters (queue, kind, state, cause, error_class, error_message, payload,
+        client.change("INSERT INTO redrive.dead_letters (queue, kind, state, cause, error_class, error_message, payload,
                                                    generation, discard_reason, enqueued_at)
                  VALUES ($1::text, $2::text, $3, $4, $5, $6, $7::text::json, $8,
-                         CASE $3 WHEN 'discarded' THEN 'x' END, now())",
-                &[
+                         CASE $3 WHEN 'discarded' THEN 'x' END, now())", &[
                     random.choice(&QUEUES).unwrap(),
                     random.choice(&KINDS).unwrap(),
                     &state,
@@ -73,9 +70,7 @@ fn die(client: &mut Client, random: &mut Rng, count: usize) {
                     random.choice(&["lost", "late", "both lost and late"]).unwrap(),
                     &format!("{{\"amount\": {}, \"tenant\": \"t{}\"}}", random.u8(0..5), random.u8(0..2)),
                     &random.i32(0..3),
-                ],
-            )
-            .unwrap();
+                ]);
     }
 }
 
@@ -265,7 +260,7 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
                     of(&["open"]).len(),
                 ),
             ] {
-                let counted: i64 = transaction.query_one(operation, &[&filter]).unwrap().get(0);
+                let counted: i64 = transaction.ask(operation, &[&filter]);
                 assert_eq!(
                     counted.unsigned_abs(),
                     expected as u64,

@@ -25,9 +25,9 @@ fn the_next_statement_applies_a_new_redaction() {
     let message = "card 4111111111111111";
     let write = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
                  VALUES ('orders', 'order', 'exhausted', 'E', $1, '{}', now()) RETURNING error_message";
-    let kept: String = transaction.query_one(write, &[&message]).unwrap().get(0);
+    let kept: String = transaction.ask(write, &[&message]);
     assert_eq!(kept, message);
     transaction.sql("INSERT INTO redrive.redactions (patterns) VALUES (ARRAY['[0-9]{16}'])");
-    let kept: String = transaction.query_one(write, &[&message]).unwrap().get(0);
+    let kept: String = transaction.ask(write, &[&message]);
     assert_eq!(kept, "card [redacted]");
 }

@@ -1,8 +1,8 @@
 //! The parts of a failure besides its message that decide on its group: stack traces and keys.
 
 use redrive::dlq::{GroupFilter, LetterFilter};
-use redrive::{Failure, Job, Operator};
-use redrive_tests::{Begin, Order, TestDatabase, drained, stop, worker};
+use redrive::{Failure, Job};
+use redrive_tests::{Dead, Order, Sql, TestDatabase, work_off};
 
 #[test]
 fn the_top_frame_of_the_application_is_found_in_every_format() {
@@ -55,10 +55,7 @@ fn the_top_frame_of_the_application_is_found_in_every_format() {
         ),
         ("{\"error\": \"closed\"}", None),
     ] {
-        let found: Option<String> = client
-            .query_one("SELECT redrive.top_frame($1)", &[&trace])
-            .unwrap()
-            .get(0);
+        let found: Option<String> = client.ask("SELECT redrive.top_frame($1)", &[&trace]);
         assert_eq!(found.as_deref(), frame, "{trace}");
     }
 }
@@ -70,24 +67,13 @@ fn one_message_from_two_places_is_two_groups() {
         let detail = format!(
             "caused by: order {number}\n   0: std::panicking::begin_panic\n   1: shop::{place}\n             at ./src/lib.rs:{number}:5\n"
         );
-        client
-            .query_one(
-                "INSERT INTO redrive.dead_letters
+        client.ask("INSERT INTO redrive.dead_letters
                      (queue, kind, cause, error_class, error_message, error_detail, payload, enqueued_at)
-                 VALUES ('orders', 'order', 'exhausted', 'E', 'closed', $1, '{}', now()) RETURNING group_id",
-                &[&detail],
-            )
-            .unwrap()
-            .get(0)
+                 VALUES ('orders', 'order', 'exhausted', 'E', 'closed', $1, '{}', now()) RETURNING group_id", &[&detail])
     };
     assert_eq!(die(1, "pay"), die(2, "pay"));
     assert_ne!(die(3, "pay"), die(4, "refund"));
-    let groups = test
-        .open()
-        .dlq()
-        .groups()
-        .list(&GroupFilter::new())
-        .unwrap();
+    let groups = test.open().groups(&GroupFilter::new());
     let mut titles: Vec<&str> = groups.iter().map(|group| &*group.title).collect();
     titles.sort_unstable();
     assert_eq!(titles, ["closed at shop::pay", "closed at shop::refund"]);
@@ -99,21 +85,17 @@ fn a_key_of_the_handler_replaces_the_message() {
     for number in 0..4 {
         queue.enqueue(&Order { number }).unwrap();
     }
-    let busy = worker(&queue)
-        .handle(|job: &Job<Order>| -> Result<(), Failure> {
-            let text = ["closed until noon", "no driver today", "closed", "strike"];
-            let number = job.payload().number;
-            let failure = Failure::reject(text[usize::try_from(number)?]);
-            Err(match number {
-                0..3 => failure.group_key("carrier closed"),
-                _ => failure,
-            })
+    work_off(&queue, |job: &Job<Order>| -> Result<(), Failure> {
+        let text = ["closed until noon", "no driver today", "closed", "strike"];
+        let number = job.payload().number;
+        let failure = Failure::reject(text[usize::try_from(number)?]);
+        Err(match number {
+            0..3 => failure.group_key("carrier closed"),
+            _ => failure,
         })
-        .started();
-    drained(&queue);
-    stop(busy);
+    });
     let db = queue.database();
-    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let groups = db.groups(&GroupFilter::new());
     let found: Vec<(&str, u64)> = groups
         .iter()
         .map(|group| (&*group.title, group.open))
@@ -121,33 +103,21 @@ fn a_key_of_the_handler_replaces_the_message() {
     assert_eq!(found, [("carrier closed", 3), ("strike", 1)]);
     // The next death decides again.
     let ids: Vec<_> = db
-        .dlq()
-        .list(&LetterFilter::new())
-        .unwrap()
+        .listed(&LetterFilter::new())
         .iter()
         .map(|letter| letter.id)
         .collect();
-    db.dlq()
-        .redrive(&LetterFilter::new().ids(ids), &Operator::default())
-        .unwrap();
-    let busy = worker(&queue)
-        .handle(|_: &Job<Order>| -> Result<(), Failure> {
-            Err(Failure::reject("lost").group_key("lost"))
-        })
-        .started();
-    drained(&queue);
-    stop(busy);
-    let groups = db
-        .dlq()
-        .groups()
-        .list(&GroupFilter::new().waiting())
-        .unwrap();
+    db.redrives(&LetterFilter::new().ids(ids));
+    work_off(&queue, |_: &Job<Order>| -> Result<(), Failure> {
+        Err(Failure::reject("lost").group_key("lost"))
+    });
+    let groups = db.groups(&GroupFilter::new().waiting());
     let found: Vec<(&str, u64)> = groups
         .iter()
         .map(|group| (&*group.title, group.open))
         .collect();
     assert_eq!(found, [("lost", 4)]);
-    let letters = db.dlq().list(&LetterFilter::new()).unwrap();
+    let letters = db.listed(&LetterFilter::new());
     assert!(
         letters
             .iter()

@@ -1,9 +1,8 @@
 //! States, notes and the end of groups.
 
-use redrive::Operator;
 use redrive::admin::AuditFilter;
-use redrive::dlq::{GroupFilter, GroupState, LetterFilter};
-use redrive_tests::{Sql, TestDatabase, scalar};
+use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
+use redrive_tests::{Dead, Sql, TestDatabase, maria};
 
 use super::{die, the_group};
 
@@ -14,19 +13,10 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
     die(&mut client, "E", "order 1");
     let id = the_group(&db).id;
     assert!(!the_group(&db).is_regression());
-    let operator = Operator::new("maria@ops").reason("fixed in 1.4");
-    assert!(
-        db.dlq()
-            .groups()
-            .set_state(id, GroupState::Resolved, &operator)
-            .unwrap()
-    );
+    db.marks(id, GroupState::Resolved);
     let resolved = the_group(&db);
-    assert_eq!(
-        (resolved.state, resolved.open),
-        (GroupState::Resolved, 1),
-        "no letter is touched"
-    );
+    assert_eq!(resolved.state, GroupState::Resolved, "no letter is touched");
+    assert_eq!(resolved.open, 1, "no letter is touched");
     // Folding earlier deaths is not a regression.
     client.sql("SELECT redrive.fold_letters()");
     assert_eq!(the_group(&db).state, GroupState::Resolved);
@@ -37,28 +27,15 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
             client.sql("SELECT redrive.fold_letters()");
         }
         let again = the_group(&db);
-        assert_eq!(
-            (again.state, again.regressions),
-            (GroupState::Open, 1),
-            "folded: {fold}"
-        );
+        assert_eq!(again.state, GroupState::Open, "folded: {fold}");
+        assert_eq!(again.regressions, 1, "folded: {fold}");
         assert!(again.is_regression() && again.regressed_at > again.resolved_at);
     }
     // Resolved again before the regression is folded: the regression still counts.
-    assert!(
-        db.dlq()
-            .groups()
-            .set_state(id, GroupState::Resolved, &operator)
-            .unwrap()
-    );
+    db.marks(id, GroupState::Resolved);
     assert!(!the_group(&db).is_regression());
     die(&mut client, "E", "order 3");
-    assert!(
-        db.dlq()
-            .groups()
-            .set_state(id, GroupState::Resolved, &operator)
-            .unwrap()
-    );
+    db.marks(id, GroupState::Resolved);
     client.sql("SELECT redrive.fold_letters()");
     let group = the_group(&db);
     assert_eq!((group.state, group.regressions), (GroupState::Resolved, 2));
@@ -70,12 +47,7 @@ fn an_ignored_group_stays_ignored_when_it_dies_again() {
     let db = test.open();
     die(&mut client, "E", "order 1");
     let id = the_group(&db).id;
-    assert!(
-        db.dlq()
-            .groups()
-            .set_state(id, GroupState::Ignored, &Operator::default())
-            .unwrap()
-    );
+    db.marks(id, GroupState::Ignored);
     die(&mut client, "E", "order 2");
     client.sql("SELECT redrive.fold_letters()");
     assert_eq!(the_group(&db).state, GroupState::Ignored);
@@ -86,46 +58,30 @@ fn group_notes_states_and_assignments_are_stored_and_audited() {
     let (test, db) = TestDatabase::opened();
     die(&mut test.client(), "E", "order 1");
     let id = the_group(&db).id;
-    let operator = Operator::new("maria@ops").reason("on it");
+    let (dlq, maria) = (db.dlq(), maria());
+    let groups = dlq.groups();
+    db.marks(id, GroupState::Acknowledged);
     assert!(
-        db.dlq()
-            .groups()
-            .set_state(id, GroupState::Acknowledged, &operator)
+        groups
+            .set_note(id, Some("see the runbook"), &maria)
             .unwrap()
     );
-    assert!(
-        db.dlq()
-            .groups()
-            .set_note(id, Some("see the runbook"), &operator)
-            .unwrap()
-    );
-    assert!(
-        db.dlq()
-            .groups()
-            .assign(id, Some("payments"), &operator)
-            .unwrap()
-    );
-    let group = db.dlq().groups().get(id).unwrap().expect("the group");
-    assert_eq!(
-        (group.state, group.note.as_deref(), group.owner.as_deref()),
-        (
-            GroupState::Acknowledged,
-            Some("see the runbook"),
-            Some("payments")
-        )
-    );
-    assert!(db.dlq().groups().set_note(id, None, &operator).unwrap());
-    assert_eq!(
-        db.dlq().groups().get(id).unwrap().expect("the group").note,
-        None
-    );
-    let verbs: Vec<String> = db
-        .admin()
-        .audit(&AuditFilter::new())
-        .unwrap()
-        .into_iter()
-        .map(|entry| entry.verb)
-        .collect();
+    assert!(groups.assign(id, Some("payments"), &maria).unwrap());
+    let group = groups.get(id).unwrap().expect("the group");
+    assert_eq!(group.state, GroupState::Acknowledged);
+    assert_eq!(group.note.as_deref(), Some("see the runbook"));
+    assert_eq!(group.owner.as_deref(), Some("payments"));
+    assert!(groups.set_note(id, None, &maria).unwrap());
+    assert_eq!(the_group(&db).note, None);
+    // What does not happen is not in the audit.
+    let nobody = GroupId::new(999);
+    let set = groups.set_state(nobody, GroupState::Open, &maria);
+    assert!(!set.unwrap());
+    assert!(!groups.set_note(nobody, None, &maria).unwrap());
+    assert!(!groups.assign(nobody, None, &maria).unwrap());
+    assert!(groups.get(nobody).unwrap().is_none());
+    let records = db.audit(&AuditFilter::new());
+    let verbs: Vec<&str> = records.iter().map(|entry| &*entry.verb).collect();
     assert_eq!(
         verbs,
         [
@@ -134,21 +90,6 @@ fn group_notes_states_and_assignments_are_stored_and_audited() {
             "note_group",
             "acknowledge_group"
         ]
-    );
-    let nobody = redrive::dlq::GroupId::new(999);
-    assert!(
-        !db.dlq()
-            .groups()
-            .set_state(nobody, GroupState::Open, &operator)
-            .unwrap()
-    );
-    assert!(!db.dlq().groups().set_note(nobody, None, &operator).unwrap());
-    assert!(!db.dlq().groups().assign(nobody, None, &operator).unwrap());
-    assert!(db.dlq().groups().get(nobody).unwrap().is_none());
-    assert_eq!(
-        db.admin().audit(&AuditFilter::new()).unwrap().len(),
-        4,
-        "what did not happen is not in it"
     );
 }
 
@@ -162,10 +103,7 @@ fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
         }
     }
     let classes = |filter: &GroupFilter| -> Vec<String> {
-        db.dlq()
-            .groups()
-            .list(filter)
-            .unwrap()
+        db.groups(filter)
             .into_iter()
             .map(|group| group.error_class)
             .collect()
@@ -175,24 +113,11 @@ fn groups_are_sorted_by_open_letters_and_can_be_filtered() {
     assert_eq!(classes(&GroupFilter::new().error_class("Few")), ["Few"]);
     assert!(classes(&GroupFilter::new().queue("other")).is_empty());
     assert!(classes(&GroupFilter::new().kind("other")).is_empty());
-    let many = db
-        .dlq()
-        .groups()
-        .list(&GroupFilter::new().error_class("Many"))
-        .unwrap()[0]
-        .id;
-    db.dlq()
-        .groups()
-        .set_state(many, GroupState::Ignored, &Operator::default())
-        .unwrap();
+    let many = db.groups(&GroupFilter::new().error_class("Many"))[0].id;
+    db.marks(many, GroupState::Ignored);
     let seen = GroupFilter::new().states([GroupState::Open, GroupState::Acknowledged]);
     assert_eq!(classes(&seen), ["Some", "Few"]);
-    db.dlq()
-        .discard(
-            &LetterFilter::new().error_class("Some"),
-            &Operator::default().reason("test"),
-        )
-        .unwrap();
+    db.discards(&LetterFilter::new().error_class("Some"));
     assert_eq!(classes(&GroupFilter::new().waiting()), ["Many", "Few"]);
 }
 
@@ -206,46 +131,27 @@ fn only_unused_groups_are_deleted() {
     client.sql("DELETE FROM redrive.dead_letters WHERE error_class <> 'Kept'");
     client.sql("SELECT redrive.fold_letters()");
     client.sql("UPDATE redrive.groups SET last_seen = now() - interval '9 days' WHERE error_class <> 'Young'");
-    let ignored = db
-        .dlq()
-        .groups()
-        .list(&GroupFilter::new().error_class("Ignored"))
-        .unwrap()[0]
-        .id;
-    db.dlq()
-        .groups()
-        .set_state(ignored, GroupState::Ignored, &Operator::default())
-        .unwrap();
+    let ignored = db.groups(&GroupFilter::new().error_class("Ignored"))[0].id;
+    db.marks(ignored, GroupState::Ignored);
+    let mut server = test.client();
     let mut forget = |age: &str| -> i64 {
-        client
-            .query_one("SELECT redrive.prune_groups($1::text::interval)", &[&age])
-            .unwrap()
-            .get(0)
+        server.ask("SELECT redrive.prune_groups($1::text::interval)", &[&age])
     };
     assert_eq!(forget("10 days"), 0);
     assert_eq!(forget("7 days"), 1);
     assert_eq!(forget("7 days"), 0);
     assert!(
-        db.dlq()
-            .groups()
-            .list(&GroupFilter::new().error_class("Gone"))
-            .unwrap()
+        db.groups(&GroupFilter::new().error_class("Gone"))
             .is_empty()
     );
-    assert_eq!(
-        db.dlq().groups().list(&GroupFilter::new()).unwrap().len(),
-        3
-    );
-    let details = scalar(&mut client, "SELECT count(*) FROM redrive.details");
-    assert_eq!(details, 3);
+    assert_eq!(db.groups(&GroupFilter::new()).len(), 3);
+    assert_eq!(client.count("details"), 3);
     // While a session writes a letter, no group is deleted.
     client.sql("UPDATE redrive.groups SET last_seen = now() - interval '9 days'");
     let mut other = test.client();
     let mut writing = other.transaction().unwrap();
     writing.sql("UPDATE redrive.dead_letters SET seen = seen + 1");
-    let forgotten = scalar(&mut client, "SELECT redrive.prune_groups('1 day')");
-    assert_eq!(forgotten, 0);
+    assert_eq!(forget("1 day"), 0);
     writing.rollback().unwrap();
-    let forgotten = scalar(&mut client, "SELECT redrive.prune_groups('1 day')");
-    assert_eq!(forgotten, 1);
+    assert_eq!(forget("1 day"), 1);
 }

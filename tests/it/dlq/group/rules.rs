@@ -3,39 +3,49 @@
 use postgres::Client;
 use redrive::dlq::{
     FailureGroup, GroupFilter, GroupId, GroupRuleAction, GroupRuleId, LetterFilter, LetterState,
-    SplitBy,
+    Regrouped, SplitBy,
 };
-use redrive::{Database, JobId, Operator};
-use redrive_tests::{Sql, TestDatabase, no_drift, scalar};
+use redrive::{Database, JobId};
+use redrive_tests::{Dead, Sql, TestDatabase, maria, no_drift, scalar};
 
 use super::counts::are_exact;
 use super::die;
 
 fn group(db: &Database, id: i64) -> FailureGroup {
-    let groups = db.dlq();
-    groups.groups().get(GroupId::new(id)).unwrap().unwrap()
+    let found = db.dlq().groups().get(GroupId::new(id)).unwrap();
+    found.expect("a group")
 }
 
-fn maria() -> Operator {
-    Operator::new("maria").reason("one outage")
+/// Merges a group into another.
+fn merge(db: &Database, from: i64, into: i64) -> Regrouped {
+    let (from, into) = (GroupId::new(from), GroupId::new(into));
+    db.dlq().groups().merge(from, into, &maria()).unwrap()
+}
+
+/// Splits a group, and returns the number of letters that moved.
+fn split(db: &Database, group: i64, by: &SplitBy) -> u64 {
+    let groups = db.dlq().groups();
+    groups
+        .split(GroupId::new(group), by, &maria())
+        .unwrap()
+        .moved
+}
+
+/// Makes a group of one letter, and another one, whose ids it returns.
+fn two(client: &mut Client) -> [i64; 2] {
+    ["card declined", "no such customer"].map(|message| die(client, "E", message))
 }
 
 /// Inserts a letter of one group whose payload names a tenant, and returns its group.
 fn die_for(client: &mut Client, message: &str, payload: &str) -> i64 {
-    client
-        .query_one(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
-             VALUES ('orders', 'order', 'exhausted', 'E', $1, $2::text::jsonb, now()) RETURNING group_id",
-            &[&message, &payload],
-        )
-        .unwrap()
-        .get(0)
+    client.ask("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
+             VALUES ('orders', 'order', 'exhausted', 'E', $1, $2::text::jsonb, now()) RETURNING group_id", &[&message, &payload])
 }
 
 #[test]
 fn a_merged_group_and_its_future_failures_are_in_the_other() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
     let [from, into] = ["card declined", "no such customer"].map(|message| {
         let group = die(&mut client, "E", message);
         die(&mut client, "E", message);
@@ -44,27 +54,18 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
     assert_ne!(from, into);
     client.sql("UPDATE redrive.dead_letters SET state = 'recovered' WHERE id IN (SELECT min(id) FROM redrive.dead_letters);
              DELETE FROM redrive.dead_letters WHERE id IN (SELECT min(id) FROM redrive.dead_letters)");
-    let groups = db.dlq();
-    let groups = groups.groups();
-    let done = groups
-        .merge(GroupId::new(from), GroupId::new(into), &maria())
-        .unwrap();
+    let groups = db.dlq().groups();
+    let done = merge(&db, from, into);
     assert_eq!((done.moved, done.locked), (1, 0));
     let (emptied, merged) = (group(&db, from), group(&db, into));
     assert_eq!((emptied.open, emptied.deaths), (0, 0));
-    assert_eq!(
-        (merged.open, merged.deaths),
-        (3, 4),
-        "with that of a deleted letter"
-    );
+    assert_eq!(merged.open, 3, "with that of a deleted letter");
+    assert_eq!(merged.deaths, 4, "with that of a deleted letter");
     assert_eq!(merged.hours.iter().sum::<u64>(), 3);
     assert_eq!(emptied.hours.iter().sum::<u64>(), 1, "of a deleted letter");
     are_exact(&mut client);
     assert_eq!(die(&mut client, "E", "card declined"), into);
-    let found = db
-        .dlq()
-        .list(&LetterFilter::new().group(GroupId::new(into)))
-        .unwrap();
+    let found = db.listed(&LetterFilter::new().group(GroupId::new(into)));
     assert_eq!(found.len(), 4);
     let rules = groups.rules().unwrap();
     assert_eq!(rules.len(), 1);
@@ -72,7 +73,7 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
         rules[0].action,
         GroupRuleAction::MergeInto(GroupId::new(into))
     );
-    assert_eq!(rules[0].by.as_deref(), Some("maria"));
+    assert_eq!(rules[0].by.as_deref(), Some("maria@ops-1"));
     assert!(groups.remove_rule(done.rule, &maria()).unwrap());
     assert!(!groups.remove_rule(done.rule, &maria()).unwrap());
     assert_eq!(
@@ -80,8 +81,8 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
         from,
         "without the rule"
     );
-    let acts = "SELECT count(*) FROM redrive.audit WHERE person = 'maria'
-                AND verb IN ('merge_group', 'remove_group_rule') AND reason = 'one outage'";
+    let acts = "SELECT count(*) FROM redrive.audit WHERE person = 'maria@ops-1'
+                AND verb IN ('merge_group', 'remove_group_rule') AND reason = 'INC-7'";
     assert_eq!(scalar(&mut client, acts), 2);
     client.sql("SELECT redrive.fold_letters()");
     are_exact(&mut client);
@@ -90,23 +91,16 @@ fn a_merged_group_and_its_future_failures_are_in_the_other() {
 
 #[test]
 fn a_group_is_split_by_a_pattern_of_the_message() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
     let all = die(&mut client, "E", "shard 11 is down");
     assert_eq!(die(&mut client, "E", "shard 27 is down"), all);
     let by: SplitBy = "error~shard 2[0-9]".parse().unwrap();
-    let groups = db.dlq();
-    let groups = groups.groups();
+    let groups = db.dlq().groups();
     let parts = groups.preview_split(GroupId::new(all), &by).unwrap();
     assert_eq!((parts.len(), parts[0].letters), (1, 1));
     assert_eq!(group(&db, all).open, 2, "a preview changes nothing");
-    assert_eq!(
-        groups
-            .split(GroupId::new(all), &by, &maria())
-            .unwrap()
-            .moved,
-        1
-    );
+    assert_eq!(split(&db, all, &by), 1);
     let split = die(&mut client, "E", "shard 28 is down");
     assert_ne!(split, all);
     assert_eq!(die(&mut client, "E", "shard 12 is down"), all);
@@ -120,8 +114,8 @@ fn a_group_is_split_by_a_pattern_of_the_message() {
 
 #[test]
 fn a_group_is_split_by_a_payload_value() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
     let all = die_for(&mut client, "down", r#"{"tenant": {"id": 1}}"#);
     for payload in [
         r#"{"tenant": {"id": 1}}"#,
@@ -132,21 +126,14 @@ fn a_group_is_split_by_a_payload_value() {
         assert_eq!(die_for(&mut client, "down", payload), all);
     }
     let by: SplitBy = "payload.tenant.id".parse().unwrap();
-    let groups = db.dlq();
-    let groups = groups.groups();
+    let groups = db.dlq().groups();
     let parts = groups.preview_split(GroupId::new(all), &by).unwrap();
     let parts: Vec<(&str, u64)> = parts
         .iter()
         .map(|part| (&*part.part, part.letters))
         .collect();
     assert_eq!(parts, [("1", 2), ("b", 1)]);
-    assert_eq!(
-        groups
-            .split(GroupId::new(all), &by, &maria())
-            .unwrap()
-            .moved,
-        3
-    );
+    assert_eq!(split(&db, all, &by), 3);
     assert_eq!(group(&db, all).open, 2, "letters without a tenant stay");
     let one = die_for(&mut client, "down", r#"{"tenant": {"id": 1}}"#);
     assert_eq!(group(&db, one).open, 3);
@@ -158,16 +145,11 @@ fn a_group_is_split_by_a_payload_value() {
 
 #[test]
 fn a_merged_group_can_be_split_by_class() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
     let [one, other] = ["A", "B"].map(|class| die(&mut client, class, "down"));
-    let groups = db.dlq();
-    let groups = groups.groups();
-    groups
-        .merge(GroupId::new(one), GroupId::new(other), &maria())
-        .unwrap();
-    let done = groups.split(GroupId::new(other), &SplitBy::Class, &maria());
-    assert_eq!(done.unwrap().moved, 2);
+    merge(&db, one, other);
+    assert_eq!(split(&db, other, &SplitBy::Class), 2);
     let [of_a, of_b] = ["A", "B"].map(|class| die(&mut client, class, "down"));
     assert_ne!(of_a, of_b);
     for (id, class) in [(of_a, "A"), (of_b, "B")] {
@@ -179,9 +161,9 @@ fn a_merged_group_can_be_split_by_class() {
 
 #[test]
 fn letters_in_every_state_move_in_batches() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    let [from, into] = ["card declined", "no such customer"].map(|m| die(&mut client, "E", m));
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
+    let [from, into] = two(&mut client);
     client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at)
              SELECT 'orders', 'order', 'exhausted', 'E', 'card declined', '{}', now(), now() - n % 50 * interval '1 hour'
              FROM generate_series(1, 3200) n;
@@ -189,11 +171,7 @@ fn letters_in_every_state_move_in_batches() {
                  state = CASE id % 5 WHEN 0 THEN 'discarded' WHEN 1 THEN 'open' WHEN 2 THEN 'quarantined'
                          WHEN 3 THEN 'recovered' ELSE 'redriving' END
              WHERE id > 100");
-    let done = db
-        .dlq()
-        .groups()
-        .merge(GroupId::new(from), GroupId::new(into), &maria())
-        .unwrap();
+    let done = merge(&db, from, into);
     assert_eq!((done.moved, done.locked), (3201, 0));
     let merged = group(&db, into);
     assert_eq!(merged.deaths, 3202);
@@ -204,25 +182,20 @@ fn letters_in_every_state_move_in_batches() {
     assert_eq!(group(&db, from).deaths, 0);
     are_exact(&mut client);
     client.sql("SELECT redrive.fold_letters()");
-    assert_eq!(
-        (group(&db, into).deaths, group(&db, from).deaths),
-        (3202, 0)
-    );
+    assert_eq!(group(&db, into).deaths, 3202);
+    assert_eq!(group(&db, from).deaths, 0);
 }
 
 #[test]
 fn a_locked_letter_moves_when_the_rule_is_applied_again() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
-    let [from, into] = ["card declined", "no such customer"].map(|m| die(&mut client, "E", m));
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
+    let [from, into] = two(&mut client);
     let mut other = test.client();
     let mut transaction = other.transaction().unwrap();
     transaction.sql("SELECT FROM redrive.dead_letters FOR UPDATE");
-    let groups = db.dlq();
-    let groups = groups.groups();
-    let done = groups
-        .merge(GroupId::new(from), GroupId::new(into), &maria())
-        .unwrap();
+    let groups = db.dlq().groups();
+    let done = merge(&db, from, into);
     assert_eq!((done.moved, done.locked), (0, 1));
     transaction.commit().unwrap();
     let done = groups.apply_rule(done.rule).unwrap();
@@ -233,40 +206,31 @@ fn a_locked_letter_moves_when_the_rule_is_applied_again() {
 
 #[test]
 fn a_merged_letter_keeps_its_stack_trace_when_its_group_is_pruned() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
     let trace = "at frame\n".repeat(100);
-    let row = client
-        .query_one(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, error_detail, payload, enqueued_at)
+    let (id, from): (i64, i64) = client.row("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, error_detail, payload, enqueued_at)
              VALUES ('orders', 'order', 'exhausted', 'E', 'card declined', $1, '{}', now()) RETURNING id, group_id",
-            &[&trace],
-        )
-        .unwrap();
-    let (id, from): (i64, i64) = (row.get(0), row.get(1));
+            &[&trace]);
     let into = die(&mut client, "E", "no such customer");
-    let groups = db.dlq();
-    let groups = groups.groups();
-    let done = groups
-        .merge(GroupId::new(from), GroupId::new(into), &maria())
-        .unwrap();
+    let groups = db.dlq().groups();
+    let done = merge(&db, from, into);
     let mut prune = || scalar(&mut client, "SELECT redrive.prune_groups('0')");
     assert_eq!(prune(), 0, "the rule keeps the group");
     groups.remove_rule(done.rule, &maria()).unwrap();
     assert_eq!(prune(), 1);
-    let letter = db.dlq().get(JobId::new(id)).unwrap().unwrap();
+    let letter = db.letter(JobId::new(id));
     assert_eq!(letter.error_detail.as_deref(), Some(&*trace));
     assert_eq!(letter.state, LetterState::Open);
 }
 
 #[test]
 fn rules_that_make_no_sense_are_rejected() {
-    let test = TestDatabase::migrated();
-    let (db, mut client) = (test.open(), test.client());
+    let (test, mut client) = TestDatabase::with_client();
+    let db = test.open();
     let [a, b, c] = ["card declined", "no such customer", "gateway down"]
         .map(|m| GroupId::new(die(&mut client, "E", m)));
-    let groups = db.dlq();
-    let groups = groups.groups();
+    let groups = db.dlq().groups();
     let merge = |from, into| groups.merge(from, into, &maria());
     merge(a, b).unwrap();
     merge(b, c).unwrap();

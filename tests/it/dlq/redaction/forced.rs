@@ -6,8 +6,8 @@ use redrive::dlq::{
     Edit, ForeignFailure, Letter, LetterFilter, LetterState, Policy, Redaction, RedriveOptions,
     Skip,
 };
-use redrive::{Database, Failure, JobId, Operator, Queue};
-use redrive_tests::{TestDatabase, statement};
+use redrive::{Failure, JobId, Operator, Queue};
+use redrive_tests::{Dead, Sql, TestDatabase, maria, only, statement};
 use uuid::Uuid;
 
 use super::{cards, charge, declined, die};
@@ -16,17 +16,9 @@ use super::{cards, charge, declined, die};
 fn redacted(queue: &Queue) -> JobId {
     let id = queue.enqueue(&charge()).unwrap();
     die(queue, declined);
-    let letter = letter(queue.database(), id);
+    let letter = queue.letter(id);
     assert_eq!(letter.redacted, ["/card"]);
     id
-}
-
-fn letter(db: &Database, id: JobId) -> Letter {
-    db.dlq().get(id).unwrap().expect("the letter")
-}
-
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("the customer agreed")
 }
 
 #[test]
@@ -36,27 +28,16 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
     let db = queue.database();
     cards(db);
     let id = redacted(&queue);
-    let (all, one) = (LetterFilter::new(), LetterFilter::new().ids([id]));
+    let (all, one) = (LetterFilter::new(), only(id));
     let open = LetterFilter::new().state(LetterState::Open);
     for open in [open.clone(), open.ids([id])] {
         let count = db.dlq().count(&open).unwrap();
         assert_eq!((count.letters, count.redrivable), (1, 0));
     }
-    let preview = db.dlq().preview_redrive(&all, &RedriveOptions::new());
-    let preview = preview.unwrap();
-    let left_out: Vec<(Skip, u64)> = preview
-        .left_out
-        .iter()
-        .map(|left_out| (left_out.reason, left_out.letters))
-        .collect();
-    assert_eq!(
-        (preview.letters(), left_out),
-        (0, vec![(Skip::Redacted, 1)])
-    );
-
-    let done = db.dlq().redrive(&one, &maria()).unwrap();
+    db.leaves_out(&all, &[(Skip::Redacted, 1)]);
+    let done = db.redrives(&one);
     assert_eq!(done.skipped, [(id, Skip::Redacted)]);
-    let done = db.dlq().redrive(&all, &maria()).unwrap();
+    let done = db.redrives(&all);
     assert!(done.redriven.is_empty());
     let (run, mut driver) = db
         .dlq()
@@ -69,18 +50,15 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
     assert_eq!(skips, [(Skip::Redacted, 1)]);
     let policy = Policy::new("p", all.clone());
     db.dlq().policies().set(&policy, &maria()).unwrap();
-    let tick = client
-        .query_one(statement("run_policies"), &[&Uuid::new_v4(), &60_000_i64])
-        .unwrap();
-    assert_eq!(tick.get::<_, i64>("letters"), 0);
-    assert_eq!(letter(db, id).state, LetterState::Open);
+    client.change(statement("run_policies"), &[&Uuid::new_v4(), &60_000_i64]);
+    assert_eq!(db.letter(id).state, LetterState::Open);
 
     let forced = RedriveOptions::new().force();
     let without_reason = db.dlq().redrive_with(&one, &forced, &Operator::default());
     assert!(without_reason.expect_err("no reason").is_invalid());
     let preview = db.dlq().preview_redrive(&all, &forced).unwrap();
     assert_eq!((preview.letters(), preview.left_out.len()), (1, 0));
-    let done = db.dlq().redrive_with(&one, &forced, &maria()).unwrap();
+    let done = db.redrives_with(&one, &forced);
     assert_eq!(done.redriven, [id]);
 }
 
@@ -91,11 +69,11 @@ fn a_letter_that_dies_again_stays_marked_even_without_the_rule() {
     let rule = cards(db);
     let id = redacted(&queue);
     let forced = RedriveOptions::new().force();
-    let one = LetterFilter::new().ids([id]);
-    db.dlq().redrive_with(&one, &forced, &maria()).unwrap();
+    let one = only(id);
+    db.redrives_with(&one, &forced);
     db.dlq().redactions().remove(rule, &maria()).unwrap();
     die(&queue, || Failure::reject("no such card"));
-    assert_eq!(letter(db, id).redacted, ["/card"]);
+    assert_eq!(db.letter(id).redacted, ["/card"]);
 }
 
 #[test]
@@ -104,16 +82,16 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     let db = queue.database();
     cards(db);
     let amount = Redaction::new().path("/amount").keep_types();
-    db.dlq().redactions().add(&amount, &maria()).unwrap();
+    db.redacts(&amount);
     let id = queue.enqueue(&charge()).unwrap();
     die(&queue, declined);
-    let one = LetterFilter::new().ids([id]);
+    let one = only(id);
     let edit = |edit: Edit| {
-        let edited = db.dlq().edit(&one, &edit, &maria()).unwrap().edited;
+        let edited = db.edits(&one, &edit).edited;
         assert_eq!(edited, [id]);
-        letter(db, id).redacted
+        db.letter(id).redacted
     };
-    assert_eq!(letter(db, id).redacted, ["/card", "/amount"]);
+    assert_eq!(db.letter(id).redacted, ["/card", "/amount"]);
     let other = edit(Edit::merge(r#"{"currency": "EUR"}"#).unwrap());
     assert_eq!(other, ["/card", "/amount"]);
     let card = edit(Edit::merge(r#"{"card": "4000"}"#).unwrap());
@@ -122,11 +100,11 @@ fn an_edit_that_replaces_the_redacted_values_clears_the_mark() {
     assert!(edit(whole).is_empty());
 
     // An earlier payload is as redacted as it was.
-    db.dlq().restore_version(id, Some(0), &maria()).unwrap();
-    assert_eq!(letter(db, id).redacted, ["/card", "/amount"]);
-    db.dlq().restore_version(id, None, &maria()).unwrap();
-    assert!(letter(db, id).redacted.is_empty());
-    assert_eq!(db.dlq().redrive(&one, &maria()).unwrap().redriven, [id]);
+    db.restores(id, Some(0));
+    assert_eq!(db.letter(id).redacted, ["/card", "/amount"]);
+    db.restores(id, None);
+    assert!(db.letter(id).redacted.is_empty());
+    assert_eq!(db.redrives(&one).redriven, [id]);
 }
 
 #[test]
@@ -138,7 +116,7 @@ fn redacted_letters_are_delivered_only_with_force() {
     // The bytes of this failure are redacted.
     let bytes = b"{4111111111111111".as_slice();
     let event = ForeignFailure::new("kafka", "1", "orders", "charge", bytes);
-    db.dlq().capture(&event).unwrap();
+    db.captures(&event);
     let sink = |_: &Letter| Ok(());
     let all = LetterFilter::new();
     let done = db.dlq().deliver(&all, &sink, &maria()).unwrap();

@@ -2,7 +2,7 @@
 
 use redrive::dlq::Redaction;
 use redrive::{NewJob, Operator};
-use redrive_tests::TestDatabase;
+use redrive_tests::{Dead, TestDatabase, put};
 use serde_json::{Value, json};
 
 /// Lets a job with this payload die under a rule. Returns what the letter kept, and its mark.
@@ -14,9 +14,9 @@ fn kept(rule: &Redaction, payload: &Value) -> (Value, Vec<String>) {
     let listed = db.dlq().redactions().list().unwrap();
     assert_eq!(listed, [(id, rule.clone())]);
     let job = NewJob::raw("charge", &payload.to_string()).unwrap();
-    let id = queue.enqueue_job(job).unwrap().id();
+    let id = put(&queue, job);
     db.admin().cancel(id).unwrap();
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let letter = db.letter(id);
     let payload = letter.payload.expect("JSON");
     let payload = serde_json::from_str(payload.get()).unwrap();
     (payload, letter.redacted)

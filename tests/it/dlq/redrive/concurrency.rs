@@ -5,8 +5,10 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Begin, Order, TestDatabase, finish, letters, letters_in, worker};
+use redrive::{Failure, Job, JobId};
+use redrive_tests::{
+    Begin, Dead, Order, TestDatabase, finish, letters, letters_in, of_orders, worker,
+};
 
 use super::live;
 
@@ -22,7 +24,7 @@ fn at_once(
             let (db, filter, start) = (test.open(), filter.clone(), Arc::clone(&start));
             thread::spawn(move || {
                 start.wait();
-                db.dlq().redrive(&filter, &Operator::default()).unwrap()
+                db.redrives(&filter)
             })
         })
         .collect();
@@ -34,13 +36,9 @@ fn at_once(
 
 #[test]
 fn eight_operators_never_redrive_a_letter_twice() {
-    two_or_more_operators(8);
-}
-
-fn two_or_more_operators(operators: usize) {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 2000);
-    let answers = at_once(&test, operators, &LetterFilter::new().queue("orders"));
+    let answers = at_once(&test, 8, &of_orders());
     let redriven: Vec<JobId> = answers
         .iter()
         .flat_map(|answer| answer.redriven.clone())
@@ -86,21 +84,12 @@ fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
         let (db, start) = (test.open(), Arc::clone(&start));
         move || {
             start.wait();
-            db.dlq()
-                .discard(
-                    &LetterFilter::new().queue("orders"),
-                    &Operator::default().reason("not wanted"),
-                )
-                .unwrap()
+            db.discards(&of_orders())
         }
     });
     let db = test.open();
     start.wait();
-    let redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap()
-        .redriven;
+    let redriven = db.redrives(&of_orders()).redriven;
     let discarded = discarder.join().expect("the discarding thread");
     assert_eq!(redriven.len() + discarded.len(), 2000);
     assert!(redriven.iter().all(|id| !discarded.contains(id)));
@@ -118,17 +107,9 @@ fn a_redrive_does_not_select_letters_that_die_again_meanwhile() {
         .slots(2)
         .handle(|_: &Job<Order>| Err(Failure::reject("still broken")))
         .started();
-    let redriven = queue
-        .database()
-        .dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    let redriven = queue.redrives(&of_orders());
     finish(&queue, worker);
     assert_eq!(redriven.redriven.len(), ids.len());
-    let again = queue
-        .database()
-        .dlq()
-        .list(&LetterFilter::new().queue("orders").limit(5000))
-        .unwrap();
+    let again = queue.listed(&of_orders().limit(5000));
     assert!(again.iter().all(|letter| letter.generation == 1));
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 
 use redrive::admin::JobState;
 use redrive::dlq::{DeathCause, LetterFilter, LetterState, Skip};
-use redrive::{NewJob, Operator};
-use redrive_tests::{Order, TestDatabase, counted, drained, finish, letters_in, stats, stop};
+use redrive_tests::{
+    Dead, Order, TestDatabase, counted, drained, finish, in_state, letters_in, new_order,
+    of_orders, only, put, stats, stop,
+};
 
 use super::fixable;
 
@@ -14,28 +16,21 @@ fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (worker, _) = fixable(&queue);
-    let new = NewJob::new(&Order { number: 1 })
-        .unwrap()
-        .priority(4)
-        .max_attempts(2);
-    let id = queue.enqueue_job(new).unwrap().id();
+    let new = new_order(1).priority(4).max_attempts(2);
+    let id = put(&queue, new);
     finish(&queue, worker);
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let letter = db.letter(id);
 
-    let redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
+    let redriven = db.redrives(&only(id));
     assert_eq!((redriven.redriven, redriven.skipped), (vec![id], vec![]));
-    let job = db.admin().job(id).unwrap().expect("live again");
-    assert_eq!(
-        (job.state, job.priority, job.max_attempts),
-        (JobState::Ready, 4, 2)
-    );
+    let job = db.live(id);
+    assert_eq!(job.state, JobState::Ready);
+    assert_eq!(job.priority, 4);
+    assert_eq!(job.max_attempts, 2);
     assert_eq!((job.attempts, job.generation, job.history.len()), (0, 1, 2));
     assert_eq!(job.payload.get(), letter.payload.expect("JSON").get());
     assert_eq!(job.enqueued_at, letter.enqueued_at);
-    let letter = db.dlq().get(id).unwrap().expect("the letter stays");
+    let letter = db.letter(id);
     assert_eq!(letter.state, LetterState::Redriving);
 }
 
@@ -46,29 +41,18 @@ fn a_redriven_job_that_completes_recovers_its_letter() {
     let ids = queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
     fixed.store(true, Ordering::SeqCst);
-    let redriven = queue
-        .database()
-        .dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    let redriven = queue.redrives(&of_orders());
     assert_eq!(redriven.redriven, ids, "the oldest death first");
     drained(&queue);
     counted(&worker, "all done", |counts| counts.done == 20);
     stop(worker);
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Recovered),
-        20
-    );
+    assert_eq!(in_state(&queue, LetterState::Recovered), 20);
     let stats = stats(queue.database(), "orders").expect("letters");
     assert_eq!(
         (stats.open, stats.redriving, stats.recovered, stats.ready),
         (0, 0, 20, 0)
     );
-    let again = queue
-        .database()
-        .dlq()
-        .redrive(&LetterFilter::new().ids(ids.clone()), &Operator::default())
-        .unwrap();
+    let again = queue.redrives(&LetterFilter::new().ids(ids.clone()));
     assert_eq!(
         (again.redriven, again.skipped),
         (vec![], ids.iter().map(|id| (*id, Skip::NotOpen)).collect()),
@@ -81,34 +65,19 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (worker, _) = fixable(&queue);
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
-        .unwrap()
-        .id();
+    let id = put(&queue, new_order(1).max_attempts(2));
     drained(&queue);
-    let first = db.dlq().get(id).unwrap().expect("a letter");
+    let first = db.letter(id);
     assert_eq!((first.generation, first.history.len()), (0, 2));
     for generation in 1..=3_u32 {
-        assert_eq!(
-            db.dlq()
-                .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-                .unwrap()
-                .redriven,
-            [id]
-        );
+        assert_eq!(db.redrives(&only(id)).redriven, [id]);
         drained(&queue);
-        let letter = db.dlq().get(id).unwrap().expect("the same letter");
-        assert_eq!(
-            (letter.state, letter.generation),
-            (
-                if generation == 3 {
-                    LetterState::Quarantined
-                } else {
-                    LetterState::Open
-                },
-                generation
-            )
-        );
+        let letter = db.letter(id);
+        let state = match generation {
+            3 => LetterState::Quarantined,
+            _ => LetterState::Open,
+        };
+        assert_eq!((letter.state, letter.generation), (state, generation));
         assert_eq!((letter.attempts, letter.cause), (2, DeathCause::Exhausted));
         let made: Vec<(u32, u32)> = letter
             .history
@@ -127,11 +96,5 @@ fn a_redriven_job_that_dies_reopens_its_letter_in_the_next_generation() {
         "one letter, not one a death"
     );
     // Three identical deaths: a fourth attempt is useless.
-    assert_eq!(
-        db.dlq()
-            .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-            .unwrap()
-            .skipped,
-        [(id, Skip::Quarantined)]
-    );
+    assert_eq!(db.redrives(&only(id)).skipped, [(id, Skip::Quarantined)]);
 }

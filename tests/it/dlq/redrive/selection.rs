@@ -3,8 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
-use redrive::{Failure, Job, JobId, NewJob, Operator};
-use redrive_tests::{Begin, Order, Sql, TestDatabase, drained, finish, letters, stop, worker};
+use redrive::{Failure, Job, JobId, Operator};
+use redrive_tests::{
+    Begin, Dead, Order, Sql, TestDatabase, drained, finish, has, letters, maria, new_order,
+    of_orders, only, put, refusal, stop, worker,
+};
 
 use super::{fixable, live};
 
@@ -15,20 +18,10 @@ fn letters_that_are_not_open_are_reported_as_skipped() {
     let ids = letters(&queue, 4);
     let live = queue.enqueue(&Order { number: 9 }).unwrap();
     let unknown = JobId::new(1_000_000);
-    db.dlq()
-        .discard(
-            &LetterFilter::new().ids([ids[0]]),
-            &Operator::default().reason("a duplicate"),
-        )
-        .unwrap();
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([ids[1]]), &Operator::default())
-        .unwrap();
+    db.discards(&only(ids[0]));
+    db.redrives(&only(ids[1]));
     let asked = [ids[0], ids[1], ids[2], live, unknown];
-    let redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().ids(asked), &Operator::default())
-        .unwrap();
+    let redriven = db.redrives(&LetterFilter::new().ids(asked));
     assert_eq!(redriven.redriven, [ids[2]]);
     assert_eq!(
         redriven.skipped,
@@ -41,13 +34,7 @@ fn letters_that_are_not_open_are_reported_as_skipped() {
     );
     // A letter that is not open is never redriven, even if the filter selects it.
     for state in [LetterState::Discarded, LetterState::Redriving] {
-        assert_eq!(
-            db.dlq()
-                .redrive(&LetterFilter::new().state(state), &Operator::default())
-                .unwrap()
-                .redriven,
-            []
-        );
+        assert_eq!(db.redrives(&LetterFilter::new().state(state)).redriven, []);
     }
 }
 
@@ -55,8 +42,7 @@ fn letters_that_are_not_open_are_reported_as_skipped() {
 fn audited(test: &TestDatabase, verb: &str) -> (i64, i64) {
     let asked =
         "SELECT coalesce(sum(letters), 0)::bigint, count(*) FROM redrive.audit WHERE verb = $1";
-    let row = test.client().query_one(asked, &[&verb]).unwrap();
-    (row.get(0), row.get(1))
+    test.client().row(asked, &[&verb])
 }
 
 #[test]
@@ -64,26 +50,18 @@ fn every_batch_is_audited_with_operator_and_reason() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 1200);
-    let operator = Operator::new("maria@ops-1").reason("the gateway is fixed");
-    let filter = LetterFilter::new().queue("orders").limit(1100);
-    assert_eq!(
-        db.dlq().redrive(&filter, &operator).unwrap().redriven.len(),
-        1100
-    );
+    let operator = maria();
+    let most = db.dlq().redrive(&of_orders().limit(1100), &operator);
+    assert_eq!(most.unwrap().redriven.len(), 1100);
     assert_eq!(audited(&test, "redrive"), (1100, 3));
-    db.dlq().discard(&LetterFilter::new(), &operator).unwrap();
+    db.discards(&LetterFilter::new());
     assert_eq!(audited(&test, "discard"), (100, 1));
     let asked = "SELECT DISTINCT person, reason, role, filter ->> 'queue' FROM redrive.audit WHERE verb = 'redrive'";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    let entry: (&str, &str, &str, &str) = (row.get(0), row.get(1), row.get(2), row.get(3));
-    assert_eq!(
-        entry,
-        ("maria@ops-1", "the gateway is fixed", "postgres", "orders")
-    );
+    let entry: (String, String, String, String) = test.client().row(asked, &[]);
+    let expected = ["maria@ops-1", "INC-7", "postgres", "orders"].map(str::to_owned);
+    assert_eq!(<[String; 4]>::from(entry), expected);
     // An operation that changes nothing is not audited.
-    db.dlq()
-        .redrive(&LetterFilter::new().queue("nowhere"), &operator)
-        .unwrap();
+    db.redrives(&LetterFilter::new().queue("nowhere"));
     assert_eq!(audited(&test, "redrive").1, 3);
 }
 
@@ -100,35 +78,23 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
         .to_queue("slow")
         .priority(-7)
         .max_attempts(2);
-    let done = db
-        .dlq()
-        .redrive_with(
-            &LetterFilter::new().ids([id]),
-            &options,
-            &Operator::default(),
-        )
-        .unwrap();
+    let done = db.redrives_with(&only(id), &options);
     assert_eq!((done.redriven, done.unserved), (vec![id], vec![]));
-    drained(&slow);
-    stop(worker);
-    let letter = db.dlq().get(id).unwrap().expect("dead again");
-    assert_eq!(
-        (&*letter.queue, letter.priority, letter.max_attempts),
-        ("slow", -7, 2)
-    );
+    finish(&slow, worker);
+    let letter = db.letter(id);
+    assert_eq!(&*letter.queue, "slow");
+    assert_eq!(letter.priority, -7);
+    assert_eq!(letter.max_attempts, 2);
     // The queue is part of the fingerprint, but it is the same failure.
-    let alike = "SELECT alike FROM redrive.dead_letters WHERE id = $1";
-    let row = test.client().query_one(alike, &[&id.get()]).unwrap();
-    assert_eq!(row.get::<_, i16>(0), 1);
+    assert_eq!(letter.alike, 1);
     for wrong in [
         RedriveOptions::new().to_queue(" "),
         RedriveOptions::new().priority(1001),
         RedriveOptions::new().max_attempts(0),
         RedriveOptions::new().force(),
     ] {
-        let refused = db
-            .dlq()
-            .redrive_with(&LetterFilter::new(), &wrong, &Operator::default());
+        let (all, nobody) = (LetterFilter::new(), Operator::default());
+        let refused = db.dlq().redrive_with(&all, &wrong, &nobody);
         assert!(refused.expect_err("wrong").is_invalid(), "{wrong:?}");
     }
 }
@@ -139,10 +105,8 @@ fn a_redrive_reports_letters_that_no_worker_would_claim() {
     let db = queue.database();
     letters(&queue, 3);
     let preview = |options: &RedriveOptions| {
-        let preview = db
-            .dlq()
-            .preview_redrive(&LetterFilter::new(), options)
-            .unwrap();
+        let preview = db.dlq().preview_redrive(&LetterFilter::new(), options);
+        let preview = preview.unwrap();
         assert_eq!((preview.letters(), preview.groups.len()), (3, 1));
         preview
             .unserved
@@ -168,26 +132,18 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let (worker, fixed) = fixable(&queue);
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+    let id = put(&queue, new_order(1).max_attempts(1));
     drained(&queue);
     for _ in 0..3 {
-        db.dlq()
-            .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-            .unwrap();
+        db.redrives(&only(id));
         drained(&queue);
     }
-    let state = || db.dlq().get(id).unwrap().expect("a letter").state;
+    let state = || db.letter(id).state;
     assert_eq!(state(), LetterState::Quarantined);
     let force = RedriveOptions::new().force();
-    let forced = |operator: &Operator| {
-        db.dlq()
-            .redrive_with(&LetterFilter::new().ids([id]), &force, operator)
-    };
+    let forced = |operator: &Operator| db.dlq().redrive_with(&only(id), &force, operator);
     let refused = forced(&Operator::default()).expect_err("no reason");
-    assert!(refused.to_string().contains("needs a reason"), "{refused}");
+    has(&refused, "needs a reason");
     // The letter gets one more attempt and is quarantined again if it fails.
     let operator = Operator::default().reason("the supplier says it works");
     assert_eq!(forced(&operator).unwrap().redriven, [id]);
@@ -200,8 +156,8 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
     let asked = "SELECT count(*) FILTER (WHERE e ->> 'event' = 'redriven'), \
                  count(*) FILTER (WHERE e ->> 'event' = 'forced' AND e ->> 'reason' LIKE 'the supplier%') \
                  FROM redrive.dead_letters, jsonb_array_elements(events) e";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (3, 2));
+    let events: (i64, i64) = test.client().row(asked, &[]);
+    assert_eq!(events, (3, 2));
 }
 
 #[test]
@@ -212,13 +168,7 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
     let redrive =
         "SELECT redrive.redrive('{\"queue\": \"orders\"}', 'fixed', 'maria', max_letters => 3)";
     let mut transaction = client.transaction().unwrap();
-    assert_eq!(
-        transaction
-            .query_one(redrive, &[])
-            .unwrap()
-            .get::<_, i64>(0),
-        3
-    );
+    assert_eq!(transaction.ask::<i64>(redrive, &[]), 3);
     transaction.rollback().unwrap();
     assert_eq!(audited(&test, "redrive"), (0, 0));
     assert!(live(&test).is_empty());
@@ -229,7 +179,7 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
         ids[..3].iter().map(|id| id.get()).collect::<Vec<_>>()
     );
     let discard = "SELECT redrive.discard('{\"state\": \"open\"}', 'sold out')";
-    assert_eq!(client.query_one(discard, &[]).unwrap().get::<_, i64>(0), 2);
+    assert_eq!(client.ask::<i64>(discard, &[]), 2);
     assert_eq!(audited(&test, "discard"), (2, 1));
     for (wrong, why) in [
         ("SELECT redrive.discard('{}', ' ')", "needs a reason"),
@@ -269,8 +219,7 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
         ("SELECT redrive.change_run(1, 'stop')", "unknown verb stop"),
     ] {
         let refused = client.query(wrong, &[]).expect_err(wrong);
-        let message = refused.as_db_error().expect("the server's words").message();
-        assert!(message.contains(why), "{wrong}: {message}");
+        has(format!("{wrong}: {}", refusal(&refused)), why);
     }
 }
 
@@ -284,10 +233,7 @@ fn more_letters_than_a_batch_that_cannot_go_back_are_passed_once() {
                     now() - interval '1 hour' + (n / 7) * interval '1 second'
              FROM generate_series(1, 1203) n;
              INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'taken', -1)");
-    let done = db
-        .dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    let done = db.redrives(&of_orders());
     assert_eq!(done.redriven.len(), 3);
     assert_eq!(done.skipped.len(), 1200);
     assert!(done.skipped.iter().all(|(_, why)| *why == Skip::Conflict));

@@ -6,65 +6,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use postgres::GenericClient;
+use postgres::types::ToSql;
 use redrive::dlq::{LetterFilter, LetterState, RetentionRule};
-use redrive::{Failure, Job, JobId, Operator};
+use redrive::{Failure, Job, JobId};
 use redrive_tests::{
-    Begin, Order, SOON, TestDatabase, drained, letters, letters_in, scalar, statement, stop,
-    wait_until, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, letters, letters_in, scalar, statement,
+    stop, wait_until, worker,
 };
 
 use super::{DAY, count, make};
+
+/// Applies a rule to 15 letters, and returns how many it took.
+fn take(client: &mut impl GenericClient) -> Option<i64> {
+    let nobody: Option<&str> = None;
+    let values: [&(dyn ToSql + Sync); 4] = [&15_i64, &"skip", &nobody, &nobody];
+    let row = client.query_one(statement("apply_retention"), &values);
+    row.unwrap().get("taken")
+}
 
 #[test]
 fn a_crash_leaves_a_letter_in_the_table_or_in_the_archive() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
     make(&mut client, "q", LetterState::Recovered, 10, 20);
-    db.dlq()
-        .retention()
-        .set(
-            &RetentionRule::archive(LetterState::Recovered, DAY),
-            &Operator::default(),
-        )
-        .unwrap();
+    db.retains(&RetentionRule::archive(LetterState::Recovered, DAY));
     let places = "SELECT 100 * (SELECT count(*) FROM redrive.dead_letters) + (SELECT count(*) FROM redrive.archived_letters)";
     let mut killed = test.client();
     let mut transaction = killed.transaction().unwrap();
-    let nobody: Option<&str> = None;
-    let taken: i64 = transaction
-        .query_one(
-            statement("apply_retention"),
-            &[&15_i64, &"skip", &nobody, &nobody],
-        )
-        .unwrap()
-        .get("taken");
-    assert_eq!(taken, 15);
-    assert_eq!(
-        count(&mut client, places),
-        2000,
-        "nothing has moved for anybody else"
-    );
+    assert_eq!(take(&mut transaction), Some(15));
+    assert_eq!(count(&mut client, places), 2000, "for anybody else");
     // Meanwhile the other processes find no due letters.
-    let row = client
-        .query_one(
-            statement("apply_retention"),
-            &[&15_i64, &"skip", &nobody, &nobody],
-        )
-        .unwrap();
-    assert_eq!(row.get::<_, Option<i64>>("taken"), None);
-    let pid: i32 = transaction
-        .query_one("SELECT pg_backend_pid()", &[])
-        .unwrap()
-        .get(0);
-    client
-        .query("SELECT pg_terminate_backend($1, 60000)", &[&pid])
-        .unwrap();
+    assert_eq!(take(&mut client), None);
+    let pid: i32 = transaction.ask("SELECT pg_backend_pid()", &[]);
+    client.change("SELECT pg_terminate_backend($1, 60000)", &[&pid]);
     drop(transaction);
     assert_eq!(count(&mut client, places), 2000);
-    assert_eq!(
-        db.dlq().retention().apply(&Operator::default()).unwrap(),
-        20
-    );
+    assert_eq!(db.tidies_up(), 20);
     assert_eq!(count(&mut client, places), 20);
 }
 
@@ -73,33 +51,18 @@ fn a_locked_letter_is_left_for_the_next_pass() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
     make(&mut client, "q", LetterState::Discarded, 10, 5);
-    db.dlq()
-        .retention()
-        .set(
-            &RetentionRule::delete(LetterState::Discarded, DAY),
-            &Operator::default(),
-        )
-        .unwrap();
+    db.retains(&RetentionRule::delete(LetterState::Discarded, DAY));
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
     let held = scalar(
         &mut transaction,
         "SELECT id FROM redrive.dead_letters ORDER BY id LIMIT 1 FOR UPDATE",
     );
-    assert_eq!(
-        db.dlq().retention().apply(&Operator::default()).unwrap(),
-        4,
-        "it does not wait"
-    );
-    assert_eq!(
-        db.dlq()
-            .prune(Duration::ZERO, &Operator::default())
-            .unwrap(),
-        0
-    );
+    assert_eq!(db.tidies_up(), 4, "it does not wait");
+    assert_eq!(db.prunes(Duration::ZERO), 0);
     drop(transaction);
     assert!(db.dlq().get(JobId::new(held)).unwrap().is_some());
-    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 1);
+    assert_eq!(db.tidies_up(), 1);
 }
 
 #[test]
@@ -110,10 +73,7 @@ fn concurrent_retention_prune_redrive_and_death_lose_no_letter() {
     let dead = letters(&queue, 600);
     for state in [LetterState::Recovered, LetterState::Discarded] {
         let rule = RetentionRule::archive(state, Duration::ZERO);
-        db.dlq()
-            .retention()
-            .set(&rule, &Operator::default())
-            .unwrap();
+        db.retains(&rule);
     }
     let over = Arc::new(AtomicBool::new(false));
     let archivists: Vec<_> = (0..2)
@@ -122,9 +82,9 @@ fn concurrent_retention_prune_redrive_and_death_lose_no_letter() {
             thread::spawn(move || {
                 let mut taken = 0;
                 while !over.load(Ordering::SeqCst) {
-                    taken += db.dlq().retention().apply(&Operator::default()).unwrap();
+                    taken += db.tidies_up();
                 }
-                taken + db.dlq().retention().apply(&Operator::default()).unwrap()
+                taken + db.tidies_up()
             })
         })
         .collect();
@@ -137,16 +97,9 @@ fn concurrent_retention_prune_redrive_and_death_lose_no_letter() {
         })
         .started();
     for part in dead.chunks(60) {
-        db.dlq()
-            .redrive(
-                &LetterFilter::new().ids(part[..40].iter().copied()),
-                &Operator::default(),
-            )
-            .unwrap();
+        db.redrives(&LetterFilter::new().ids(part[..40].iter().copied()));
         let unwanted = LetterFilter::new().ids(part[40..].iter().copied());
-        db.dlq()
-            .discard(&unwanted, &Operator::default().reason("not wanted"))
-            .unwrap();
+        db.discards(&unwanted);
     }
     drained(&queue);
     wait_until("all jobs to have ended", SOON, || {
@@ -159,10 +112,8 @@ fn concurrent_retention_prune_redrive_and_death_lose_no_letter() {
         .sum();
     stop(worker);
     let mut ids = |table: &str| -> BTreeSet<i64> {
-        let rows = client
-            .query(&format!("SELECT id FROM redrive.{table}"), &[])
-            .unwrap();
-        rows.iter().map(|row| row.get(0)).collect()
+        let ids = client.column(&format!("SELECT id FROM redrive.{table}"), &[]);
+        ids.into_iter().collect()
     };
     let (here, there) = (ids("dead_letters"), ids("archived_letters"));
     assert!(here.is_disjoint(&there), "in both");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterState, RetentionRule};
 use redrive::{Job, Operator};
-use redrive_tests::{Begin, Order, SOON, TestDatabase, stop, wait_until, worker};
+use redrive_tests::{Begin, Dead, Order, SOON, Sql, TestDatabase, stop, wait_until, worker};
 
 use super::{DAY, count, left, make};
 
@@ -29,18 +29,13 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
         RetentionRule::archive(LetterState::Recovered, 90 * DAY).queue("a"),
         RetentionRule::delete(LetterState::Discarded, 5 * DAY).queue("b"),
     ];
+    let retention = db.dlq().retention();
     for rule in &rules {
-        db.dlq().retention().set(rule, &operator).unwrap();
+        retention.set(rule, &operator).unwrap();
     }
-    assert_eq!(
-        db.dlq().retention().list().unwrap(),
-        [rules[0].clone(), rules[1].clone(), rules[2].clone()]
-    );
-    let due: Vec<(String, String, u64)> = db
-        .dlq()
-        .retention()
-        .due()
-        .unwrap()
+    assert_eq!(retention.list().unwrap(), rules);
+    let due = retention.due().unwrap();
+    let due: Vec<(String, String, u64)> = due
         .iter()
         .map(|due| {
             let queue = due.rule.for_queue().expect("a queue").to_owned();
@@ -68,40 +63,20 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
             row("b", "recovered", 2),
         ]
     );
-    assert_eq!(
-        count(
-            &mut client,
-            "SELECT count(*) FROM redrive.archived_letters WHERE queue = 'a'"
-        ),
-        2
-    );
-    assert_eq!(
-        count(&mut client, "SELECT count(*) FROM redrive.archived_letters"),
-        2
-    );
+    assert_eq!(client.count("archived_letters WHERE queue = 'a'"), 2);
+    assert_eq!(client.count("archived_letters"), 2);
     let audit = "SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'apply_retention' AND person = 'maria@ops-1' AND reason = 'disk'";
     assert_eq!(count(&mut client, audit), 9);
     // The counts of the groups change as well.
     let open = "SELECT (sum(open) * 100 + sum(recovered) * 10 + sum(discarded))::bigint FROM redrive.failure_groups";
     assert_eq!(count(&mut client, open), 6 * 100 + 6 * 10 + 3);
 
-    assert!(
-        db.dlq()
-            .retention()
-            .remove(Some("a"), LetterState::Recovered, &operator)
-            .unwrap()
-    );
-    assert!(
-        !db.dlq()
-            .retention()
-            .remove(Some("a"), LetterState::Recovered, &operator)
-            .unwrap()
-    );
-    assert_eq!(
-        db.dlq().retention().apply(&operator).unwrap(),
-        2,
-        "now the rule for all is that of `a`"
-    );
+    for removed in [true, false] {
+        let found = retention.remove(Some("a"), LetterState::Recovered, &operator);
+        assert_eq!(found.unwrap(), removed);
+    }
+    let taken = retention.apply(&operator).unwrap();
+    assert_eq!(taken, 2, "now the rule for all is that of `a`");
 }
 
 #[test]
@@ -116,23 +91,15 @@ fn open_letters_are_deleted_only_on_explicit_request() {
     ] {
         make(&mut client, "q", state, 10_000, 3);
     }
-    assert_eq!(
-        db.dlq().retention().apply(&Operator::default()).unwrap(),
-        0,
-        "without a rule all is kept"
-    );
+    assert_eq!(db.tidies_up(), 0, "without a rule all is kept");
     for state in [
         LetterState::Open,
         LetterState::Quarantined,
         LetterState::Redriving,
     ] {
         let rule = RetentionRule::delete(state, DAY);
-        let error = db
-            .dlq()
-            .retention()
-            .set(&rule, &Operator::default())
-            .expect_err("it waits");
-        assert!(error.is_invalid(), "{error}");
+        let set = db.dlq().retention().set(&rule, &Operator::default());
+        assert!(set.is_err_and(|error| error.is_invalid()), "it waits");
         for refused in [
             format!("SELECT redrive.set_retention('q', '{state}', '1 day')"),
             format!(
@@ -142,10 +109,8 @@ fn open_letters_are_deleted_only_on_explicit_request() {
             client.batch_execute(&refused).expect_err("it waits");
         }
     }
-    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 0);
-    db.dlq()
-        .prune(Duration::ZERO, &Operator::default())
-        .unwrap();
+    assert_eq!(db.tidies_up(), 0);
+    db.prunes(Duration::ZERO);
     assert_eq!(
         left(&mut client),
         [
@@ -155,23 +120,11 @@ fn open_letters_are_deleted_only_on_explicit_request() {
         ]
     );
     let rule = RetentionRule::delete(LetterState::Quarantined, DAY).even_open();
-    db.dlq()
-        .retention()
-        .set(&rule, &Operator::default())
-        .unwrap();
-    db.dlq()
-        .retention()
-        .set(
-            &RetentionRule::archive(LetterState::Open, DAY),
-            &Operator::default(),
-        )
-        .unwrap();
-    assert_eq!(db.dlq().retention().apply(&Operator::default()).unwrap(), 6);
+    db.retains(&rule);
+    db.retains(&RetentionRule::archive(LetterState::Open, DAY));
+    assert_eq!(db.tidies_up(), 6);
     assert_eq!(left(&mut client), [row("q", "redriving", 3)]);
-    assert_eq!(
-        count(&mut client, "SELECT count(*) FROM redrive.archived_letters"),
-        3
-    );
+    assert_eq!(client.count("archived_letters"), 3);
 }
 
 #[test]
@@ -181,12 +134,7 @@ fn a_worker_applies_the_retention_rules() {
     make(&mut client, "q", LetterState::Recovered, 10, 5);
     make(&mut client, "q", LetterState::Open, 10, 1);
     let rule = RetentionRule::delete(LetterState::Recovered, DAY);
-    queue
-        .database()
-        .dlq()
-        .retention()
-        .set(&rule, &Operator::default())
-        .unwrap();
+    queue.retains(&rule);
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
         .handle(|_: &Job<Order>| Ok(()))

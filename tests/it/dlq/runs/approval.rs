@@ -1,13 +1,12 @@
 //! Protections: approvals of large runs, and the roles that may redrive.
 
-use postgres::Client;
 use postgres::error::SqlState;
 use redrive::dlq::runs::{DriveStatus, RunChange, RunId, RunOptions, RunState};
-use redrive::dlq::{Approver, LetterFilter, Protection, RedriveOptions};
+use redrive::dlq::{Approver, LetterFilter, Protection};
 use redrive::{Database, Operator};
-use redrive_tests::{Sql, TestDatabase, letters, scalar};
+use redrive_tests::{Role, Sql, TestDatabase, letters, of_orders, scalar};
 
-use super::{drive, run, start, unthrottled};
+use super::{change, drive, run, start, unthrottled};
 
 fn protect(db: &Database, protection: &Protection) {
     db.dlq()
@@ -40,27 +39,20 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
         db.dlq().runs().drive(id).unwrap().is_none(),
         "no worker can drive it"
     );
-    let resumed = db.dlq().runs().resume(id, &Operator::new("maria@ops-1"));
-    assert_eq!(resumed.unwrap().unwrap().became, RunState::Unapproved);
+    assert_eq!(change(&test, "resume", id).became, RunState::Unapproved);
     for own in ["maria@ops-1", ""] {
         approve(&test, id, own).unwrap_err();
     }
-    assert_eq!(
-        (run(&test, id).state, sent(&test)),
-        (RunState::Unapproved, 0)
-    );
-    let change = approve(&test, id, "ana@ops-2").unwrap().unwrap();
-    assert_eq!(
-        (change.was, change.became),
-        (RunState::Unapproved, RunState::Running)
-    );
-    let mut driver = db.dlq().runs().drive(id).unwrap().expect("an approved run");
+    assert_eq!(run(&test, id).state, RunState::Unapproved);
+    assert_eq!(sent(&test), 0);
+    let approved = approve(&test, id, "ana@ops-2").unwrap().unwrap();
+    assert_eq!(approved.was, RunState::Unapproved);
+    assert_eq!(approved.became, RunState::Running);
+    let mut driver = super::driver(&test, id);
     drive(&mut driver);
     let done = run(&test, id);
-    assert_eq!(
-        (done.sent, done.approved_by.as_deref()),
-        (5, Some("ana@ops-2"))
-    );
+    assert_eq!(done.sent, 5);
+    assert_eq!(done.approved_by.as_deref(), Some("ana@ops-2"));
     assert!(done.approved_at.is_some());
     assert_eq!(
         approve(&test, id, "ana@ops-2").unwrap().unwrap().became,
@@ -79,103 +71,49 @@ fn only_redrives_above_the_limit_need_an_approval() {
     let db = queue.database();
     protect(db, &Protection::new("orders").approve_above(4));
     let redrive = |filter: &LetterFilter| db.dlq().redrive(filter, &Operator::new("maria"));
-    redrive(&LetterFilter::new().queue("orders")).unwrap_err();
-    let batch = LetterFilter::new().queue("orders").limit(2);
+    redrive(&of_orders()).unwrap_err();
+    let batch = of_orders().limit(2);
     redrive(&batch).unwrap_err();
     assert_eq!(sent(&test), 0, "a part of what matches is not less");
     redrive(&LetterFilter::new().queue("mails")).unwrap();
     assert_eq!(sent(&test), 9, "another queue");
     redrive(&LetterFilter::new().ids(ids[..1].iter().copied())).unwrap();
     assert_eq!(sent(&test), 10);
-    let small = db
-        .dlq()
-        .runs()
-        .create(
-            &LetterFilter::new().queue("orders"),
-            &RunOptions::new(),
-            &Operator::new("maria"),
-        )
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        (small.letters, run(&test, small.id).state),
-        (4, RunState::Running)
-    );
+    let runs = db.dlq().runs();
+    let small = runs.create(&of_orders(), &RunOptions::new(), &Operator::new("maria"));
+    let small = small.unwrap().expect("a run");
+    assert_eq!(small.letters, 4);
+    assert_eq!(run(&test, small.id).state, RunState::Running);
     let mut client = test.client();
     let send = "SELECT redrive.send_back(array_agg(id), '{}') FROM redrive.dead_letters WHERE queue = 'orders' AND state = 'open'";
     protect(db, &Protection::new("orders").approve_above(3));
     let error = client.query(send, &[]).unwrap_err();
     let code = Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
     assert_eq!(error.code(), code, "the function that sends checks it");
-    assert!(
-        db.dlq()
-            .unprotect("orders", &Operator::new("owner"))
-            .unwrap()
-    );
-    assert!(
-        !db.dlq()
-            .unprotect("orders", &Operator::new("owner"))
-            .unwrap()
-    );
-    db.dlq()
-        .redrive_with(
-            &LetterFilter::new(),
-            &RedriveOptions::new(),
-            &Operator::new("maria"),
-        )
-        .unwrap();
+    for removed in [true, false] {
+        let unprotected = db.dlq().unprotect("orders", &Operator::new("owner"));
+        assert_eq!(unprotected.unwrap(), removed);
+    }
+    redrive(&LetterFilter::new()).unwrap();
     assert_eq!(sent(&test), 14);
 }
 
-/// Two operators, as roles that exist for this test.
-struct Roles {
-    owner: Client,
-    names: [String; 2],
-}
-
-impl Roles {
-    fn new(test: &TestDatabase) -> Roles {
-        let mut owner = test.client();
-        let names = ["oncall", "trainee"].map(|name| format!("{name}_{}", test.name()));
-        for name in &names {
-            let create = format!(
-                "CREATE ROLE {name} LOGIN; SELECT redrive.grant_role('{name}', 'operator')"
-            );
-            owner.sql(&create);
-        }
-        Roles { owner, names }
-    }
-}
-
-impl Drop for Roles {
-    fn drop(&mut self) {
-        for name in &self.names {
-            _ = self
-                .owner
-                .batch_execute(&format!("DROP OWNED BY {name}; DROP ROLE {name}"));
-        }
-    }
-}
-
-/// A session of a role.
-fn session(test: &TestDatabase, role: &str) -> Client {
-    let mut client = test.client();
-    client.sql(&format!("SET SESSION AUTHORIZATION {role}"));
-    client
+/// Two operators.
+fn roles(test: &TestDatabase) -> [Role; 2] {
+    ["oncall", "trainee"].map(|name| test.role_of(name, &["operator"]))
 }
 
 #[test]
 fn an_approval_can_be_required_from_another_role() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2);
-    let roles = Roles::new(&test);
+    let [oncall_role, trainee_role] = roles(&test);
     let protection = Protection::new("orders")
         .approve_above(0)
         .approver(Approver::OtherRole);
     protect(queue.database(), &protection);
     assert_eq!(queue.database().dlq().protections().unwrap(), [protection]);
-    let [oncall, trainee] = [0, 1].map(|n| session(&test, &roles.names[n]));
-    let (mut oncall, mut trainee) = (oncall, trainee);
+    let (mut oncall, mut trainee) = (oncall_role.client(), trainee_role.client());
     let create = "SELECT id FROM redrive.create_run('{}', person => 'maria')";
     let id = scalar(&mut trainee, create);
     let approve = "SELECT became FROM redrive.change_run($1, 'approve', NULL, 'ana')";
@@ -185,11 +123,11 @@ fn an_approval_can_be_required_from_another_role() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE),
         "another name only"
     );
-    let became: String = oncall.query_one(approve, &[&id]).unwrap().get(0);
+    let became: String = oncall.ask(approve, &[&id]);
     assert_eq!(became, "running");
     let role = "SELECT approved_role FROM redrive.redrive_runs";
-    let role: String = test.client().query_one(role, &[]).unwrap().get(0);
-    assert_eq!(role, roles.names[0]);
+    let role: String = test.client().ask(role, &[]);
+    assert_eq!(role, oncall_role.name());
 }
 
 #[test]
@@ -197,12 +135,12 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2);
     letters(&test.queue("mails"), 1);
-    let roles = Roles::new(&test);
+    let [oncall_role, trainee_role] = roles(&test);
     protect(
         queue.database(),
-        &Protection::new("orders").role(&roles.names[0]),
+        &Protection::new("orders").role(oncall_role.name()),
     );
-    let mut trainee = session(&test, &roles.names[1]);
+    let mut trainee = trainee_role.client();
     for refused in [
         "SELECT redrive.redrive('{\"queue\": \"orders\"}')",
         "SELECT redrive.create_run('{}')",
@@ -223,13 +161,8 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
     assert_eq!(sent(&test), 0);
     let redriven = "SELECT redrive.redrive('{\"queue\": \"mails\"}')";
     assert_eq!(scalar(&mut trainee, redriven), 1, "another queue");
-    trainee
-        .query(
-            "SELECT redrive.set_policy('p', '{\"queue\": \"mails\"}', '1 hour')",
-            &[],
-        )
-        .unwrap();
-    let mut oncall = session(&test, &roles.names[0]);
+    trainee.sql("SELECT redrive.set_policy('p', '{\"queue\": \"mails\"}', '1 hour')");
+    let mut oncall = oncall_role.client();
     let redriven = "SELECT redrive.redrive('{\"queue\": \"orders\"}')";
     assert_eq!(scalar(&mut oncall, redriven), 2);
 }

@@ -2,12 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use redrive::Operator;
 use redrive::dlq::LetterState;
 use redrive::dlq::runs::{DriveStatus, RunState};
-use redrive_tests::{SOON, TestDatabase, drained, letters, letters_in, stop, wait_until};
+use redrive_tests::{SOON, TestDatabase, drained, in_state, letters, stop, wait_until};
 
-use super::{adds_up, audited, drive, fixable, run, start, unthrottled};
+use super::{adds_up, audited, change, drive, fixable, judged, run, start, unthrottled};
 
 #[test]
 fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
@@ -25,26 +24,16 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
         why.ends_with("of the 5 letters of the canary died again"),
         "{why}"
     );
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Open),
-        100
-    );
+    assert_eq!(in_state(&queue, LetterState::Open), 100);
     adds_up(&test, halted.id);
 
     // No worker resumes it. An operator does when the handler is fixed.
     let db = queue.database();
     assert!(db.dlq().runs().drive(halted.id).unwrap().is_none());
     fixed.store(true, Ordering::SeqCst);
-    let change = db
-        .dlq()
-        .runs()
-        .resume(halted.id, &Operator::default())
-        .unwrap()
-        .expect("a run");
-    assert_eq!(
-        (change.was, change.became),
-        (RunState::Halted, RunState::Running)
-    );
+    let resumed = change(&test, "resume", halted.id);
+    assert_eq!(resumed.was, RunState::Halted);
+    assert_eq!(resumed.became, RunState::Running);
     if let Some(mut driver) = db.dlq().runs().drive(halted.id).unwrap() {
         drive(&mut driver);
     }
@@ -52,15 +41,12 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
         run(&test, halted.id).state == RunState::Finished
     });
     drained(&queue);
-    wait_until("the outcomes", SOON, || {
-        run(&test, halted.id).still_running == 0
-    });
+    judged(&test, halted.id);
     stop(worker);
     let finished = run(&test, halted.id);
-    assert_eq!(
-        (finished.sent, finished.recovered, finished.died_alike),
-        (100, 95, 5)
-    );
+    assert_eq!(finished.sent, 100);
+    assert_eq!(finished.recovered, 95);
+    assert_eq!(finished.died_alike, 5);
     adds_up(&test, finished.id);
     assert_eq!(audited(&test), 100);
 }
@@ -88,9 +74,7 @@ fn a_canary_that_recovers_is_followed_by_a_ramp() {
         assert!(stage.recovered * 10 >= before * 9, "{steps:?}");
     }
     drained(&queue);
-    wait_until("the outcomes", SOON, || {
-        run(&test, driver.run()).still_running == 0
-    });
+    judged(&test, driver.run());
     stop(worker);
     assert_eq!(run(&test, driver.run()).recovered, 100);
     adds_up(&test, driver.run());

@@ -2,9 +2,8 @@
 
 use std::thread;
 
-use redrive::Operator;
-use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::{DriveStatus, Rate, RedriveRun, RunDriver, RunOptions, RunState};
+use super::{bury, change, driver, expire, start, unthrottled};
+use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunState};
 use redrive::postgres::{Client, Transaction};
 use redrive_tests::{SOON, Sql, TestDatabase, scalar, wait_until};
 use uuid::Uuid;
@@ -14,53 +13,20 @@ const LETTERS: i64 = 12_000;
 const STEP: &str = "SELECT status, coalesce(sent_now, 0) AS sent
     FROM redrive.drive_run($1, $2, $3, 10000, $4, NULL, NULL, NULL)";
 
-/// Inserts this many letters without running jobs.
-fn bury(test: &TestDatabase, letters: i64) {
-    let died = "INSERT INTO redrive.dead_letters
-            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
-        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{}', clock_timestamp()
-        FROM generate_series(1, $1::bigint)";
-    test.client().execute(died, &[&letters]).unwrap();
-}
-
-fn start(test: &TestDatabase) -> RunDriver {
-    let options = RunOptions::new().rate(Rate::Unthrottled);
-    let operator = Operator::default().reason("fixed");
-    let started = test
-        .open()
-        .dlq()
-        .runs()
-        .start(&LetterFilter::new(), &options, &operator);
-    started.unwrap().expect("letters").1
-}
-
 fn the_run(test: &TestDatabase) -> RedriveRun {
-    test.open()
-        .dlq()
-        .runs()
-        .list(1)
-        .unwrap()
-        .pop()
-        .expect("the run")
+    let mut runs = test.open().dlq().runs().list(1).unwrap();
+    runs.pop().expect("the run")
 }
 
 /// Returns the driver of the run and its term.
 fn driver_of(client: &mut Client) -> (i64, Uuid, i64) {
     let asked = "SELECT id, driver, term FROM redrive.redrive_runs";
-    let row = client.query_one(asked, &[]).unwrap();
-    (row.get(0), row.get(1), row.get(2))
+    client.row(asked, &[])
 }
 
 /// Runs one step of a driver in an open transaction.
 fn step(open: &mut Transaction<'_>, who: (i64, Uuid, i64), most: i64) -> (String, i64) {
-    let row = open.query_one(STEP, &[&who.0, &who.1, &who.2, &most]);
-    let row = row.unwrap();
-    (row.get("status"), row.get("sent"))
-}
-
-fn expire(test: &TestDatabase) {
-    let late = "UPDATE redrive.redrive_runs SET driver_expires_at = clock_timestamp() - interval '1 second'";
-    test.client().sql(late);
+    open.row(STEP, &[&who.0, &who.1, &who.2, &most])
 }
 
 fn finish(driver: &mut RunDriver) {
@@ -81,16 +47,11 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
     let row = test.client().query_one(asked, &[]).unwrap();
     let counts: [i64; 6] = std::array::from_fn(|column| row.get(column));
     assert_eq!(counts, [letters, letters, letters, letters, letters, 0]);
-    let run = the_run(test);
+    let (run, all) = (the_run(test), letters.unsigned_abs());
     assert_eq!(run.state, RunState::Finished);
     assert_eq!(
         [run.total, run.tried, run.sent, run.skipped],
-        [
-            letters.unsigned_abs(),
-            letters.unsigned_abs(),
-            letters.unsigned_abs(),
-            0
-        ]
+        [all, all, all, 0]
     );
 }
 
@@ -98,7 +59,7 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
 fn a_driver_sends_every_letter_once_over_two_connections() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);
-    let mut driver = start(&test);
+    let mut driver = start(&test, &unthrottled());
     finish(&mut driver);
     all_are_live_once(&test, LETTERS);
     assert!(the_run(&test).started_at.is_some());
@@ -108,7 +69,7 @@ fn a_driver_sends_every_letter_once_over_two_connections() {
 fn a_step_reads_only_the_letters_that_it_sends_without_statistics() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);
-    drop(start(&test));
+    drop(start(&test, &unthrottled()));
     let mut client = test.client();
     let who = driver_of(&mut client);
     let mut open = client.transaction().unwrap();
@@ -123,7 +84,7 @@ fn a_step_reads_only_the_letters_that_it_sends_without_statistics() {
 fn concurrent_steps_lock_different_chunks_and_do_not_wait() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);
-    drop(start(&test));
+    drop(start(&test, &unthrottled()));
     let (mut one, mut other, mut third) = (test.client(), test.client(), test.client());
     let who = driver_of(&mut one);
     let mut first = one.transaction().unwrap();
@@ -143,13 +104,7 @@ fn concurrent_steps_lock_different_chunks_and_do_not_wait() {
     let run = the_run(&test);
     assert_eq!((run.tried, run.sent, run.still_running), (3000, 3000, 3000));
     expire(&test);
-    let mut driver = test
-        .open()
-        .dlq()
-        .runs()
-        .drive(run.id)
-        .unwrap()
-        .expect("a driver");
+    let mut driver = driver(&test, run.id);
     finish(&mut driver);
     all_are_live_once(&test, LETTERS);
 }
@@ -159,7 +114,7 @@ fn is_waited_for(test: &TestDatabase) {
     let mut client = test.client();
     let asked = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
     wait_until("a session to wait for a lock", SOON, || {
-        client.query_one(asked, &[]).unwrap().get(0)
+        client.ask(asked, &[])
     });
 }
 
@@ -167,35 +122,26 @@ fn is_waited_for(test: &TestDatabase) {
 fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);
-    drop(start(&test));
+    drop(start(&test, &unthrottled()));
     let (mut one, mut other) = (test.client(), test.client());
     let who = driver_of(&mut one);
     let mut first = one.transaction().unwrap();
     assert_eq!(step(&mut first, who, 1000), ("sent".to_owned(), 1000));
-    let db = test.open();
     let run = the_run(&test).id;
-    let paused = thread::spawn(move || db.dlq().runs().pause(run, &Operator::default()).unwrap());
-    is_waited_for(&test);
-    first.commit().unwrap();
-    let change = paused.join().unwrap().expect("the run");
-    assert_eq!(change.became, RunState::Paused);
+    let became = thread::scope(|scope| {
+        let paused = scope.spawn(|| change(&test, "pause", run).became);
+        is_waited_for(&test);
+        first.commit().unwrap();
+        paused.join().unwrap()
+    });
+    assert_eq!(became, RunState::Paused);
     let mut late = other.transaction().unwrap();
     assert_eq!(step(&mut late, who, 1000), ("paused".to_owned(), 0));
     late.commit().unwrap();
     assert_eq!(the_run(&test).sent, 1000);
 
-    test.open()
-        .dlq()
-        .runs()
-        .resume(run, &Operator::default())
-        .unwrap();
-    let mut driver = test
-        .open()
-        .dlq()
-        .runs()
-        .drive(run)
-        .unwrap()
-        .expect("a driver");
+    change(&test, "resume", run);
+    let mut driver = driver(&test, run);
     let mut late = other.transaction().unwrap();
     assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
     late.commit().unwrap();
@@ -207,7 +153,7 @@ fn a_pause_waits_for_running_steps_and_rejects_the_next() {
 fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);
-    drop(start(&test));
+    drop(start(&test, &unthrottled()));
     let mut one = test.client();
     let who = driver_of(&mut one);
     let run = the_run(&test).id;
@@ -218,13 +164,7 @@ fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
     assert!(test.open().dlq().runs().drive(run).unwrap().is_none());
     first.commit().unwrap();
     expire(&test);
-    let mut driver = test
-        .open()
-        .dlq()
-        .runs()
-        .drive(run)
-        .unwrap()
-        .expect("a driver");
+    let mut driver = driver(&test, run);
     let mut late = one.transaction().unwrap();
     assert_eq!(step(&mut late, who, 1000), ("lost".to_owned(), 0));
     late.commit().unwrap();
@@ -236,7 +176,7 @@ fn a_driver_is_replaced_only_between_steps_and_fenced_afterwards() {
 fn run_counts_stay_exact_while_they_are_folded() {
     let test = TestDatabase::migrated();
     bury(&test, 1000);
-    drop(start(&test));
+    drop(start(&test, &unthrottled()));
     let mut one = test.client();
     let who = driver_of(&mut one);
     for sent in 1..=450 {
@@ -250,6 +190,6 @@ fn run_counts_stay_exact_while_they_are_folded() {
     }
     let asked =
         "SELECT (SELECT count(*) FROM redrive.run_deltas), cursor FROM redrive.redrive_runs";
-    let row = one.query_one(asked, &[]).unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (50, 800));
+    let deltas: (i64, i64) = one.row(asked, &[]);
+    assert_eq!(deltas, (50, 800));
 }

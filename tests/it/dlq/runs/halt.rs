@@ -3,16 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use redrive::Operator;
-use redrive::dlq::runs::{DriveStatus, Rate, RunDriver, RunId, RunOptions, RunState};
+use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive_tests::{SOON, Sql, TestDatabase, drained, letters, letters_in, stop, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, drained, has, letters, letters_in, stop, wait_until};
 
-use super::{adds_up, drive, fixable, run, start, unthrottled};
-
-/// A run at one letter per second.
-fn slowly() -> RunOptions {
-    RunOptions::new().rate(Rate::PerSecond(std::num::NonZeroU32::MIN))
-}
+use super::{
+    adds_up, bury, change, drive, fixable, hurry, judged, run, slowly, start, unthrottled,
+};
 
 /// Takes steps until this many letters were sent. Each step is a second late, and so sends two.
 fn send(test: &TestDatabase, driver: &mut RunDriver, letters: u64) {
@@ -32,7 +29,7 @@ fn send(test: &TestDatabase, driver: &mut RunDriver, letters: u64) {
 fn die(test: &TestDatabase, id: RunId) {
     let (worker, _) = fixable(test);
     drained(&test.queue("orders"));
-    wait_until("the outcomes", SOON, || run(test, id).still_running == 0);
+    judged(test, id);
     stop(worker);
 }
 
@@ -59,9 +56,8 @@ fn a_run_without_a_canary_halts_when_too_many_letters_die() {
     let (worker, fixed) = fixable(&test);
     fixed.store(true, Ordering::SeqCst);
     let db = queue.database();
-    let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
-    test.client().sql(faster);
-    db.dlq().runs().resume(id, &Operator::default()).unwrap();
+    hurry(&test);
+    change(&test, "resume", id);
     if let Some(mut driver) = db.dlq().runs().drive(id).unwrap() {
         drive(&mut driver);
     }
@@ -82,8 +78,7 @@ fn a_run_that_never_halts_or_tolerates_all_deaths_sends_every_letter() {
         let mut driver = start(&test, &options);
         send(&test, &mut driver, 25);
         die(&test, driver.run());
-        let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
-        test.client().sql(faster);
+        hurry(&test);
         let (end, _) = drive(&mut driver);
         assert_eq!(end, DriveStatus::Ended(RunState::Finished));
         assert_eq!(run(&test, driver.run()).sent, 30);
@@ -93,17 +88,13 @@ fn a_run_that_never_halts_or_tolerates_all_deaths_sends_every_letter() {
 #[test]
 fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     let test = TestDatabase::migrated();
-    let died = "INSERT INTO redrive.dead_letters
-            (queue, kind, cause, error_class, error_message, payload, enqueued_at)
-        SELECT 'orders', 'order', 'rejected', 'Broken', 'broken', '{\"number\": 1}', clock_timestamp()
-        FROM generate_series(1, 12000)";
-    test.client().sql(died);
+    bury(&test, 12_000);
     let mut driver = start(&test, &unthrottled());
     let id = driver.run();
     let step = "SELECT d.status FROM redrive.redrive_runs r, \
                 redrive.drive_run(r.id, r.driver, r.term, 10000, 50, NULL, NULL, NULL) d";
     let mut client = test.client();
-    let status: String = client.query_one(step, &[]).unwrap().get(0);
+    let status: String = client.ask(step, &[]);
     assert_eq!(status, "sent");
     die(&test, id);
     // The driver sends one batch more, sees the deaths, and halts.
@@ -114,17 +105,10 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     assert!(halted.sent <= 2050, "{halted:?}");
     adds_up(&test, id);
 
-    let db = test.open();
-    db.dlq()
-        .runs()
-        .cancel(id, &Operator::default())
-        .unwrap()
-        .expect("a run");
+    change(&test, "cancel", id);
     assert_eq!(run(&test, id).state, RunState::Cancelled);
-    assert_eq!(
-        letters_in(&db, "orders", LetterState::Open) as u64,
-        12_000 - halted.sent + 50
-    );
+    let open = letters_in(&test.open(), "orders", LetterState::Open) as u64;
+    assert_eq!(open, 12_000 - halted.sent + 50);
 }
 
 #[test]
@@ -138,11 +122,8 @@ fn an_option_out_of_range_is_rejected() {
         (RunOptions::new().sample(1_000_001), "1000001 outcomes"),
         (RunOptions::new().canary(1).never_halt(), "canary"),
     ] {
-        let created = db
-            .dlq()
-            .runs()
-            .create(&LetterFilter::new(), &options, &Operator::default());
-        let error = created.expect_err("an invalid option").to_string();
-        assert!(error.contains(what), "{error}");
+        let runs = db.dlq().runs();
+        let created = runs.create(&LetterFilter::new(), &options, &Operator::default());
+        has(created.expect_err("an invalid option"), what);
     }
 }

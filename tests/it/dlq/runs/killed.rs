@@ -1,65 +1,21 @@
 //! Redrive runs whose driver, the command line, is killed with SIGKILL.
 
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 
+use super::{expire, hurry};
 use redrive::dlq::LetterState;
 use redrive::dlq::runs::{RedriveRun, RunState};
 use redrive_tests::{
-    Begin, SOON, Sql, Tally, TestDatabase, drained, letters, letters_in, stop, wait_until, worker,
+    Begin, Process, SOON, Sql, Tally, TestDatabase, drained, has, in_state, letters, stop,
+    wait_until, worker,
 };
 use uuid::Uuid;
 
-/// A command as a process, killed with SIGKILL at the end of the test at the latest.
-struct Operator(Option<Child>);
-
-impl Operator {
-    fn start(test: &TestDatabase, arguments: &[&str]) -> Operator {
-        let child = Command::new(env!("CARGO_BIN_EXE_test_cli"))
-            .args(["--database-url", test.url(), "dlq"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("start a command");
-        Operator(Some(child))
-    }
-
-    /// Kills the process with SIGKILL and waits for its end.
-    fn kill(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            // The process may have ended already.
-            _ = child.kill();
-            child.wait().expect("wait for its end");
-        }
-    }
-
-    /// Sends SIGINT, as Ctrl-C does.
-    fn interrupt(&self) {
-        let id = self.0.as_ref().expect("a command that runs").id();
-        let sent = Command::new("kill")
-            .args(["-INT", &id.to_string()])
-            .status()
-            .expect("send a signal");
-        assert!(sent.success());
-    }
-
-    /// Whether the process ended.
-    fn has_ended(&mut self) -> bool {
-        let child = self.0.as_mut().expect("a command");
-        child.try_wait().expect("ask for its end").is_some()
-    }
-
-    /// Waits for the end and returns the output.
-    fn end(mut self) -> Output {
-        let child = self.0.take().expect("a command that runs");
-        child.wait_with_output().expect("wait for its end")
-    }
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        self.kill();
-    }
+/// Starts a command of `redrive dlq`.
+fn start(test: &TestDatabase, line: &str) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    let command = command.args(["--database-url", test.url(), "dlq"]);
+    Process::start(command.args(line.split(' ')))
 }
 
 fn runs(test: &TestDatabase) -> Vec<RedriveRun> {
@@ -68,11 +24,6 @@ fn runs(test: &TestDatabase) -> Vec<RedriveRun> {
 
 fn sent(test: &TestDatabase) -> u64 {
     runs(test).iter().map(|run| run.sent).sum()
-}
-
-/// Expires the lease of every driver.
-fn expire_drivers(test: &TestDatabase) {
-    test.client().sql("UPDATE redrive.redrive_runs SET driver_expires_at = clock_timestamp() - interval '1 second'");
 }
 
 /// Returns a random number below a bound.
@@ -86,8 +37,7 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
     let asked = "SELECT count(*), count(DISTINCT id), \
                  (SELECT sum(letters)::bigint FROM redrive.audit WHERE verb = 'redrive') \
                  FROM redrive.live_jobs";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    let counts: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    let counts: (i64, i64, i64) = test.client().row(asked, &[]);
     assert_eq!(counts, (letters, letters, letters));
 }
 
@@ -95,19 +45,13 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
 fn a_worker_takes_over_the_run_of_a_killed_driver() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 1000);
-    let mut operator = Operator::start(
-        &test,
-        &[
-            "redrive", "orders", "--yes", "--rate", "20", "--reason", "fixed",
-        ],
-    );
+    let mut operator = start(&test, "redrive orders --yes --rate 20 --reason fixed");
     wait_until("some letters to be sent", SOON, || sent(&test) > 0);
     operator.kill();
     let before = sent(&test);
     assert!(before < 1000, "it was killed too late");
-    expire_drivers(&test);
-    let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
-    test.client().sql(faster);
+    expire(&test);
+    hurry(&test);
 
     let tally = Tally::new();
     let worker = worker(&queue).handle(tally.counting()).started();
@@ -118,10 +62,7 @@ fn a_worker_takes_over_the_run_of_a_killed_driver() {
     wait_until("the outcomes", SOON, || runs(&test)[0].recovered == 1000);
     stop(worker);
     assert!(ids.iter().all(|id| tally.of(*id) == 1), "each ran once");
-    assert_eq!(
-        letters_in(queue.database(), "orders", LetterState::Recovered),
-        1000
-    );
+    assert_eq!(in_state(&queue, LetterState::Recovered), 1000);
 }
 
 #[test]
@@ -129,15 +70,20 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 4000);
     // Eight commands redrive the same letters; each is killed midway.
-    let redrive = ["redrive", "orders", "--yes", "--no-wait", "--rate", "1500"];
-    let mut operators: Vec<Operator> = (0..8).map(|_| Operator::start(&test, &redrive)).collect();
+    let redrive = "redrive orders --yes --no-wait --rate 1500";
+    let mut operators: Vec<Process> = (0..8).map(|_| start(&test, redrive)).collect();
     wait_until("eight runs", SOON, || runs(&test).len() == 8);
     for next in 0..operators.len() {
         let enough = sent(&test) + random(400);
         wait_until(
             "some letters to be sent, or no run to be left",
             SOON,
-            || sent(&test) >= enough || operators[next..].iter_mut().all(Operator::has_ended),
+            || {
+                sent(&test) >= enough
+                    || operators[next..]
+                        .iter_mut()
+                        .all(|one| one.ended().is_some())
+            },
         );
         operators[next].kill();
     }
@@ -151,12 +97,12 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
         if left.is_empty() {
             break;
         }
-        expire_drivers(&test);
+        expire(&test);
         let tried = || runs(&test).iter().map(|run| run.tried).sum::<u64>();
         let enough = tried() + random(2000);
-        let operators: Vec<Operator> = left
+        let operators: Vec<Process> = left
             .iter()
-            .map(|id| Operator::start(&test, &["runs", "resume", id, "--no-wait"]))
+            .map(|id| start(&test, &format!("runs resume {id} --no-wait")))
             .collect();
         if round < 3 {
             wait_until("some letters to be tried", SOON, || {
@@ -166,7 +112,7 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
             drop(operators);
         } else {
             for operator in operators {
-                operator.end();
+                operator.output();
             }
         }
     }
@@ -178,31 +124,26 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
     }
     assert_eq!(runs.iter().map(|run| run.sent).sum::<u64>(), 4000);
     all_are_live_once(&test, 4000);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+    assert_eq!(in_state(&queue, LetterState::Open), 0);
 }
 
 #[test]
 fn an_interrupt_pauses_the_run_and_prints_how_to_resume() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 300);
-    let operator = Operator::start(&test, &["redrive", "orders", "--yes", "--rate", "10"]);
+    let operator = start(&test, "redrive orders --yes --rate 10");
     wait_until("some letters to be sent", SOON, || sent(&test) > 0);
-    operator.interrupt();
-    let ended = operator.end();
+    operator.signal("INT");
+    let ended = operator.output();
     assert_eq!(ended.status.code(), Some(1));
     let said = String::from_utf8_lossy(&ended.stderr);
     let id = runs(&test)[0].id;
-    assert!(
-        said.contains(&format!("redrive dlq runs resume {id}")),
-        "{said}"
-    );
+    has(&said, format!("redrive dlq runs resume {id}"));
     assert_eq!(runs(&test)[0].state, RunState::Paused);
-    let faster = "UPDATE redrive.redrive_runs SET rate = NULL";
-    test.client().sql(faster);
-    let resume = ["runs", "resume", &id.to_string(), "--no-wait"];
-    let resumed = Operator::start(&test, &resume).end();
+    hurry(&test);
+    let resumed = start(&test, &format!("runs resume {id} --no-wait")).output();
     assert_eq!(resumed.status.code(), Some(0));
     let output = String::from_utf8_lossy(&resumed.stdout);
-    assert!(output.contains(&format!("run {id}: 300 sent")), "{output}");
+    has(&output, format!("run {id}: 300 sent"));
     all_are_live_once(&test, 300);
 }

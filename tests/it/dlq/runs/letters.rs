@@ -3,7 +3,7 @@
 use redrive::Operator;
 use redrive::dlq::runs::{DriveStatus, RunState};
 use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
-use redrive_tests::{SOON, Sql, TestDatabase, letters, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, letters, maria, wait_until};
 
 use super::{adds_up, drive, live, run, start, unthrottled};
 
@@ -52,28 +52,15 @@ fn a_run_redrives_quarantined_letters_only_with_force() {
     let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3";
     test.client().sql(quarantine);
     let db = queue.database();
-    let operator = Operator::default().reason("the supplier says it works");
-    assert!(
-        db.dlq()
-            .runs()
-            .start(&LetterFilter::new(), &unthrottled(), &operator)
-            .unwrap()
-            .is_none()
-    );
+    let (runs, all) = (db.dlq().runs(), LetterFilter::new());
+    let none = runs.start(&all, &unthrottled(), &maria()).unwrap();
+    assert!(none.is_none());
     let force = unthrottled().letters(RedriveOptions::new().force());
-    let refused = db
-        .dlq()
-        .runs()
-        .start(&LetterFilter::new(), &force, &Operator::default());
+    let refused = runs.start(&all, &force, &Operator::default());
     assert!(refused.expect_err("no reason").is_invalid());
-    let (created, mut driver) = db
-        .dlq()
-        .runs()
-        .start(&LetterFilter::new(), &force, &operator)
-        .unwrap()
-        .expect("two");
+    let mut driver = start(&test, &force);
     drive(&mut driver);
-    let state = run(&test, created.id);
+    let state = run(&test, driver.run());
     assert_eq!((state.sent, state.skipped), (2, 0));
 }
 
@@ -84,7 +71,7 @@ fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
     let mut driver = start(&test, &unthrottled());
     let quarantine =
         "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
-    test.client().execute(quarantine, &[&ids[1].get()]).unwrap();
+    test.client().change(quarantine, &[&ids[1].get()]);
     assert_eq!(drive(&mut driver).0, DriveStatus::Ended(RunState::Finished));
     let runs = queue.database().dlq().runs();
     assert_eq!(runs.skips(driver.run()).unwrap(), [(Skip::Quarantined, 1)]);

@@ -3,56 +3,45 @@
 use std::sync::Mutex;
 
 use redrive::dlq::{
-    CaptureOutcome, Edit, ForeignFailure, Letter, LetterState, RedriveOptions, Skip, Validators,
+    CaptureOutcome, Edit, ForeignFailure, Letter, LetterFilter, LetterState, Skip, Validators,
 };
 use redrive::limits::MAX_CAPTURE_BYTES;
 use redrive::{Job, JobId};
-use redrive_tests::{Begin, Order, TestDatabase, drained, ran, stop, worker};
+use redrive_tests::{
+    Dead, Order, Sql, TempFile, TestDatabase, has, maria, only, ran, shown_raw, work_off,
+};
 
 use super::super::super::archive::archive_all;
-use super::{LetterFilter, START, body, capture, captured, is_whole, letter, maria, only, pieces};
+use super::{START, body, captured, is_whole, pieces};
 
 #[test]
 fn a_letter_shows_the_start_and_the_size() {
     let (test, db) = TestDatabase::opened();
     let body = body("1234");
-    let id = capture(&db, &captured("1", &body));
+    let id = db.captures(&captured("1", &body));
     is_whole(&db, id, &body);
     assert_eq!(pieces(&test), 18, "of 1 MiB");
-    let headers = letter(&db, id).headers.expect("headers");
+    let headers = db.letter(id).headers.expect("headers");
     let headers: serde_json::Value = serde_json::from_str(headers.get()).unwrap();
     assert_eq!(headers["redrive-body-bytes"], body.len().to_string());
 
-    let shown = ran(&test, &["dlq", "show", &id.to_string()]).exits_with(0);
-    let size = format!("Captured, {} bytes", body.len());
-    assert!(shown.out.contains(&size), "{}", shown.out);
-    assert!(shown.out.contains("--raw"), "{}", shown.out);
-    let line = &ran(&test, &["dlq", "show", &id.to_string(), "--json"]).lines()[0];
+    test.run(format!("dlq show {id}"))
+        .shows(format!("Captured, {} bytes", body.len()))
+        .shows("--raw");
+    let line = test.run(format!("dlq show {id} --json")).json();
     assert_eq!(line["raw_size"], body.len());
     assert_eq!(line["raw_hex"].as_str().map(str::len), Some(2 * START));
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let id_text = id.to_string();
-    let show = [
-        "redrive",
-        "--database-url",
-        test.url(),
-        "dlq",
-        "show",
-        &id_text,
-        "--raw",
-    ];
-    redrive_cli::run(show.map(Into::into), &mut out, &mut err);
-    assert!(out == body, "other bytes");
+    assert!(shown_raw(&test, id) == body, "other bytes");
 
     // While the letter waits, a second capture only counts.
     let again = db.dlq().capture(&captured("1", &body)).unwrap();
     assert_eq!(again, CaptureOutcome::Known(id));
-    assert_eq!((letter(&db, id).seen, pieces(&test)), (2, 18));
+    assert_eq!((db.letter(id).seen, pieces(&test)), (2, 18));
 
     // These are as large as a letter holds itself.
     let whole = vec![b'x'; 16 << 20];
-    let id = capture(&db, &captured("2", &whole));
-    let found = letter(&db, id);
+    let id = db.captures(&captured("2", &whole));
+    let found = db.letter(id);
     assert!(found.raw.as_deref() == Some(&*whole), "other bytes");
     assert_eq!((found.raw_size, pieces(&test)), (None, 18));
 }
@@ -73,24 +62,20 @@ fn every_way_to_capture_keeps_all_bytes() {
     assert_eq!(many[3], CaptureOutcome::Different(many[1].id()));
     ids.push(many[1].id());
     for (small, raw) in [(many[0], &b"{}"[..]), (many[2], b"{broken")] {
-        let found = letter(&db, small.id());
+        let found = db.letter(small.id());
         assert_eq!((found.raw.as_deref(), found.raw_size), (Some(raw), None));
     }
 
     let from_sql = "SELECT id FROM redrive.capture('kafka', 'sql', 'orders', 'order', $1)";
-    let row = test.client().query_one(from_sql, &[&body]).unwrap();
-    ids.push(JobId::new(row.get("id")));
+    ids.push(JobId::new(test.client().ask(from_sql, &[&body])));
     let many_from_sql = "SELECT id FROM redrive.capture_many(jsonb_build_array(jsonb_build_object(
         'source', 'kafka', 'position', 'many', 'queue', 'orders', 'kind', 'order', 'raw_base64', encode($1::bytea, 'base64'))))";
-    let row = test.client().query_one(many_from_sql, &[&body]).unwrap();
-    ids.push(JobId::new(row.get("id")));
+    ids.push(JobId::new(test.client().ask(many_from_sql, &[&body])));
 
-    let file = std::env::temp_dir().join(format!("{}.event", test.name()));
-    std::fs::write(&file, &body).unwrap();
-    let path = file.to_str().unwrap();
-    let arguments = ["dlq", "capture", "kafka", "cli", "orders", "order", path];
-    let told = ran(&test, &arguments).exits_with(0).out;
-    std::fs::remove_file(&file).unwrap();
+    let file = TempFile::of(&body);
+    let told = test
+        .run(format!("dlq capture kafka cli orders order {file}"))
+        .out;
     ids.push(told.trim().parse().unwrap());
     for id in ids {
         is_whole(&db, id, &body);
@@ -99,12 +84,8 @@ fn every_way_to_capture_keeps_all_bytes() {
 
 /// Captures the lines in another database.
 fn import(test: &TestDatabase, lines: &str) -> String {
-    let file = std::env::temp_dir().join(format!("{}.ndjson", test.name()));
-    std::fs::write(&file, lines).unwrap();
-    let arguments = ["dlq", "capture", "--file", file.to_str().unwrap()];
-    let told = ran(test, &arguments).exits_with(0).out;
-    std::fs::remove_file(&file).unwrap();
-    told
+    test.run(format!("dlq capture --file {}", TempFile::of(lines)))
+        .out
 }
 
 #[test]
@@ -112,16 +93,16 @@ fn an_export_carries_all_bytes_to_another_database() {
     let (from, to) = (TestDatabase::migrated(), TestDatabase::migrated());
     let (db, other) = (from.open(), to.open());
     let text = body("1234");
-    capture(&db, &captured("text", &text));
+    db.captures(&captured("text", &text));
     assert_eq!(archive_all(&db), 1);
-    let lines = ran(&from, &["dlq", "archive", "export"]).exits_with(0).out;
+    let lines = from.run("dlq archive export").out;
     import(&to, &lines);
     // Not UTF-8.
     let binary = vec![b'\xff'; 17 << 20];
-    capture(&db, &captured("binary", &binary));
-    let lines = ran(&from, &["dlq", "export", "orders"]).exits_with(0).out;
+    db.captures(&captured("binary", &binary));
+    let lines = from.run("dlq export orders").out;
     import(&to, &lines);
-    for letter in other.dlq().list(&LetterFilter::new()).unwrap() {
+    for letter in other.listed(&LetterFilter::new()) {
         match letter.position.as_deref() {
             Some("text") => is_whole(&other, letter.id, &text),
             _ => is_whole(&other, letter.id, &binary),
@@ -130,7 +111,7 @@ fn an_export_carries_all_bytes_to_another_database() {
     assert_eq!(pieces(&to), 18 + 17);
     // A second import finds the position.
     let told = import(&to, &lines);
-    assert!(told.contains("1 already known"), "{told}");
+    has(&told, "1 already known");
     assert_eq!(pieces(&to), 18 + 17);
 }
 
@@ -138,24 +119,11 @@ fn an_export_carries_all_bytes_to_another_database() {
 fn a_redrive_leaves_the_letter_out_and_a_delivery_sends_all_bytes() {
     let (test, db) = TestDatabase::opened();
     let body = body("1234");
-    let id = capture(&db, &captured("1", &body));
-    let preview = db
-        .dlq()
-        .preview_redrive(&only(id), &RedriveOptions::new())
-        .unwrap();
-    let left_out: Vec<(Skip, u64)> = preview
-        .left_out
-        .iter()
-        .map(|left_out| (left_out.reason, left_out.letters))
-        .collect();
-    assert_eq!(
-        (preview.letters(), left_out),
-        (0, vec![(Skip::TooLarge, 1)])
-    );
+    let id = db.captures(&captured("1", &body));
+    db.leaves_out(&only(id), &[(Skip::TooLarge, 1)]);
     let shown = ran(&test, &["dlq", "redrive", "orders"]);
-    let told = format!("{}{}", shown.out, shown.err);
-    assert!(told.contains("exceed 16 MiB"), "{told}");
-    let done = db.dlq().redrive(&only(id), &maria()).unwrap();
+    has(format!("{}{}", shown.out, shown.err), "exceed 16 MiB");
+    let done = db.redrives(&only(id));
     assert_eq!(done.skipped, [(id, Skip::TooLarge)]);
     let lenient = Validators::new().kind("order", |_: &Letter| Ok::<_, String>(()));
     let found = db.dlq().validate(&only(id), &lenient).unwrap();
@@ -172,7 +140,7 @@ fn a_redrive_leaves_the_letter_out_and_a_delivery_sends_all_bytes() {
     assert_eq!(done.delivered, [id]);
     let sent = sent.into_inner().unwrap();
     assert!(sent[0].raw.as_deref() == Some(&*body), "other bytes");
-    assert_eq!(letter(&db, id).state, LetterState::Recovered);
+    assert_eq!(db.letter(id).state, LetterState::Recovered);
 }
 
 #[test]
@@ -180,27 +148,20 @@ fn an_edit_makes_the_letter_redrivable_and_its_undo_brings_all_bytes_back() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let body = body("1234");
-    let id = capture(db, &captured("1", &body));
+    let id = db.captures(&captured("1", &body));
     let edit = Edit::set("{\"number\": 1}").unwrap();
-    db.dlq().edit(&only(id), &edit, &maria()).unwrap();
+    db.edits(&only(id), &edit);
     assert_eq!(db.dlq().captured_bytes(id).unwrap(), None);
-    assert_eq!(letter(db, id).raw_size, None);
-    db.dlq().restore_version(id, None, &maria()).unwrap();
+    assert_eq!(db.letter(id).raw_size, None);
+    db.restores(id, None);
     is_whole(db, id, &body);
-    db.dlq().edit(&only(id), &edit, &maria()).unwrap();
-    assert_eq!(
-        db.dlq().redrive(&only(id), &maria()).unwrap().redriven,
-        [id]
-    );
-    let working = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            assert_eq!(job.payload().number, 1);
-            Ok(())
-        })
-        .started();
-    drained(&queue);
-    stop(working);
-    assert_eq!(letter(db, id).state, LetterState::Recovered);
+    db.edits(&only(id), &edit);
+    assert_eq!(db.redrives(&only(id)).redriven, [id]);
+    work_off(&queue, |job: &Job<Order>| {
+        assert_eq!(job.payload().number, 1);
+        Ok(())
+    });
+    assert_eq!(db.letter(id).state, LetterState::Recovered);
 }
 
 #[test]
@@ -208,10 +169,10 @@ fn the_archive_keeps_all_bytes() {
     let (_test, db) = TestDatabase::opened();
     // They differ after the start, and in their size.
     let (first, second, other) = (body("1"), body("12"), body("123"));
-    let id = capture(&db, &captured("1", &first));
-    db.dlq().discard(&only(id), &maria()).unwrap();
-    db.dlq().capture(&captured("1", &second)).unwrap();
-    let of_another = capture(&db, &captured("2", &other));
+    let id = db.captures(&captured("1", &first));
+    db.discards(&only(id));
+    db.captures(&captured("1", &second));
+    let of_another = db.captures(&captured("2", &other));
     assert_eq!(archive_all(&db), 2);
     for (id, body) in [(id, second), (of_another, other)] {
         let archived = db.dlq().archived_letter(id).unwrap().expect("archived");
@@ -226,12 +187,9 @@ fn the_archive_keeps_all_bytes() {
 
 #[test]
 fn a_capture_that_exceeds_a_message_is_rejected_before_it_is_sent() {
-    let limit = MAX_CAPTURE_BYTES.to_string();
     let failure = |bytes| ForeignFailure::new("s", "1", "orders", "order", vec![0; bytes]);
     failure(MAX_CAPTURE_BYTES - 7).check().unwrap();
-    let error = failure(MAX_CAPTURE_BYTES - 6)
-        .check()
-        .expect_err("too large");
+    let error = failure(MAX_CAPTURE_BYTES - 6).check().unwrap_err();
     assert!(error.is_invalid(), "{error}");
-    assert!(error.to_string().contains(&limit), "{error}");
+    has(error, MAX_CAPTURE_BYTES.to_string());
 }

@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-use redrive::dlq::{Edit, LetterState, Redaction, RetentionRule};
+use redrive::dlq::{Edit, LetterFilter, LetterState, Redaction, RetentionRule};
 use redrive::{Database, JobId};
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::{Dead, Sql, TestDatabase, maria, only};
 
 use super::super::super::archive::archive_all;
-use super::{LetterFilter, body, capture, captured, letter, maria, only, pieces};
+use super::{body, captured, pieces};
 
 /// Something that removes a letter.
 type Remove = fn(&Database, JobId);
 
 const REMOVALS: [(&str, Remove); 6] = [
     ("prune", |db, id| {
-        db.dlq().discard(&only(id), &maria()).unwrap();
-        db.dlq().prune(Duration::ZERO, &maria()).unwrap();
+        db.discards(&only(id));
+        db.prunes(Duration::ZERO);
     }),
     ("retention", |db, _| {
         let rule = RetentionRule::delete(LetterState::Open, Duration::ZERO).even_open();
-        db.dlq().retention().set(&rule, &maria()).unwrap();
-        db.dlq().retention().apply(&maria()).unwrap();
+        db.retains(&rule);
+        db.tidies_up();
         db.dlq()
             .retention()
             .remove(None, LetterState::Open, &maria())
@@ -31,7 +31,7 @@ const REMOVALS: [(&str, Remove); 6] = [
     }),
     ("erase after an edit", |db, id| {
         let edit = Edit::set("{\"tenant\": 42}").unwrap();
-        db.dlq().edit(&only(id), &edit, &maria()).unwrap();
+        db.edits(&only(id), &edit);
         let tenant: LetterFilter = "payload.tenant=42".parse().unwrap();
         db.dlq().erase(&tenant, &maria()).unwrap();
     }),
@@ -50,7 +50,7 @@ fn every_removal_of_a_letter_removes_the_bytes() {
     let (test, db) = TestDatabase::opened();
     let body = body("1234");
     for (name, remove) in REMOVALS {
-        let id = capture(&db, &captured(name, &body));
+        let id = db.captures(&captured(name, &body));
         assert_eq!(pieces(&test), 18, "{name}");
         remove(&db, id);
         assert!(db.dlq().get(id).unwrap().is_none(), "{name}");
@@ -61,25 +61,23 @@ fn every_removal_of_a_letter_removes_the_bytes() {
 #[test]
 fn the_bytes_of_a_deleted_version_are_deleted() {
     let (test, db) = TestDatabase::opened();
-    let id = capture(&db, &captured("1", &body("1234")));
+    let id = db.captures(&captured("1", &body("1234")));
     let edit = Edit::set("{\"number\": 1}").unwrap();
-    db.dlq().edit(&only(id), &edit, &maria()).unwrap();
+    db.edits(&only(id), &edit);
     // The letter stays while its job is live.
-    db.dlq().redrive(&only(id), &maria()).unwrap();
+    db.redrives(&only(id));
     test.client().sql("DELETE FROM redrive.letter_versions");
-    assert_eq!(letter(&db, id).state, LetterState::Redriving);
+    assert_eq!(db.letter(id).state, LetterState::Redriving);
     assert_eq!(pieces(&test), 0);
 }
 
 /// Fails unless nothing is left of the bytes.
 #[track_caller]
 fn is_redacted(test: &TestDatabase, db: &Database, id: JobId) {
-    let letter = letter(db, id);
+    let letter = db.letter(id);
     assert_eq!(letter.raw.as_deref(), Some(&b"[redacted]"[..]));
-    assert_eq!(
-        (letter.redacted, letter.raw_size),
-        (vec![String::new()], None)
-    );
+    assert_eq!(letter.redacted, vec![String::new()]);
+    assert_eq!(letter.raw_size, None);
     assert_eq!(pieces(test), 0);
 }
 
@@ -94,11 +92,11 @@ fn a_rule_that_applies_to_a_large_body_drops_it() {
         ("with a path", Redaction::new().path("/card")),
     ] {
         // The rule is newer than one letter, and older than the other.
-        let old = capture(&db, &captured(&format!("{name}, old"), &body));
+        let old = db.captures(&captured(&format!("{name}, old"), &body));
         let rule = rules.add(&rule, &maria()).unwrap();
         assert_eq!(rules.apply(&only(old), &maria()).unwrap(), 1, "{name}");
         is_redacted(&test, &db, old);
-        let new = capture(&db, &captured(&format!("{name}, new"), &body));
+        let new = db.captures(&captured(&format!("{name}, new"), &body));
         is_redacted(&test, &db, new);
         rules.remove(rule, &maria()).unwrap();
     }
@@ -108,9 +106,9 @@ fn a_rule_that_applies_to_a_large_body_drops_it() {
 fn a_rule_that_finds_nothing_keeps_a_large_body() {
     let (_test, db) = TestDatabase::opened();
     let rule = Redaction::new().pattern("4222");
-    db.dlq().redactions().add(&rule, &maria()).unwrap();
+    db.redacts(&rule);
     let body = body("4111");
-    let id = capture(&db, &captured("1", &body));
+    let id = db.captures(&captured("1", &body));
     assert_eq!(db.dlq().redactions().apply(&only(id), &maria()).unwrap(), 0);
     super::is_whole(&db, id, &body);
 }
@@ -119,18 +117,18 @@ fn a_rule_that_finds_nothing_keeps_a_large_body() {
 fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
     let (test, db) = TestDatabase::opened();
     let body = body("4111");
-    let edited = capture(&db, &captured("1", &body));
+    let edited = db.captures(&captured("1", &body));
     let edit = Edit::set("{\"number\": 1}").unwrap();
-    db.dlq().edit(&only(edited), &edit, &maria()).unwrap();
-    let archived = capture(&db, &captured("2", &body));
-    db.dlq().discard(&only(archived), &maria()).unwrap();
+    db.edits(&only(edited), &edit);
+    let archived = db.captures(&captured("2", &body));
+    db.discards(&only(archived));
     let rule = RetentionRule::archive(LetterState::Discarded, Duration::ZERO);
-    db.dlq().retention().set(&rule, &maria()).unwrap();
-    db.dlq().retention().apply(&maria()).unwrap();
+    db.retains(&rule);
+    db.tidies_up();
     assert_eq!(pieces(&test), 36);
 
     let rule = Redaction::new().pattern("4111");
-    db.dlq().redactions().add(&rule, &maria()).unwrap();
+    db.redacts(&rule);
     db.dlq()
         .redactions()
         .apply(&LetterFilter::new(), &maria())
@@ -145,13 +143,13 @@ fn a_rule_also_applies_to_earlier_versions_and_to_restored_letters() {
 #[test]
 fn a_rule_applies_to_both_bodies_of_a_letter_that_is_captured_again() {
     let (test, db) = TestDatabase::opened();
-    let id = capture(&db, &captured("1", &body("4111")));
-    db.dlq().discard(&only(id), &maria()).unwrap();
+    let id = db.captures(&captured("1", &body("4111")));
+    db.discards(&only(id));
     let rule = Redaction::new().pattern("4111");
-    db.dlq().redactions().add(&rule, &maria()).unwrap();
+    db.redacts(&rule);
     // Only the earlier bytes have the value.
     let second = body("5678");
-    capture(&db, &captured("1", &second));
+    db.captures(&captured("1", &second));
     super::is_whole(&db, id, &second);
     assert_eq!(pieces(&test), 18);
     let versions = db.dlq().versions(id).unwrap();
