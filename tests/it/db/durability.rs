@@ -1,11 +1,11 @@
 //! Durability: a server that can lose commits causes a warning, not an error.
 
 use log::LevelFilter;
-use postgres::{Client, NoTls};
+use postgres::Client;
 use redrive::admin::DurabilityWarning;
 use redrive::{Database, Queue};
 use redrive_tests::{
-    Cluster, Logged, Order, SOON, Sql, TestDatabase, drained, ran, stop, wait_until, willing,
+    Cluster, Logged, Order, SOON, Sql, TestDatabase, drained, has, ran, stop, wait_until, willing,
 };
 
 /// The setting that the server of a test lacks.
@@ -101,25 +101,14 @@ fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
 fn a_worker_starts_even_if_the_durability_check_fails() {
     let logged = Logged::start(LevelFilter::Debug);
     let test = TestDatabase::migrated();
-    let role = test.name().replace("redrive_test_", "unasked_");
-    let mut owner = test.client();
+    let role = test.role_of("unasked", &["worker", "enqueuer"]);
     // The only thing that it reads and a worker does not.
-    owner.sql(&format!(
-        "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
-             SELECT redrive.grant_role('{role}', 'enqueuer'); \
-             REVOKE SELECT ON pg_catalog.pg_namespace FROM PUBLIC"
-    ));
-    let (scheme, rest) = test.url().split_once("://").expect("a URL");
-    let address = rest.split_once('@').map_or(rest, |(_, address)| address);
-    let url = format!("{scheme}://{role}@{address}");
-    let db = redrive::connect(&url).unwrap();
-    assert!(
-        Client::connect(&url, NoTls)
-            .unwrap()
-            .query("SELECT nspname FROM pg_catalog.pg_namespace", &[])
-            .is_err(),
-        "the server does not answer"
-    );
+    test.client()
+        .sql("REVOKE SELECT ON pg_catalog.pg_namespace FROM PUBLIC");
+    let db = role.open();
+    let names = "SELECT nspname FROM pg_catalog.pg_namespace";
+    let answer = role.client().query(names, &[]);
+    assert!(answer.is_err(), "the server answers");
     let said = said_by_a_worker(&db, &logged);
     let troubles: Vec<&String> = said
         .iter()
@@ -132,8 +121,6 @@ fn a_worker_starts_even_if_the_durability_check_fails() {
         said.iter().any(|line| line.starts_with(unanswered)),
         "{said:?}"
     );
-    drop(db);
-    owner.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
 }
 
 #[test]
@@ -151,13 +138,10 @@ fn migrate_and_the_on_call_screen_print_durability_warnings() {
         assert_eq!(lines, 1, "{verb:?}: {err}");
     }
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
-    let screen = ran(&test, &["dlq"]).exits_with(0).out;
-    assert!(
-        screen.contains("Data at risk in a crash\n")
-            && screen.contains("`synchronous_commit` is `off`"),
-        "{screen}"
-    );
-    let json = ran(&test, &["dlq", "--json"]).exits_with(0).lines();
+    let screen = test.run("dlq").out;
+    has(&screen, "Data at risk in a crash\n");
+    has(&screen, "`synchronous_commit` is `off`");
+    let json = test.run("dlq --json").lines();
     let lapses = json[0]["durability_warnings"].as_array().expect("a list");
     assert!(lapses.iter().any(|lapse| *lapse == message), "{lapses:?}");
 }
@@ -169,7 +153,7 @@ fn no_migration_creates_an_unlogged_table() {
                     WHERE c.relnamespace = 'redrive'::regnamespace AND c.relpersistence <> 'p'";
     let all = "SELECT count(*) FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace";
     let mut client = test.client();
-    let mut count = |question: &str| -> i64 { client.query_one(question, &[]).unwrap().get(0) };
+    let mut count = |question: &str| -> i64 { client.ask(question, &[]) };
     assert_eq!(count(unlogged), 0);
     assert!(count(all) > 50, "{}", count(all));
     assert!(

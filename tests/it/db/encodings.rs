@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use redrive_tests::TestDatabase;
+use redrive_tests::{TestDatabase, has, refusal};
 
 #[test]
 fn a_database_with_another_encoding_is_refused_and_unchanged() {
@@ -11,17 +11,14 @@ fn a_database_with_another_encoding_is_refused_and_unchanged() {
         let error = test.open().migrate().expect_err("not UTF-8");
         let said = format!("{error:?}");
         let expected = format!("has the encoding {encoding}; redrive needs UTF8");
-        assert!(said.contains(&expected), "{said}");
+        has(&said, &expected);
 
         let script = test
             .client()
             .batch_execute(&redrive::migrate::print())
             .expect_err("not UTF-8");
-        let said = script
-            .as_db_error()
-            .expect("an error of the server")
-            .message();
-        assert!(said.contains(&expected), "{said}");
+        let said = refusal(&script);
+        has(&said, &expected);
 
         let command = Command::new(env!("CARGO_BIN_EXE_test_cli"))
             .env("DATABASE_URL", test.url())
@@ -30,7 +27,7 @@ fn a_database_with_another_encoding_is_refused_and_unchanged() {
             .unwrap();
         let said = String::from_utf8_lossy(&command.stderr);
         assert!(!command.status.success());
-        assert!(said.contains(&expected), "{said}");
+        has(&said, &expected);
 
         let created = "SELECT FROM pg_namespace WHERE nspname = 'redrive'";
         assert!(test.client().query_opt(created, &[]).unwrap().is_none());

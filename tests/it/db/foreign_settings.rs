@@ -2,11 +2,11 @@
 //! themselves, or refused by name before anything changes.
 
 use postgres::{Client, NoTls};
-use redrive::dlq::{GroupFilter, LetterFilter};
-use redrive::{Database, Failure, Job, Operator, Queue};
+use redrive::dlq::GroupFilter;
+use redrive::{Database, Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, drained, no_drift, scalar, server_url, stop, wait_until,
-    worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, has, no_drift, of_orders, scalar,
+    server_url, stop, wait_until, worker,
 };
 
 use super::pooler::redrive;
@@ -47,15 +47,12 @@ fn lifecycle(db: &Database) -> Vec<String> {
         })
         .started();
     drained(&queue);
-    let redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    let redriven = db.redrives(&of_orders());
     assert_eq!(redriven.redriven.len(), 2);
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 1);
     no_drift(db);
-    let groups = db.dlq().groups().list(&GroupFilter::new()).unwrap();
+    let groups = db.groups(&GroupFilter::new());
     groups.into_iter().map(|group| group.title).collect()
 }
 
@@ -110,15 +107,10 @@ fn an_obstacle_is_refused_with_its_remedy() {
         ),
     ] {
         let test = TestDatabase::migrated();
-        let role = test.name().replace("redrive_test_", "obstructed_");
         let mut client = test.client();
-        client.sql(&format!(
-            "CREATE ROLE {role} LOGIN; SELECT redrive.grant_role('{role}', 'worker'); \
-                 SELECT redrive.grant_role('{role}', 'enqueuer'); \
-                 SELECT redrive.grant_role('{role}', 'reader'); {obstacle}"
-        ));
-        let url = test.url().replacen("postgres@", &format!("{role}@"), 1);
-        let db = redrive::connect(&url).unwrap();
+        let role = test.role_of("obstructed", &["worker", "enqueuer", "reader"]);
+        client.sql(obstacle);
+        let (db, url) = (role.open(), role.url());
         let queue = Queue::new(&db, "orders").unwrap();
         let start = worker(&queue)
             .handle(|_: &Job<Order>| Ok(()))
@@ -129,12 +121,13 @@ fn an_obstacle_is_refused_with_its_remedy() {
             &["stats"][..],
             &["work", "orders", "--drain", "--exec", "true"],
         ] {
-            let output = redrive(&url, arguments);
+            let output = redrive(url, arguments);
             assert!(!output.status.success(), "{arguments:?} with {obstacle}");
             texts.push(String::from_utf8_lossy(&output.stderr).into_owned());
         }
         for text in texts {
-            assert!(text.contains(said) && text.contains(remedy), "{text}");
+            has(&text, said);
+            has(&text, remedy);
         }
         // The statement helps.
         let remedy = db.check_session().expect_err(obstacle).to_string();
@@ -143,9 +136,7 @@ fn an_obstacle_is_refused_with_its_remedy() {
             .split_once("; or: ")
             .map_or(remedy, |(first, _)| first);
         client.sql(remedy);
-        redrive::connect(&url).unwrap().check_session().unwrap();
-        drop((db, queue));
-        client.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+        role.open().check_session().unwrap();
     }
 }
 
@@ -163,10 +154,7 @@ fn idle_sessions_outlast_the_timeout_of_a_database() {
         drained(&queue);
         // Another session shows that the time has passed.
         let mut idle = test.client();
-        let pid: i32 = idle
-            .query_one("SELECT pg_backend_pid()", &[])
-            .unwrap()
-            .get(0);
+        let pid: i32 = idle.ask("SELECT pg_backend_pid()", &[]);
         wait_until("an idle session to end", SOON, || {
             let there = "SELECT FROM pg_stat_activity WHERE pid = $1";
             server.query_opt(there, &[&pid]).unwrap().is_none()
@@ -191,21 +179,13 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
         let error = test.open().migrate().expect_err(foreign);
         assert!(!error.is_migration_required(), "{error:?}");
         let text = format!("{error:#}");
-        for said in [
-            "belongs to something else",
-            "ALTER SCHEMA redrive RENAME TO",
-        ] {
-            assert!(text.contains(said), "{text}");
-        }
-        let others: i64 = test
-            .client()
-            .query_one(
-                "SELECT count(*) FROM pg_class WHERE relnamespace = 'redrive'::regnamespace \
+        has(&text, "belongs to something else");
+        has(&text, "ALTER SCHEMA redrive RENAME TO");
+        let others: i64 = test.client().ask(
+            "SELECT count(*) FROM pg_class WHERE relnamespace = 'redrive'::regnamespace \
                  AND relname IN ('jobs', 'exclusive_tasks')",
-                &[],
-            )
-            .unwrap()
-            .get(0);
+            &[],
+        );
         assert_eq!(others, 0, "{foreign}");
     }
 }
@@ -213,22 +193,14 @@ fn a_schema_of_something_else_is_named_and_left_alone() {
 #[test]
 fn a_role_that_owns_the_schema_but_not_the_database_migrates() {
     let test = TestDatabase::empty();
-    let role = test.name().replace("redrive_test_", "owner_");
-    let mut client = test.client();
-    client.sql(&format!(
-        "CREATE ROLE {role} LOGIN; CREATE SCHEMA redrive AUTHORIZATION {role}"
-    ));
-    let url = test.url().replacen("postgres@", &format!("{role}@"), 1);
-    let db = redrive::connect(&url).unwrap();
+    let role = test.role("owner");
+    let schema = format!("CREATE SCHEMA redrive AUTHORIZATION {}", role.name());
+    test.client().sql(&schema);
+    let db = role.open();
     assert!(!db.migrate().unwrap().is_empty());
     assert_eq!(db.migrate().unwrap(), []);
     let error = db.admin().schema_drift().expect_err("a second schema");
-    assert!(
-        error.to_string().contains("CREATE on the database"),
-        "{error}"
-    );
-    drop(db);
-    client.sql(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+    has(&error, "CREATE on the database");
 }
 
 /// A migration that fails leaves nothing of the ones before it.
@@ -243,9 +215,8 @@ fn a_database_that_refuses_a_migration_is_left_as_it_was() {
     test.client().sql(refusing);
     let error = test.open().migrate().expect_err("refused");
     let text = format!("{error:#}");
-    for said in ["0009_schedules", "no schedules here"] {
-        assert!(text.contains(said), "{text}");
-    }
+    has(&text, "0009_schedules");
+    has(&text, "no schedules here");
     let schemas = scalar(
         &mut test.client(),
         "SELECT count(*) FROM pg_namespace WHERE nspname = 'redrive'",

@@ -57,6 +57,13 @@ const CHURN: [&str; 10] = [
     "INSERT INTO redrive.delayed_marks VALUES ('orders', now() - interval '5 seconds', 0)",
 ];
 
+/// Runs the transactions that name this.
+fn churn(client: &mut Client, naming: &str) {
+    for statement in CHURN.iter().filter(|churn| churn.contains(naming)) {
+        client.sql(statement);
+    }
+}
+
 /// The statements that must not slow down, with their arguments.
 const HOT: [(&str, &str); 9] = [
     ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
@@ -120,8 +127,7 @@ const HELD_BEFORE: &str = "UPDATE redrive.compactions SET kept_xid = redrive.old
 fn compact(client: &mut Client) -> Vec<String> {
     let mut compacted = Vec::new();
     loop {
-        let row = client.query_one(statement("compact"), &[]).unwrap();
-        match row.get(0) {
+        match client.ask(statement("compact"), &[]) {
             Some(table) => compacted.push(table),
             None => return compacted,
         }
@@ -135,9 +141,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     client.sql(FRESH);
     let fresh = pages(&test);
     let horizon = held(&mut holder);
-    for statement in CHURN {
-        client.sql(statement);
-    }
+    churn(&mut client, "");
     client.sql("VACUUM");
     let slow = pages(&test);
     client.sql(HELD_BEFORE);
@@ -159,11 +163,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
         "SELECT sum(redrive.table_bytes(relation::regclass))::bigint FROM redrive.compactions";
     let bytes = scalar(&mut client, sizes);
     assert!(bytes < 100_000, "{bytes} bytes");
-    let workers = "SELECT count(*) FROM redrive.workers";
-    assert_eq!(
-        client.query_one(workers, &[]).unwrap().get::<_, i64>(0),
-        100
-    );
+    assert_eq!(client.count("workers"), 100);
     horizon.commit().unwrap();
 }
 
@@ -189,16 +189,14 @@ fn a_worker_compacts_what_is_full_of_dead_rows() {
     client.sql(
         "UPDATE redrive.compactions SET min_bytes = 8192 WHERE relation = 'redrive.letter_deltas'",
     );
-    for statement in CHURN.iter().filter(|churn| churn.contains("letter_deltas")) {
-        client.sql(statement);
-    }
+    churn(&mut client, "letter_deltas");
     let worker = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Ok(()))
         .started();
     wait_until("the worker to compact", SOON, || {
         let size = "SELECT redrive.table_bytes('redrive.letter_deltas') = 0";
-        client.query_one(size, &[]).unwrap().get(0)
+        client.ask(size, &[])
     });
     stop(worker);
     horizon.commit().unwrap();
@@ -213,28 +211,22 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
     let worker = worker(&queue).handle(gate.passing::<Order>()).started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
-    for statement in CHURN
-        .iter()
-        .filter(|churn| churn.contains("INTO redrive.leases"))
-    {
-        client.sql(statement);
-    }
+    churn(&mut client, "INTO redrive.leases");
     client.sql("DELETE FROM redrive.leases WHERE worker_id::text LIKE '00000000%'");
     let rows = "SELECT array_agg(l::text) FROM redrive.leases l";
-    let before: Vec<String> = client.query_one(rows, &[]).unwrap().get(0);
+    let before: Vec<String> = client.ask(rows, &[]);
     client.sql(HELD_BEFORE);
     let is_rewritten = "SELECT redrive.table_bytes('redrive.leases') < 100000";
     wait_until("leases to be compacted", SOON, || {
         compact(&mut client);
-        client.query_one(is_rewritten, &[]).unwrap().get(0)
+        client.ask(is_rewritten, &[])
     });
-    let after: Vec<String> = client.query_one(rows, &[]).unwrap().get(0);
+    let after: Vec<String> = client.ask(rows, &[]);
     assert_eq!(after, before);
     assert!(!queue.is_drained().unwrap());
     gate.open();
     counted(&worker, "the job to be done", |counts| counts.done == 1);
-    let report = stop(worker);
-    assert_eq!(report.stats.lost, 0);
+    assert_eq!(stop(worker).stats.lost, 0);
     assert!(queue.is_drained().unwrap());
     horizon.commit().unwrap();
 }
@@ -244,12 +236,7 @@ fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
     client.sql("ALTER TABLE redrive.leases SET (autovacuum_enabled = off)");
-    for statement in CHURN
-        .iter()
-        .filter(|churn| churn.contains("redrive.leases"))
-    {
-        client.sql(statement);
-    }
+    churn(&mut client, "redrive.leases");
     let mut next_turn = |set: &str| {
         let due = format!("UPDATE redrive.compactions SET retry_at = '-infinity'{set}");
         client.sql(&due);
@@ -267,18 +254,9 @@ fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
 #[test]
 fn large_leases_are_compacted_whether_or_not_a_snapshot_is_held() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "ALTER TABLE redrive.leases SET (autovacuum_enabled = off); \
-             UPDATE redrive.compactions SET vacuum_bytes = min_bytes WHERE relation = 'redrive.leases'",
-        )
-        .unwrap();
-    for statement in CHURN
-        .iter()
-        .filter(|churn| churn.contains("redrive.leases"))
-    {
-        client.sql(statement);
-    }
+    client.sql("ALTER TABLE redrive.leases SET (autovacuum_enabled = off); \
+             UPDATE redrive.compactions SET vacuum_bytes = min_bytes WHERE relation = 'redrive.leases'");
+    churn(&mut client, "redrive.leases");
     assert_eq!(compact(&mut client), ["redrive.leases"]);
 }
 
@@ -295,9 +273,7 @@ fn a_lease_that_is_being_rewritten_is_not_missed() {
     let checking = std::thread::spawn(move || queue.is_drained().unwrap());
     let waits = "SELECT EXISTS (SELECT FROM pg_locks l WHERE NOT l.granted AND l.relation = 'redrive.leases'::regclass \
                  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
-    wait_until("the check to wait", SOON, || {
-        client.query_one(waits, &[]).unwrap().get(0)
-    });
+    wait_until("the check to wait", SOON, || client.ask(waits, &[]));
     rewrite.commit().unwrap();
     assert!(!checking.join().unwrap());
 }
@@ -306,16 +282,12 @@ fn a_lease_that_is_being_rewritten_is_not_missed() {
 fn a_compaction_gives_up_while_a_transaction_keeps_the_table() {
     let test = TestDatabase::migrated();
     let (mut client, mut reader) = (test.client(), test.client());
-    for statement in CHURN.iter().filter(|churn| churn.contains("letter_deltas")) {
-        client.sql(statement);
-    }
+    churn(&mut client, "letter_deltas");
     let mut reading = reader.transaction().unwrap();
-    reading
-        .query("SELECT FROM redrive.letter_deltas", &[])
-        .unwrap();
+    reading.sql("SELECT FROM redrive.letter_deltas");
     assert_eq!(compact(&mut client), [""; 0]);
     let waits = "SELECT retry_at > clock_timestamp() FROM redrive.compactions WHERE relation = 'redrive.letter_deltas'";
-    assert!(client.query_one(waits, &[]).unwrap().get::<_, bool>(0));
+    assert!(client.ask::<bool>(waits, &[]));
     reading.commit().unwrap();
     client.sql("UPDATE redrive.compactions SET retry_at = '-infinity'");
     assert_eq!(compact(&mut client), ["redrive.letter_deltas"]);
@@ -324,17 +296,9 @@ fn a_compaction_gives_up_while_a_transaction_keeps_the_table() {
 #[test]
 fn a_table_with_many_live_rows_is_left_to_vacuum() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined) \
+    client.sql("INSERT INTO redrive.letter_deltas (group_id, deaths, open, redriving, recovered, discarded, quarantined) \
              SELECT n, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 20000) n; \
-             UPDATE redrive.compactions SET max_rows = 19999",
-        )
-        .unwrap();
+             UPDATE redrive.compactions SET max_rows = 19999");
     assert_eq!(compact(&mut client), [""; 0]);
-    let rows = "SELECT count(*) FROM redrive.letter_deltas";
-    assert_eq!(
-        client.query_one(rows, &[]).unwrap().get::<_, i64>(0),
-        20_000
-    );
+    assert_eq!(client.count("letter_deltas"), 20_000);
 }

@@ -6,7 +6,9 @@ use postgres::Client;
 use postgres::error::SqlState;
 use redrive::Operator;
 use redrive::dlq::{LetterState, RetentionRule};
-use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, drained, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Order, SOON, Sql, TestDatabase, drained, has, refusal, stop, wait_until, worker,
+};
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
 
@@ -33,8 +35,8 @@ fn all_refuse(client: &mut Client, begin: &str, level: &str) {
             Some(&SqlState::INVALID_TRANSACTION_STATE),
             "{statement}: {error}"
         );
-        let message = error.as_db_error().expect("the server's").message();
-        assert!(message.contains(level), "{message}");
+        let message = refusal(&error);
+        has(&message, level);
         client.sql("ROLLBACK");
     }
 }
@@ -84,9 +86,7 @@ fn a_default_of_the_database_or_the_role_is_refused() {
 fn workers_and_operators_work_with_any_default() {
     for level in LEVELS {
         let test = TestDatabase::migrated();
-        test.client()
-            .batch_execute(&defaults(&test, level)[0])
-            .unwrap();
+        test.client().sql(&defaults(&test, level)[0]);
         let queue = test.queue("orders");
         let worker = worker(&queue)
             .lease(Duration::from_secs(2))
@@ -102,19 +102,17 @@ fn workers_and_operators_work_with_any_default() {
         wait_until("the worker to fold the counters", SOON, || {
             client.sql("UPDATE redrive.metric_deltas SET at = at - interval '1 minute'");
             let folded = "SELECT count(*) > 0 FROM redrive.metric_values";
-            client.query_one(folded, &[]).unwrap().get(0)
+            client.ask(folded, &[])
         });
         stop(worker);
         let (db, operator) = (test.open(), Operator::default());
         let retention = db.dlq().retention();
         let rule = RetentionRule::delete(LetterState::Open, Duration::from_hours(1)).even_open();
         retention.set(&rule, &operator).unwrap();
-        client
-            .batch_execute(
-                "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours', \
+        client.sql(
+            "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours', \
                  changed_at = changed_at - interval '2 hours'",
-            )
-            .unwrap();
+        );
         assert_eq!(retention.apply(&operator).unwrap(), 1);
         db.dlq().prune(Duration::from_hours(1), &operator).unwrap();
         let audits = db.admin().audit_counters().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::{Client, Transaction};
 use redrive::{Job, NewJob};
 use redrive_tests::{
-    Begin, Finish, Order, SOON, Sql, TestDatabase, drained, scalar, stop, wait_until, worker,
+    Begin, Finish, Order, SOON, Sql, TestDatabase, drained, put, scalar, stop, wait_until, worker,
 };
 
 /// Records the settings of each session that writes to a table.
@@ -32,8 +32,7 @@ const KEPT: &str = "30 10 3 60000";
 
 fn settings(client: &mut Client, origin: &str) -> Vec<String> {
     let asked = "SELECT DISTINCT settings FROM public.recorded WHERE origin = $1";
-    let rows = client.query(asked, &[&origin]).unwrap();
-    rows.iter().map(|row| row.get(0)).collect()
+    client.column(asked, &[&origin])
 }
 
 #[test]
@@ -53,7 +52,7 @@ fn every_session_of_a_worker_has_server_side_keepalives() {
         })
         .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    queue.enqueue_job(NewJob::new(&Finish {}).unwrap()).unwrap();
+    put(&queue, NewJob::new(&Finish {}).unwrap());
     drained(&queue);
     wait_until("the chores to fold", SOON, || {
         let folded = "SELECT count(*) FROM public.recorded WHERE origin = 'letter_deltas DELETE'";

@@ -1,30 +1,40 @@
 //! Migrations: many migrators at once, other versions, and the script for teams with a tool.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
 use redrive::{Job, Queue};
-use redrive_tests::{Order, Sql, TestDatabase, drained, stop, willing, worker};
+use redrive_tests::{Order, Sql, TestDatabase, drained, has, stop, willing, worker};
 
 /// The version of the newest migration.
 const LAST: i32 = 10;
 
 /// The versions that a database has had.
 fn versions(test: &TestDatabase) -> Vec<i32> {
-    let rows = test.client().query(
-        "SELECT version FROM redrive.migrations ORDER BY version",
-        &[],
-    );
-    rows.unwrap().iter().map(|row| row.get(0)).collect()
+    let versions = "SELECT version FROM redrive.migrations ORDER BY version";
+    test.client().column(versions, &[])
 }
 
 /// The migrations and the files of definitions that a database has, sorted.
 fn names(test: &TestDatabase) -> Vec<String> {
     let names = "SELECT name COLLATE \"C\" FROM redrive.migrations UNION ALL SELECT file FROM redrive.definitions \
                  ORDER BY 1";
-    let rows = test.client().query(names, &[]).unwrap();
-    rows.iter().map(|row| row.get(0)).collect()
+    test.client().column(names, &[])
+}
+
+/// Starts a worker.
+fn start(queue: &Queue) -> redrive::Result<()> {
+    let worker = worker(queue).handle(|_: &Job<Order>| Ok(()));
+    worker.start().map(drop)
+}
+
+/// Fails unless both catalogs have the same things.
+#[track_caller]
+fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>, of: &impl Display) {
+    let differing: Vec<&String> = ours.symmetric_difference(theirs).collect();
+    assert!(differing.is_empty(), "{of}: {differing:#?}");
 }
 
 #[test]
@@ -63,11 +73,7 @@ fn migrate_at_once(test: &TestDatabase) {
     assert_eq!(applied, names(test), "each by one of them");
     assert_eq!(versions(test), (1..=LAST).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();
-    assert_eq!(
-        test.open().migrate().unwrap(),
-        [],
-        "a second time does nothing"
-    );
+    assert_eq!(test.open().migrate().unwrap(), [], "the second time");
 }
 
 /// Makes a database of an older version, with the migrations up to this one.
@@ -93,15 +99,10 @@ fn an_older_schema_is_reported_and_upgraded() {
         let test = as_of(version);
         let db = test.open();
         let queue = Queue::new(&db, "orders").unwrap();
-        let start = worker(&queue)
-            .handle(|_: &Job<Order>| Ok(()))
-            .start()
-            .map(drop);
-        for refused in [db.check_schema(), start] {
+        for refused in [db.check_schema(), start(&queue)] {
             let error = refused.expect_err("migrations are missing");
             assert!(error.is_migration_required(), "{version}: {error:?}");
-            let next = format!("{:04}_", version + 1);
-            assert!(error.to_string().contains(&next), "{version}: {error}");
+            has(&error, format!("{:04}_", version + 1));
         }
         // An enqueue needs no check before: it is stored, or rejected with a clear error.
         let stored = match queue.enqueue(&Order { number: 1 }) {
@@ -119,9 +120,7 @@ fn an_older_schema_is_reported_and_upgraded() {
         assert_eq!(applied.len() + had, last + definitions.len());
         assert!(applied[0].name.starts_with(&format!("{:04}_", version + 1)));
         db.check_schema().unwrap();
-        let completed = catalog(&test);
-        let differing: Vec<&String> = completed.symmetric_difference(&new).collect();
-        assert!(differing.is_empty(), "{version}: {differing:#?}");
+        same(&catalog(&test), &new, &version);
 
         let worker = willing(&queue);
         drained(&queue);
@@ -133,21 +132,15 @@ fn an_older_schema_is_reported_and_upgraded() {
 #[test]
 fn a_skipped_migration_is_an_error_and_changes_nothing() {
     let (test, db) = TestDatabase::opened();
-    test.client()
-        .batch_execute(
-            "DELETE FROM redrive.migrations WHERE version = 9; DROP TABLE redrive.schedules CASCADE",
-        )
-        .unwrap();
+    test.client().sql(
+        "DELETE FROM redrive.migrations WHERE version = 9; DROP TABLE redrive.schedules CASCADE",
+    );
     let before = catalog(&test);
     let queue = Queue::new(&db, "orders").unwrap();
-    let start = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .map(drop);
-    for refused in [db.check_schema(), db.migrate().map(drop), start] {
+    for refused in [db.check_schema(), db.migrate().map(drop), start(&queue)] {
         let error = refused.expect_err("a migration was left out");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(error.to_string().contains("0009_schedules"), "{error}");
+        has(&error, "0009_schedules");
     }
     assert_eq!(before, catalog(&test));
 }
@@ -164,7 +157,7 @@ fn a_newer_schema_is_never_downgraded() {
         (as_of(LAST - 1), false),
         (as_of(LAST - 1), true),
     ] {
-        test.client().execute(later, &[&breaking]).unwrap();
+        test.client().change(later, &[&breaking]);
         let before = catalog(&test);
         let db = test.open();
         let is_whole = versions(&test).len() == usize::try_from(LAST).unwrap() + 1;
@@ -187,14 +180,10 @@ fn a_newer_schema_is_rejected_only_if_it_breaks_this_version() {
     assert_eq!(db.migrate().unwrap(), []);
     client.sql("UPDATE redrive.migrations SET breaking = true WHERE version = 900");
     let queue = Queue::new(&db, "orders").unwrap();
-    let start = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .map(drop);
-    for refused in [db.check_schema(), db.migrate().map(drop), start] {
+    for refused in [db.check_schema(), db.migrate().map(drop), start(&queue)] {
         let error = refused.expect_err("a breaking migration");
         assert!(error.is_schema_newer(), "{error:?}");
-        assert!(error.to_string().contains("0900_later"), "{error}");
+        has(&error, "0900_later");
     }
 }
 
@@ -207,7 +196,7 @@ fn a_migration_that_was_changed_is_rejected() {
     for refused in [db.check_schema(), db.migrate().map(drop)] {
         let error = refused.expect_err("another text");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(error.to_string().contains("0002_jobs"), "{error}");
+        has(&error, "0002_jobs");
     }
 }
 
@@ -226,9 +215,9 @@ fn with_functions_of(library: &str) -> TestDatabase {
     let other = "CREATE OR REPLACE FUNCTION redrive.wake(queue text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
                  UPDATE redrive.definitions SET checksum = 'other' WHERE file = 'functions/leases'";
     let mut client = test.client();
-    client.batch_execute(other).unwrap();
+    client.sql(other);
     let by = "UPDATE redrive.definitions SET library = $1 WHERE file = 'functions/leases'";
-    client.execute(by, &[&library]).unwrap();
+    client.change(by, &[&library]);
     test
 }
 
@@ -240,14 +229,12 @@ fn changed_functions_of_an_older_version_are_required_and_replaced() {
         let db = test.open();
         let error = db.check_schema().expect_err("another function");
         assert!(error.is_migration_required(), "{error:?}");
-        assert!(error.to_string().contains("functions/leases"), "{error}");
+        has(&error, "functions/leases");
         let applied = db.migrate().unwrap();
         let applied: Vec<&str> = applied.iter().map(|applied| &*applied.name).collect();
         assert_eq!(applied, ["functions/leases"], "{library}");
         db.check_schema().unwrap();
-        let replaced = catalog(&test);
-        let differing: Vec<&String> = replaced.symmetric_difference(&new).collect();
-        assert!(differing.is_empty(), "{library}: {differing:#?}");
+        same(&catalog(&test), &new, &library);
     }
 }
 
@@ -266,7 +253,7 @@ fn an_older_program_never_replaces_the_functions_of_a_newer_one() {
     // A newer one may have migrated and kept this version's functions.
     let test = with_functions_of("0.0.9");
     let later = "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (900, '0900_later', 'x', false)";
-    test.client().batch_execute(later).unwrap();
+    test.client().sql(later);
     let before = catalog(&test);
     test.open().check_schema().unwrap();
     assert_eq!(test.open().migrate().unwrap(), []);
@@ -282,32 +269,25 @@ fn what_a_migration_drops_is_defined_again() {
         "DELETE FROM redrive.migrations WHERE version = {LAST}; \
          DROP TABLE redrive.audit, redrive.compactions CASCADE; DROP VIEW redrive.queues"
     );
-    test.client().batch_execute(&without_last).unwrap();
+    test.client().sql(&without_last);
     test.open().migrate().unwrap();
-    let completed = catalog(&test);
-    let differing: Vec<&String> = completed.symmetric_difference(&new).collect();
-    assert!(differing.is_empty(), "{differing:#?}");
+    same(&catalog(&test), &new, &"");
 }
 
 /// A grant survives the replacement, and PUBLIC gets none.
 #[test]
 fn a_replaced_function_keeps_its_grants() {
     let test = with_functions_of("0.0.9");
-    let role = test.name().replace("redrive_test_", "waker_");
+    let role = test.role("waker");
     let mut client = test.client();
-    client
-        .batch_execute(&format!(
-            "CREATE ROLE {role}; GRANT EXECUTE ON FUNCTION redrive.wake TO {role}; DROP FUNCTION redrive.is_drained"
-        ))
-        .unwrap();
+    client.sql(&format!(
+        "GRANT EXECUTE ON FUNCTION redrive.wake TO {}; DROP FUNCTION redrive.is_drained",
+        role.name()
+    ));
     test.open().migrate().unwrap();
     let may = "SELECT has_function_privilege($1, 'redrive.wake(text)', 'EXECUTE'),
                       has_function_privilege($1, 'redrive.is_drained(text)', 'EXECUTE')";
-    let row = client.query_one(may, &[&role]).unwrap();
-    let may: (bool, bool) = (row.get(0), row.get(1));
-    client
-        .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"))
-        .unwrap();
+    let may: (bool, bool) = client.row(may, &[&role.name()]);
     assert_eq!(may, (true, false));
 }
 
@@ -325,14 +305,13 @@ fn what_cannot_be_replaced_is_named_and_changes_nothing() {
     ] {
         let test = TestDatabase::migrated();
         let mut client = test.client();
-        client.batch_execute(other).unwrap();
+        client.sql(other);
         let changed = "UPDATE redrive.definitions SET checksum = 'other' WHERE file = $1 OR file = 'functions/archive'";
-        client.execute(changed, &[&file]).unwrap();
+        client.change(changed, &[&file]);
         let before = catalog(&test);
         let error = test.open().migrate().expect_err("it cannot be replaced");
-        for said in [file, "differ; drop it"] {
-            assert!(error.to_string().contains(said), "{said}: {error}");
-        }
+        has(&error, file);
+        has(&error, "differ; drop it");
         assert_eq!(before, catalog(&test));
     }
 }
@@ -356,7 +335,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.leases_for_reap'::regclass;
         DROP SEQUENCE redrive.ring_position CASCADE;
         DROP TRIGGER append_only ON redrive.audit";
-    test.client().batch_execute(changes).unwrap();
+    test.client().sql(changes);
     let before = catalog(&test);
     let drifts = db.admin().schema_drift().unwrap();
     let drifts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
@@ -383,7 +362,7 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
     );
     assert_eq!(before, catalog(&test));
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'redrive%'";
-    let schemas: i64 = test.client().query_one(schemas, &[]).unwrap().get(0);
+    let schemas: i64 = test.client().ask(schemas, &[]);
     assert_eq!(schemas, 1);
 }
 
@@ -423,30 +402,18 @@ fn catalog(test: &TestDatabase) -> BTreeSet<String> {
         SELECT 'comment ' || concat_ws(' ', objoid::regclass, objsubid, description)
         FROM pg_description d JOIN pg_class c ON c.oid = d.objoid
         WHERE c.relnamespace = 'redrive'::regnamespace";
-    test.client()
-        .query(lines, &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect()
+    let lines = test.client().column(lines, &[]);
+    lines.into_iter().collect()
 }
 
 #[test]
 fn the_printed_script_creates_the_same_schema() {
     let (migrated, printed) = (TestDatabase::empty(), TestDatabase::empty());
     migrated.open().migrate().unwrap();
-    printed
-        .client()
-        .batch_execute(&redrive::migrate::print())
-        .unwrap();
+    printed.client().sql(&redrive::migrate::print());
     let (ours, theirs) = (catalog(&migrated), catalog(&printed));
     assert!(ours.len() > 100, "only {} things", ours.len());
-    let differing: Vec<&String> = ours.symmetric_difference(&theirs).collect();
-    assert!(differing.is_empty(), "{differing:#?}");
-    assert_eq!(
-        printed.open().migrate().unwrap(),
-        [],
-        "it keeps the same ledger"
-    );
+    same(&ours, &theirs, &"");
+    assert_eq!(printed.open().migrate().unwrap(), [], "the same ledger");
     printed.open().check_schema().unwrap();
 }

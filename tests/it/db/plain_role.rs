@@ -1,91 +1,39 @@
 //! A plain role: no superuser, only the default extension, and an empty search path. Everything
 //! works.
 
-use std::ffi::OsString;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use postgres::{Client, NoTls};
+use postgres::Client;
 use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState, Policy};
 use redrive::metrics::Reader;
-use redrive::{Database, Enqueued, Failure, Job, NewJob, Operator, Queue};
+use redrive::{Enqueued, Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Finish, Logged, Order, SOON, Sql, TestDatabase, drained, letters_in, no_drift, read,
-    stats, stop, wait_until, worker,
+    Begin, Dead, Finish, Logged, Order, Role, SOON, Sql, TestDatabase, drained, letters_in, maria,
+    new_order, no_drift, of_orders, put, ran_at, read, stats, stop, wait_until, words, worker,
 };
 
 /// A database owned by a role without other rights, with an empty search path.
-struct Plain {
-    role: String,
-    server: Client,
-    test: TestDatabase,
-}
-
-impl Plain {
-    fn new() -> Plain {
-        let test = TestDatabase::empty();
-        let mut server = test.client();
-        let role = test.name().replace("redrive_test_", "plain_");
-        let name = test.name();
-        server.sql(&format!(
-            "CREATE ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT; \
-                 ALTER DATABASE {name} OWNER TO {role}; \
-                 REVOKE ALL ON SCHEMA public FROM PUBLIC; \
-                 REVOKE ALL ON DATABASE {name} FROM PUBLIC; \
-                 ALTER DATABASE {name} SET search_path = ''; \
-                 ALTER ROLE {role} SET search_path = ''"
-        ));
-        Plain { role, server, test }
-    }
-
-    fn url(&self) -> String {
-        let (scheme, rest) = self.test.url().split_once("://").expect("a URL");
-        let address = rest.split_once('@').map_or(rest, |(_, address)| address);
-        format!("{scheme}://{}@{address}", self.role)
-    }
-
-    fn open(&self) -> Database {
-        redrive::connect(&self.url()).unwrap()
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(&self.url(), NoTls).unwrap()
-    }
-
-    /// Runs a command that succeeds and returns its output.
-    #[track_caller]
-    fn types(&self, arguments: &[&str]) -> String {
-        let (mut out, mut err) = (Vec::new(), Vec::new());
-        let url = self.url();
-        let program = ["redrive", "--database-url", &url, "--no-wait"];
-        let all = program.iter().chain(arguments).map(OsString::from);
-        let code = redrive_cli::run(all, &mut out, &mut err);
-        let output = String::from_utf8_lossy(&err);
-        assert_eq!(code, ExitCode::SUCCESS, "{arguments:?}: {output}");
-        String::from_utf8(out).expect("UTF-8")
-    }
-}
-
-impl Drop for Plain {
-    fn drop(&mut self) {
-        let role = &self.role;
-        let gone = self.server.batch_execute(&format!(
-            "ALTER DATABASE {} OWNER TO CURRENT_USER; REASSIGN OWNED BY {role} TO CURRENT_USER; \
-             DROP OWNED BY {role}; DROP ROLE {role}",
-            self.test.name()
-        ));
-        if !std::thread::panicking() {
-            gone.unwrap();
-        }
-    }
+fn plain() -> (TestDatabase, Role) {
+    let test = TestDatabase::empty();
+    let role = test.role("plain");
+    let (name, role_name) = (test.name(), role.name());
+    test.client().sql(&format!(
+        "ALTER ROLE {role_name} NOINHERIT; \
+         ALTER DATABASE {name} OWNER TO {role_name}; \
+         REVOKE ALL ON SCHEMA public FROM PUBLIC; \
+         REVOKE ALL ON DATABASE {name} FROM PUBLIC; \
+         ALTER DATABASE {name} SET search_path = ''; \
+         ALTER ROLE {role_name} SET search_path = ''"
+    ));
+    (test, role)
 }
 
 #[test]
 fn a_role_without_superuser_or_search_path_can_do_everything() {
     let logged = Logged::start(log::LevelFilter::Warn);
-    let plain = Plain::new();
+    let (_test, plain) = plain();
     let db = plain.open();
     db.migrate().unwrap();
     let mut client = plain.client();
@@ -113,22 +61,16 @@ fn a_role_without_superuser_or_search_path_can_do_everything() {
 }
 
 fn ask(client: &mut Client, question: &str) -> String {
-    client.query_one(question, &[]).unwrap().get(0)
+    client.ask(question, &[])
 }
 
 /// Enqueues jobs in every way.
 fn enqueue(queue: &Queue, client: &mut Client) {
     queue.enqueue_many(&Order::up_to(8)).unwrap();
     queue.enqueue_many(&Order::up_to(1001)).unwrap();
-    queue
-        .enqueue_job(
-            NewJob::new(&Order { number: 9 })
-                .unwrap()
-                .delay(Duration::from_millis(1)),
-        )
-        .unwrap();
-    let unique = || NewJob::new(&Order { number: 10 }).unwrap().unique("ten");
-    let first = queue.enqueue_job(unique()).unwrap().id();
+    put(&queue, new_order(9).delay(Duration::from_millis(1)));
+    let unique = || new_order(10).unique("ten");
+    let first = put(&queue, unique());
     assert_eq!(
         queue.enqueue_job(unique()).unwrap(),
         Enqueued::Existing(first)
@@ -174,33 +116,13 @@ fn work(queue: &Queue, client: &mut Client) {
     assert_eq!(letters_in(db, "orders", LetterState::Open), 8);
 
     // Letters: listed, counted, edited, redriven by hand, by a run and by a policy, captured.
-    // Plans cannot rot: a hot statement reads by its index and touches few pages, however little the
-    let some = |limit| {
-        LetterFilter::new()
-            .queue("orders")
-            .error_class("NoOrder")
-            .limit(limit)
-    };
-    let operator = Operator::new("maria@ops-1").reason("fixed");
+    let some = |limit| of_orders().error_class("NoOrder").limit(limit);
+    let operator = maria();
     assert_eq!(db.dlq().count(&some(100)).unwrap().letters, 8);
     let edit = Edit::merge(r#"{"currency": "EUR"}"#).unwrap();
-    assert_eq!(
-        db.dlq()
-            .edit(&some(1), &edit, &operator)
-            .unwrap()
-            .edited
-            .len(),
-        1
-    );
+    assert_eq!(db.edits(&some(1), &edit).edited.len(), 1);
     fixed.store(true, Ordering::SeqCst);
-    assert_eq!(
-        db.dlq()
-            .redrive(&some(2), &operator)
-            .unwrap()
-            .redriven
-            .len(),
-        2
-    );
+    assert_eq!(db.redrives(&some(2)).redriven.len(), 2);
     let options = RunOptions::new().rate(Rate::Unthrottled);
     db.dlq()
         .runs()
@@ -211,7 +133,7 @@ fn work(queue: &Queue, client: &mut Client) {
         Policy::new("nightly", LetterFilter::new().queue("nightly")).every(Duration::from_secs(1));
     db.dlq().policies().set(&policy, &operator).unwrap();
     let foreign = ForeignFailure::new("kafka", "3/18", "nightly", "order", r#"{"number": 1}"#);
-    db.dlq().capture(&foreign).unwrap();
+    db.captures(&foreign);
     ask(
         client,
         "SELECT id::text FROM redrive.capture('kafka', '3/19', 'orders', 'order', '\\x7b', error_class => 'Parse')",
@@ -236,15 +158,20 @@ fn work(queue: &Queue, client: &mut Client) {
 }
 
 /// The command line.
-fn type_commands(plain: &Plain) {
-    plain.types(&["migrate", "--check"]);
-    plain.types(&["enqueue", "mails", "mail", "{}"]);
-    plain.types(&["work", "mails", "--exec", "exit 65", "--drain"]);
-    assert!(plain.types(&["dlq"]).contains("mails"));
-    assert!(plain.types(&["dlq", "list", "mails"]).contains("mail"));
-    plain.types(&["dlq", "groups"]);
-    plain.types(&["dlq", "redrive", "mails", "--yes"]);
-    plain.types(&["work", "mails", "--exec", "true", "--drain"]);
-    plain.types(&["stats"]);
-    plain.types(&["audit"]);
+fn type_commands(plain: &Role) {
+    let types = |line: &str| {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        ran_at(plain.url(), &words).exits_with(0)
+    };
+    types("migrate --check");
+    types("enqueue mails mail {}");
+    types("work mails --exec 'exit 65' --drain");
+    types("dlq").shows("mails");
+    types("dlq list mails").shows("mail");
+    types("dlq groups");
+    types("dlq redrive mails --yes");
+    types("work mails --exec true --drain");
+    types("stats");
+    types("audit");
 }

@@ -113,8 +113,7 @@ const SCANS: &str = "SELECT relname::text, seq_scan FROM pg_stat_xact_all_tables
         AND relname ~ '^(jobs_.|jobs_waiting|group_slots|group_buckets|jobs_delayed|dead_letters|unique_keys|run_letters|audit)$' ORDER BY 1";
 
 fn scans(transaction: &mut Transaction<'_>) -> Vec<(String, i64)> {
-    let rows = transaction.query(SCANS, &[]).unwrap();
-    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    transaction.rows(SCANS, &[])
 }
 
 /// Returns the rows that the nodes of a plan processed in all loops. This reveals a nested loop over

@@ -6,7 +6,7 @@ use redrive::postgres::{Client, Config, NoTls};
 use redrive::r2d2::{CustomizeConnection, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Job, Pooler, Queue};
-use redrive_tests::{Order, TestDatabase, drained, finish, stop, willing, worker};
+use redrive_tests::{Order, Sql, TestDatabase, drained, finish, has, stop, willing, worker};
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 
@@ -36,8 +36,7 @@ fn pooled_connections_are_returned_with_their_original_settings() {
     let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
     let queue = Queue::new(&db, "orders").unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    let worker = willing(&queue);
-    finish(&queue, worker);
+    finish(&queue, willing(&queue));
     // All connections at once, so that those of the worker are among them.
     let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
     for connection in &mut connections {
@@ -47,10 +46,11 @@ fn pooled_connections_are_returned_with_their_original_settings() {
             ("plan_cache_mode", "auto"),
             ("lock_timeout", "0"),
         ] {
-            let row = connection
-                .query_one("SELECT current_setting($1)", &[&setting])
-                .unwrap();
-            assert_eq!(row.get::<_, &str>(0), value, "{setting}");
+            assert_eq!(
+                connection.ask::<String>("SELECT current_setting($1)", &[&setting]),
+                value,
+                "{setting}"
+            );
         }
         let channels = connection
             .query("SELECT pg_listening_channels()", &[])
@@ -92,15 +92,15 @@ fn settings_of_the_pools_owner_survive_a_worker() {
     let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
     let queue = Queue::new(&db, "orders").unwrap();
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = willing(&queue);
-    finish(&queue, worker);
+    finish(&queue, willing(&queue));
     let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
     for connection in &mut connections {
         for (setting, value) in CUSTOM {
-            let row = connection
-                .query_one("SELECT current_setting($1)", &[&setting])
-                .unwrap();
-            assert_eq!(row.get::<_, &str>(0), value, "{setting}");
+            assert_eq!(
+                connection.ask::<String>("SELECT current_setting($1)", &[&setting]),
+                value,
+                "{setting}"
+            );
         }
     }
 }
@@ -114,5 +114,5 @@ fn a_worker_does_not_start_on_a_pool_that_is_too_small() {
         .start()
         .expect_err("four connections");
     assert!(error.is_invalid(), "{error:?}");
-    assert!(error.to_string().contains("needs 5"), "{error}");
+    has(&error, "needs 5");
 }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use log::LevelFilter;
+use redrive::dlq::LetterState;
 use redrive::dlq::runs::{Rate, RunOptions};
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Failure, Job, NewJob, Operator};
+use redrive::{Failure, Job, Operator};
 use redrive_tests::{
-    Begin, Logged, Order, SOON, Sql, TestDatabase, letters, letters_in, scalar, stop, wait_until,
-    worker,
+    Begin, Logged, Order, SOON, Sql, TestDatabase, in_state, letters, new_order, of_orders, put,
+    scalar, stop, wait_until, worker,
 };
 
 #[test]
@@ -18,13 +18,11 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
     client.sql("CREATE PUBLICATION everything FOR ALL TABLES");
     let queue = test.queue("orders");
     letters(&queue, 20);
-    let unique = NewJob::new(&Order { number: 99 }).unwrap().unique("one");
-    queue
-        .enqueue_job(unique.delay(Duration::from_millis(1)))
-        .unwrap();
+    let unique = new_order(99).unique("one");
+    put(&queue, unique.delay(Duration::from_millis(1)));
 
     let act = Operator::new("maria@ops-1").reason("fixed");
-    let all = LetterFilter::new().queue("orders").limit(100);
+    let all = of_orders().limit(100);
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let runs = queue.database().dlq().runs();
     runs.create(&all, &options, &act).unwrap().unwrap();
@@ -36,7 +34,7 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
         })
         .started();
     wait_until("the run to end and its outcomes to be folded", SOON, || {
-        letters_in(queue.database(), "orders", LetterState::Recovered) == 20
+        in_state(&queue, LetterState::Recovered) == 20
             && scalar(
                 &mut client,
                 "SELECT (SELECT count(*) FROM redrive.letter_deltas)

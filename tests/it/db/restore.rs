@@ -1,16 +1,17 @@
 //! A dump that is restored: the schema is the same, and data in a migrated schema can be repaired.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use redrive::dlq::LetterFilter;
-use redrive::{NewJob, Operator};
-use redrive_tests::{Order, Sql, TestDatabase, letters, letters_in, no_drift, ran};
+use redrive::Operator;
+use redrive_tests::{
+    Dead, Sql, TempFile, TestDatabase, letters, letters_in, new_order, no_drift, only, put,
+};
 
 /// Runs a program of the server's version. Returns whether it succeeded, and its messages.
 fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String) {
     let place = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
-    let place: String = test.client().query_one(place, &[]).unwrap().get(0);
+    let place: String = test.client().ask(place, &[]);
     let done = Command::new(Path::new(&place).join(program))
         .args(arguments)
         .output()
@@ -19,36 +20,18 @@ fn run(test: &TestDatabase, program: &str, arguments: &[&str]) -> (bool, String)
     (done.status.success(), said)
 }
 
-/// A dump, removed at the end of the test.
-struct Dump(PathBuf);
-
-impl Dump {
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path")
-    }
-}
-
-impl Drop for Dump {
-    fn drop(&mut self) {
-        _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Dumps a database with letters, a redriven one and a unique job.
-fn dumped(source: &TestDatabase) -> Dump {
+fn dumped(source: &TestDatabase) -> TempFile {
     let queue = source.queue("orders");
     let ids = letters(&queue, 5);
-    let one = LetterFilter::new().ids([ids[0]]);
-    queue
-        .database()
-        .dlq()
-        .redrive(&one, &Operator::default())
-        .unwrap();
-    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
-    queue.enqueue_job(unique).unwrap();
+    let one = only(ids[0]);
+    queue.redrives(&one);
+    let unique = new_order(1).unique("a");
+    put(&queue, unique);
     no_drift(queue.database());
-    let dump = Dump(std::env::temp_dir().join(format!("{}.dump", source.name())));
-    let to = ["--format=custom", "--file", dump.path()];
+    let dump = TempFile::of("");
+    let path = dump.to_string();
+    let to = ["--format=custom", "--file", &path];
     let (done, said) = run(
         source,
         "pg_dump",
@@ -62,11 +45,15 @@ fn dumped(source: &TestDatabase) -> Dump {
 fn a_restored_dump_is_no_drift_and_needs_no_repair() {
     let (source, copy) = (TestDatabase::migrated(), TestDatabase::empty());
     let file = dumped(&source);
-    let (done, said) = run(&copy, "pg_restore", &["--dbname", copy.url(), file.path()]);
+    let (done, said) = run(
+        &copy,
+        "pg_restore",
+        &["--dbname", copy.url(), &file.to_string()],
+    );
     assert!(done, "{said}");
     let db = copy.open();
     assert_eq!(db.admin().schema_drift().unwrap(), []);
-    ran(&copy, &["migrate", "--check"]).exits_with(0);
+    copy.run("migrate --check");
     assert_eq!(db.admin().faults().unwrap(), []);
     no_drift(&db);
 
@@ -89,7 +76,7 @@ fn data_that_is_restored_into_a_migrated_schema_is_repaired() {
     run(
         &copy,
         "pg_restore",
-        &["--data-only", "--dbname", copy.url(), file.path()],
+        &["--data-only", "--dbname", copy.url(), &file.to_string()],
     );
     let db = copy.open();
     let found = db.admin().repair(&Operator::default()).unwrap();

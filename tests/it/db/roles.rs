@@ -9,7 +9,7 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::{CaptureOutcome, ForeignFailure};
 use redrive::{Database, JobId};
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::{Role, Sql, TestDatabase};
 
 use crate::guarantees::secrets::password::with_password;
 
@@ -56,40 +56,35 @@ impl Profession {
     }
 }
 
-/// A database with each role, removed at the end of the test.
+/// A database with each role.
 struct Cast {
+    roles: [Role; 9],
     owner: Client,
     test: TestDatabase,
 }
 
 impl Cast {
     fn new() -> Cast {
-        let test = TestDatabase::migrated();
-        let mut owner = test.client();
-        let cast = |profession: Profession| role(&test, profession);
-        for profession in Profession::ALL {
-            let role = cast(profession);
-            owner.sql(&format!("CREATE ROLE {role} LOGIN"));
-            if profession != Nobody {
-                let left: String = owner
-                    .query_one(
-                        "SELECT redrive.grant_role($1, $2)",
-                        &[&role, &profession.name()],
-                    )
-                    .unwrap()
-                    .get(0);
-                assert_eq!(left, "", "a superuser can do all of it");
-            }
-        }
-        Cast { owner, test }
+        let (test, owner) = TestDatabase::with_client();
+        let roles = Profession::ALL.map(|profession| match profession {
+            Nobody => test.role("nobody"),
+            _ => test.role_of(profession.name(), &[profession.name()]),
+        });
+        Cast { roles, owner, test }
+    }
+
+    fn role(&self, profession: Profession) -> &Role {
+        &self.roles[profession as usize]
+    }
+
+    /// Returns the name of a role.
+    fn name(&self, profession: Profession) -> String {
+        self.role(profession).name().to_owned()
     }
 
     /// Returns the URL of the database for a role, with a password.
     fn url(&self, profession: Profession) -> String {
-        let (scheme, rest) = self.test.url().split_once("://").expect("a URL");
-        let address = rest.split_once('@').map_or(rest, |(_, address)| address);
-        let url = format!("{scheme}://{}@{address}", role(&self.test, profession));
-        with_password(&url)
+        with_password(self.role(profession).url())
     }
 
     fn open(&self, profession: Profession) -> Database {
@@ -99,25 +94,6 @@ impl Cast {
     fn client(&self, profession: Profession) -> Client {
         Client::connect(&self.url(profession), NoTls).expect("anybody may connect")
     }
-}
-
-impl Drop for Cast {
-    fn drop(&mut self) {
-        for profession in Profession::ALL {
-            let role = role(&self.test, profession);
-            let forgotten = self
-                .owner
-                .batch_execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
-            if !std::thread::panicking() {
-                forgotten.unwrap();
-            }
-        }
-    }
-}
-
-fn role(test: &TestDatabase, profession: Profession) -> String {
-    let suffix = test.name().trim_start_matches("redrive_test_");
-    format!("{}_{suffix}", profession.name())
 }
 
 #[test]
@@ -168,7 +144,7 @@ fn each_role_is_denied_every_table_and_function_it_does_not_need() {
     assert!(relations.len() > 40, "{}", relations.len());
     // Only the owner can change these or truncate a table.
     for profession in Profession::ALL {
-        let role = role(&cast.test, profession);
+        let role = cast.name(profession);
         for relation in &relations {
             let (name, is_sequence): (String, bool) = (relation.get(0), relation.get(1));
             let rights = match is_sequence {
@@ -179,11 +155,7 @@ fn each_role_is_denied_every_table_and_function_it_does_not_need() {
                 "SELECT has_{}_privilege($1, 'redrive.{name}', $2)",
                 if is_sequence { "sequence" } else { "table" }
             );
-            let has: bool = cast
-                .owner
-                .query_one(&has, &[&role, &rights])
-                .unwrap()
-                .get(0);
+            let has: bool = cast.owner.ask(&has, &[&role, &rights]);
             assert!(!has, "{profession:?} has {rights} on {name}");
         }
         for (table, rights) in [
@@ -215,12 +187,12 @@ fn no_function_is_public_and_each_has_a_fixed_search_path() {
     let (_test, mut client) = TestDatabase::with_client();
     let open = "SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p \
                 WHERE p.pronamespace = 'redrive'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')";
-    let open: Vec<String> = client.query_one(open, &[]).unwrap().get(0);
+    let open: Vec<String> = client.ask(open, &[]);
     assert!(open.is_empty(), "everybody may call {open:?}");
     let careless = "SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p \
                     WHERE p.pronamespace = 'redrive'::regnamespace AND p.prosqlbody IS NULL \
                         AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)";
-    let careless: Vec<String> = client.query_one(careless, &[]).unwrap().get(0);
+    let careless: Vec<String> = client.ask(careless, &[]);
     assert!(
         careless.is_empty(),
         "whose names the caller decides: {careless:?}"
@@ -228,7 +200,7 @@ fn no_function_is_public_and_each_has_a_fixed_search_path() {
     let open = "SELECT coalesce(array_agg(c.relname::text), '{}') FROM pg_class c \
                 CROSS JOIN LATERAL aclexplode(c.relacl) a \
                 WHERE c.relnamespace = 'redrive'::regnamespace AND a.grantee = 0";
-    let open: Vec<String> = client.query_one(open, &[]).unwrap().get(0);
+    let open: Vec<String> = client.ask(open, &[]);
     assert!(open.is_empty(), "everybody may use {open:?}");
 }
 
@@ -239,7 +211,7 @@ fn no_function_without_sequential_scans_is_compiled() {
     let slow = "SELECT coalesce(array_agg(p.oid::regprocedure::text), '{}') FROM pg_proc p \
                 WHERE p.pronamespace = 'redrive'::regnamespace \
                     AND 'enable_seqscan=off' = ANY (p.proconfig) AND NOT 'jit=off' = ANY (p.proconfig)";
-    let slow: Vec<String> = client.query_one(slow, &[]).unwrap().get(0);
+    let slow: Vec<String> = client.ask(slow, &[]);
     assert!(slow.is_empty(), "add `SET jit = off` to {slow:?}");
 }
 

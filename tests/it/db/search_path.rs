@@ -8,7 +8,7 @@ use postgres::{Client, Transaction};
 use redrive::worker::Worker;
 use redrive::{Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Finish, Order, SOON, Sql, TestDatabase, finish, scalar, stop, wait_until, worker,
+    Begin, Finish, Order, SOON, Sql, TestDatabase, finish, put, scalar, stop, wait_until, worker,
 };
 
 /// Overloads that fit the calls of the library better than the functions of the server, which take
@@ -43,7 +43,7 @@ const HOSTILE: &str = "
 
 fn calls(client: &mut Client) -> i64 {
     let asked = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM public.calls";
-    client.query_one(asked, &[]).unwrap().get(0)
+    client.ask(asked, &[])
 }
 
 /// A worker that runs jobs to every outcome.
@@ -79,11 +79,9 @@ fn a_worker_calls_no_function_of_another_role() {
              SELECT redrive.enqueue('orders', 'order', '{\"number\": 9}', unique_key => 'nine');
              SELECT redrive.enqueue('orders', 'finish', '{}')",
     );
-    wait_until("the jobs to end", SOON, || {
-        scalar(&mut client, "SELECT count(*) FROM redrive.live_jobs") == 0
-    });
+    wait_until("the jobs to end", SOON, || client.count("live_jobs") == 0);
     wait_until("the chores to fold", SOON, || {
-        scalar(&mut client, "SELECT count(*) FROM redrive.letter_deltas") == 0
+        client.count("letter_deltas") == 0
     });
     stop(worker);
     assert_eq!(calls(&mut client), before);
@@ -110,7 +108,7 @@ fn a_handlers_transaction_uses_the_search_path_of_the_user() {
         })
         .started();
     let unique = NewJob::new(&Finish {}).unwrap().unique("one");
-    queue.enqueue_job(unique).unwrap();
+    put(&queue, unique);
     finish(&queue, worker);
     assert_eq!(*seen.lock().unwrap(), "shop");
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM shop.effects"), 1);

@@ -121,13 +121,9 @@ fn sequential(node: &Value) -> bool {
 #[test]
 fn the_claim_uses_an_index_range_on_a_full_table_without_statistics() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "ALTER TABLE redrive.jobs_0 SET (autovacuum_enabled = off); \
+    client.sql("ALTER TABLE redrive.jobs_0 SET (autovacuum_enabled = off); \
              INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority) \
-             SELECT 0, 'orders', 'order', '{\"number\": 1}', n % 3 FROM generate_series(1, 100000) n",
-        )
-        .unwrap();
+             SELECT 0, 'orders', 'order', '{\"number\": 1}', n % 3 FROM generate_series(1, 100000) n");
     is_by_range(&plan_of_the_claim(&mut client));
 }
 
@@ -159,7 +155,6 @@ fn no_function_that_handles_exceptions_runs_in_a_parallel_query() {
     let test = TestDatabase::migrated();
     let asked = r"SELECT proname::text FROM pg_proc WHERE pronamespace = 'redrive'::regnamespace
                   AND proparallel <> 'u' AND prosrc ~ '\mEXCEPTION\M\s+\mWHEN\M'";
-    let rows = test.client().query(asked, &[]).unwrap();
-    let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let found: Vec<String> = test.client().column(asked, &[]);
     assert_eq!(found, Vec::<String>::new());
 }

@@ -10,7 +10,7 @@ use rcgen::{
     KeyPair, date_time_ymd,
 };
 use redrive::{ConnectOptions, Error};
-use redrive_tests::Cluster;
+use redrive_tests::{Cluster, has};
 
 /// Makes a certificate authority.
 pub(super) fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
@@ -145,7 +145,7 @@ fn a_server_without_tls_is_rejected_if_tls_is_required() {
         let words = format!("sslmode={mode} sslrootcert={}", roots.display());
         let error = connect(&cluster, &words).expect_err(mode);
         assert!(!error.is_unavailable(), "a retry does not help: {error:?}");
-        assert!(format!("{error:?}").contains("TLS"), "{error:?}");
+        has(format!("{error:?}"), "TLS");
     }
 }
 
@@ -192,7 +192,7 @@ fn no_password_is_sent_in_plain_text_to_a_remote_server() {
         assert_eq!(heard.len(), 8, "`{words}`: more than the request for TLS");
         assert!(!error.is_unavailable(), "a retry does not help: {error:?}");
         let error = redrive::connect(&elsewhere(words)).expect_err(words);
-        assert!(format!("{error:?}").contains("TLS"), "{error:?}");
+        has(format!("{error:?}"), "TLS");
     }
     for words in ["sslmode=prefer", "sslmode=allow"] {
         let error = elsewhere(words).parse::<ConnectOptions>().expect_err(words);

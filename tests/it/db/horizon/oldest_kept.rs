@@ -8,7 +8,7 @@ use super::held;
 /// Returns the oldest transaction whose dead rows vacuum keeps.
 fn oldest_kept(client: &mut impl GenericClient) -> Option<String> {
     let oldest = "SELECT redrive.oldest_kept_xid()::text";
-    client.query_one(oldest, &[]).unwrap().get(0)
+    client.ask(oldest, &[])
 }
 
 #[test]
@@ -21,22 +21,20 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
 
     let mut snapshot = held(&mut reader);
     let xmin = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text";
-    let xmin: String = snapshot.query_one(xmin, &[]).unwrap().get(0);
+    let xmin: String = snapshot.ask(xmin, &[]);
     writer.sql("BEGIN");
     let xid = "SELECT pg_current_xact_id()::xid::text";
-    let xid: String = writer.query_one(xid, &[]).unwrap().get(0);
+    let xid: String = writer.ask(xid, &[]);
     // The portal of a query keeps its snapshot until the next one.
     writer.sql("SELECT 1");
     assert_eq!(oldest_kept(&mut client), Some(xmin.clone()));
     // An owner without pg_monitor.
     let mut plain = client.transaction().unwrap();
-    plain
-        .batch_execute(
-            "CREATE ROLE redrive_tests_plain; GRANT USAGE ON SCHEMA redrive TO redrive_tests_plain; \
+    plain.sql(
+        "CREATE ROLE redrive_tests_plain; GRANT USAGE ON SCHEMA redrive TO redrive_tests_plain; \
              GRANT EXECUTE ON FUNCTION redrive.oldest_kept_xid TO redrive_tests_plain; \
              SET LOCAL ROLE redrive_tests_plain",
-        )
-        .unwrap();
+    );
     assert_eq!(oldest_kept(&mut plain), Some(xmin));
     plain.rollback().unwrap();
 

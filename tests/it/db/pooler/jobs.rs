@@ -11,8 +11,8 @@ use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, counted, drained, letters_in, no_drift, stop, wait_until,
-    worker,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, counted, drained, letters_in, maria, new_order,
+    no_drift, of_orders, only, put, stop, wait_until, worker,
 };
 
 use super::PooledDatabase;
@@ -27,12 +27,12 @@ fn jobs_enqueued_in_every_way_complete() {
     // By COPY, and some of them later.
     let many: Vec<NewJob> = (0..1500)
         .map(|number| {
-            let new = NewJob::new(&Order { number }).unwrap();
+            let new = new_order(number);
             new.delay(Duration::from_millis(u64::from(number % 2 == 0)))
         })
         .collect();
     queue.enqueue_jobs(&many).unwrap();
-    let unique = || NewJob::new(&Order { number: 2 }).unwrap().unique("today");
+    let unique = || new_order(2).unique("today");
     let first = queue.enqueue_job(unique()).unwrap();
     assert!(matches!(first, Enqueued::New(_)));
     assert_eq!(
@@ -45,8 +45,7 @@ fn jobs_enqueued_in_every_way_complete() {
     client.sql("CREATE TABLE shop (n bigint)");
     for is_kept in [true, false] {
         let mut tx = client.transaction().unwrap();
-        tx.execute("INSERT INTO shop VALUES ($1)", &[&7_i64])
-            .unwrap();
+        tx.change("INSERT INTO shop VALUES ($1)", &[&7_i64]);
         queue.enqueue_in(&mut tx, &Order { number: 3 }).unwrap();
         queue.enqueue_jobs_in(&mut tx, &many).unwrap();
         match is_kept {
@@ -89,54 +88,31 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
     assert_eq!(worker.stats().retried, 9);
     is_mended.store(true, Ordering::SeqCst);
 
-    let operator = Operator::new("maria@ops-1").reason("fixed");
-    let one = db
-        .dlq()
-        .redrive(&LetterFilter::new().ids([ids[0]]), &operator)
-        .unwrap();
-    assert_eq!(one.redriven, [ids[0]]);
+    assert_eq!(db.redrives(&only(ids[0])).redriven, [ids[0]]);
     let edit = Edit::merge(r#"{"number": 70}"#).unwrap();
-    let edited = db
-        .dlq()
-        .edit(&LetterFilter::new().ids([ids[1]]), &edit, &operator)
-        .unwrap();
-    assert_eq!(edited.edited, [ids[1]]);
-    let gone = db
-        .dlq()
-        .discard(&LetterFilter::new().ids([ids[2]]), &operator)
-        .unwrap();
-    assert_eq!(gone, [ids[2]]);
+    assert_eq!(db.edits(&only(ids[1]), &edit).edited, [ids[1]]);
+    assert_eq!(db.discards(&only(ids[2])), [ids[2]]);
     let sink = |letter: &Letter| match letter.id {
         id if id == ids[3] => Ok(()),
         _ => Err(Failure::retry("the broker is away")),
     };
-    let sent = db.dlq().deliver(
-        &LetterFilter::new().ids(ids[3..5].to_vec()),
-        &sink,
-        &operator,
-    );
-    let sent = sent.unwrap();
+    let two = LetterFilter::new().ids(ids[3..5].to_vec());
+    let sent = db.dlq().deliver(&two, &sink, &maria()).unwrap();
     assert_eq!((sent.delivered, sent.failed.len()), (vec![ids[3]], 1));
 
     // One run driven by the test, and one by the worker.
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let some = LetterFilter::new().ids(ids[4..6].to_vec());
-    let (_, mut driver) = db
-        .dlq()
-        .runs()
-        .start(&some, &options, &operator)
-        .unwrap()
-        .unwrap();
+    let runs = db.dlq().runs();
+    let started = runs.start(&some, &options, &maria()).unwrap();
+    let (_, mut driver) = started.expect("letters");
     wait_until("the run to end", SOON, || {
         driver.step().unwrap().status != DriveStatus::Running
     });
-    let made = db
-        .dlq()
-        .runs()
-        .create(&LetterFilter::new().queue("orders"), &options, &operator);
+    let made = runs.create(&of_orders(), &options, &maria());
     let run = made.unwrap().expect("letters").id;
     wait_until("a worker to drive the run to its end", SOON, || {
-        db.dlq().runs().get(run).unwrap().expect("the run").state == RunState::Finished
+        runs.get(run).unwrap().expect("the run").state == RunState::Finished
     });
     drained(&queue);
     wait_until("all to recover", SOON, || {
@@ -169,8 +145,8 @@ fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
         .handle_in_transaction(handler)
         .started();
     queue.enqueue_many(&Order::up_to(40)).unwrap();
-    let keyed = NewJob::new(&Order { number: 41 }).unwrap().unique("a key");
-    queue.enqueue_job(keyed).unwrap();
+    let keyed = new_order(41).unique("a key");
+    put(&queue, keyed);
     drained(&queue);
     counted(&worker, "41 done", |counts| counts.done == 41);
     let counts = stop(worker).stats;
@@ -201,10 +177,8 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
         .started();
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
-    assert_eq!(
-        queue.database().admin().cancel(id).unwrap(),
-        Cancelled::Asked
-    );
+    let cancelled = queue.database().admin().cancel(id).unwrap();
+    assert_eq!(cancelled, Cancelled::Asked);
     counted(&worker, "it to die", |counts| counts.dead == 1);
     stop(worker);
 }
@@ -282,10 +256,8 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
         .started();
     for round in 1..=3 {
         queue.enqueue(&Order { number: 1 }).unwrap();
-        let delayed = NewJob::new(&Order { number: 2 }).unwrap();
-        queue
-            .enqueue_job(delayed.delay(Duration::from_millis(200)))
-            .unwrap();
+        let delayed = new_order(2);
+        put(&queue, delayed.delay(Duration::from_millis(200)));
         counted(&worker, "both to be done", |counts| {
             counts.done == 2 * round
         });

@@ -6,7 +6,8 @@ use std::time::Duration;
 use redrive::admin::Cancelled;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState};
 use redrive_tests::{
-    Bouncer, Exporter, Order, Sql, TestDatabase, letters, letters_in, no_drift, scalar, stats,
+    Bouncer, Dead, Exporter, Order, Sql, TempFile, TestDatabase, has, letters, letters_in,
+    no_drift, scalar, stats, words,
 };
 
 use super::{CONNECTIONS, PooledDatabase, redrive, well};
@@ -33,7 +34,7 @@ fn every_operator_command_works() {
     assert_eq!(counted.open, 7);
     let waiting = queue.enqueue(&Order { number: 1 }).unwrap();
     assert!(db.admin().set_priority(waiting, 3).unwrap());
-    assert_eq!(db.admin().job(waiting).unwrap().expect("live").priority, 3);
+    assert_eq!(db.live(waiting).priority, 3);
     assert_eq!(db.admin().cancel(waiting).unwrap(), Cancelled::Dead);
     assert!(db.dlq().get(ids[0]).unwrap().is_some());
     assert_eq!(
@@ -68,36 +69,24 @@ fn eight_concurrent_migrators_apply_each_migration_once_through_a_pooler() {
 #[test]
 fn the_command_line_works_through_a_pooler() {
     let shared = PooledDatabase::new();
-    let payloads = std::env::temp_dir().join(format!("{}.ndjson", shared.test.name()));
-    std::fs::write(&payloads, "{\"n\": 1}\n".repeat(2500)).unwrap();
-    let file = payloads.to_str().unwrap();
-    let ours = |arguments: &[&str]| {
-        let arguments = [&["--pooler", "transaction"], arguments].concat();
-        well(&redrive(shared.bouncer.url(), &arguments))
+    let file = TempFile::of("{\"n\": 1}\n".repeat(2500));
+    let ours = |line: &str| {
+        let words = words(&format!("--pooler transaction {line}"));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        well(&redrive(shared.bouncer.url(), &words))
     };
-    ours(&["migrate"]);
-    ours(&["enqueue", "orders", "order", "--file", file]);
-    ours(&["enqueue", "orders", "order", r#"{"n": 2}"#]);
-    std::fs::remove_file(&payloads).unwrap();
-    assert!(ours(&["stats"]).contains("2,501"));
+    ours("migrate");
+    ours(&format!("enqueue orders order --file {file}"));
+    ours("enqueue orders order '{\"n\": 2}'");
+    has(ours("stats"), "2,501");
     let purge = "DELETE FROM redrive.jobs WHERE payload ->> 'n' = '1'";
     shared.test.client().sql(purge);
-    ours(&[
-        "work", "orders", "--exec", "exit 65", "--drain", "--slots", "2",
-    ]);
-    assert!(ours(&["dlq", "list", "orders"]).contains("order"));
-    ours(&["dlq"]);
-    ours(&[
-        "dlq",
-        "redrive",
-        "orders",
-        "--yes",
-        "--no-wait",
-        "--reason",
-        "fixed",
-    ]);
-    ours(&["work", "orders", "--exec", "cat", "--drain", "--slots", "2"]);
-    ours(&["audit"]);
+    ours("work orders --exec 'exit 65' --drain --slots 2");
+    has(ours("dlq list orders"), "order");
+    ours("dlq");
+    ours("dlq redrive orders --yes --no-wait --reason fixed");
+    ours("work orders --exec cat --drain --slots 2");
+    ours("audit");
     shared.nothing_is_left();
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redrive::schedule::Schedule;
-use redrive::{Job, NewJob, Operator};
-use redrive_tests::{Begin, Order, counted, stop, worker};
+use redrive::{Job, Operator};
+use redrive_tests::{Begin, Order, counted, new_order, stop, worker};
 
 use super::PooledDatabase;
 
@@ -17,7 +17,7 @@ fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
         .handle(|_: &Job<Order>| Ok(()))
         .started();
     shared.renews(2);
-    let job = NewJob::new(&Order { number: 1 }).unwrap();
+    let job = new_order(1);
     let second = Schedule::every("second", Duration::from_secs(1)).unwrap();
     let schedules = queue.database().schedules();
     schedules

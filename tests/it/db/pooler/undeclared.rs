@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redrive::{Database, Job, Pooler, Queue};
 use redrive_tests::{
-    Begin, Bouncer, Order, SOON, TestDatabase, counted, drained, stop, wait_until, willing, worker,
+    Begin, Bouncer, Order, SOON, Sql, TestDatabase, counted, drained, has, stop, wait_until,
+    willing, worker,
 };
 
 use super::{PooledDatabase, redrive, well};
@@ -43,7 +44,7 @@ fn a_connection_without_a_pooler_is_recognized_and_notified() {
         wait_until("the worker to listen", SOON, || {
             let listening = "SELECT count(*) > 0 FROM pg_stat_activity \
                              WHERE datname = current_database() AND query LIKE 'LISTEN%'";
-            test.client().query_one(listening, &[]).unwrap().get(0)
+            test.client().ask(listening, &[])
         });
         stop(worker);
     }
@@ -59,13 +60,9 @@ fn the_error_for_a_pooler_declared_as_private_names_the_setting() {
     let output = redrive(bouncer.url(), &wrong);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    for what in [
-        "--pooler transaction",
-        "Pooler::Transaction",
-        "already exists",
-    ] {
-        assert!(said.contains(what), "{said}");
-    }
+    has(&said, "--pooler transaction");
+    has(&said, "Pooler::Transaction");
+    has(&said, "already exists");
     // Only the command line reads the environment.
     assert!(!said.contains("REDRIVE_"), "{said}");
     // A client that declares the pooler works beside one that does not.
@@ -90,14 +87,12 @@ fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     counted(&worker, "the job to be done", |counts| counts.done == 1);
     // Another program uses the same connection with the same statement names.
     let mut other = bouncer.client();
-    other
-        .batch_execute(
-            "DO $$ BEGIN DEALLOCATE ALL; FOR n IN 0..2000 LOOP \
+    other.sql(
+        "DO $$ BEGIN DEALLOCATE ALL; FOR n IN 0..2000 LOOP \
                  EXECUTE format('PREPARE s%s AS SELECT 1', n); END LOOP; END $$",
-        )
-        .unwrap();
+    );
     wait_until("the worker to stop", SOON, || worker.failure().is_some());
     let why = worker.failure().expect("trouble").to_owned();
-    assert!(why.contains("Pooler::Transaction"), "{why}");
+    has(&why, "Pooler::Transaction");
     worker.stop(Duration::ZERO).expect_err("it had stopped");
 }

@@ -12,7 +12,7 @@ use redrive::dlq::{
     RedriveOptions, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Finish, Order, SOON, worker};
+use redrive_tests::{Dead, Finish, Order, SOON, of_orders, only, worker};
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Observer, Reader, Worker};
 use super::letter;
@@ -39,17 +39,12 @@ impl Stage {
 
     /// Makes an open letter and returns a filter for it.
     fn letter(&self) -> LetterFilter {
-        LetterFilter::new().ids([letter(&self.owner)])
+        only(letter(&self.owner))
     }
 
     fn group(&self) -> GroupId {
         letter(&self.owner);
-        let groups = self
-            .owner
-            .dlq()
-            .groups()
-            .list(&GroupFilter::new())
-            .expect("groups");
+        let groups = self.owner.groups(&GroupFilter::new());
         groups.first().expect("a group").id
     }
 
@@ -248,10 +243,10 @@ const VERBS: &[Verb] = &[
     verb("count jobs and letters", READERS, |on| { on.db.admin().stats(None)?; Ok(()) }),
 
     // Letters.
-    verb("list letters", VIEWERS, |on| { on.db.dlq().list(&LetterFilter::new().queue("orders"))?; Ok(()) }),
-    verb("count letters", VIEWERS, |on| { on.db.dlq().count(&LetterFilter::new().queue("orders"))?; Ok(()) }),
+    verb("list letters", VIEWERS, |on| { on.db.dlq().list(&of_orders())?; Ok(()) }),
+    verb("count letters", VIEWERS, |on| { on.db.dlq().count(&of_orders())?; Ok(()) }),
     verb("count letters by class", VIEWERS, |on| {
-        on.db.dlq().count_by(&LetterFilter::new().queue("orders"), &LetterProperty::CLASS)?;
+        on.db.dlq().count_by(&of_orders(), &LetterProperty::CLASS)?;
         Ok(())
     }),
     verb("show a letter", VIEWERS, |on| { on.db.dlq().get(letter(&on.owner))?; Ok(()) }),
@@ -286,7 +281,7 @@ const VERBS: &[Verb] = &[
     verb("preview an edit", VIEWERS, |on| { on.db.dlq().preview_edit::<redrive::Error>(&on.letter(), &merge(), |_| Ok(()))?; Ok(()) }),
     verb("restore a version", &[Profession::Operator], |on| {
         let id = letter(&on.owner);
-        on.owner.dlq().edit(&LetterFilter::new().ids([id]), &merge(), &operator())?;
+        on.owner.dlq().edit(&only(id), &merge(), &operator())?;
         on.db.dlq().restore_version(id, None, &operator())?;
         Ok(())
     }),

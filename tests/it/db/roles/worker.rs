@@ -8,11 +8,11 @@ use redrive::dlq::runs::{Rate, RunOptions, RunState};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
-    Begin, Finish, Hold, Logged, Order, SOON, Sql, drained, letters_in, stats, stop, wait_until,
-    worker,
+    Begin, Dead, Finish, Hold, Logged, Order, SOON, Sql, drained, has, letters_in, new_order,
+    of_orders, put, stats, stop, wait_until, worker,
 };
 
-use super::{Cast, Profession, role};
+use super::{Cast, Profession};
 
 /// A worker with that role runs jobs of every outcome and all chores without an error in its
 /// log.
@@ -21,24 +21,22 @@ use super::{Cast, Profession, role};
 fn a_worker_needs_only_the_worker_role() {
     let logged = Logged::start(log::LevelFilter::Warn);
     let mut cast = Cast::new();
+    let role = cast.name(Profession::Worker);
     cast.owner.sql(&format!(
-        "CREATE TABLE public.effects (number bigint); GRANT INSERT ON public.effects TO {}",
-        role(&cast.test, Profession::Worker)
+        "CREATE TABLE public.effects (number bigint); GRANT INSERT ON public.effects TO {role}"
     ));
     let db = cast.test.open();
     let queue = Queue::new(&db, "orders").unwrap();
 
     // A redriven job, a waiting policy, a rule of retention, a run without a driver.
     letter(&db);
-    db.dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    db.redrives(&of_orders());
     letter(&db);
     let run = db
         .dlq()
         .runs()
         .create(
-            &LetterFilter::new().queue("orders"),
+            &of_orders(),
             &RunOptions::new().rate(Rate::Unthrottled),
             &Operator::default().reason("fixed"),
         )
@@ -46,7 +44,7 @@ fn a_worker_needs_only_the_worker_role() {
         .expect("a letter")
         .id;
     let foreign = ForeignFailure::new("test", "policy", "nightly", "order", r#"{"number": 1}"#);
-    db.dlq().capture(&foreign).unwrap();
+    db.captures(&foreign);
     let policy =
         Policy::new("nightly", LetterFilter::new().queue("nightly")).every(Duration::from_secs(1));
     db.dlq()
@@ -55,41 +53,25 @@ fn a_worker_needs_only_the_worker_role() {
         .unwrap();
     let old = ForeignFailure::new("test", "old", "old", "order", r#"{"number": 1}"#);
     let old = id(db.dlq().capture(&old).unwrap());
-    db.dlq()
-        .discard(
-            &LetterFilter::new().queue("old"),
-            &Operator::default().reason("test data"),
-        )
-        .unwrap();
+    db.discards(&LetterFilter::new().queue("old"));
     let rule = RetentionRule::archive(LetterState::Discarded, Duration::from_hours(24));
-    db.dlq()
-        .retention()
-        .set(&rule, &Operator::default())
-        .unwrap();
-    cast.owner
-        .batch_execute(
-            "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 days', \
+    db.retains(&rule);
+    cast.owner.sql(
+        "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 days', \
                  changed_at = changed_at - interval '2 days'",
-        )
-        .unwrap();
+    );
     // A lease of a lost worker.
     let lost = Queue::new(&db, "lost").unwrap();
     lost.enqueue(&Order { number: 1 }).unwrap();
-    cast.owner
-        .batch_execute(
-            "WITH gone AS (DELETE FROM redrive.jobs WHERE queue = 'lost' RETURNING *) \
+    cast.owner.sql("WITH gone AS (DELETE FROM redrive.jobs WHERE queue = 'lost' RETURNING *) \
              INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, payloads, enqueued_at) \
              SELECT gen_random_uuid(), gen_random_uuid(), queue, now() - interval '1 hour', \
                     ARRAY[id], ARRAY[kind::text], ARRAY[payload], ARRAY[enqueued_at] \
-             FROM gone",
-        )
-        .unwrap();
+             FROM gone");
 
     // Done, retried, snoozed, in an outage, dead, panicking, with a key, in a transaction.
     queue.enqueue_many(&Order::up_to(8)).unwrap();
-    queue
-        .enqueue_job(NewJob::new(&Order { number: 9 }).unwrap().unique("nine"))
-        .unwrap();
+    put(&queue, new_order(9).unique("nine"));
     queue.enqueue(&Finish {}).unwrap();
     let (slept, away) = (AtomicBool::new(false), AtomicBool::new(false));
     let ours = Queue::new(&cast.open(Profession::Worker), "orders").unwrap();
@@ -146,16 +128,15 @@ fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
         .started();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
-    let letter = db.dlq().get(id).unwrap().expect("a letter");
+    let letter = db.letter(id);
     let detail = letter.error_detail.unwrap_or_default();
-    assert!(detail.contains("permission denied"), "{detail}");
+    has(&detail, "permission denied");
 
-    let role = role(&cast.test, Profession::Worker);
+    let role = cast.name(Profession::Worker);
     cast.owner
-        .execute("SELECT redrive.grant_role($1, 'enqueuer')", &[&role])
-        .unwrap();
-    let letters = LetterFilter::new().queue("orders");
-    db.dlq().redrive(&letters, &Operator::default()).unwrap();
+        .change("SELECT redrive.grant_role($1, 'enqueuer')", &[&role]);
+    let letters = of_orders();
+    db.redrives(&letters);
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 2);
 }
