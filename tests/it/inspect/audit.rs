@@ -5,15 +5,15 @@ use std::time::Duration;
 use redrive::Operator;
 use redrive::admin::AuditFilter;
 use redrive::dlq::{GroupFilter, GroupState};
-use redrive_tests::{Sql, TestDatabase, letters, ran};
+use redrive_tests::{Dead, Sql, TestDatabase, has, letters, refusal};
 
 #[test]
 fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 1);
-    assert!(db.admin().audit(&AuditFilter::new()).unwrap().is_empty());
-    let group = db.dlq().groups().list(&GroupFilter::new()).unwrap()[0].id;
+    assert!(db.audit(&AuditFilter::new()).is_empty());
+    let group = db.groups(&GroupFilter::new())[0].id;
     let operator = Operator::new("maria@ops").reason("fixed\0 in 1.4");
     db.dlq()
         .groups()
@@ -23,13 +23,11 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
         .groups()
         .set_state(group, GroupState::Open, &Operator::default())
         .unwrap();
-    let acts = db.admin().audit(&AuditFilter::new()).unwrap();
+    let acts = db.audit(&AuditFilter::new());
     let verbs: Vec<&str> = acts.iter().map(|operator| &*operator.verb).collect();
     assert_eq!(verbs, ["reopen_group", "resolve_group"]);
-    assert_eq!(
-        (acts[0].person.as_deref(), acts[0].reason.as_deref()),
-        (None, None)
-    );
+    assert_eq!(acts[0].person.as_deref(), None);
+    assert_eq!(acts[0].reason.as_deref(), None);
     let resolved = &acts[1];
     assert_eq!(resolved.person.as_deref(), Some("maria@ops"));
     assert_eq!(resolved.reason.as_deref(), Some("fixed\u{fffd} in 1.4"));
@@ -40,36 +38,17 @@ fn an_operation_is_audited_with_operator_and_reason_newest_first() {
     );
     assert!(!resolved.role.is_empty());
 
+    assert_eq!(db.audit(&AuditFilter::new().verb("resolve_group")).len(), 1);
     assert_eq!(
-        db.admin()
-            .audit(&AuditFilter::new().verb("resolve_group"))
-            .unwrap()
-            .len(),
-        1
-    );
-    assert_eq!(
-        db.admin().audit(&AuditFilter::new().limit(1)).unwrap()[0].verb,
+        db.audit(&AuditFilter::new().limit(1))[0].verb,
         "reopen_group"
     );
-    let page = db
-        .admin()
-        .audit(&AuditFilter::new().before(acts[0].id))
-        .unwrap();
+    let page = db.audit(&AuditFilter::new().before(acts[0].id));
     assert_eq!(page[0].id, resolved.id);
-    assert_eq!(
-        db.admin()
-            .audit(&AuditFilter::new().since(Duration::from_hours(1)))
-            .unwrap()
-            .len(),
-        2
-    );
-    assert_eq!(
-        db.admin()
-            .audit(&AuditFilter::new().since(Duration::ZERO))
-            .unwrap()
-            .len(),
-        0
-    );
+    for (age, records) in [(Duration::from_hours(1), 2), (Duration::ZERO, 0)] {
+        let since = AuditFilter::new().since(age);
+        assert_eq!(db.audit(&since).len(), records, "{age:?}");
+    }
 }
 
 #[test]
@@ -82,17 +61,10 @@ fn audit_rows_cannot_be_changed_or_deleted() {
         "TRUNCATE redrive.audit",
     ] {
         let error = client.execute(statement, &[]).expect_err(statement);
-        let message = error.as_db_error().expect("the server refuses").message();
+        let message = refusal(&error);
         assert_eq!(message, "redrive: the audit is append-only", "{statement}");
     }
-    assert_eq!(
-        test.open()
-            .admin()
-            .audit(&AuditFilter::new())
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(test.open().audit(&AuditFilter::new()).len(), 1);
 }
 
 #[test]
@@ -103,33 +75,18 @@ fn a_rolled_back_operation_is_not_audited() {
     let mut transaction = client.transaction().unwrap();
     transaction.sql("SELECT redrive.set_group_state(id, 'resolved') FROM redrive.groups");
     transaction.rollback().unwrap();
-    assert!(
-        queue
-            .database()
-            .admin()
-            .audit(&AuditFilter::new())
-            .unwrap()
-            .is_empty()
-    );
+    assert!(queue.audit(&AuditFilter::new()).is_empty());
     let bad = client.execute("SELECT redrive.set_group_state(1, 'dead')", &[]);
     let error = bad.expect_err("no such state");
-    assert!(
-        error
-            .as_db_error()
-            .expect("refused")
-            .message()
-            .contains("expected open, acknowledged")
-    );
+    assert!(refusal(&error).contains("expected open, acknowledged"));
 }
 
 /// Inserts a record that is this many days old.
 fn aged(client: &mut postgres::Client, verb: &str, days: i32) {
-    client
-        .execute(
-            "INSERT INTO redrive.audit (verb, at) VALUES ($1, now() - $2 * interval '1 day')",
-            &[&verb, &f64::from(days)],
-        )
-        .unwrap();
+    client.change(
+        "INSERT INTO redrive.audit (verb, at) VALUES ($1, now() - $2 * interval '1 day')",
+        &[&verb, &f64::from(days)],
+    );
 }
 
 #[test]
@@ -138,35 +95,19 @@ fn old_audit_records_are_pruned_with_a_record() {
     for (verb, days) in [("old", 400), ("older", 500), ("young", 300)] {
         aged(&mut client, verb, days);
     }
-    let prune = ["prune", "--audit", "--older-than", "365d"];
-    let dry = ran(&test, &prune).exits_with(0);
-    assert!(
-        dry.out.contains("2 audit records, older than"),
-        "{}",
-        dry.out
-    );
+    let prune = "prune --audit --older-than 365d";
+    test.run(prune).shows("2 audit records, older than");
     let verbs = || -> Vec<String> {
-        let records = test.open().admin().audit(&AuditFilter::new()).unwrap();
+        let records = test.open().audit(&AuditFilter::new());
         records.into_iter().map(|record| record.verb).collect()
     };
     assert_eq!(verbs().len(), 3);
-    let done = ran(
-        &test,
-        &[&prune[..], &["--reason", "policy 9", "--yes"]].concat(),
-    )
-    .exits_with(0);
-    assert_eq!(done.out, "2 audit records pruned\n");
+    test.run(format!("{prune} --reason 'policy 9' --yes"))
+        .prints("2 audit records pruned\n");
     assert_eq!(verbs(), ["prune_audit", "young"]);
-    let record = &test.open().admin().audit(&AuditFilter::new()).unwrap()[0];
+    let record = &test.open().audit(&AuditFilter::new())[0];
     assert_eq!(record.reason.as_deref(), Some("policy 9"));
-    assert!(
-        record
-            .about
-            .as_ref()
-            .unwrap()
-            .get()
-            .contains(r#""records": 2"#)
-    );
+    has(record.about.as_ref().unwrap().get(), r#""records": 2"#);
     // The path is closed again.
     client
         .execute("DELETE FROM redrive.audit", &[])
@@ -178,17 +119,9 @@ fn recent_audit_records_cannot_be_pruned() {
     let test = TestDatabase::migrated();
     aged(&mut test.client(), "young", 29);
     for age in ["0s", "29d"] {
-        let command = ["prune", "--audit", "--older-than", age, "--yes"];
-        let refused = ran(&test, &command).exits_with(2);
-        assert!(refused.err.contains("after 30 days"), "{}", refused.err);
+        test.fails(2, format!("prune --audit --older-than {age} --yes"))
+            .tells("after 30 days");
     }
-    ran(&test, &["prune", "--audit", "--yes"]).exits_with(2);
-    assert_eq!(
-        test.open()
-            .admin()
-            .audit(&AuditFilter::new())
-            .unwrap()
-            .len(),
-        1
-    );
+    test.fails(2, "prune --audit --yes");
+    assert_eq!(test.open().audit(&AuditFilter::new()).len(), 1);
 }

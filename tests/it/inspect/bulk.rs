@@ -5,18 +5,15 @@ use std::time::Duration;
 
 use redrive::admin::{Cancelled, JobChange, JobFilter, JobState};
 use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
-use redrive::{Enqueued, Error, JobId, NewJob, Operator, Queue};
+use redrive::{Enqueued, Error, JobId, NewJob, Queue};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, Tally, TestDatabase, finish, no_drift, stop, worker, worker_at,
+    Begin, Dead, Gate, Hold, Order, Sql, Tally, TestDatabase, finish, maria, new_order, no_drift,
+    put, stop, worker, worker_at,
 };
 
 use super::listing::ids;
 
 const HOUR: Duration = Duration::from_hours(1);
-
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("the partner left")
-}
 
 /// Enqueues `count` ready jobs and as many delayed ones, of queue `orders`.
 fn waiting(queue: &Queue, count: i64) -> (Vec<JobId>, Vec<JobId>) {
@@ -31,24 +28,9 @@ fn waiting(queue: &Queue, count: i64) -> (Vec<JobId>, Vec<JobId>) {
 
 /// The audit records: verb, person, reason, filter, number of jobs, and whether it is a further batch.
 fn audit(test: &TestDatabase) -> Vec<(String, String, String, String, i64, bool)> {
-    let rows = test.client().query(
-        "SELECT verb, person, reason, filter::text AS filter, letters, \
-         coalesce(about ? 'batch_of', false) AS more FROM redrive.audit ORDER BY id",
-        &[],
-    );
-    rows.unwrap()
-        .iter()
-        .map(|row| {
-            (
-                row.get("verb"),
-                row.get("person"),
-                row.get("reason"),
-                row.get("filter"),
-                row.get("letters"),
-                row.get("more"),
-            )
-        })
-        .collect()
+    let records = "SELECT verb, person, reason, filter::text, letters, \
+                   coalesce(about ? 'batch_of', false) FROM redrive.audit ORDER BY id";
+    test.client().rows(records, &[])
 }
 
 #[test]
@@ -57,8 +39,8 @@ fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audi
     let db = queue.database();
     waiting(&queue, 400);
     test.queue("mails").enqueue(&Order { number: 1 }).unwrap();
-    let unique = NewJob::new(&Order { number: 0 }).unwrap().unique("today");
-    queue.enqueue_job(unique.clone()).unwrap();
+    let unique = new_order(0).unique("today");
+    put(&queue, unique.clone());
 
     let filter = JobFilter::new().queue("orders");
     let jobs = db.admin().jobs();
@@ -71,22 +53,16 @@ fn a_bulk_cancellation_buries_waiting_jobs_and_its_letters_are_found_by_the_audi
 
     let letters = LetterFilter::new().audit(changed.audit.expect("an audit record"));
     assert_eq!(db.dlq().count(&letters).unwrap().letters, 801);
-    let letter = &db.dlq().list(&letters).unwrap()[0];
-    assert_eq!(
-        (letter.cause, letter.state, &*letter.error_class),
-        (DeathCause::Manual, LetterState::Open, "cancelled")
-    );
+    let letter = &db.listed(&letters)[0];
+    assert_eq!(letter.cause, DeathCause::Manual);
+    assert_eq!(letter.state, LetterState::Open);
+    assert_eq!(&*letter.error_class, "cancelled");
     let records = audit(&test);
     let (verb, person, reason, conditions, ..) = &records[0];
-    assert_eq!(
-        (&**verb, &**person, &**reason, &**conditions),
-        (
-            "cancel_jobs",
-            "maria@ops-1",
-            "the partner left",
-            r#"{"queue": "orders"}"#
-        )
-    );
+    assert_eq!(&**verb, "cancel_jobs");
+    assert_eq!(&**person, "maria@ops-1");
+    assert_eq!(&**reason, "INC-7");
+    assert_eq!(&**conditions, r#"{"queue": "orders"}"#);
     let numbers: Vec<(i64, bool)> = records.iter().map(|record| (record.4, record.5)).collect();
     assert_eq!(numbers, [(400, false), (401, true)]);
     // The key is free again, and the counters agree with the rows.
@@ -103,38 +79,18 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
     let db = queue.database();
     let (ready, delayed) = waiting(&queue, 700);
     let jobs = db.admin().jobs();
-    let late =
-        JobFilter::new()
-            .queue("orders")
-            .payload("number", redrive::dlq::Comparison::Greater, 100);
-    let late = late.unwrap();
-    let before = db.admin().job(ready[500]).unwrap().expect("a live job");
-    let changed = jobs
-        .change(&late, JobChange::SetPriority(-7), &maria())
-        .unwrap();
-    assert_eq!(changed.jobs.len(), 1200);
-    let after = db.admin().job(ready[500]).unwrap().expect("a live job");
+    let late: JobFilter = "queue=orders payload.number>100".parse().unwrap();
+    let before = db.live(ready[500]);
+    let changed = jobs.change(&late, JobChange::SetPriority(-7), &maria());
+    assert_eq!(changed.unwrap().jobs.len(), 1200);
+    let after = db.live(ready[500]);
     assert_eq!(
         (after.priority, after.state, after.since, after.enqueued_at),
         (-7, JobState::Ready, before.since, before.enqueued_at)
     );
     assert_eq!(after.payload.get(), before.payload.get());
-    assert_eq!(
-        db.admin()
-            .job(delayed[500])
-            .unwrap()
-            .expect("a live job")
-            .priority,
-        -7
-    );
-    assert_eq!(
-        db.admin()
-            .job(ready[50])
-            .unwrap()
-            .expect("a live job")
-            .priority,
-        0
-    );
+    assert_eq!(db.live(delayed[500]).priority, -7);
+    assert_eq!(db.live(ready[50]).priority, 0);
     assert_eq!(jobs.count(&late).unwrap().jobs(), 1200);
     assert_eq!(jobs.list(&late).unwrap().len(), 50, "a page");
 
@@ -161,16 +117,9 @@ fn tally_of(queue: &Queue, tally: &Tally, ready: &[JobId]) {
     redrive_tests::wait_until("the ready jobs", redrive_tests::SOON, || {
         tally.order().len() == ready.len()
     });
-    assert_eq!(
-        queue
-            .database()
-            .admin()
-            .jobs()
-            .count(&JobFilter::new().state(JobState::Ready))
-            .unwrap()
-            .jobs(),
-        0
-    );
+    let ready = JobFilter::new().state(JobState::Ready);
+    let jobs = queue.database().admin().jobs();
+    assert_eq!(jobs.count(&ready).unwrap().jobs(), 0);
 }
 
 #[test]
@@ -230,7 +179,7 @@ fn an_edit_changes_the_payloads_of_waiting_jobs() {
         (ready[149], r#"{"count":150}"#),
         (delayed[0], r#"{"count":1}"#),
     ] {
-        let job = db.admin().job(id).unwrap().expect("a live job");
+        let job = db.live(id);
         assert_eq!(job.payload.get(), payload);
     }
     let records = audit(&test);
@@ -256,7 +205,7 @@ fn an_edit_does_not_overwrite_a_payload_that_changed_meanwhile() {
     });
     let done = db.admin().jobs().edit(&JobFilter::new(), &edit, &maria());
     assert_eq!(done.unwrap().skipped, [id]);
-    let job = db.admin().job(id).unwrap().expect("a live job");
+    let job = db.live(id);
     assert_eq!(job.payload.get(), r#"{"number":2}"#);
 }
 
@@ -294,7 +243,7 @@ fn leased_jobs_do_not_change() {
     let waiting = queue.enqueue(&Order { number: 1 }).unwrap();
     assert_eq!(jobs.cancel(waiting, &maria()).unwrap(), Cancelled::Dead);
     let act = |verb: &str, id: JobId| {
-        let (person, reason) = ("maria@ops-1".to_owned(), "the partner left".to_owned());
+        let (person, reason) = ("maria@ops-1".to_owned(), "INC-7".to_owned());
         let filter = format!(r#"{{"ids": [{id}]}}"#);
         (verb.to_owned(), person, reason, filter, 1, false)
     };

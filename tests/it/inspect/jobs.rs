@@ -4,69 +4,57 @@ use std::time::Duration;
 
 use redrive::admin::Cancelled;
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
-use redrive::{Failure, Job, JobId, NewJob, Operator};
+use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, TestDatabase, counted, drained, expire_leases, finish,
-    ids, scalar, stop, wait_until, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, ids, new_order, only, put, stop, wait_until, worker, worker_at,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
+
+/// Cancels a job, which must lead to this.
+#[track_caller]
+fn cancels(queue: &Queue, id: JobId, outcome: Cancelled) {
+    assert_eq!(queue.database().admin().cancel(id).unwrap(), outcome);
+}
+
+/// A worker that runs a job, and the id of the job, which ends when the gate is opened.
+fn running(queue: &Queue) -> (Gate, Worker, JobId) {
+    let gate = Gate::new();
+    let worker = worker_at(&gate, queue);
+    let id = queue.enqueue(&Hold {}).unwrap();
+    gate.wait_for(1);
+    (gate, worker, id)
+}
 
 #[test]
 fn cancelling_a_waiting_job_dead_letters_it_at_once() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let ready = queue.enqueue(&Order { number: 1 }).unwrap();
-    let delayed = queue
-        .enqueue_job(
-            NewJob::new(&Order { number: 2 })
-                .unwrap()
-                .delay(HOUR)
-                .priority(3),
-        )
-        .unwrap()
-        .id();
+    let delayed = put(&queue, new_order(2).delay(HOUR).priority(3));
     for id in [ready, delayed] {
-        assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
-        assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::NotLive);
+        cancels(&queue, id, Cancelled::Dead);
+        cancels(&queue, id, Cancelled::NotLive);
         assert!(db.admin().job(id).unwrap().is_none());
-        let letter = db.dlq().get(id).unwrap().expect("a letter");
-        assert_eq!(
-            (letter.cause, letter.state),
-            (DeathCause::Manual, LetterState::Open)
-        );
+        let letter = db.letter(id);
+        assert_eq!(letter.cause, DeathCause::Manual);
+        assert_eq!(letter.state, LetterState::Open);
         assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
     assert!(queue.is_drained().unwrap());
     // A cancelled job can be redriven.
-    assert_eq!(
-        db.dlq()
-            .redrive(&LetterFilter::new().ids([delayed]), &Operator::default())
-            .unwrap()
-            .redriven,
-        [delayed]
-    );
-    assert_eq!(
-        db.admin()
-            .job(delayed)
-            .unwrap()
-            .expect("live again")
-            .priority,
-        3
-    );
+    assert_eq!(db.redrives(&only(delayed)).redriven, [delayed]);
+    assert_eq!(db.live(delayed).priority, 3);
 }
 
 #[test]
 fn only_a_live_job_can_be_cancelled() {
-    let (_test, db) = TestDatabase::opened();
-    assert_eq!(
-        db.admin().cancel(JobId::new(12345)).unwrap(),
-        Cancelled::NotLive
-    );
-    assert_eq!(
-        db.admin().cancel(JobId::new(-1)).unwrap(),
-        Cancelled::NotLive
-    );
+    let (_test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    for id in [12345, -1] {
+        cancels(&queue, JobId::new(id), Cancelled::NotLive);
+    }
     assert!(db.admin().job(JobId::new(12345)).unwrap().is_none());
     assert!(db.dlq().get(JobId::new(12345)).unwrap().is_none());
 }
@@ -90,51 +78,36 @@ fn cancel_a_running_job(answer: fn() -> Result<(), Failure>) -> (TestDatabase, J
         .started();
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
-    assert_eq!(
-        queue.database().admin().cancel(id).unwrap(),
-        Cancelled::Asked
-    );
+    cancels(&queue, id, Cancelled::Asked);
     finish(&queue, worker);
     assert_eq!(begun.arrived(), 1, "it did not run again");
     (test, id)
 }
 
 #[test]
-fn a_cancelled_running_job_sees_the_cancellation_and_dies_when_it_fails() {
-    let failures: [fn() -> Result<(), Failure>; 3] = [
-        || Err(Failure::retry("asked to end")),
-        || Err(Failure::snooze(Duration::ZERO)),
-        || Err(Failure::reject("asked to end")),
+fn a_cancelled_running_job_sees_the_cancellation_and_dies_unless_it_succeeds() {
+    let answers: [(fn() -> Result<(), Failure>, bool); 4] = [
+        (|| Err(Failure::retry("asked to end")), true),
+        (|| Err(Failure::snooze(Duration::ZERO)), true),
+        (|| Err(Failure::reject("asked to end")), true),
+        (|| Ok(()), false),
     ];
-    for answer in failures {
+    for (answer, dies) in answers {
         let (test, id) = cancel_a_running_job(answer);
-        let letter = test.open().dlq().get(id).unwrap().expect("a letter");
-        assert_eq!(
-            (letter.cause, letter.state),
-            (DeathCause::Manual, LetterState::Open)
-        );
+        let letter = test.open().dlq().get(id).unwrap();
+        let found = letter.map(|letter| (letter.cause, letter.state));
+        let dead = (DeathCause::Manual, LetterState::Open);
+        assert_eq!(found, dies.then_some(dead), "{:?}", answer());
     }
-}
-
-#[test]
-fn a_cancelled_running_job_that_succeeds_completes() {
-    let (test, id) = cancel_a_running_job(|| Ok(()));
-    assert!(test.open().dlq().get(id).unwrap().is_none());
 }
 
 #[test]
 fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
     let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    assert_eq!(
-        queue.database().admin().cancel(id).unwrap(),
-        Cancelled::Asked
-    );
+    let (gate, worker, id) = running(&queue);
+    cancels(&queue, id, Cancelled::Asked);
     assert_eq!(expire_leases(&mut test.client()), [Lost::Dead(id)]);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     assert_eq!(letter.cause, DeathCause::Manual);
     gate.open();
     counted(&worker, "the stale result to be refused", |counts| {
@@ -147,20 +120,12 @@ fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
 #[test]
 fn a_cancelled_job_released_by_a_stop_does_not_run_again() {
     let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    assert_eq!(
-        queue.database().admin().cancel(id).unwrap(),
-        Cancelled::Asked
-    );
+    let (gate, worker, id) = running(&queue);
+    cancels(&queue, id, Cancelled::Asked);
     worker.stop(Duration::ZERO).unwrap();
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
-    assert_eq!(
-        (letter.cause, letter.state),
-        (DeathCause::Manual, LetterState::Open)
-    );
+    let letter = queue.letter(id);
+    assert_eq!(letter.cause, DeathCause::Manual);
+    assert_eq!(letter.state, LetterState::Open);
     assert!(queue.is_drained().unwrap());
     gate.open();
 }
@@ -185,25 +150,12 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
         })
         .started();
     gate.wait_for(3);
-    let leases = scalar(&mut test.client(), "SELECT count(*) FROM redrive.leases");
-    assert_eq!(leases, 1);
-    assert_eq!(
-        queue.database().admin().cancel(ids[1]).unwrap(),
-        Cancelled::Asked
-    );
+    assert_eq!(test.client().count("leases"), 1);
+    cancels(&queue, ids[1], Cancelled::Asked);
     gate.open();
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 2);
-    assert_eq!(
-        queue
-            .database()
-            .dlq()
-            .get(ids[1])
-            .unwrap()
-            .expect("a letter")
-            .cause,
-        DeathCause::Manual
-    );
+    assert_eq!(queue.letter(ids[1]).cause, DeathCause::Manual);
     assert!(queue.database().dlq().get(ids[0]).unwrap().is_none());
     assert!(queue.database().dlq().get(ids[2]).unwrap().is_none());
 }
@@ -214,13 +166,11 @@ fn cancelling_a_redriven_job_reopens_its_letter() {
     let db = queue.database();
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     db.admin().cancel(id).unwrap();
-    db.dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
+    db.redrives(&only(id));
     assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
-    let letter = db.dlq().get(id).unwrap().expect("the same letter");
+    let letter = db.letter(id);
     assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
-    assert_eq!(db.dlq().list(&LetterFilter::new()).unwrap().len(), 1);
+    assert_eq!(db.listed(&LetterFilter::new()).len(), 1);
 }
 
 #[test]
@@ -250,22 +200,14 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
         });
     }
     finish(&queue, worker);
-    assert_eq!(
-        db.dlq()
-            .list(&LetterFilter::new().cause(DeathCause::Manual))
-            .unwrap()
-            .len(),
-        20
-    );
+    let cancelled = db.listed(&LetterFilter::new().cause(DeathCause::Manual));
+    assert_eq!(cancelled.len(), 20);
 }
 
 #[test]
 fn the_priority_of_a_running_job_cannot_be_set() {
     let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, id) = running(&queue);
     assert!(!queue.database().admin().set_priority(id, 5).unwrap());
     gate.open();
     finish(&queue, worker);

@@ -1,9 +1,11 @@
 //! Finding and fixing what points at a job that is gone, and totals that differ from the rows.
 
+use redrive::Operator;
 use redrive::admin::Fault;
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{NewJob, Operator};
-use redrive_tests::{Order, Sql, TestDatabase, letters, letters_in, no_drift, ran, scalar};
+use redrive_tests::{
+    Dead, Sql, TestDatabase, letters, letters_in, new_order, no_drift, put, scalar,
+};
 
 /// The kinds of faults and their places.
 fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {
@@ -22,11 +24,11 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     );
     let ids = letters(&queue, 4);
     let some = LetterFilter::new().ids([ids[0], ids[1]]);
-    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
-    queue.enqueue_job(unique).unwrap();
+    let unique = new_order(1).unique("a");
+    put(&queue, unique);
     db.dlq().redrive(&some, &maria).unwrap();
     assert_eq!(db.admin().faults().unwrap(), [], "all jobs are live");
-    ran(&test, &["repair"]).exits_with(0);
+    test.run("repair");
 
     let mut client = test.client();
     client.sql(&format!(
@@ -48,11 +50,9 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     assert_eq!(kinds(&found), expected);
     assert_eq!(found[0].examples, [ids[0].to_string(), ids[1].to_string()]);
     assert_eq!(found[4].examples, ["orders live -3"]);
-    let output = ran(&test, &["repair"]).exits_with(1);
-    assert!(
-        output.out.contains("the job is gone") && output.err.contains("repair --yes"),
-        "{output:?}"
-    );
+    test.fails(1, "repair")
+        .shows("the job is gone")
+        .tells("repair --yes");
     assert_eq!(
         db.admin().faults().unwrap(),
         found,
@@ -71,12 +71,9 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     assert_eq!(scalar(&mut client, deaths), 4, "no letter died again");
     let again = db.dlq().redrive(&some, &maria).unwrap();
     assert_eq!(again.redriven.len(), 2);
-    let unique = NewJob::new(&Order { number: 1 }).unwrap().unique("a");
-    queue.enqueue_job(unique).unwrap();
-    assert_eq!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.live_jobs"),
-        3
-    );
+    let unique = new_order(1).unique("a");
+    put(&queue, unique);
+    assert_eq!(client.count("live_jobs"), 3);
     no_drift(db);
 }
 
@@ -85,9 +82,7 @@ fn a_job_in_any_place_is_not_gone() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     letters(&queue, 3);
-    db.dlq()
-        .redrive(&LetterFilter::new(), &Operator::default())
-        .unwrap();
+    db.redrives(&LetterFilter::new());
     let mut client = test.client();
     // One is ready, one delayed, and one leased.
     client.sql("INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload, meta)

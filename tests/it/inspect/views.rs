@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::admin::{Cancelled, JobState};
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, TestDatabase, counted, drained, ids, stats, stop, wait_until,
-    worker,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, counted, drained, ids, new_order,
+    stats, stop, wait_until, worker,
 };
 
 #[test]
@@ -33,14 +33,11 @@ fn every_live_job_is_in_exactly_one_state_at_any_time() {
     let mut looks = 0;
     wait_until("a few thousand moves", SOON, || {
         looks += 1;
-        let row = client
-            .query_one(
-                "SELECT count(*), count(DISTINCT id) FROM redrive.live_jobs WHERE queue = 'orders'",
-                &[],
-            )
-            .unwrap();
         assert_eq!(
-            (row.get::<_, i64>(0), row.get::<_, i64>(1)),
+            client.row::<(i64, i64)>(
+                "SELECT count(*), count(DISTINCT id) FROM redrive.live_jobs WHERE queue = 'orders'",
+                &[]
+            ),
             (60, 60),
             "at look {looks}"
         );
@@ -63,10 +60,7 @@ fn coin(salt: i64) -> bool {
 #[test]
 fn a_completed_job_is_not_live_while_its_lease_lasts() {
     let (test, queue) = TestDatabase::with_orders();
-    let jobs = vec![
-        NewJob::new(&Hold {}).unwrap(),
-        NewJob::new(&Order { number: 1 }).unwrap(),
-    ];
+    let jobs = vec![NewJob::new(&Hold {}).unwrap(), new_order(1)];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let gate = Gate::new();
     let worker = worker(&queue)
@@ -78,22 +72,12 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
         counts.done == 1
     });
     let mut client = test.client();
-    let lease = client.query_one(
-        "SELECT job_count, cardinality(done) FROM redrive.leases",
-        &[],
-    );
-    let lease = lease.unwrap();
-    assert_eq!(
-        (lease.get::<_, i32>(0), lease.get::<_, i32>(1)),
-        (2, 1),
-        "they share a lease"
-    );
+    let lease = "SELECT job_count, cardinality(done) FROM redrive.leases";
+    let lease: (i32, i32) = client.row(lease, &[]);
+    assert_eq!(lease, (2, 1), "they share a lease");
     let db = queue.database();
     assert!(db.admin().job(ids[1]).unwrap().is_none());
-    assert_eq!(
-        db.admin().job(ids[0]).unwrap().expect("it runs").state,
-        JobState::Leased
-    );
+    assert_eq!(db.live(ids[0]).state, JobState::Leased);
     assert_eq!(stats(db, "orders").expect("a busy queue").leased, 1);
     assert_eq!(db.admin().cancel(ids[1]).unwrap(), Cancelled::NotLive);
     gate.open();

@@ -55,10 +55,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter};
-use redrive::{Failure, Job, JobId, Operator, Queue};
+use redrive::{Failure, Job, JobId, Queue};
 use redrive_tests::{
-    Begin, Count, Order, Published, Settlement, TestDatabase, changed, drained, fold, no_drift,
-    published, statement, stop, worker,
+    Count, Dead, Order, Published, Settlement, Sql, TestDatabase, changed, fold, no_drift,
+    published, statement, work_off,
 };
 use uuid::Uuid;
 
@@ -90,9 +90,7 @@ impl Fixture {
 
     /// Drains the queue with a handler.
     fn work(&self, handler: impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static) {
-        let worker = worker(&self.queue).handle(handler).started();
-        drained(&self.queue);
-        stop(worker);
+        work_off(&self.queue, handler);
     }
 
     fn sql(&mut self, text: &str) {
@@ -147,10 +145,7 @@ impl Fixture {
     /// Returns the lease of the claimed jobs.
     fn lease(&mut self) -> Uuid {
         let asked = "SELECT lease_id FROM redrive.leases WHERE queue = $1";
-        self.client
-            .query_one(asked, &[&self.queue.name()])
-            .unwrap()
-            .get(0)
+        self.client.ask(asked, &[&self.queue.name()])
     }
 
     /// Runs the settle for the jobs of a lease, with their verdicts and causes, and these counts.
@@ -158,7 +153,7 @@ impl Fixture {
         let asked =
             "SELECT array_agg(j.id ORDER BY j.id) FROM redrive.leases l, unnest(l.ids) j (id)
                      WHERE l.lease_id = $1";
-        let held: Option<Vec<i64>> = self.client.query_one(asked, &[&lease]).unwrap().get(0);
+        let held: Option<Vec<i64>> = self.client.ask(asked, &[&lease]);
         let jobs = held.unwrap_or_else(|| (1..).take(verdicts.len()).collect());
         let verdicts: Vec<_> = jobs
             .into_iter()
@@ -181,10 +176,7 @@ impl Fixture {
 
     fn redrive(&self) {
         let db = self.queue.database();
-        let redriven = db
-            .dlq()
-            .redrive(&self.letters(), &Operator::default())
-            .unwrap();
+        let redriven = db.redrives(&self.letters());
         assert!(!redriven.redriven.is_empty());
     }
 

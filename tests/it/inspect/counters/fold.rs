@@ -17,7 +17,7 @@ fn enqueued(client: &mut Client) -> i64 {
 fn children_in_use(client: &mut Client) -> i64 {
     let asked = "SELECT count(*) FROM generate_series(0, 2) n \
                  WHERE pg_relation_size(format('redrive.metric_deltas_%s', n)::regclass) > 0";
-    client.query_one(asked, &[]).unwrap().get(0)
+    client.ask(asked, &[])
 }
 
 #[test]
@@ -93,10 +93,7 @@ fn a_reader_blocks_only_the_truncation_of_a_child_table() {
     assert_eq!(children_in_use(&mut client), 2);
 
     let mut reading = reader.transaction().unwrap();
-    let row = reading
-        .query_one("SELECT sum(value)::bigint FROM redrive.metric_totals() WHERE metric = 'redrive_jobs_enqueued_total'", &[])
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 2);
+    assert_eq!(reading.ask::<i64>("SELECT sum(value)::bigint FROM redrive.metric_totals() WHERE metric = 'redrive_jobs_enqueued_total'", &[]), 2);
     assert_eq!(fold(&mut client), 1, "the fold does not wait for it");
     assert_eq!(children_in_use(&mut client), 2, "the reader's lock holds");
     assert_eq!(enqueued(&mut client), 2);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use postgres::Client;
+use redrive::Job;
 use redrive::metrics::{
     CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, SOURCE_SLOTS,
 };
-use redrive::{Job, NewJob};
 use redrive_tests::{
-    Begin, Order, Sql, TestDatabase, finish, fold, letters, no_drift, published, scalar, willing,
-    worker,
+    Begin, Order, Sql, TestDatabase, finish, fold, letters, new_order, no_drift, published, put,
+    willing, work_off, worker,
 };
 
 /// Returns the counts of a histogram by bucket.
@@ -81,16 +81,10 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
         .enqueue_many(&Order::up_to(waits.len().cast_signed() as i64))
         .unwrap();
     for (index, wait) in waits.iter().enumerate() {
-        client
-            .execute(
-                "UPDATE redrive.jobs SET meta.ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
-                 WHERE (payload ->> 'number')::bigint = $2",
-                &[wait, &(index.cast_signed() as i64 + 1)],
-            )
-            .unwrap();
+        client.change("UPDATE redrive.jobs SET meta.ready_at = clock_timestamp() - $1::float8 * interval '1 second' \
+                 WHERE (payload ->> 'number')::bigint = $2", &[wait, &(index.cast_signed() as i64 + 1)]);
     }
-    let worker = willing(&queue);
-    finish(&queue, worker);
+    finish(&queue, willing(&queue));
     let mut expected = vec![0; from];
     expected.extend(vec![1; waits.len()]);
     let found = counts(&mut client, "redrive_job_queue_wait_seconds", &["orders"]);
@@ -100,27 +94,18 @@ fn waits_are_measured_from_the_time_a_job_could_be_claimed() {
 #[test]
 fn histograms_of_a_worker_have_sums() {
     let (test, queue) = TestDatabase::with_orders();
-    queue
-        .enqueue_job(
-            NewJob::new(&Order { number: 1 })
-                .unwrap()
-                .delay(Duration::from_millis(1)),
-        )
-        .unwrap();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.attempt() {
-            1 | 2 => Err(redrive::Failure::retry("later").after(Duration::from_millis(1))),
-            _ => Ok(()),
-        })
-        .started();
-    finish(&queue, worker);
+    put(&queue, new_order(1).delay(Duration::from_millis(1)));
+    work_off(&queue, |job: &Job<Order>| match job.attempt() {
+        1 | 2 => Err(redrive::Failure::retry("later").after(Duration::from_millis(1))),
+        _ => Ok(()),
+    });
     let mut client = test.client();
     let attempts = counts(&mut client, "redrive_job_attempts_to_success", &["orders"]);
     assert_eq!(attempts[..4], [0, 0, 1, 0]);
     let delays = counts(&mut client, "redrive_job_retry_delay_seconds", &["orders"]);
     assert_eq!(delays[0], 2);
     let sum = "SELECT sum FROM redrive.metric_totals() WHERE metric = $1";
-    let mut sum = |metric: &str| -> f64 { client.query_one(sum, &[&metric]).unwrap().get(0) };
+    let mut sum = |metric: &str| -> f64 { client.ask(sum, &[&metric]) };
     assert!((sum("redrive_job_attempts_to_success") - 3.0).abs() < 1e-9);
     assert!((sum("redrive_job_retry_delay_seconds") - 0.002).abs() < 1e-9);
     assert!(sum("redrive_job_end_to_end_seconds") > 0.002);
@@ -139,7 +124,7 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
         .started();
     finish(&queue, worker);
     let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";
-    let mut hours = |metric: &str| -> i64 { client.query_one(hours, &[&metric]).unwrap().get(0) };
+    let mut hours = |metric: &str| -> i64 { client.ask(hours, &[&metric]) };
     assert_eq!(
         [
             hours("redrive_job_end_to_end_seconds"),
@@ -155,15 +140,10 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
     let (test, mut client) = TestDatabase::with_client();
     // As captures do, a thousand per statement; the first are folded separately.
     let mut count = |from: i64, to: i64| {
-        client
-            .execute(
-                "INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
+        client.change("INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
                  SELECT 0, 'orders', array_agg(w), array_agg(l || to_char(n, 'FM00000')), array_agg(1)
                  FROM generate_series($1::bigint, $2) n,
-                      (VALUES ('dead_kind', 'kind-'), ('dead_class', 'class-'), ('captured', 'source-')) x (w, l)",
-                &[&from, &to],
-            )
-            .unwrap();
+                      (VALUES ('dead_kind', 'kind-'), ('dead_class', 'class-'), ('captured', 'source-')) x (w, l)", &[&from, &to]);
     };
     count(0, 14);
     fold(&mut test.client());
@@ -207,7 +187,7 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
         same
     };
     assert_eq!(same(&before), same(&series));
-    let rows = scalar(&mut client, "SELECT count(*) FROM redrive.metric_values");
+    let rows = client.count("metric_values");
     assert!(rows < 80, "{rows} rows of totals");
     for (label, slots) in [
         ("kind", KIND_SLOTS),

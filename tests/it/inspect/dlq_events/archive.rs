@@ -1,6 +1,6 @@
 //! The statements that archive and delete old events.
 
-use redrive_tests::{TestDatabase, no_drift, scalar};
+use redrive_tests::{Sql, TestDatabase, no_drift, scalar};
 
 use super::changes::{SUCCESS, inserted};
 use super::with_search_path;
@@ -24,10 +24,10 @@ fn old_events_are_archived_and_deleted() {
     let mut client = with_search_path(&test);
     let [old, older, new] = [(); 3].map(|()| inserted(&mut client));
     for id in [old, older, new] {
-        client.execute(SUCCESS, &[&id]).unwrap();
+        client.change(SUCCESS, &[&id]);
     }
     let age = "UPDATE redrive.dead_letters SET changed_at = now() - interval '31 days' WHERE id = ANY ($1)";
-    test.client().execute(age, &[&vec![old, older]]).unwrap();
+    test.client().change(age, &[&vec![old, older]]);
     assert_eq!(client.execute(ARCHIVE, &[]).unwrap(), 2);
     let rows = client
         .query("SELECT * FROM dlq_events_archive ORDER BY id", &[])
@@ -42,16 +42,13 @@ fn old_events_are_archived_and_deleted() {
         0,
         "they are archived"
     );
-    test.client().execute(age, &[&vec![new]]).unwrap();
+    test.client().change(age, &[&vec![new]]);
     assert_eq!(client.execute(DELETE_OLD, &[]).unwrap(), 1);
     assert_eq!(scalar(&mut client, "SELECT count(*) FROM dlq_events"), 0);
-    let acts = client
-        .query(
-            "SELECT letters, about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id",
-            &[],
-        )
-        .unwrap();
-    let acts: Vec<(i64, String)> = acts.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let acts: Vec<(i64, String)> = client.rows(
+        "SELECT letters, about ->> 'action' FROM audit WHERE verb = 'prune' ORDER BY id",
+        &[],
+    );
     assert_eq!(acts, [(2, "archive".to_owned()), (1, "delete".to_owned())]);
     no_drift(&test.open());
 }

@@ -2,9 +2,8 @@
 
 use postgres::Client;
 use postgres::error::SqlState;
-use redrive::dlq::LetterFilter;
 use redrive::{Failure, JobId};
-use redrive_tests::{Sql, TestDatabase, no_drift, scalar};
+use redrive_tests::{Dead, Sql, TestDatabase, no_drift, only, scalar};
 
 use super::{event, one_death, with_search_path};
 
@@ -52,7 +51,7 @@ RETURNING id";
 const GIVE_UP: &str = "UPDATE dlq_events SET status = 'FAILED_PERMANENTLY' WHERE id = $1";
 
 pub(super) fn inserted(client: &mut Client) -> i64 {
-    client.query_one(INSERT, &[]).unwrap().get(0)
+    client.ask(INSERT, &[])
 }
 
 pub(super) fn claimed(client: &mut Client) -> Vec<i64> {
@@ -86,17 +85,10 @@ fn an_inserted_event_is_captured() {
     let mut client = with_search_path(&test);
     let id = inserted(&mut client);
     assert_eq!(event(&test, id), is("PENDING", 0));
-    let letter = test
-        .open()
-        .dlq()
-        .list(&LetterFilter::new().ids([JobId::new(id)]))
-        .unwrap()
-        .pop()
-        .unwrap();
-    assert_eq!(
-        (&*letter.queue, &*letter.kind, &*letter.error_message),
-        ("dlq_events", "order.created", "gateway timeout")
-    );
+    let letter = test.open().listed(&only(JobId::new(id))).pop().unwrap();
+    assert_eq!(&*letter.queue, "dlq_events");
+    assert_eq!(&*letter.kind, "order.created");
+    assert_eq!(&*letter.error_message, "gateway timeout");
     assert_eq!(letter.error_detail.as_deref(), Some("at pay"));
     let later = "INSERT INTO dlq_events (event_type, payload, error_reason, status, retry_count, retry_after, created_at)
                  VALUES ('order.created', '{}', 'down', 'PENDING', 4, now() + interval '1 hour', now() - interval '1 day')
@@ -158,14 +150,9 @@ fn a_claimed_event_that_fails_waits_for_its_retry() {
         let reason = format!("still down {retries}");
         assert_eq!(client.execute(FAILURE, &[&id, &reason]).unwrap(), 1);
         assert_eq!(event(&test, id), is("PENDING", retries + 1));
-        let row = client
-            .query_one(
-                "SELECT error_reason, round(extract(epoch FROM retry_after - updated_at) / 60)::integer FROM dlq_events",
-                &[],
-            )
-            .unwrap();
-        assert_eq!(row.get::<_, &str>(0), reason);
-        assert_eq!(row.get::<_, i32>(1), 1 << retries, "minutes of backoff");
+        let wait = "SELECT error_reason, round(extract(epoch FROM retry_after - updated_at) / 60)::integer FROM dlq_events";
+        let wait: (String, i32) = client.row(wait, &[]);
+        assert_eq!(wait, (reason, 1 << retries), "minutes of backoff");
         assert_eq!(claimed(&mut client), [0_i64; 0], "before its time");
         age_retries(&test);
     }
@@ -173,7 +160,7 @@ fn a_claimed_event_that_fails_waits_for_its_retry() {
     assert_eq!(client.execute(GIVE_UP, &[&id]).unwrap(), 1);
     assert_eq!(event(&test, id), is("FAILED_PERMANENTLY", 7));
     assert_eq!(claimed(&mut client), [0_i64; 0]);
-    let letter = test.open().dlq().get(JobId::new(id)).unwrap().unwrap();
+    let letter = test.open().letter(JobId::new(id));
     let said: Vec<_> = letter
         .history
         .iter()
@@ -185,20 +172,12 @@ fn a_claimed_event_that_fails_waits_for_its_retry() {
         .chain(failures)
         .collect();
     assert_eq!(said, expected);
-    assert_eq!(
-        (letter.history[1].attempt, letter.history[7].attempt),
-        (1, 7)
+    assert_eq!(letter.history[1].attempt, 1);
+    assert_eq!(letter.history[7].attempt, 7);
+    let groups: Vec<(String, i64, i64)> = client.rows(
+        "SELECT title, open, deaths FROM failure_groups ORDER BY id",
+        &[],
     );
-    let groups = client
-        .query(
-            "SELECT title, open, deaths FROM failure_groups ORDER BY id",
-            &[],
-        )
-        .unwrap();
-    let groups: Vec<(String, i64, i64)> = groups
-        .iter()
-        .map(|row| (row.get(0), row.get(1), row.get(2)))
-        .collect();
     assert_eq!(
         groups,
         [
@@ -215,14 +194,14 @@ fn outcomes_need_no_claim() {
     let test = TestDatabase::migrated();
     let mut client = with_search_path(&test);
     let [fixed, failed, given_up] = [(); 3].map(|()| inserted(&mut client));
-    client.execute(SUCCESS, &[&fixed]).unwrap();
-    client.execute(FAILURE, &[&failed, &"down"]).unwrap();
-    client.execute(GIVE_UP, &[&given_up]).unwrap();
+    client.change(SUCCESS, &[&fixed]);
+    client.change(FAILURE, &[&failed, &"down"]);
+    client.change(GIVE_UP, &[&given_up]);
     assert_eq!(event(&test, fixed).0, "SUCCEEDED");
     assert_eq!(event(&test, failed), is("PENDING", 1));
     assert_eq!(event(&test, given_up).0, "FAILED_PERMANENTLY");
     let again = "UPDATE dlq_events SET status = 'PENDING', retry_after = NOW() WHERE id = $1";
-    client.execute(again, &[&given_up]).unwrap();
+    client.change(again, &[&given_up]);
     assert_eq!(
         event(&test, given_up),
         is("PENDING", 0),
@@ -278,13 +257,13 @@ fn an_event_that_kills_its_consumers_is_left_to_an_operator() {
         }
         if abandoned == 9 {
             assert_eq!(claimed(&mut client), [id]);
-            client.execute(FAILURE, &[&id, &"down"]).unwrap();
+            client.change(FAILURE, &[&id, &"down"]);
             age_retries(&test);
         }
     }
     assert_eq!(event(&test, id), is("FAILED_PERMANENTLY", 20));
     assert_eq!(claimed(&mut client), [0_i64; 0]);
-    let letter = test.open().dlq().get(JobId::new(id)).unwrap().unwrap();
+    let letter = test.open().letter(JobId::new(id));
     let last = letter.history.last().unwrap();
     let said = last.error_message.as_deref();
     assert_eq!(said, Some("a consumer claimed it and reported no outcome"));

@@ -2,7 +2,7 @@
 
 use redrive::JobId;
 use redrive::dlq::ForeignFailure;
-use redrive_tests::{TestDatabase, no_drift, scalar};
+use redrive_tests::{Dead, Sql, TestDatabase, no_drift, scalar};
 
 use super::changes::{FAILURE, SUCCESS, claimed, expire_claims, inserted};
 use super::{event, with_search_path};
@@ -22,8 +22,7 @@ fn an_operator_does_not_take_what_a_consumer_holds() {
     acts(0, 0);
     expire_claims(&test);
     acts(1, 0);
-    let job = "SELECT count(*) FROM redrive.live_jobs";
-    assert_eq!(scalar(&mut test.client(), job), 1);
+    assert_eq!(test.client().count("live_jobs"), 1);
     no_drift(&test.open());
 }
 
@@ -46,13 +45,13 @@ fn a_recovered_event_that_is_captured_again_is_pending_again() {
     let mut client = with_search_path(&test);
     let failure = ForeignFailure::new("topic", "1", "orders", "order", b"{}".as_slice());
     let db = test.open();
-    let id = db.dlq().capture(&failure).unwrap().id().get();
-    client.execute(SUCCESS, &[&id]).unwrap();
+    let id = db.captures(&failure).get();
+    client.change(SUCCESS, &[&id]);
     assert_eq!(claimed(&mut client), [0_i64; 0]);
-    db.dlq().capture(&failure).unwrap();
+    db.captures(&failure);
     assert_eq!(claimed(&mut client), [id]);
-    client.execute(FAILURE, &[&id, &"down"]).unwrap();
-    let letter = db.dlq().get(JobId::new(id)).unwrap().unwrap();
+    client.change(FAILURE, &[&id, &"down"]);
+    let letter = db.letter(JobId::new(id));
     let past: Vec<_> = letter
         .history
         .iter()

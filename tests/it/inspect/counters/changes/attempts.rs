@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::{Failure, HandlerOptions, Job, NewJob};
 use redrive_tests::{Begin, ids};
-use redrive_tests::{Gate, Order, drained, statement, stop, worker};
+use redrive_tests::{Gate, Order, drained, finish, new_order, put, statement, stop, worker};
 
 use super::{Case, once, reject, succeed};
 
@@ -18,7 +18,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
     Case {
         name: "due jobs are promoted and priorities change",
         given: |s| {
-            let job = NewJob::new(&Order { number: 1 }).unwrap();
+            let job = new_order(1);
             let job = job.delay(Duration::from_hours(1));
             let ids = ids(&s.queue.enqueue_jobs(&vec![job; 3]).unwrap());
             let ready = s.enqueue(1);
@@ -90,8 +90,8 @@ pub(super) const ATTEMPTS: &[Case] = &[
     Case {
         name: "an exhausted job dies",
         given: |s| {
-            let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
-            s.queue.enqueue_job(job).unwrap();
+            let job = new_order(1).max_attempts(1);
+            put(&s.queue, job);
         },
         change: |s| s.work(|_| Err(Failure::retry("again").class("Broken"))),
         changes: died!("error", "exhausted", "Broken"),
@@ -99,9 +99,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
     Case {
         name: "an undecodable job dies",
         given: |s| {
-            s.queue
-                .enqueue_job(NewJob::raw("order", "7").unwrap())
-                .unwrap();
+            put(&s.queue, NewJob::raw("order", "7").unwrap());
         },
         change: |s| s.work(succeed),
         changes: died!(
@@ -113,8 +111,8 @@ pub(super) const ATTEMPTS: &[Case] = &[
     Case {
         name: "a job exceeds its deadline and dies",
         given: |s| {
-            let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
-            s.queue.enqueue_job(job).unwrap();
+            let job = new_order(1).max_attempts(1);
+            put(&s.queue, job);
         },
         change: |s| {
             let gate = Gate::new();
@@ -139,8 +137,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
             let worker = worker(&s.queue)
                 .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
                 .started();
-            drained(&s.queue);
-            stop(worker);
+            finish(&s.queue, worker);
         },
         changes: done!(3),
     },
@@ -154,8 +151,7 @@ pub(super) const ATTEMPTS: &[Case] = &[
                     _ => Ok(()),
                 })
                 .started();
-            drained(&s.queue);
-            stop(worker);
+            finish(&s.queue, worker);
         },
         changes: second_try!(
             "jobs_retried_total{q}": 1, "job_attempts_failed_total{q,order,error}": 1,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::NewJob;
-use redrive_tests::Order;
+use redrive_tests::{Order, Sql, new_order};
 
 use super::{Case, no_rows};
 
@@ -19,7 +18,7 @@ pub(super) const ENQUEUE: &[Case] = &[
         given: no_rows,
         change: |s| {
             let mut tx = s.client.transaction().unwrap();
-            let job = NewJob::new(&Order { number: 1 }).unwrap();
+            let job = new_order(1);
             let job = job.delay(Duration::from_mins(1));
             s.queue.enqueue_job_in(&mut tx, &job).unwrap();
             tx.commit().unwrap();
@@ -32,11 +31,10 @@ pub(super) const ENQUEUE: &[Case] = &[
         change: |s| {
             let mut tx = s.client.transaction().unwrap();
             s.queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
-            tx.execute(
+            tx.change(
                 "SELECT redrive.enqueue($1, 'order', '{}')",
                 &[&s.queue.name()],
-            )
-            .unwrap();
+            );
             tx.rollback().unwrap();
         },
         changes: &[],
@@ -54,7 +52,7 @@ pub(super) const ENQUEUE: &[Case] = &[
         name: "enqueue by COPY on a plain client, some delayed",
         given: no_rows,
         change: |s| {
-            let job = NewJob::new(&Order { number: 1 }).unwrap();
+            let job = new_order(1);
             let mut jobs = vec![job.clone(); 1400];
             jobs.extend(vec![job.delay(Duration::from_mins(1)); 100]);
             s.queue.enqueue_jobs_in(&mut s.client, &jobs).unwrap();
@@ -72,7 +70,7 @@ pub(super) const ENQUEUE: &[Case] = &[
             );
         },
         change: |s| {
-            let job = NewJob::new(&Order { number: 1 }).unwrap();
+            let job = new_order(1);
             let mut jobs = vec![job.clone(); 1400];
             jobs.extend(vec![job.delay(Duration::from_mins(1)); 100]);
             s.queue
@@ -86,7 +84,7 @@ pub(super) const ENQUEUE: &[Case] = &[
         given: no_rows,
         change: |s| {
             let jobs = |keys: &[&str]| {
-                let job = || NewJob::new(&Order { number: 1 }).unwrap();
+                let job = || new_order(1);
                 keys.iter()
                     .map(|key| job().unique(*key))
                     .collect::<Vec<_>>()

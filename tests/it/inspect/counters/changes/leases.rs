@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::NewJob;
-use redrive_tests::{Order, reap, statement};
+use redrive_tests::{Order, new_order, put, reap, statement};
 use uuid::Uuid;
 
 use super::{Case, no_rows};
@@ -109,12 +108,8 @@ pub(super) const LEASES: &[Case] = &[
         given: |s| drop(s.enqueue(1)),
         change: |s| {
             let ready = s.queue.enqueue(&Order { number: 1 }).unwrap();
-            let job = NewJob::new(&Order { number: 1 }).unwrap();
-            let delayed = s
-                .queue
-                .enqueue_job(job.delay(Duration::from_mins(1)))
-                .unwrap()
-                .id();
+            let job = new_order(1);
+            let delayed = put(&s.queue, job.delay(Duration::from_mins(1)));
             let db = s.queue.database();
             db.admin().cancel(ready).unwrap();
             db.admin().cancel(delayed).unwrap();

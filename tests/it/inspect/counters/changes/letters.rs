@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{Edit, Letter, LetterState, RedriveOptions, RetentionRule};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Begin, Order, drained, stop, worker};
+use redrive_tests::{Begin, Dead, Order, Sql, finish, worker};
 
 use super::{Case, no_rows, reject, succeed};
 
@@ -15,7 +15,7 @@ pub(super) const LETTERS: &[Case] = &[
         change: |s| {
             let db = s.queue.database();
             for position in ["1", "2", "2"] {
-                db.dlq().capture(&s.captured(position)).unwrap();
+                db.captures(&s.captured(position));
             }
             let many = ["2", "3", "3", "4"].map(|position| s.captured(position));
             db.dlq().capture_many(&many).unwrap();
@@ -34,11 +34,11 @@ pub(super) const LETTERS: &[Case] = &[
     Case {
         name: "a failure is captured again while it is redriven",
         given: |s| {
-            s.queue.database().dlq().capture(&s.captured("1")).unwrap();
+            s.queue.captures(&s.captured("1"));
             s.redrive();
         },
         change: |s| {
-            s.queue.database().dlq().capture(&s.captured("1")).unwrap();
+            s.queue.captures(&s.captured("1"));
         },
         changes: &[],
     },
@@ -112,8 +112,7 @@ pub(super) const LETTERS: &[Case] = &[
             let worker = worker(&s.queue)
                 .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
                 .started();
-            drained(&s.queue);
-            stop(worker);
+            finish(&s.queue, worker);
         },
         changes: done!(2, "dlq_recovered_total{q}": 2, "dlq_letters{q,redriving}": -2,
                        "dlq_letters{q,recovered}": 2),
@@ -238,11 +237,7 @@ pub(super) const LETTERS: &[Case] = &[
         },
         change: |s| {
             let asked = "SELECT id FROM redrive.jobs WHERE queue = $1";
-            let id: i64 = s
-                .client
-                .query_one(asked, &[&s.queue.name()])
-                .unwrap()
-                .get(0);
+            let id: i64 = s.client.ask(asked, &[&s.queue.name()]);
             s.queue.database().admin().cancel(JobId::new(id)).unwrap();
         },
         changes: &[
@@ -293,11 +288,7 @@ pub(super) const LETTERS: &[Case] = &[
         given: |s| s.dead_letter(2),
         change: |s| {
             let edit = Edit::merge(r#"{"number": 7}"#).unwrap();
-            s.queue
-                .database()
-                .dlq()
-                .edit(&s.letters(), &edit, &Operator::default())
-                .unwrap();
+            s.queue.edits(&s.letters(), &edit);
         },
         changes: &[],
     },
@@ -341,11 +332,8 @@ pub(super) const LETTERS: &[Case] = &[
         change: |s| {
             let rule = RetentionRule::archive(LetterState::Open, Duration::ZERO);
             let db = s.queue.database();
-            db.dlq()
-                .retention()
-                .set(&rule.queue(s.queue.name()), &Operator::default())
-                .unwrap();
-            db.dlq().retention().apply(&Operator::default()).unwrap();
+            db.retains(&rule.queue(s.queue.name()));
+            db.tidies_up();
         },
         changes: &[("dlq_pruned_total{q}", 2), ("dlq_letters{q,open}", -2)],
     },
