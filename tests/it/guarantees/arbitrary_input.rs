@@ -14,8 +14,8 @@ use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::MAX_PAYLOAD_BYTES;
-use redrive::{Database, Failure, JobId, NewJob, Operator};
-use redrive_tests::{Begin, TestDatabase, drained, ids, letters_in, stop, worker};
+use redrive::{Database, Failure, JobId, NewJob};
+use redrive_tests::{Begin, Dead, Sql, TestDatabase, drained, ids, letters_in, stop, worker};
 
 /// The number of inputs per kind.
 const INPUTS: usize = 400;
@@ -109,7 +109,7 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
     }
 
     let filter = LetterFilter::new().queue("q").state(LetterState::Open);
-    let redriven = db.dlq().redrive(&filter, &Operator::default()).unwrap();
+    let redriven = db.redrives(&filter);
     assert_eq!(redriven.redriven.len(), ids.len());
     drained(&queue);
     let stopped = stop(worker);
@@ -152,17 +152,17 @@ fn every_accepted_capture_becomes_a_letter_with_the_same_bytes() {
     assert!(taken.len() > INPUTS / 2, "{} were taken", taken.len());
     assert_eq!(letters_in(&db, "q", LetterState::Open), taken.len());
     for (id, raw) in &taken {
-        let letter = db.dlq().get(*id).unwrap().expect("the letter");
+        let letter = db.letter(*id);
         assert_eq!(letter.raw.as_deref(), Some(&**raw), "letter {id}");
     }
     // Each letter has a group, for every message.
-    let row = client
-        .query_one(
+    assert_eq!(
+        client.ask::<i64>(
             "SELECT count(*) FROM redrive.dead_letters WHERE group_id IS NULL",
-            &[],
-        )
-        .unwrap();
-    assert_eq!(row.get::<_, i64>(0), 0);
+            &[]
+        ),
+        0
+    );
     edits_of_any_kind_keep_every_letter(&db, taken.len());
 }
 
@@ -173,10 +173,7 @@ fn edits_of_any_kind_keep_every_letter(db: &Database, letters: usize) {
     for text in inputs(texts::json(), 60) {
         for edit in [Edit::merge(&text), Edit::set(&text)] {
             let Ok(edit) = edit else { continue };
-            let edited = db
-                .dlq()
-                .edit(&filter.clone().limit(20), &edit, &Operator::default())
-                .unwrap();
+            let edited = db.edits(&filter.clone().limit(20), &edit);
             let accounted = edited.edited.len() as u64
                 + edited.unchanged
                 + edited
@@ -214,12 +211,8 @@ fn the_database_accepts_every_arbitrary_filter_that_parses() {
 fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
     let (test, mut client) = TestDatabase::with_client();
     redrive_tests::letters(&test.queue("q"), 3);
-    let mut keys: Vec<String> = client
-        .query("SELECT key FROM redrive.filter_keys('letters')", &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let mut keys: Vec<String> =
+        client.column("SELECT key FROM redrive.filter_keys('letters')", &[]);
     keys.push("odd".to_owned());
     let key = proptest::sample::select(keys);
     let value = proptest::prop_oneof![

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::dlq::{LetterFilter, LetterState};
+use redrive::dlq::LetterState;
 use redrive::{Failure, Job, Queue};
-use redrive_tests::{Begin, Order, SOON, Tally, TestDatabase, stats, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Dead, Order, SOON, Sql, Tally, TestDatabase, of_orders, stats, stop, wait_until, worker,
+};
 
 /// Cuts all other connections to the database and returns their number.
 fn cut(client: &mut Client) -> usize {
@@ -19,13 +21,8 @@ fn cut(client: &mut Client) -> usize {
 fn drained_after_cuts(test: &TestDatabase, queue: &Queue) {
     let mut client = test.client();
     wait_until("the queue to be drained", SOON, || {
-        client
-            .execute(
-                "UPDATE redrive.leases SET claimed_at = now() - interval '1 minute' \
-                 WHERE claimed_at < now() - interval '1 second' AND claimed_at > now() - interval '30 seconds'",
-                &[],
-            )
-            .expect("age leases");
+        client.sql("UPDATE redrive.leases SET claimed_at = now() - interval '1 minute' \
+                 WHERE claimed_at < now() - interval '1 second' AND claimed_at > now() - interval '30 seconds'");
         queue.is_drained().unwrap_or(false)
     });
 }
@@ -79,11 +76,8 @@ fn connections_cut_under_load_lose_no_job_and_charge_no_attempt() {
         stored.iter().all(|id| tally.of(*id) >= 1),
         "what was acknowledged ran"
     );
-    let open = LetterFilter::new()
-        .queue("orders")
-        .state(LetterState::Open)
-        .limit(10_000);
-    let letters = queue.database().dlq().list(&open).unwrap();
+    let open = of_orders().state(LetterState::Open).limit(10_000);
+    let letters = queue.listed(&open);
     assert!(
         (100..=hopeless).contains(&letters.len()),
         "{}",
@@ -107,24 +101,15 @@ fn a_job_whose_claim_reply_was_lost_returns_without_a_charge() {
         .started();
     // The remains of such a claim: a lease that the worker does not know.
     let mut client = test.client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
+    client.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
              SELECT gen_random_uuid(), w.worker_id, w.queue, \
                     '{7}', '{other}', ARRAY['{}'::json], ARRAY[now()], \
                     now() - interval '1 minute' \
-             FROM redrive.workers w",
-        )
-        .unwrap();
+             FROM redrive.workers w");
     wait_until("the job to be given back", SOON, || {
         stats(queue.database(), "orders").is_some_and(|stats| stats.ready == 1 && stats.leased == 0)
     });
-    let job = queue
-        .database()
-        .admin()
-        .job(redrive::JobId::new(7))
-        .unwrap()
-        .expect("a live job");
+    let job = queue.live(redrive::JobId::new(7));
     assert_eq!((job.attempts, job.crashes), (0, 0));
     stop(worker);
 }

@@ -3,8 +3,8 @@
 use redrive::NewJob;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive_tests::{
-    Abort, Begin, Finish, Hold, Lost, SOON, Sql, Tally, TestDatabase, counted, drained,
-    expire_leases, ids, letters_in, no_drift, stats, stop, wait_until, worker,
+    Abort, Begin, Dead, Finish, Hold, Lost, SOON, Sql, Tally, TestDatabase, counted, drained,
+    expire_leases, ids, in_state, letters_in, no_drift, stats, stop, wait_until, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -18,8 +18,7 @@ fn notes(test: &TestDatabase) {
 /// Returns the number of rows in a table, and of different jobs.
 fn noted(test: &TestDatabase, table: &str) -> (i64, i64) {
     let asked = format!("SELECT count(*), count(DISTINCT job) FROM public.{table}");
-    let row = test.client().query_one(&asked, &[]).unwrap();
-    (row.get(0), row.get(1))
+    test.client().row(&asked, &[])
 }
 
 fn jobs<P: redrive::Payload>(payload: &P, count: usize, priority: i16) -> Vec<NewJob> {
@@ -72,7 +71,7 @@ fn a_killed_worker_loses_no_job() {
     counted(&rescuer, "100 done", |counts| counts.done == 100);
     assert_eq!(stop(rescuer).stats.lost, 0);
     assert!(ids.iter().all(|id| tally.of(*id) == 1));
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
+    assert_eq!(in_state(&queue, LetterState::Open), 0);
     no_drift(queue.database());
 }
 
@@ -107,11 +106,9 @@ fn a_job_that_kills_its_process_is_dead_lettered_alone() {
     assert_eq!(noted(&test, "finished").1, 30, "the other jobs are done");
     let db = queue.database();
     assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
-    let letter = db.dlq().get(poison).unwrap().expect("a letter");
-    assert_eq!(
-        (letter.cause, letter.kind.as_str()),
-        (DeathCause::WorkerLost, "abort")
-    );
+    let letter = db.letter(poison);
+    assert_eq!(letter.cause, DeathCause::WorkerLost);
+    assert_eq!(letter.kind.as_str(), "abort");
     assert_eq!(letter.history.len(), 3);
     assert!(
         letter

@@ -8,74 +8,61 @@ use redrive::postgres::{Client, NoTls};
 use redrive::{Database, Job, NewJob, Queue};
 use redrive_tests::{
     Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, eventually,
-    expire_leases, finish, ids, server_url, stop, wait_until, worker,
+    expire_leases, finish, ids, new_order, server_url, stop, wait_until, worker, worker_at,
 };
 
-/// Disconnects every client and rejects new connections.
-fn away(server: &mut Client, test: &TestDatabase) {
-    server.sql(&format!(
-        "ALTER DATABASE {} ALLOW_CONNECTIONS false",
-        test.name()
-    ));
+/// Disconnects every client and rejects new connections. Returns a session beside them.
+fn away(test: &TestDatabase) -> Client {
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    let close = format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", test.name());
+    server.sql(&close);
     wait_until("every connection to be gone", SOON, || {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
         server.query(end, &[&test.name()]).unwrap().is_empty()
     });
+    server
 }
 
-fn back(server: &mut Client, test: &TestDatabase) {
-    server.sql(&format!(
-        "ALTER DATABASE {} ALLOW_CONNECTIONS true",
-        test.name()
-    ));
+fn back(mut server: Client, test: &TestDatabase) {
+    let open = format!("ALTER DATABASE {} ALLOW_CONNECTIONS true", test.name());
+    server.sql(&open);
+}
+
+/// Returns the queue `orders` on a handle with short deadlines.
+fn impatient(test: &TestDatabase) -> Queue {
+    let db = eventually("a connection", || {
+        Database::builder(test.url())
+            .connect_timeout(Duration::from_millis(300))
+            .call_timeout(Duration::from_secs(1))
+            .open()
+    });
+    Queue::new(&db, "orders").unwrap()
 }
 
 #[test]
 fn stop_without_a_database_reports_an_error_and_returns() {
     let test = TestDatabase::migrated();
-    let db = eventually("a connection", || {
-        Database::builder(test.url())
-            .connect_timeout(Duration::from_millis(300))
-            .call_timeout(Duration::from_secs(1))
-            .open()
-    });
-    let queue = Queue::new(&db, "orders").unwrap();
-    let (gate, tally) = (Gate::new(), Tally::new());
-    let worker = worker(&queue)
-        .handle({
-            let (gate, tally) = (gate.clone(), tally.clone());
-            move |job: &Job<Hold>| {
-                tally.count(job.id());
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
+    let queue = impatient(&test);
+    let gate = Gate::new();
+    let worker = worker_at(&gate, &queue);
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
-    let mut server = Client::connect(&server_url(), NoTls).unwrap();
-    away(&mut server, &test);
+    let server = away(&test);
     let error = worker
         .stop(Duration::ZERO)
         .expect_err("nothing can be given back");
     assert!(error.is_unavailable(), "{error:?}");
-    back(&mut server, &test);
+    back(server, &test);
     // The lease runs out, and the job comes back.
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
     gate.open();
-    assert_eq!(tally.of(id), 1);
+    assert_eq!(gate.arrived(), 1);
 }
 
 #[test]
 fn a_worker_survives_a_database_outage() {
     let test = TestDatabase::migrated();
-    let db = eventually("a connection", || {
-        Database::builder(test.url())
-            .connect_timeout(Duration::from_millis(300))
-            .call_timeout(Duration::from_secs(1))
-            .open()
-    });
-    let queue = Queue::new(&db, "orders").unwrap();
+    let queue = impatient(&test);
     let (gate, ended) = (Gate::new(), Arc::new(AtomicBool::new(false)));
     let worker = worker(&queue)
         .handle({
@@ -91,14 +78,13 @@ fn a_worker_survives_a_database_outage() {
     // On a handle without the short deadlines.
     test.queue("orders").enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
-    let mut server = Client::connect(&server_url(), NoTls).unwrap();
-    away(&mut server, &test);
+    let server = away(&test);
     // It ends during the outage, and an enqueue fails with a clear error.
     gate.open();
     wait_until("the handler to end", SOON, || ended.load(Ordering::SeqCst));
     let error = queue.enqueue(&Order { number: 1 }).expect_err("no server");
     assert!(error.is_unavailable(), "{error:?}");
-    back(&mut server, &test);
+    back(server, &test);
     // The pool may still hold a connection that the server has ended. An enqueue on it stores nothing.
     let id = eventually("an enqueue", || queue.enqueue(&Order { number: 2 }));
     counted(&worker, "both to be done", |counts| counts.done == 2);
@@ -110,17 +96,8 @@ fn a_worker_survives_a_database_outage() {
 #[test]
 fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
     let test = TestDatabase::migrated();
-    let db = eventually("a connection", || {
-        Database::builder(test.url())
-            .connect_timeout(Duration::from_millis(300))
-            .call_timeout(Duration::from_secs(1))
-            .open()
-    });
-    let queue = Queue::new(&db, "orders").unwrap();
-    let jobs = [
-        NewJob::new(&Order { number: 1 }).unwrap(),
-        NewJob::new(&Hold {}).unwrap(),
-    ];
+    let queue = impatient(&test);
+    let jobs = [new_order(1), NewJob::new(&Hold {}).unwrap()];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let (early, late, tally) = (Gate::new(), Gate::new(), Tally::new());
     let worker = worker(&queue)
@@ -138,13 +115,12 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
         .started();
     early.wait_for(1);
     late.wait_for(1);
-    let mut server = Client::connect(&server_url(), NoTls).unwrap();
-    away(&mut server, &test);
+    let server = away(&test);
     early.open();
     counted(&worker, "its result to be given up", |counts| {
         counts.lost == 1
     });
-    back(&mut server, &test);
+    back(server, &test);
     // The lease is still there, and now everything in it has ended.
     late.open();
     // An unknown lease is released when it is old enough.

@@ -3,9 +3,11 @@
 mod mixed;
 mod order;
 
-use redrive::dlq::{ForeignFailure, LetterFilter};
-use redrive::{Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Begin, Gate, Order, SOON, Sql, TestDatabase, letters, wait_until, worker};
+use redrive::dlq::ForeignFailure;
+use redrive::{Failure, Job, JobId, NewJob, Queue};
+use redrive_tests::{
+    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, letters, of_orders, wait_until, worker,
+};
 
 /// The deadlock timeout. Longer than the lock timeouts of the library.
 const LOOK: &str = "150ms";
@@ -27,15 +29,12 @@ fn deadlocks(test: &TestDatabase) -> i64 {
                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
     // A session publishes its statistics at its end at the latest.
     wait_until("the other sessions to end", SOON, || {
-        client.query_one(others, &[]).unwrap().get::<_, i64>(0) == 0
+        client.ask::<i64>(others, &[]) == 0
     });
-    client
-        .query_one(
-            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
-            &[],
-        )
-        .unwrap()
-        .get(0)
+    client.ask(
+        "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
+        &[],
+    )
 }
 
 fn order(number: i64) -> NewJob {
@@ -59,9 +58,7 @@ fn redriven(test: &TestDatabase, gate: &Gate) -> (Queue, Vec<JobId>, redrive::Wo
     let queue = test.queue("orders");
     let ids = letters(&queue, 2);
     let db = queue.database();
-    db.dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    db.redrives(&of_orders());
     let worker = at_the_gate(&queue, gate, |number| match number {
         1 => Err(Failure::reject("still broken")),
         _ => Ok(()),

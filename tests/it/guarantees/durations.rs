@@ -8,9 +8,11 @@ use redrive::dlq::{Letter, LetterFilter, LetterState, Policy, RedriveOptions, Re
 use redrive::metrics::Reader;
 use redrive::schedule::Schedule;
 use redrive::{
-    Backoff, Database, Failure, Job, NewJob, Operator, PauseEnd, RateLimit, RateLimited, Result,
+    Backoff, Database, Failure, Job, Operator, PauseEnd, RateLimit, RateLimited, Result,
 };
-use redrive_tests::{Begin, Order, SOON, TestDatabase, drained, wait_until, willing, worker};
+use redrive_tests::{
+    Begin, Order, SOON, TestDatabase, drained, new_order, of_orders, wait_until, willing, worker,
+};
 
 const ANY: [Duration; 4] = [
     Duration::ZERO,
@@ -39,7 +41,7 @@ fn calls_about_jobs_and_letters_take_any_duration() {
     let by = Operator::new("me").reason("a test");
     let go_on = |_| ControlFlow::Continue(());
     for time in ANY {
-        let job = || NewJob::new(&Order { number: 1 }).unwrap();
+        let job = || new_order(1);
         for (call, job) in [
             ("delay", job().delay(time)),
             ("expires_in", job().expires_in(time)),
@@ -73,7 +75,7 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             fine("retention", time, dlq.retention().set(&rule, &by));
         }
         fine("apply retention", time, dlq.retention().apply(&by));
-        let policy = Policy::new("p", LetterFilter::new().queue("orders"));
+        let policy = Policy::new("p", of_orders());
         for policy in [policy.clone().every(time), policy.longest_delay(time)] {
             fine("policy", time, dlq.policies().set(&policy, &by));
         }

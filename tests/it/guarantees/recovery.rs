@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
-use redrive::{Database, Job, Queue, Worker, WorkerBuilder};
+use redrive::{Database, DatabaseBuilder, Job, Queue, Worker, WorkerBuilder};
 use redrive_tests::{
     Begin, Cluster, Gate, Hold, Order, Proxy, SOON, Sql, TestDatabase, eventually, wait_until,
     worker,
@@ -17,17 +17,15 @@ const LEASE: Duration = Duration::from_secs(2);
 const CONNECT: Duration = Duration::from_millis(500);
 const CALL: Duration = Duration::from_secs(1);
 
-fn open(url: &str) -> Database {
-    eventually("a connection", || {
-        Database::builder(url)
-            .connect_timeout(CONNECT)
-            .call_timeout(CALL)
-            .open()
-    })
+fn impatient(url: &str) -> DatabaseBuilder {
+    Database::builder(url)
+        .connect_timeout(CONNECT)
+        .call_timeout(CALL)
 }
 
 fn builder(url: &str) -> WorkerBuilder {
-    let queue = Queue::new(&open(url), "orders").expect("a valid name");
+    let db = eventually("a connection", || impatient(url).open());
+    let queue = Queue::new(&db, "orders").expect("a valid name");
     worker(&queue).lease(LEASE).handle(|_: &Job<Order>| Ok(()))
 }
 
@@ -45,7 +43,7 @@ impl Patient {
         cluster.migrate();
         let builder = builder(&cluster.url());
         let mut patient = Patient {
-            worker: builder.start().expect("start the worker"),
+            worker: builder.started(),
             cluster,
             numbers: 0,
         };
@@ -55,12 +53,9 @@ impl Patient {
 
     /// Opens a connection, as soon as the server accepts one.
     fn client(&self) -> Client {
-        let mut client = None;
-        wait_until("the server to accept a connection", SOON, || {
-            client = Client::connect(&self.cluster.url(), NoTls).ok();
-            client.is_some()
-        });
-        client.expect("waited for")
+        eventually("the server to accept a connection", || {
+            Client::connect(&self.cluster.url(), NoTls)
+        })
     }
 
     /// After the fault, a new job completes.
@@ -84,11 +79,8 @@ impl Patient {
 /// Waits until calls of another handle missed their deadline: those of the worker did then, too.
 fn until_calls_fail(url: &str) {
     let begun = Instant::now();
-    let other = Database::builder(url)
-        .connect_timeout(CONNECT)
-        .call_timeout(CALL);
     wait_until("calls to fail for longer than a lease", SOON, || {
-        let failed = other.clone().open().is_err();
+        let failed = impatient(url).open().is_err();
         failed && begun.elapsed() > LEASE + CALL
     });
 }
@@ -99,7 +91,7 @@ fn a_worker_recovers_from_each_fault_of_the_server() {
 
     let backend = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
                    AND pid <> pg_backend_pid() LIMIT 1";
-    let pid: i32 = patient.client().query_one(backend, &[]).unwrap().get(0);
+    let pid: i32 = patient.client().ask(backend, &[]);
     patient.cluster.kill_backend(pid);
     patient.works_again("the death of a backend, and of all others with it");
 
@@ -144,11 +136,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
     let test = TestDatabase::migrated();
     let gate = Gate::new();
     let db = eventually("a connection", || {
-        Database::builder(test.url())
-            .connections(7)
-            .connect_timeout(CONNECT)
-            .call_timeout(CALL)
-            .open()
+        impatient(test.url()).connections(7).open()
     });
     let queue = Queue::new(&db, "orders").unwrap();
     let hungry = worker(&queue)
@@ -170,7 +158,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
     let mut client = test.client();
     let mut renewals = || -> f64 {
         let asked = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
-        client.query_one(asked, &[]).unwrap().get(0)
+        client.ask(asked, &[])
     };
     let begun = renewals();
     wait_until("two leases to pass, and to be renewed", SOON, || {

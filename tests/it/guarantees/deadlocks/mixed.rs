@@ -12,7 +12,7 @@ use redrive::dlq::{
     RedriveOptions, RetentionRule,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Begin, Order, drained, eventually, reap, stop, worker};
+use redrive_tests::{Begin, Dead, Order, Sql, drained, eventually, reap, stop, worker};
 
 use super::{LETTERS, char_of, database, deadlocks, foreign, order};
 
@@ -189,7 +189,7 @@ impl Hand {
                        SELECT worker_id FROM redrive.workers ORDER BY worker_id FOR UPDATE) \
                    UPDATE redrive.workers w SET expires_at = clock_timestamp() - interval '1 second' \
                    FROM all_workers a WHERE a.worker_id = w.worker_id";
-        transaction.execute(age, &[]).expect("age the workers");
+        transaction.change(age, &[]);
         reap(&mut transaction);
         transaction.commit().expect("commit");
     }
@@ -232,10 +232,7 @@ fn sixteen_threads_of_mixed_operations_never_deadlock() {
     for state in [LetterState::Recovered, LetterState::Discarded] {
         // Long enough to overlap with most operations.
         let rule = RetentionRule::archive(state, Duration::from_secs(2));
-        db.dlq()
-            .retention()
-            .set(&rule, &Operator::default())
-            .unwrap();
+        db.retains(&rule);
     }
     let queue = Queue::new(&db, "orders").unwrap();
     let others = test.queue("orders");

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
+use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterState};
 use redrive::{Enqueued, Operator, Queue, Worker};
 use redrive_tests::{
-    Gate, SOON, Sql, TestDatabase, counted, drained, expire_leases, letters, letters_in, stop,
-    wait_until,
+    Dead, Gate, SOON, Sql, TestDatabase, counted, drained, expire_leases, in_state, letters,
+    letters_in, of_orders, only, put, stop, wait_until,
 };
 
 use super::{at_the_gate, database, deadlocks, order, redriven};
@@ -19,7 +19,7 @@ fn wait_until_waiting(client: &mut Client, sessions: i64) {
     let waiting = "SELECT count(*) FROM pg_stat_activity \
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
     wait_until("a session to wait for a lock", SOON, || {
-        client.query_one(waiting, &[]).unwrap().get::<_, i64>(0) == sessions
+        client.ask::<i64>(waiting, &[]) == sessions
     });
 }
 
@@ -29,7 +29,7 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     let queue = test.queue("orders");
     // The other way round than their ids.
     for key in ["b", "a"] {
-        queue.enqueue_job(order(1).unique(key)).unwrap();
+        put(&queue, order(1).unique(key));
     }
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate, |_| Ok(()));
@@ -57,17 +57,15 @@ fn settle_locks_the_letters_of_redriven_jobs_in_id_order() {
     let (mut client, mut watching) = (test.client(), test.client());
     let mut transaction = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
-    transaction.execute(lock, &[&ids[0].get()]).unwrap();
+    transaction.change(lock, &[&ids[0].get()]);
     gate.open();
     wait_until_waiting(&mut watching, 1);
-    transaction
-        .execute(lock, &[&ids[1].get()])
-        .expect("no deadlock");
+    transaction.change(lock, &[&ids[1].get()]);
     transaction.commit().unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
+    assert_eq!(in_state(&queue, LetterState::Open), 1);
     drop((queue, client, watching));
     assert_eq!(deadlocks(&test), 0);
 }
@@ -81,18 +79,18 @@ fn a_repeated_capture_locks_letters_in_id_order() {
         |position: &str| ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
     let both = ["0/2", "0/1"].map(foreign);
     for captured in &both {
-        db.dlq().capture(captured).unwrap();
+        db.captures(captured);
     }
     let (mut client, mut watching) = (test.client(), test.client());
     let mut transaction = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE \"position\" = $1 FOR UPDATE";
-    transaction.execute(lock, &[&"0/2"]).unwrap();
+    transaction.change(lock, &[&"0/2"]);
     let again = thread::spawn({
         let db = db.clone();
         move || db.dlq().capture_many(&both).map(|captures| captures.len())
     });
     wait_until_waiting(&mut watching, 1);
-    transaction.execute(lock, &[&"0/1"]).expect("no deadlock");
+    transaction.change(lock, &[&"0/1"]);
     transaction.commit().unwrap();
     assert_eq!(again.join().expect("who captures").unwrap(), 2);
     drop((db, client, watching));
@@ -126,7 +124,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
             "a bulk cancellation" => {
                 let queue = test.queue("orders");
                 letters(&queue, 2);
-                let all = LetterFilter::new().queue("orders");
+                let all = of_orders();
                 let dlq = queue.database().dlq();
                 dlq.redrive(&all, &Operator::default()).unwrap();
                 (queue, None)
@@ -155,7 +153,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
         });
         gate.open();
         assert_eq!(died, 2, "{path}");
-        let open = letters_in(queue.database(), "orders", LetterState::Open);
+        let open = in_state(&queue, LetterState::Open);
         assert_eq!(open, 2, "{path}");
         drop((queue, client, watching));
         assert_eq!(deadlocks(&test), 0, "{path}");
@@ -171,7 +169,7 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
         |position: &str| ForeignFailure::new("kafka:orders", position, "orders", "order", "{}");
     let all = ["0/1", "0/2", "0/3"].map(foreign);
     let captured = db.dlq().capture_many(&all).unwrap();
-    let second = LetterFilter::new().ids([captured[1].id()]);
+    let second = only(captured[1].id());
     let operator = Operator::new("ann").reason("a test");
     db.dlq().discard(&second, &operator).unwrap();
     let (mut deleting, mut locking, mut watching) = (test.client(), test.client(), test.client());
@@ -207,22 +205,18 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
 
 /// Makes the first change of a letter fail as a deadlock victim; later ones succeed.
 fn make_a_victim(test: &TestDatabase) {
-    test.client()
-        .batch_execute(
-            "CREATE SEQUENCE public.victims; \
+    test.client().sql("CREATE SEQUENCE public.victims; \
              CREATE FUNCTION public.fall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  IF nextval('public.victims') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40P01'; END IF; \
                  RETURN NEW; END $$; \
              CREATE TRIGGER fall BEFORE INSERT OR UPDATE ON redrive.dead_letters \
-                 FOR EACH ROW EXECUTE FUNCTION public.fall()",
-        )
-        .unwrap();
+                 FOR EACH ROW EXECUTE FUNCTION public.fall()");
 }
 
 /// Returns the number of changes of letters since.
 fn tries(test: &TestDatabase) -> i64 {
     let tries = "SELECT last_value FROM public.victims";
-    test.client().query_one(tries, &[]).unwrap().get(0)
+    test.client().ask(tries, &[])
 }
 
 /// A deadlock with other programs is possible: the worker retries the settle, and no attempt is
@@ -247,7 +241,7 @@ fn an_edit_that_was_a_deadlock_victim_is_retried() {
     let queue = test.queue("orders");
     letters(&queue, 2);
     make_a_victim(&test);
-    let all = LetterFilter::new().queue("orders");
+    let all = of_orders();
     let edit = Edit::merge(r#"{"number": 7}"#).unwrap();
     let dlq = queue.database().dlq();
     let edited = dlq.edit(&all, &edit, &Operator::default()).unwrap();
@@ -266,10 +260,7 @@ fn a_capture_that_was_a_deadlock_victim_is_retried() {
     assert!(
         matches!(
             captured[..],
-            [
-                redrive::dlq::CaptureOutcome::New(_),
-                redrive::dlq::CaptureOutcome::New(_)
-            ]
+            [CaptureOutcome::New(_), CaptureOutcome::New(_)]
         ),
         "{captured:?}"
     );

@@ -1,10 +1,10 @@
 //! The password of the database URL.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use redrive::{ConnectOptions, Job, Queue, Worker};
-use redrive_tests::{Begin, Order, SOON, TestDatabase, stop, wait_until};
+use redrive_tests::{Begin, Order, Process, SOON, Sql, TempFile, TestDatabase, stop, wait_until};
 
 use super::{command, nowhere, run};
 use crate::exporter::PROGRAM as EXPORTER;
@@ -97,53 +97,34 @@ fn no_debug_output_contains_the_password() {
     }
 }
 
-/// A process, killed at the end of the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The process may have ended.
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
 #[test]
 fn the_process_list_does_not_show_the_password() {
     let test = TestDatabase::migrated();
     let url = with_password(test.url());
-    let file = std::env::temp_dir().join(format!("{}.url", test.name()));
-    fs::write(&file, &url).unwrap();
+    let file = TempFile::of(&url);
     let mut working = command(&url);
     working.args(["work", "orders", "--exec", "true"]);
     let mut by_environment = Command::new(EXPORTER);
     by_environment.env("DATABASE_URL", &url);
     let mut by_file = Command::new(EXPORTER);
-    by_file.arg("--database-url-file").arg(&file);
+    by_file.args(["--database-url-file", &file.to_string()]);
     for exporter in [&mut by_environment, &mut by_file] {
-        exporter
-            .args(["--web.listen-address", "127.0.0.1:0"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        exporter.args(["--web.listen-address", "127.0.0.1:0"]);
     }
-    let running: Vec<Running> = [&mut working, &mut by_environment, &mut by_file]
-        .into_iter()
-        .map(|command| Running(command.spawn().unwrap()))
-        .collect();
+    let running = [&mut working, &mut by_environment, &mut by_file].map(Process::start);
     let mut client = test.client();
     wait_until("all of them to be connected", SOON, || {
         let asked = "SELECT count(DISTINCT application_name) = 2 AND count(*) >= 4 FROM pg_stat_activity \
                      WHERE datname = current_database() AND application_name LIKE 'redrive%'";
-        client.query_one(asked, &[]).unwrap().get(0)
+        client.ask(asked, &[])
     });
-    for Running(child) in &running {
-        let line = fs::read(format!("/proc/{}/cmdline", child.id())).unwrap();
+    for process in &running {
+        let line = fs::read(format!("/proc/{}/cmdline", process.id())).unwrap();
         assert!(!line.is_empty());
         nowhere(PASSWORD, "the list of processes", line);
     }
     // Nor does the activity view of the server.
     let asked = "SELECT string_agg(a::text, ' ') FROM pg_stat_activity a WHERE datname = current_database()";
-    let text: String = client.query_one(asked, &[]).unwrap().get(0);
+    let text: String = client.ask(asked, &[]);
     nowhere(PASSWORD, "pg_stat_activity", text);
-    fs::remove_file(file).unwrap();
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use log::LevelFilter;
-use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
-use redrive::{Backoff, Failure, Job, NewJob, Operator};
+use redrive::dlq::{ForeignFailure, LetterState};
+use redrive::{Backoff, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Logged, SOON, Sql, TestDatabase, drained, letters_in, stop, wait_until, worker,
+    Begin, Dead, Logged, SOON, Sql, TestDatabase, drained, has, letters_in, of_orders, put, stop,
+    wait_until, worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -46,14 +47,15 @@ fn payloads_and_keys_are_never_logged() {
     queue
         .enqueue_many(&[payment(1), payment(2), payment(3)])
         .unwrap();
-    queue.enqueue_job(key(4)).unwrap();
-    queue.enqueue_job(key(4)).unwrap();
+    put(&queue, key(4));
+    put(&queue, key(4));
     queue
         .enqueue_many(&(5..1200).map(payment).collect::<Vec<_>>())
         .unwrap();
-    queue
-        .enqueue_job(NewJob::raw("payment", &format!("{{\"number\": \"{CARD}\"}}")).unwrap())
-        .unwrap();
+    put(
+        &queue,
+        NewJob::raw("payment", &format!("{{\"number\": \"{CARD}\"}}")).unwrap(),
+    );
     let working = worker(&queue)
         .slots(4)
         .lease(Duration::from_secs(2))
@@ -68,13 +70,11 @@ fn payloads_and_keys_are_never_logged() {
         )
         .started();
     drained(&queue);
-    db.dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    db.redrives(&of_orders());
     drained(&queue);
     let foreign = ForeignFailure::new("cards", "1", "orders", "payment", CARD.as_bytes());
-    db.dlq().capture(&foreign).unwrap();
-    db.dlq().list(&LetterFilter::new().queue("orders")).unwrap();
+    db.captures(&foreign);
+    db.listed(&of_orders());
     stop(working);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 3);
 
@@ -106,10 +106,8 @@ fn trace_logging_contains_no_payload() {
     );
     assert!(output.status.success());
     let log = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        log.contains("INFO") && log.contains("started with"),
-        "{log}"
-    );
+    has(&log, "INFO");
+    has(&log, "started with");
     nowhere(CARD, "the log", &output.stderr);
     nowhere(CARD, "the output", &output.stdout);
 }
@@ -152,10 +150,8 @@ fn errors_do_not_repeat_rejected_values() {
     let payload = format!("{{\"card\": \"{CARD}\"}}");
     let output = run(test.url(), &["enqueue", "orders", "payment", &payload]);
     let typed = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.code() == Some(2) && typed.contains("no_cards"),
-        "{typed}"
-    );
+    has(&typed, "no_cards");
+    assert!(output.status.code() == Some(2), "{typed}");
     nowhere(CARD, "the command", &output.stderr);
 
     // And a worker whose letter is rejected logs that without the letter.
