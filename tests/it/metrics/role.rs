@@ -1,86 +1,41 @@
 //! The role of an exporter: it reads every metric, no payload, and writes nothing.
 
+use postgres::Client;
 use postgres::error::SqlState;
-use postgres::{Client, NoTls};
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{Order, Sql, TestDatabase, number, read, reads, scalar};
+use redrive_tests::{Order, Role, Sql, TestDatabase, has, number, read, reads, says, series};
 
-/// A role that can only read the metrics, removed at the end of the test.
-struct Role {
-    name: String,
-    owner: Client,
-    test: TestDatabase,
-}
-
-impl Role {
-    fn new() -> Role {
-        let test = TestDatabase::migrated();
-        let mut owner = test.client();
-        let name = format!(
-            "metrics_{}",
-            test.name().trim_start_matches("redrive_test_")
-        );
-        owner.sql(&format!("CREATE ROLE {name} LOGIN CONNECTION LIMIT 3"));
-        Role { name, owner, test }
-    }
-
-    fn granted() -> Role {
-        let mut role = Role::new();
-        let left: String = role
-            .owner
-            .query_one("SELECT redrive.grant_metrics($1)", &[&role.name])
-            .unwrap()
-            .get(0);
-        assert_eq!(left, "", "a superuser can do all of it");
-        role
-    }
-
-    fn client(&self) -> Client {
-        let mut config: postgres::Config = self.test.url().parse().unwrap();
-        config.user(&self.name).connect(NoTls).unwrap()
-    }
-}
-
-impl Drop for Role {
-    fn drop(&mut self) {
-        let forget = format!("DROP OWNED BY {0}; DROP ROLE {0}", self.name);
-        let forgotten = self.owner.batch_execute(&forget);
-        if !std::thread::panicking() {
-            forgotten.unwrap();
-        }
-    }
+/// A database, its owner, and a role that can only read the metrics.
+fn granted() -> (TestDatabase, Client, Role) {
+    let (test, mut owner) = TestDatabase::with_client();
+    let role = test.role("metrics");
+    owner.sql(&format!("ALTER ROLE {} CONNECTION LIMIT 3", role.name()));
+    let left: String = owner.ask("SELECT redrive.grant_metrics($1)", &[&role.name()]);
+    assert_eq!(left, "", "a superuser can do all of it");
+    (test, owner, role)
 }
 
 #[test]
 fn a_role_that_may_not_fold_reads_the_same() {
-    let mut role = Role::granted();
-    role.owner.sql(&format!(
+    let (_test, mut owner, role) = granted();
+    owner.sql(&format!(
         "REVOKE EXECUTE ON FUNCTION redrive.fold_metrics FROM {};
              INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
              SELECT m.segment, 'orders', '{{enqueued}}', '{{1}}'
              FROM redrive.metric_ring m, generate_series(1, 100000)",
-        role.name
+        role.name()
     ));
     let reading = read(&mut Reader::new("1"), &mut role.client());
     assert!(reading.failures.is_empty(), "{:?}", reading.failures);
-    reads(
-        &reading,
-        "redrive_jobs_enqueued_total",
-        &["orders"],
-        100_000.0,
-    );
-    let unfolded = "SELECT count(*) FROM redrive.metric_deltas";
-    assert_eq!(scalar(&mut role.owner, unfolded), 100_000);
+    says(&reading, "jobs_enqueued_total{orders}", 100_000.0);
+    assert_eq!(owner.count("metric_deltas"), 100_000);
 }
 
 #[test]
 fn the_exporter_role_reads_every_source() {
-    let role = Role::granted();
-    role.test
-        .queue("orders")
-        .enqueue(&Order { number: 1 })
-        .unwrap();
-    role.test.client().sql("CREATE EXTENSION pgstattuple");
+    let (test, _owner, role) = granted();
+    test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
+    test.client().sql("CREATE EXTENSION pgstattuple");
     let reading = read(&mut Reader::new("1"), &mut role.client());
     assert!(
         reading.is_ready() && reading.failures.is_empty(),
@@ -95,19 +50,19 @@ fn the_exporter_role_reads_every_source() {
             1.0,
         );
     }
-    reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
+    says(&reading, "queue_jobs{orders,ready}", 1.0);
 }
 
 #[test]
 fn the_exporter_role_sees_the_transactions_of_other_roles() {
-    let role = Role::granted();
-    let mut other = role.test.client();
+    let (test, _owner, role) = granted();
+    let mut other = test.client();
     let mut idle = other.build_transaction();
     idle = idle.isolation_level(postgres::IsolationLevel::RepeatableRead);
     let mut held = idle.start().unwrap();
     held.sql("SELECT txid_current()");
     for _ in 0..3 {
-        role.test.client().sql("SELECT txid_current()");
+        test.client().sql("SELECT txid_current()");
     }
     let reading = read(&mut Reader::new("1"), &mut role.client());
     let age = |holder| {
@@ -135,21 +90,17 @@ fn the_exporter_role_sees_the_transactions_of_other_roles() {
             "{holder}"
         );
     }
-    let oldest = number(
-        &reading.families,
-        "redrive_pg_oldest_transaction_age_seconds",
-        &[],
-    );
+    let oldest = series(&reading, "pg_oldest_transaction_age_seconds");
     assert!(oldest.unwrap() > 0.0);
 }
 
 #[test]
 fn the_exporter_role_cannot_read_payloads_or_write() {
-    let mut role = Role::granted();
+    let (_test, mut owner, role) = granted();
     let mut client = role.client();
     let relations = "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace \
                      AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname NOT IN ('migrations', 'definitions')";
-    let relations = role.owner.query(relations, &[]).unwrap();
+    let relations = owner.query(relations, &[]).unwrap();
     assert!(relations.len() > 20, "{}", relations.len());
     for relation in relations {
         let name: String = relation.get(0);
@@ -159,8 +110,7 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     // Everything in the schema that was not granted.
     let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
                    AND has_function_privilege($1, p.oid, 'EXECUTE') ORDER BY 1";
-    let granted = role.owner.query(granted, &[&role.name]).unwrap();
-    let granted: Vec<String> = granted.iter().map(|row| row.get(0)).collect();
+    let granted: Vec<String> = owner.column(granted, &[&role.name()]);
     assert_eq!(
         granted,
         [
@@ -204,58 +154,57 @@ fn refused(client: &mut Client, statement: &str) {
 
 #[test]
 fn a_role_without_grants_reports_the_missing_privilege() {
-    let role = Role::new();
+    let test = TestDatabase::migrated();
+    let role = test.role("metrics");
     let reading = read(&mut Reader::new("1"), &mut role.client());
-    reads(&reading, "redrive_up", &[], 0.0);
-    reads(&reading, "redrive_down", &["privilege"], 1.0);
-    reads(&reading, "redrive_down", &["unreachable"], 0.0);
-    reads(&reading, "redrive_schema_compatible", &[], 0.0);
+    says(&reading, "up", 0.0);
+    says(&reading, "down{privilege}", 1.0);
+    says(&reading, "down{unreachable}", 0.0);
+    says(&reading, "schema_compatible", 0.0);
     assert!(reading.is_connected && !reading.is_ready());
     let (source, error) = &reading.failures[0];
     assert_eq!(*source, None);
-    assert!(
-        error.to_string().contains("read the schema's version"),
-        "{error}"
-    );
+    has(&error, "read the schema's version");
 }
 
 #[test]
 fn a_revoked_function_makes_the_numbers_untrusted_once_they_are_too_old() {
-    let mut role = Role::granted();
+    let (_test, mut owner, role) = granted();
     let mut client = role.client();
     let mut reader = Reader::new("1");
     reads(&read(&mut reader, &mut client), "redrive_up", &[], 1.0);
     let revoke = "REVOKE EXECUTE ON FUNCTION redrive.metrics_queues() FROM";
-    role.owner.sql(&format!("{revoke} {}", role.name));
+    owner.sql(&format!("{revoke} {}", role.name()));
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_collector_success", &["queues"], 0.0);
-    reads(&reading, "redrive_up", &[], 1.0);
+    says(&reading, "collector_success{queues}", 0.0);
+    says(&reading, "up", 1.0);
     // A new reader has no recent numbers.
     let reading = read(&mut Reader::new("1"), &mut client);
-    reads(&reading, "redrive_up", &[], 0.0);
-    reads(&reading, "redrive_down", &["privilege"], 1.0);
+    says(&reading, "up", 0.0);
+    says(&reading, "down{privilege}", 1.0);
     assert!(reading.is_connected && reading.is_ready());
 }
 
 #[test]
 fn grant_lists_the_grants_it_may_not_make() {
-    let mut role = Role::new();
-    let keeper = format!("{}_keeper", role.name);
-    role.owner.sql(&format!(
+    let (test, mut owner) = TestDatabase::with_client();
+    let role = test.role("metrics");
+    let keeper = format!("{}_keeper", role.name());
+    owner.sql(&format!(
         "CREATE ROLE {keeper}; GRANT USAGE ON SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              GRANT SELECT ON redrive.migrations, redrive.definitions TO {keeper} WITH GRANT OPTION; \
              GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              SET ROLE {keeper}"
     ));
     let grant = "SELECT redrive.grant_metrics($1)";
-    let left: String = role.owner.query_one(grant, &[&role.name]).unwrap().get(0);
+    let left: String = owner.ask(grant, &[&role.name()]);
     assert_eq!(
         left,
-        format!("as a superuser: GRANT pg_monitor TO {}", role.name)
+        format!("as a superuser: GRANT pg_monitor TO {}", role.name())
     );
-    let nobody = role.owner.query_one(grant, &[&"no_such_role"]).unwrap_err();
+    let nobody = owner.query_one(grant, &[&"no_such_role"]).unwrap_err();
     assert_eq!(nobody.code(), Some(&SqlState::UNDEFINED_OBJECT));
-    role.owner.sql(&format!(
+    owner.sql(&format!(
         "RESET ROLE; DROP OWNED BY {keeper} CASCADE; DROP ROLE {keeper}"
     ));
 }

@@ -49,14 +49,10 @@ fn about(reading: &Reading, name: &str, labels: &[&str], value: f64) {
 fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(LIVE);
-    client
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
+    client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at) \
              VALUES ('orders', 'order', 'rejected', 'E', 'e', '{}', now()); \
              SELECT redrive.set_rate_limit('orders', 1000); \
-             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')",
-        )
-        .unwrap();
+             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')");
     for source in Source::DATABASE
         .into_iter()
         .filter(|source| *source != Source::Totals)
@@ -70,11 +66,8 @@ fn every_source_publishes_exactly_the_metrics_of_the_catalogue() {
             let (name, labels): (&str, Vec<String>) = (row.get(0), row.get(1));
             let metric = CATALOGUE.iter().find(|metric| metric.name == name);
             let metric = metric.unwrap_or_else(|| panic!("{name} is not in the catalogue"));
-            assert_eq!(
-                (metric.source, metric.labels.len()),
-                (source, labels.len()),
-                "{name}"
-            );
+            assert_eq!(metric.source, source, "{name}");
+            assert_eq!(metric.labels.len(), labels.len(), "{name}");
             for (label, value) in metric.labels.iter().zip(&labels) {
                 let is_known = label.values.is_empty() || label.values.contains(&&**value);
                 assert!(is_known, "{name}: {} is not a {}", value, label.name);

@@ -6,7 +6,9 @@ use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
-use redrive_tests::{Order, SOON, Sql, TestDatabase, eventually, number, read, reads, wait_until};
+use redrive_tests::{
+    Order, SOON, Sql, TestDatabase, eventually, has, read, says, series, wait_until,
+};
 
 use super::success;
 
@@ -17,26 +19,18 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
     let (mut client, mut other) = (test.client(), test.client());
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
-    let before = number(
-        &reading.families,
-        "redrive_collector_last_success_timestamp_seconds",
-        &["queues"],
-    );
+    says(&reading, "queue_jobs{orders,ready}", 1.0);
+    let before = series(&reading, "collector_last_success_timestamp_seconds{queues}");
 
     let mut lock = other.transaction().unwrap();
     lock.sql("LOCK TABLE redrive.jobs IN ACCESS EXCLUSIVE MODE");
     let reading = reader.read(&mut client, Duration::from_secs(20));
     assert!(reading.is_connected && reading.is_ready());
-    reads(&reading, "redrive_up", &[], 1.0);
+    says(&reading, "up", 1.0);
     assert!(!success(&reading, Source::Queues));
     assert!(success(&reading, Source::Server));
-    reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
-    let after = number(
-        &reading.families,
-        "redrive_collector_last_success_timestamp_seconds",
-        &["queues"],
-    );
+    says(&reading, "queue_jobs{orders,ready}", 1.0);
+    let after = series(&reading, "collector_last_success_timestamp_seconds{queues}");
     assert_eq!(before, after, "its age shows");
     let failed: Vec<_> = reading.failures.iter().map(|(source, _)| *source).collect();
     assert!(failed.contains(&Some(Source::Queues)), "{failed:?}");
@@ -49,13 +43,11 @@ fn a_source_that_is_locked_keeps_its_last_values_and_the_others_are_read() {
 #[test]
 fn the_server_cancels_a_slow_source() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "CREATE OR REPLACE FUNCTION redrive.metrics_queues() \
+    client.sql(
+        "CREATE OR REPLACE FUNCTION redrive.metrics_queues() \
              RETURNS TABLE (metric text, labels text[], value double precision) \
              LANGUAGE sql STABLE AS 'SELECT ''x'', ''{}''::text[], 1::float8 FROM pg_sleep(3600)'",
-        )
-        .unwrap();
+    );
     let mut reader = Reader::new("1");
     let reading = reader.read(&mut client, Duration::from_secs(8));
     assert!(!success(&reading, Source::Queues));
@@ -72,7 +64,7 @@ fn the_server_cancels_a_slow_source() {
         );
     }
     assert!(reading.is_connected);
-    let took = number(&reading.families, "redrive_scrape_duration_seconds", &[]);
+    let took = series(&reading, "scrape_duration_seconds");
     assert!(took.unwrap() < 8.0, "{took:?}");
 
     let reading = reader.read(&mut client, Duration::ZERO);
@@ -80,7 +72,7 @@ fn the_server_cancels_a_slow_source() {
         reading.is_connected,
         "a missing deadline does not affect the connection"
     );
-    reads(&reading, "redrive_collector_success", &["queues"], 0.0);
+    says(&reading, "collector_success{queues}", 0.0);
 }
 
 #[test]
@@ -90,22 +82,17 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
     let (mut client, mut other) = (test.client(), test.client());
     let mut reader = Reader::new("1");
     read(&mut reader, &mut client);
-    let pid: i32 = client
-        .query_one("SELECT pg_backend_pid()", &[])
-        .unwrap()
-        .get(0);
-    other
-        .execute("SELECT pg_terminate_backend($1, 20000)", &[&pid])
-        .unwrap();
+    let pid: i32 = client.ask("SELECT pg_backend_pid()", &[]);
+    other.change("SELECT pg_terminate_backend($1, 20000)", &[&pid]);
     let reading = read(&mut reader, &mut client);
     assert!(!reading.is_connected && !reading.is_ready());
     for reading in [reading, reader.unreachable()] {
-        reads(&reading, "redrive_up", &[], 0.0);
-        reads(&reading, "redrive_down", &["unreachable"], 1.0);
-        reads(&reading, "redrive_queue_jobs", &["orders", "ready"], 1.0);
-        reads(&reading, "redrive_collector_success", &["queues"], 0.0);
+        says(&reading, "up", 0.0);
+        says(&reading, "down{unreachable}", 1.0);
+        says(&reading, "queue_jobs{orders,ready}", 1.0);
+        says(&reading, "collector_success{queues}", 0.0);
         // Their interval had not passed.
-        reads(&reading, "redrive_collector_success", &["bloat"], 1.0);
+        says(&reading, "collector_success{bloat}", 1.0);
     }
     let reading = read(&mut reader, &mut other);
     assert!(reading.is_ready());
@@ -132,21 +119,17 @@ fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
     // The database rejects new connections.
     let mut server = Client::connect(&redrive_tests::server_url(), postgres::NoTls).unwrap();
     let shut = |how: &str| format!("ALTER DATABASE {} ALLOW_CONNECTIONS {how}", test.name());
-    server.batch_execute(&shut("false")).unwrap();
-    server
-        .execute(
-            "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = $1",
-            &[&test.name()],
-        )
-        .unwrap();
+    server.sql(&shut("false"));
+    server.change(
+        "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE datname = $1",
+        &[&test.name()],
+    );
     for _ in 0..2 {
         let text = exposition(&collector);
-        assert!(
-            text.contains("\nredrive_up 0\n") && text.contains(ready),
-            "{text}"
-        );
+        has(&text, "\nredrive_up 0\n");
+        has(&text, ready);
     }
-    server.batch_execute(&shut("true")).unwrap();
+    server.sql(&shut("true"));
     // The pool waits between its attempts to connect, for longer each time.
     wait_until("the collector to read again", SOON, || {
         exposition(&collector).contains("\nredrive_up 1\n")

@@ -2,7 +2,7 @@
 
 use super::ENQUEUED;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{Sql, TestDatabase, number, read, reads};
+use redrive_tests::{Sql, TestDatabase, number, read, reads, says, series};
 
 use super::{success, with_own_totals};
 
@@ -12,10 +12,10 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
     let mut client = test.client();
     let mut reader = Reader::new("1.2.3");
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_up", &[], 0.0);
-    reads(&reading, "redrive_down", &["schema"], 1.0);
-    reads(&reading, "redrive_schema_version", &[], 0.0);
-    reads(&reading, "redrive_schema_compatible", &[], 0.0);
+    says(&reading, "up", 0.0);
+    says(&reading, "down{schema}", 1.0);
+    says(&reading, "schema_version", 0.0);
+    says(&reading, "schema_compatible", 0.0);
     reads(&reading, "redrive_exporter_build_info", &["1.2.3"], 1.0);
     assert!(reading.is_connected && !reading.is_ready() && reading.failures.is_empty());
     assert!(!success(&reading, Source::Queues));
@@ -27,14 +27,14 @@ fn a_reader_without_a_schema_reports_it_and_recovers() {
         "{:?}",
         reading.failures
     );
-    reads(&reading, "redrive_schema_compatible", &[], 1.0);
-    reads(&reading, "redrive_up", &[], 1.0);
+    says(&reading, "schema_compatible", 1.0);
+    says(&reading, "up", 1.0);
     for source in Source::DATABASE {
         assert!(success(&reading, source), "{source:?}");
     }
     client.sql("DROP SCHEMA redrive CASCADE");
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_up", &[], 0.0);
+    says(&reading, "up", 0.0);
     for (cause, is_it) in [("schema", 1.0), ("unreachable", 0.0), ("privilege", 0.0)] {
         reads(&reading, "redrive_down", &[cause], is_it);
     }
@@ -48,13 +48,13 @@ fn a_newer_schema_is_read_unless_it_is_breaking() {
     client.sql(newer);
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_schema_version", &[], 9999.0);
-    reads(&reading, "redrive_schema_compatible", &[], 1.0);
+    says(&reading, "schema_version", 9999.0);
+    says(&reading, "schema_compatible", 1.0);
 
     client.sql("UPDATE redrive.migrations SET breaking = true WHERE version = 9999");
     let reading = read(&mut reader, &mut client);
-    reads(&reading, "redrive_schema_compatible", &[], 0.0);
-    reads(&reading, "redrive_up", &[], 1.0);
+    says(&reading, "schema_compatible", 0.0);
+    says(&reading, "up", 1.0);
     assert!(!reading.is_ready());
 
     client.sql("DELETE FROM redrive.migrations WHERE version IN (1, 9999)");
@@ -65,24 +65,16 @@ fn a_newer_schema_is_read_unless_it_is_breaking() {
 fn unknown_metrics_of_a_newer_schema_are_ignored() {
     let test = TestDatabase::migrated();
     let mut client = with_own_totals(&test);
-    client
-        .batch_execute(
-            "INSERT INTO own_totals (metric, labels, value) VALUES ('redrive_unheard_of_total', '{}', 1), \
+    client.sql("INSERT INTO own_totals (metric, labels, value) VALUES ('redrive_unheard_of_total', '{}', 1), \
              ('redrive_jobs_enqueued_total', '{a,b}', 1), ('redrive_queue_overdue_leases', '{theirs}', 7), \
              ('redrive_jobs_enqueued_total', '{a}', 5); \
              INSERT INTO own_totals (metric, labels, counts, sum) VALUES \
-             ('redrive_job_attempts_to_success', '{a}', '{1,2}', 3)",
-        )
-        .unwrap();
+             ('redrive_job_attempts_to_success', '{a}', '{1,2}', 3)");
     let reading = read(&mut Reader::new("1"), &mut client);
     reads(&reading, ENQUEUED, &["a"], 5.0);
-    reads(&reading, "redrive_job_attempts_to_success", &["a"], 0.0);
+    says(&reading, "job_attempts_to_success{a}", 0.0);
     let unheard = |name| number(&reading.families, name, &[]);
     assert_eq!(unheard("redrive_unheard_of_total"), None);
-    let others = number(
-        &reading.families,
-        "redrive_queue_overdue_leases",
-        &["theirs"],
-    );
+    let others = series(&reading, "queue_overdue_leases{theirs}");
     assert_eq!(others, None, "another source answers for it");
 }

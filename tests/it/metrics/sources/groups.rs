@@ -1,14 +1,13 @@
 //! Held groups, and rate limits of each group.
 
 use super::reading;
-use redrive_tests::{Sql, TestDatabase, number, reads};
+use redrive_tests::{Sql, TestDatabase, number, reads, series};
 
 #[test]
 fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "SELECT redrive.set_group_policy('orders', 'ordered', on_death => 'hold'); \
+    client.sql(
+        "SELECT redrive.set_group_policy('orders', 'ordered', on_death => 'hold'); \
              SELECT redrive.set_group_policy('mails', 'ordered', on_death => 'hold'); \
              SELECT redrive.set_group_policy('fair', 'fair'); \
              INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at) VALUES \
@@ -17,8 +16,7 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
                  ('orders', 'c', 1, -3, NULL); \
              SELECT redrive.enqueue('orders', 'order', '{}', group_key => g) \
              FROM unnest('{a,b,b,c,d}'::text[]) g",
-        )
-        .unwrap();
+    );
     let reading = reading(&mut client);
     for (queue, groups, jobs, seconds) in [("orders", 2.0, 3.0, 7200.0), ("mails", 0.0, 0.0, 0.0)] {
         reads(&reading, "redrive_held_groups", &[queue], groups);
@@ -31,7 +29,7 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
         let age = age.unwrap_or(-1.0);
         assert!((seconds..seconds + 60.0).contains(&age), "{queue}: {age}");
     }
-    let none = number(&reading.families, "redrive_held_groups", &["fair"]);
+    let none = series(&reading, "held_groups{fair}");
     assert_eq!(none, None);
 }
 
@@ -46,13 +44,11 @@ fn the_use_of_a_limit_of_each_group_is_that_of_the_group_with_the_fewest_tokens(
         &labels,
         0.0,
     );
-    client
-        .batch_execute(
-            "INSERT INTO redrive.group_buckets VALUES \
+    client.sql(
+        "INSERT INTO redrive.group_buckets VALUES \
                  ('orders', 'a', clock_timestamp() + interval '5 minutes'), \
                  ('orders', 'b', clock_timestamp() + interval '2 hours')",
-        )
-        .unwrap();
+    );
     reads(
         &reading(&mut client),
         "redrive_rate_limit_use_ratio",

@@ -2,7 +2,7 @@
 
 use super::reading;
 use redrive::metrics::{OTHER, Reading};
-use redrive_tests::{Sql, TestDatabase, reads, scalar};
+use redrive_tests::{Sql, TestDatabase, reads, says, scalar};
 
 use super::{LIVE, about};
 
@@ -37,30 +37,21 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
         &["orders"],
         100.0,
     );
-    reads(
-        &reading,
-        "redrive_queue_oldest_leased_age_seconds",
-        &["mail"],
-        0.0,
-    );
-    reads(&reading, "redrive_queue_overdue_leases", &["orders"], 3.0);
+    says(&reading, "queue_oldest_leased_age_seconds{mail}", 0.0);
+    says(&reading, "queue_overdue_leases{orders}", 3.0);
 }
 
 #[test]
 fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
     const UNHANDLED: &str = "redrive_queue_unhandled_jobs";
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority) \
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority) \
              SELECT n % 8, q, k, '{}', n % 3 \
              FROM generate_series(1, 5) n, unnest('{one,many,all,none}'::text[]) q, unnest('{a,b,c}'::text[]) k; \
              INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
              SELECT gen_random_uuid(), q, 'h', 1, '1', 1, k::text[], now() + e::interval \
              FROM (VALUES ('one', '{a}', '1h'), ('one', '{b}', '-1s'), ('many', '{a}', '1h'), ('many', '{c,x}', '1h'), \
-                          ('all', '{a}', '1h'), ('all', NULL, '1h')) v (q, k, e)",
-        )
-        .unwrap();
+                          ('all', '{a}', '1h'), ('all', NULL, '1h')) v (q, k, e)");
     let found = reading(&mut client);
     for (queue, jobs) in [("one", 10.0), ("many", 5.0), ("all", 0.0), ("none", 15.0)] {
         reads(&found, UNHANDLED, &[queue], jobs);
@@ -112,9 +103,7 @@ fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment()
         let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.ready_at) \
                      SELECT $3::smallint, $1::text, 'order', '{}', $2::smallint, now() - $5::integer * interval '1 hour' \
                      FROM generate_series(1, $4::integer)";
-        client
-            .execute(added, &[&queue, &priority, &segment, &jobs, &age])
-            .unwrap();
+        client.change(added, &[&queue, &priority, &segment, &jobs, &age]);
     };
     // New jobs of a higher priority keep arriving.
     add("starved", -5, 3, 1, 7);
@@ -140,7 +129,7 @@ fn counts_over_the_cap_are_marked() {
     let mut add = |queue: &str, jobs: i32| {
         let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
                      SELECT n % 4, $1::text, 'order', '{}' FROM generate_series(1, $2) n";
-        client.execute(added, &[&queue, &jobs]).unwrap();
+        client.change(added, &[&queue, &jobs]);
         reading(&mut client)
     };
     let capped = |reading: &Reading, queue: &str, jobs: f64, is_capped: f64| {
@@ -163,31 +152,20 @@ fn counts_over_the_cap_are_marked() {
 #[test]
 fn a_breaker_without_workers_is_published() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) \
+    client.sql(
+        "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) \
              VALUES ('gateway', 'open', 'outage', '{order}', 1000, now())",
-        )
-        .unwrap();
-    reads(
-        &reading(&mut client),
-        "redrive_breakers",
-        &["__other__", "open"],
-        1.0,
     );
+    says(&reading(&mut client), "breakers{__other__,open}", 1.0);
 }
 
 #[test]
 fn a_reading_looks_up_a_thousand_queues_at_most() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'q' || n, 'order', '{}' FROM generate_series(1, 1001) n; \
              INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample) \
-             SELECT gen_random_uuid(), 'q' || n, 'order', 'E', 't', 's' FROM generate_series(1, 1001) n",
-        )
-        .unwrap();
+             SELECT gen_random_uuid(), 'q' || n, 'order', 'E', 't', 's' FROM generate_series(1, 1001) n");
     for queues in ["job_queues", "letter_queues"] {
         let asked = format!("SELECT cardinality(redrive.metrics_{queues}())::bigint");
         assert_eq!(scalar(&mut client, &asked), 1000, "{queues}");

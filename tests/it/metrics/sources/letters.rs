@@ -2,25 +2,21 @@
 
 use super::reading;
 use postgres::Client;
-use redrive_tests::{Sql, TestDatabase, number, reads};
+use redrive_tests::{Sql, TestDatabase, number, reads, says, series};
 
 use super::{LIVE, about};
 
 #[test]
 fn letters_are_published_by_age_with_their_retention() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
+    client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, state) \
              SELECT 'orders', 'order', 'rejected', 'E', 'e', '{}', now(), now() - h * interval '1 hour', s \
              FROM (VALUES (0, 'open'), (2, 'open'), (30, 'open'), (200, 'open'), (300, 'recovered')) v (h, s); \
              INSERT INTO redrive.retention (queue, state, keep, action, even_open) VALUES \
                  (NULL, 'open', '30 days', 'archive', false), ('orders', 'open', '10 days', 'archive', false), \
                  ('orders', 'recovered', '1 day', 'delete', false); \
              INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) \
-             VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())",
-        )
-        .unwrap();
+             VALUES (gen_random_uuid(), 'mail', 'h', 1, '1', 1, now())");
     let reading = reading(&mut client);
     about(
         &reading,
@@ -45,18 +41,8 @@ fn letters_are_published_by_age_with_their_retention() {
             0.0,
         );
     }
-    reads(
-        &reading,
-        "redrive_dlq_retention_seconds",
-        &["orders"],
-        864_000.0,
-    );
-    reads(
-        &reading,
-        "redrive_dlq_retention_seconds",
-        &["mail"],
-        2_592_000.0,
-    );
+    says(&reading, "dlq_retention_seconds{orders}", 864_000.0);
+    says(&reading, "dlq_retention_seconds{mail}", 2_592_000.0);
 }
 
 #[test]
@@ -70,13 +56,9 @@ fn letters_of_ignored_groups_do_not_count_as_old() {
             value("redrive_dlq_letters_older_than", &["orders", "1h"]),
         )
     };
-    client
-        .batch_execute(
-            "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at) \
+    client.sql("INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at) \
              SELECT 'orders', 'order', 'rejected', c, 'e', '{}', now(), now() - h * interval '1 hour' \
-             FROM (VALUES (50, 'Known'), (20, 'Known'), (10, 'New'), (0, 'New')) v (h, c)",
-        )
-        .unwrap();
+             FROM (VALUES (50, 'Known'), (20, 'Known'), (10, 'New'), (0, 'New')) v (h, c)");
     let (hours, old) = age(&mut client);
     assert!(
         (49.9..50.1).contains(&hours) && (2.9..3.1).contains(&old),
@@ -139,9 +121,7 @@ fn letters_that_a_policy_or_a_consumer_will_retry_do_not_wait_for_an_operator() 
 fn operations_are_published() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql(LIVE);
-    client
-        .batch_execute(
-            "INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) VALUES \
+    client.sql("INSERT INTO redrive.breakers (name, state, cause, kinds, delay_ms, probe_at) VALUES \
                  ('queue:mail', 'open', 'operator', '{}', 1000, 'infinity'), \
                  ('gateway', 'half_open', 'outage', '{order}', 1000, now()), \
                  ('unnamed', 'open', 'operator', '{}', 1000, 'infinity'), \
@@ -155,9 +135,7 @@ fn operations_are_published() {
              INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, skipped, recovered, died_alike, halted_because) VALUES \
                  ('running', '{}', 100, 40, 38, 2, 10, 3, NULL), ('halted', '{}', 10, 4, 4, 0, 0, 4, 'b'), \
                  ('unapproved', '{}', 7, 0, 0, 0, 0, 0, NULL), ('finished', '{}', 5, 5, 5, 0, 5, 0, NULL); \
-             INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) VALUES (1, 1, 0, 2)",
-        )
-        .unwrap();
+             INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) VALUES (1, 1, 0, 2)");
     let reading = reading(&mut client);
     for (name, labels, value) in [
         ("redrive_workers", &["orders", "busy"][..], 1.0),
@@ -197,11 +175,7 @@ fn operations_are_published() {
             "{queue}: {seconds}"
         );
     }
-    let over = number(
-        &reading.families,
-        "redrive_queue_paused",
-        &["over", "planned"],
-    );
+    let over = series(&reading, "queue_paused{over,planned}");
     assert_ne!(over, Some(1.0), "its pause has ended");
     for state in ["half_open", "open"] {
         let without_worker = number(&reading.families, "redrive_breakers", &["__other__", state]);
@@ -216,18 +190,13 @@ fn operations_are_published() {
 #[test]
 fn regressions_of_deleted_groups_still_count() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, regressions, last_seen) \
+    client.sql("INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, regressions, last_seen) \
              SELECT gen_random_uuid(), 'orders', 'order', 'E', 't', 's', n, now() - interval '1 year' \
-             FROM generate_series(0, 3) n",
-        )
-        .unwrap();
+             FROM generate_series(0, 3) n");
     for _ in 0..2 {
-        reads(
+        says(
             &reading(&mut client),
-            "redrive_group_regressions_total",
-            &["orders"],
+            "group_regressions_total{orders}",
             6.0,
         );
         client.sql("SELECT redrive.prune_groups('90 days')");
@@ -241,17 +210,15 @@ fn regressions_of_deleted_groups_still_count() {
 #[test]
 fn outcomes_of_runs_without_a_driver_are_folded_unchanged() {
     let (test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, recovered) VALUES \
+    client.sql(
+        "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, recovered) VALUES \
                  ('running', '{}', 100, 50, 50, 0), ('finished', '{}', 100, 100, 100, 1), \
                  ('cancelled', '{}', 100, 50, 50, 0); \
              INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) \
              SELECT n % 3 + 1, 1, 2, 3 FROM generate_series(1, 30) n",
-        )
-        .unwrap();
+    );
     let numbers = "SELECT array_agg(ARRAY[recovered, died_alike, died_differently] ORDER BY id)::text FROM redrive.runs";
-    let mut totals = || client.query_one(numbers, &[]).unwrap().get::<_, String>(0);
+    let mut totals = || client.ask::<String>(numbers, &[]);
     let before = totals();
     assert_eq!(before, "{{10,20,30},{11,20,30},{10,20,30}}");
     let mut other = test.client();
@@ -259,11 +226,6 @@ fn outcomes_of_runs_without_a_driver_are_folded_unchanged() {
     assert_eq!(folded.get::<_, i64>(0), 20);
     assert_eq!(totals(), before);
     let left = "SELECT DISTINCT run_id FROM redrive.run_deltas";
-    let left: Vec<i64> = other
-        .query(left, &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let left: Vec<i64> = other.column(left, &[]);
     assert_eq!(left, [1], "its driver folds the one that runs");
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::dlq::LetterFilter;
 use redrive::schedule::{Schedule, Triggered};
-use redrive::{Failure, Job, JobId, NewJob, Operator};
-use redrive_tests::{Begin, Order, Sql, TestDatabase, finish, number, reads, scalar, worker};
+use redrive::{Failure, Job, JobId, Operator};
+use redrive_tests::{
+    Dead, Order, Sql, TestDatabase, new_order, number, only, reads, says, scalar, work_off,
+};
 
 use super::{about, reading};
 
@@ -21,8 +22,8 @@ fn the_lag_of_a_schedule_counts_from_its_next_tick_unless_it_is_paused() {
     let read = reading(&mut client);
     about(&read, "redrive_schedule_lag_seconds", &["late"], 1000.0);
     about(&read, "redrive_schedule_lag_seconds", &["unread"], 2000.0);
-    reads(&read, "redrive_schedule_lag_seconds", &["early"], 0.0);
-    reads(&read, "redrive_schedule_lag_seconds", &["paused"], 0.0);
+    says(&read, "schedule_lag_seconds{early}", 0.0);
+    says(&read, "schedule_lag_seconds{paused}", 0.0);
     // The names are bounded; the others share the largest value.
     client.sql("SELECT redrive.schedule('more ' || n, 'orders', 'order', '{}', every => '1 hour') FROM generate_series(1, 98) n;
              UPDATE redrive.schedules SET next_at = now() - interval '3000 seconds' WHERE name = 'more 98'");
@@ -45,7 +46,7 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
-    let job = NewJob::new(&Order { number: 1 }).unwrap();
+    let job = new_order(1);
     let hourly = Schedule::every("hourly", Duration::from_hours(1)).unwrap();
     db.schedules()
         .set(&hourly.job("orders", job), &Operator::default())
@@ -58,12 +59,7 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
         assert!(matches!(triggered, Triggered::New(_)), "{triggered:?}");
     };
     let mut deaths = |expected: f64| {
-        reads(
-            &reading(&mut client),
-            "redrive_schedule_deaths",
-            &["hourly"],
-            expected,
-        );
+        says(&reading(&mut client), "schedule_deaths{hourly}", expected);
     };
     deaths(0.0);
     for (dies, expected) in [
@@ -74,13 +70,10 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
         (true, 2.0),
     ] {
         trigger();
-        let worker = worker(&queue)
-            .handle(move |_: &Job<Order>| match dies {
-                true => Err(Failure::reject("broken")),
-                false => Ok(()),
-            })
-            .started();
-        finish(&queue, worker);
+        work_off(&queue, move |_: &Job<Order>| match dies {
+            true => Err(Failure::reject("broken")),
+            false => Ok(()),
+        });
         deaths(expected);
     }
     // A live job has not ended, whether it is ready, delayed or leased.
@@ -105,7 +98,7 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
         &mut test.client(),
         "SELECT max(id) FROM redrive.dead_letters",
     );
-    let latest = LetterFilter::new().ids([JobId::new(latest)]);
-    db.dlq().redrive(&latest, &Operator::default()).unwrap();
+    let latest = only(JobId::new(latest));
+    db.redrives(&latest);
     deaths(1.0);
 }

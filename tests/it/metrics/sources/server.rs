@@ -2,7 +2,9 @@
 
 use postgres::Client;
 use redrive::metrics::{Reader, Reading};
-use redrive_tests::{Order, SOON, Sql, TestDatabase, number, read, reads, wait_until};
+use redrive_tests::{
+    Order, SOON, Sql, TestDatabase, number, read, reads, says, series, wait_until,
+};
 
 use super::{about, reading};
 
@@ -12,7 +14,7 @@ fn statistics(client: &mut Client, name: &str) -> i64 {
         "SELECT sum(pg_stat_get_{name}(oid))::bigint FROM pg_class \
          WHERE relnamespace = 'redrive'::regnamespace AND relname ~ '^jobs_[0-9]+$'"
     );
-    client.query_one(&asked, &[]).unwrap().get(0)
+    client.ask(&asked, &[])
 }
 
 #[test]
@@ -20,14 +22,9 @@ fn table_sizes_and_segment_rotations_are_published() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let before = reading(&mut client);
-    reads(
-        &before,
-        "redrive_ring_truncated_timestamp_seconds",
-        &[],
-        0.0,
-    );
+    says(&before, "ring_truncated_timestamp_seconds", 0.0);
     queue.enqueue_many(&Order::up_to(500)).unwrap();
-    reads(&before, "redrive_ring_clean_segments", &[], 8.0);
+    says(&before, "ring_clean_segments", 8.0);
     for step in ["turned", "drained", "truncated"] {
         wait_until(step, SOON, || {
             let took = client
@@ -49,46 +46,28 @@ fn table_sizes_and_segment_rotations_are_published() {
         statistics(&mut client, "vacuum_count") > 0 && statistics(&mut client, "live_tuples") == 500
     });
     let reading = reading(&mut client);
-    let now: f64 = client
-        .query_one("SELECT extract(epoch FROM clock_timestamp())::float8", &[])
-        .unwrap()
-        .get(0);
+    let now: f64 = client.ask("SELECT extract(epoch FROM clock_timestamp())::float8", &[]);
     for name in [
         "redrive_ring_turned_timestamp_seconds",
         "redrive_ring_truncated_timestamp_seconds",
     ] {
         about(&reading, name, &[], now - 500.0);
     }
-    reads(&reading, "redrive_ring_clean_segments", &[], 7.0);
+    says(&reading, "ring_clean_segments", 7.0);
     // Eight segments, each with its own 10000.
-    reads(
-        &reading,
-        "redrive_table_autovacuum_threshold_rows",
-        &["jobs"],
-        80_000.0,
-    );
+    says(&reading, "table_autovacuum_threshold_rows{jobs}", 80_000.0);
     // The threshold is 1000 plus 0.02 of no rows.
-    reads(
+    says(
         &reading,
-        "redrive_table_autovacuum_threshold_rows",
-        &["dead_letters"],
+        "table_autovacuum_threshold_rows{dead_letters}",
         1000.0,
     );
-    reads(
-        &reading,
-        "redrive_table_live_rows_estimate",
-        &["jobs"],
-        500.0,
-    );
+    says(&reading, "table_live_rows_estimate{jobs}", 500.0);
     for (part, table) in [("heap", "jobs"), ("index", "jobs"), ("toast", "groups")] {
         let bytes = number(&reading.families, "redrive_table_bytes", &[table, part]);
         assert!(bytes.unwrap() > 0.0, "{table} {part}");
     }
-    let index = number(
-        &reading.families,
-        "redrive_index_bytes",
-        &["jobs", "jobs_for_claim"],
-    );
+    let index = series(&reading, "index_bytes{jobs,jobs_for_claim}");
     assert!(index.unwrap() > 0.0);
     let vacuumed = [
         "redrive_table_vacuums_total",
@@ -106,7 +85,7 @@ fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
     let (_test, mut client) = TestDatabase::with_client();
     let mut threshold = |options: &str, rows: f64| -> f64 {
         let asked = "SELECT redrive.vacuum_threshold($1::text::text[], $2)";
-        client.query_one(asked, &[&options, &rows]).unwrap().get(0)
+        client.ask(asked, &[&options, &rows])
     };
     for (options, rows, expected) in [
         ("{}", 1000.0, 250.0),
@@ -132,27 +111,19 @@ fn the_autovacuum_threshold_prefers_the_setting_of_the_table() {
 #[test]
 fn bloat_is_estimated_and_measured_where_it_can_be() {
     let (test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "CREATE SCHEMA elsewhere; CREATE EXTENSION pgstattuple SCHEMA elsewhere; \
+    client.sql(
+        "CREATE SCHEMA elsewhere; CREATE EXTENSION pgstattuple SCHEMA elsewhere; \
              ALTER TABLE redrive.jobs_delayed SET (autovacuum_enabled = off); \
              INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
              SELECT now(), 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, 20000) n; \
              ANALYZE redrive.jobs_delayed",
-        )
-        .unwrap();
+    );
     let bloat = |reading: &Reading, method: &str| -> f64 {
         let name = "redrive_table_bloat_bytes_estimate";
         number(&reading.families, name, &["jobs_delayed", method]).unwrap()
     };
-    let heap = |reading: &Reading| -> f64 {
-        number(
-            &reading.families,
-            "redrive_table_bytes",
-            &["jobs_delayed", "heap"],
-        )
-        .unwrap()
-    };
+    let heap =
+        |reading: &Reading| -> f64 { series(&reading, "table_bytes{jobs_delayed,heap}").unwrap() };
     // The server publishes the statistics of a session at its end, or a second later.
     let mut in_range = |what: &str, range: std::ops::Range<f64>| {
         wait_until(what, SOON, || {
@@ -173,16 +144,12 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
 fn replication_slots_are_published_and_dated_by_the_reader() {
     let (test, mut client) = TestDatabase::with_client();
     let slot = format!("s_{}", &test.name()[test.name().len() - 12..]);
-    client
-        .execute(
-            "SELECT pg_create_physical_replication_slot($1, true)",
-            &[&slot],
-        )
-        .unwrap();
+    client.change(
+        "SELECT pg_create_physical_replication_slot($1, true)",
+        &[&slot],
+    );
     let reading = reading(&mut client);
-    client
-        .execute("SELECT pg_drop_replication_slot($1)", &[&slot])
-        .unwrap();
+    client.change("SELECT pg_drop_replication_slot($1)", &[&slot]);
     reads(
         &reading,
         "redrive_pg_replication_slot_active",
@@ -201,10 +168,7 @@ fn server_settings_and_transactions_are_published() {
     let (mut holder, mut waiter) = (test.client(), test.client());
     let mut held = holder.transaction().unwrap();
     held.sql("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
-    let pid: i32 = waiter
-        .query_one("SELECT pg_backend_pid()", &[])
-        .unwrap()
-        .get(0);
+    let pid: i32 = waiter.ask("SELECT pg_backend_pid()", &[]);
     let waiting = std::thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
     wait_until("a session to wait", SOON, || {
         let asked = "SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
@@ -213,8 +177,8 @@ fn server_settings_and_transactions_are_published() {
     let reading = read(&mut Reader::new("1"), &mut client);
     held.rollback().unwrap();
     waiting.join().unwrap().unwrap();
-    reads(&reading, "redrive_pg_lock_waiters", &[], 1.0);
-    reads(&reading, "redrive_pg_in_recovery", &[], 0.0);
+    says(&reading, "pg_lock_waiters", 1.0);
+    says(&reading, "pg_in_recovery", 0.0);
     for (name, labels) in [
         ("redrive_pg_connections", &["active"][..]),
         ("redrive_pg_connections", &["idle in transaction"]),
