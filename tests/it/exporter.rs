@@ -7,23 +7,34 @@ mod outage;
 mod server;
 
 use postgres::Client;
-use redrive_tests::{Exporter, SOON, wait_until};
+use redrive_tests::{Exporter, SOON, Sql, TestDatabase, wait_until};
 
 /// The program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_exporter");
 
 /// Returns the backends of exporters in the database of a connection.
 pub(crate) fn backends(client: &mut Client) -> Vec<i32> {
-    client
-        .query(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
+    client.column(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
              AND application_name = 'redrive_exporter' ORDER BY backend_start",
-            &[],
-        )
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect()
+        &[],
+    )
+}
+
+/// Starts an exporter of a database, and waits until it serves.
+#[track_caller]
+fn serving() -> (TestDatabase, Exporter) {
+    let test = TestDatabase::migrated();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    up(&exporter);
+    (test, exporter)
+}
+
+/// Ends the connections of exporters to a database.
+fn disconnect(test: &TestDatabase) {
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+               WHERE datname = current_database() AND application_name = 'redrive_exporter'";
+    test.client().sql(end);
 }
 
 /// Waits until a scrape says that the database is there.

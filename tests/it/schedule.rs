@@ -10,9 +10,9 @@ mod ticks;
 use std::time::{Duration, SystemTime};
 
 use postgres::{Client, GenericClient};
-use redrive::schedule::{Schedule, ScheduleStatus, ScheduleTick};
+use redrive::schedule::{Schedule, ScheduleStatus, ScheduleTick, TickOutcome};
 use redrive::{Database, Job, NewJob, Operator, Queue, Worker};
-use redrive_tests::{Begin, Order, statement, worker};
+use redrive_tests::{Begin, Order, Sql, new_order, statement, worker};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -22,7 +22,7 @@ fn operator() -> Operator {
 }
 
 fn order() -> NewJob {
-    NewJob::new(&Order { number: 1 }).unwrap()
+    new_order(1)
 }
 
 /// Returns a schedule of orders.
@@ -44,17 +44,22 @@ fn history(db: &Database, name: &str) -> Vec<ScheduleTick> {
     db.schedules().history(name, 100).unwrap()
 }
 
+/// Returns the outcomes of the ticks with their numbers, oldest first.
+fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
+    let entries = history(db, name);
+    entries
+        .iter()
+        .rev()
+        .map(|entry| (entry.outcome, entry.ticks))
+        .collect()
+}
+
 /// Ages a schedule, so that its next tick was due some time ago.
 fn due_since(client: &mut impl GenericClient, name: &str, ago: Duration) {
     let ms = i64::try_from(ago.as_millis()).unwrap();
-    client
-        .execute(
-            "UPDATE redrive.schedules
+    client.change("UPDATE redrive.schedules
              SET next_at = date_trunc('milliseconds', clock_timestamp()) - $2::bigint * interval '1 millisecond'
-             WHERE name = $1",
-            &[&name, &ms],
-        )
-        .unwrap();
+             WHERE name = $1", &[&name, &ms]);
 }
 
 /// Starts a worker that looks for due schedules often.
@@ -92,11 +97,8 @@ fn tick(
 
 /// Returns the version of a schedule and its next tick.
 fn read(client: &mut Client, name: &str) -> (i64, SystemTime) {
-    let row = client
-        .query_one(
-            "SELECT version, next_at::timestamptz FROM redrive.schedules WHERE name = $1",
-            &[&name],
-        )
-        .unwrap();
-    (row.get(0), row.get(1))
+    client.row(
+        "SELECT version, next_at::timestamptz FROM redrive.schedules WHERE name = $1",
+        &[&name],
+    )
 }

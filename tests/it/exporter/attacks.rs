@@ -7,7 +7,7 @@ use std::thread;
 
 use redrive_tests::{Exporter, SOON, TestDatabase, wait_until};
 
-use super::{PROGRAM, up};
+use super::{PROGRAM, serving, up};
 
 /// The peak memory in megabytes.
 const MOST_MEGABYTES: u64 = 50;
@@ -22,9 +22,7 @@ fn unharmed(exporter: &Exporter) {
 
 #[test]
 fn five_hundred_idle_sockets_do_not_block_a_scrape() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
     let mut idle: Vec<TcpStream> = (0..500).map(|_| exporter.connect()).collect();
     unharmed(&exporter);
     // A silent client has no thread. It is disconnected.
@@ -39,9 +37,7 @@ fn five_hundred_idle_sockets_do_not_block_a_scrape() {
 
 #[test]
 fn a_flood_from_one_address_keeps_no_other_out() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
     let attacker = Ipv4Addr::new(127, 0, 0, 2);
     let mut slow: Vec<TcpStream> = (0..600).map(|_| exporter.connect_from(attacker)).collect();
     for stream in &mut slow {
@@ -82,9 +78,7 @@ fn the_exporter_survives_running_out_of_descriptors() {
 
 #[test]
 fn a_request_head_without_end_is_rejected() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
     let mut stream = exporter.connect();
     stream
         .write_all(b"GET /metrics HTTP/1.1\r\nX-Long: ")
@@ -107,9 +101,7 @@ fn a_request_head_without_end_is_rejected() {
 
 #[test]
 fn a_client_that_sends_byte_by_byte_does_not_block_a_scrape() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
     let mut slow: Vec<TcpStream> = (0..100).map(|_| exporter.connect()).collect();
     for byte in b"GET /metrics HT" {
         for stream in &mut slow {
@@ -131,9 +123,7 @@ fn a_client_that_sends_byte_by_byte_does_not_block_a_scrape() {
 
 #[test]
 fn random_bytes_do_not_crash_the_exporter() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     let begins: [&[u8]; 6] = [

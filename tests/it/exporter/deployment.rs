@@ -1,5 +1,6 @@
 //! The deployment of the exporter: the unit, the container, the manifests, the role.
 
+use redrive_tests::has;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -100,7 +101,7 @@ fn systemd_accepts_the_unit() {
         .filter_map(|line| line.strip_prefix("Environment="))
     {
         let (name, _) = variable.split_once('=').unwrap();
-        assert!(help.contains(name), "{name}: {help}");
+        has(&help, name);
     }
     assert_eq!(line("Restart="), "always");
 
@@ -129,7 +130,7 @@ fn the_container_sets_only_variables_that_the_program_reads() {
         .collect();
     assert_eq!(variables.len(), 2, "{variables:?}");
     for name in variables {
-        assert!(help.contains(name), "{name}: {help}");
+        has(&help, name);
     }
     takes(&[]);
     assert!(text.contains(r#"CMD ["redrive-exporter", "--check"]"#));

@@ -1,11 +1,11 @@
 //! The page of the exporter: it matches the catalogue, and promtool accepts it.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use redrive::metrics::{CATALOGUE, MetricKind};
-use redrive_tests::{Begin, Exporter, Order, TestDatabase, finish, worker};
+use redrive_tests::{Exporter, Order, Sql, TestDatabase, work_off};
 
 use super::{PROGRAM, up};
 
@@ -16,16 +16,13 @@ const OF_SLOTS: &str = "redrive_pg_replication_slot_";
 fn page() -> String {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let worker = worker(&queue)
-        .handle(|_: &redrive::Job<Order>| Ok(()))
-        .started();
-    finish(&queue, worker);
+    work_off(&queue, |_: &redrive::Job<Order>| Ok(()));
     let mut client = test.client();
-    client
-        .batch_execute("SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
+    client.sql(
+        "SELECT redrive.capture('kafka', '1', 'orders', 'k', '\\x7b7d', error_class => 'Timeout'); \
              SELECT redrive.set_rate_limit('orders', 1000); \
-             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')")
-        .unwrap();
+             SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')",
+    );
     let exporter = Exporter::start(PROGRAM, test.url());
     up(&exporter);
     exporter.get("/metrics").text

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive_tests::{Asked, Cluster, Exporter, Order, SOON, wait_until};
+use redrive_tests::{Asked, Cluster, Exporter, Order, SOON, has, wait_until};
 
 use super::{PROGRAM, backends, up};
 
@@ -62,7 +62,7 @@ fn the_exporter_starts_before_the_database_and_outlives_it() {
         up(&exporter);
     }
     let log = exporter.log();
-    assert!(log.contains("could not connect to the database"), "{log}");
+    has(&log, "could not connect to the database");
 }
 
 #[test]

@@ -1,35 +1,24 @@
 //! The exporter: its pages, its connection, its start and stop.
 
-use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 
-use redrive_tests::{Cluster, Exporter, SOON, TestDatabase, server_url, wait_until};
+use redrive_tests::{
+    Cluster, Exporter, SOON, TempFile, TestDatabase, has, lacks, server_url, wait_until,
+};
 use rustix::process::Signal;
 
-use super::{PROGRAM, backends, up};
+use super::{PROGRAM, backends, disconnect, serving, up};
 
 #[test]
 fn every_page_of_the_exporter_responds() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
 
     let metrics = exporter.get("/metrics");
     assert_eq!(metrics.status, 200);
-    assert!(
-        metrics
-            .head
-            .contains("Content-Type: text/plain; version=0.0.4"),
-        "{}",
-        metrics.head
-    );
-    assert!(
-        metrics.text.contains("# TYPE redrive_up gauge\n"),
-        "{}",
-        metrics.text
-    );
+    has(&metrics.head, "Content-Type: text/plain; version=0.0.4");
+    has(&metrics.text, "# TYPE redrive_up gauge\n");
     let build = format!(
         "redrive_exporter_build_info{{version=\"{}\"}}",
         env!("CARGO_PKG_VERSION")
@@ -44,7 +33,7 @@ fn every_page_of_the_exporter_responds() {
         "/-/ready",
         env!("CARGO_PKG_VERSION"),
     ] {
-        assert!(landing.text.contains(link), "{link}: {}", landing.text);
+        has(&landing.text, link);
     }
     assert_eq!(exporter.get("/-/healthy").status, 200);
     assert_eq!(exporter.get("/-/ready").status, 200);
@@ -53,19 +42,17 @@ fn every_page_of_the_exporter_responds() {
     }
     let posted = exporter.ask("POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
     assert_eq!(posted.status, 405);
-    assert!(posted.head.contains("Allow: GET, HEAD"), "{}", posted.head);
+    has(&posted.head, "Allow: GET, HEAD");
     let head = exporter.ask("HEAD / HTTP/1.1\r\n\r\n");
     assert_eq!((head.status, &*head.text), (200, ""));
     let length = format!("Content-Length: {}", landing.text.len());
-    assert!(head.head.contains(&length), "{}", head.head);
-    assert!(!exporter.log().contains("WARN"), "{}", exporter.log());
+    has(&head.head, &length);
+    lacks(&exporter.log(), "WARN");
 }
 
 #[test]
 fn the_exporter_uses_one_read_only_connection() {
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (test, exporter) = serving();
     let mut client = test.client();
     let first = backends(&mut client);
     assert_eq!(first.len(), 1);
@@ -85,7 +72,7 @@ fn the_exporter_starts_before_the_schema_exists() {
     });
     let not_ready = exporter.get("/-/ready");
     assert_eq!(not_ready.status, 503);
-    assert!(not_ready.text.contains("schema"), "{}", not_ready.text);
+    has(&not_ready.text, "schema");
     test.open().migrate().unwrap();
     assert!(exporter.scrape(10).is_up());
     assert_eq!(exporter.get("/-/ready").status, 200);
@@ -94,45 +81,30 @@ fn the_exporter_starts_before_the_schema_exists() {
 #[test]
 fn the_file_with_the_url_is_read_for_each_connection() {
     let (old, new) = (TestDatabase::migrated(), TestDatabase::migrated());
-    let file = std::env::temp_dir().join(format!("{}.url", old.name()));
-    fs::write(&file, format!("{}\n", old.url())).unwrap();
+    let file = TempFile::of(format!("{}\n", old.url()));
     let mut command = Command::new(PROGRAM);
     command
-        .arg("--database-url-file")
-        .arg(&file)
+        .args(["--database-url-file", &file.to_string()])
         .env_remove("DATABASE_URL");
     let exporter = Exporter::of(command);
     up(&exporter);
     assert_eq!(backends(&mut old.client()).len(), 1);
 
-    fs::write(&file, new.url()).unwrap();
-    old.client()
-        .execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE datname = current_database() AND application_name = 'redrive_exporter'",
-            &[],
-        )
-        .unwrap();
+    file.set(new.url());
+    disconnect(&old);
     up(&exporter);
     assert_eq!(backends(&mut new.client()).len(), 1);
     assert_eq!(backends(&mut old.client()).len(), 0);
 
     // A missing file is reported, and the exporter recovers when it is back.
-    fs::remove_file(&file).unwrap();
-    new.client()
-        .execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE datname = current_database() AND application_name = 'redrive_exporter'",
-            &[],
-        )
-        .unwrap();
+    file.remove();
+    disconnect(&new);
     // The first failed reading may still be that of the old connection.
     wait_until("the file to be missed", SOON, || {
         !exporter.scrape(10).is_up() && exporter.log().contains("could not read the database URL")
     });
-    fs::write(&file, new.url()).unwrap();
+    file.set(new.url());
     up(&exporter);
-    fs::remove_file(&file).unwrap();
 }
 
 #[test]
@@ -146,37 +118,34 @@ fn a_port_in_use_is_an_error_that_suggests_a_fix() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains(&address) && said.contains("in use") && said.contains("--web.listen-address"),
-        "{said}"
-    );
+    has(&said, &address);
+    has(&said, "in use");
+    has(&said, "--web.listen-address");
 }
 
 #[test]
 fn bad_arguments_are_reported_at_start() {
     for (arguments, expected) in [
-        (&["--database-url", "nonsense"][..], "--database-url"),
+        ("--database-url nonsense", "--database-url"),
         (
-            &["--database-url", "postgres://me:secret@host/db"],
+            "--database-url postgres://me:secret@host/db",
             "--database-url-file",
         ),
-        (&["--database-url-file", "no/such/file"], "no/such/file"),
-        (&["--web.telemetry-path", "metrics"], "--web.telemetry-path"),
-        (&["--log-level", "loud"], "--log-level"),
-        (&[], "DATABASE_URL"),
+        ("--database-url-file no/such/file", "no/such/file"),
+        ("--web.telemetry-path metrics", "--web.telemetry-path"),
+        ("--log-level loud", "--log-level"),
+        ("", "DATABASE_URL"),
     ] {
         let mut command = Command::new(PROGRAM);
         let output = command
-            .args(arguments)
+            .args(arguments.split_whitespace())
             .env_remove("DATABASE_URL")
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.contains(expected) && !said.contains("secret"),
-            "{said}"
-        );
+        has(&said, expected);
+        lacks(&said, "secret");
     }
     let version = Command::new(PROGRAM).arg("--version").output().unwrap();
     let expected = format!("redrive-exporter {}\n", env!("CARGO_PKG_VERSION"));
@@ -198,9 +167,7 @@ fn check_exits_with_the_status_of_the_exporter() {
             String::from_utf8_lossy(&said).into_owned(),
         )
     };
-    let test = TestDatabase::migrated();
-    let exporter = Exporter::start(PROGRAM, test.url());
-    up(&exporter);
+    let (_test, exporter) = serving();
     let (code, said) = check(exporter.address());
     assert_eq!(code, Some(0), "{said}");
 
@@ -220,7 +187,7 @@ fn check_exits_with_the_status_of_the_exporter() {
         .to_string();
     let (code, said) = check(&nobody);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("no answer from"), "{said}");
+    has(&said, "no answer from");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use redrive::schedule::Schedule;
-use redrive_tests::{Begin, SOON, Sql, TestDatabase, counted, scalar, stop, wait_until};
+use redrive_tests::{Begin, SOON, Sql, TestDatabase, counted, has, stop, wait_until};
 
 use super::{HOUR, due_since, every, history, order, set, status, ticking};
 
@@ -49,26 +49,11 @@ fn a_schedule_that_fails_stops_no_other() {
     wait_until("the errors", SOON, || {
         ["a", "b", "c"].iter().all(|name| !trouble(name).is_empty())
     });
-    assert!(
-        trouble("a").contains("no time before the year 3000"),
-        "{}",
-        trouble("a")
-    );
-    assert!(
-        trouble("b").contains("`Europe/Atlantis` is unknown"),
-        "{}",
-        trouble("b")
-    );
-    assert!(
-        trouble("c").contains("refused for a test"),
-        "{}",
-        trouble("c")
-    );
+    has(trouble("a"), "no time before the year 3000");
+    has(trouble("b"), "`Europe/Atlantis` is unknown");
+    has(trouble("c"), "refused for a test");
     assert_eq!(worker.failure(), None);
-    assert_eq!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.schedule_ticks"),
-        1
-    );
+    assert_eq!(client.count("schedule_ticks"), 1);
     // They are tried again.
     client.sql(
         "DROP TRIGGER refuse ON redrive.schedule_ticks;

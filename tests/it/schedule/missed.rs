@@ -2,21 +2,11 @@
 
 use std::time::SystemTime;
 
+use redrive::Operator;
 use redrive::schedule::{Missed, TickOutcome};
-use redrive::{Database, Operator};
 use redrive_tests::{SOON, TestDatabase, scalar, stop, wait_until};
 
-use super::{DAY, HOUR, due_since, every, history, read, set, status, ticking};
-
-/// Returns the outcomes of the ticks with their numbers, oldest first.
-fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
-    let entries = history(db, name);
-    entries
-        .iter()
-        .rev()
-        .map(|entry| (entry.outcome, entry.ticks))
-        .collect()
-}
+use super::{DAY, HOUR, due_since, every, history, outcomes, read, set, status, ticking};
 
 #[test]
 fn three_days_of_downtime_follow_the_policy() {

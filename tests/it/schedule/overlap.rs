@@ -3,7 +3,7 @@
 use redrive::dlq::LetterFilter;
 use redrive::schedule::{Overlap, ScheduledJobState, TickOutcome, Triggered};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{Begin, Order, TestDatabase, counted, drained, no_drift, scalar, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, counted, finish, no_drift, scalar, stop, worker};
 
 use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
 
@@ -19,24 +19,19 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
         let (version, due_at) = read(client, name);
         tick(client, name, version, due_at).expect("a tick").len()
     };
-    assert_eq!(
-        [run(&mut client, "allows"), run(&mut client, "allows")],
-        [1, 1]
-    );
-    assert_eq!(
-        [run(&mut client, "skips"), run(&mut client, "skips")],
-        [1, 0]
-    );
+    for (name, second) in [("allows", 1), ("skips", 0)] {
+        let ticks = [run(&mut client, name), run(&mut client, name)];
+        assert_eq!(ticks, [1, second], "{name}");
+    }
     let [later, earlier] = &history(db, "skips")[..] else {
         panic!("two entries")
     };
-    assert_eq!(
-        (later.outcome, earlier.outcome),
-        (TickOutcome::Overlapped, TickOutcome::Fired)
-    );
+    assert_eq!(later.outcome, TickOutcome::Overlapped);
+    assert_eq!(earlier.outcome, TickOutcome::Fired);
     assert_eq!(later.job, earlier.job);
     assert_eq!(earlier.job.unwrap().1, ScheduledJobState::Ready);
 
+    let state_of = |entry: usize| history(db, "skips")[entry].job.unwrap().1;
     // A job that waits for its retry is live. Its dead letter is not, and its redriven job is.
     let until_dead = worker(&queue)
         .handle(|job: &Job<Order>| match job.schedule() {
@@ -45,21 +40,13 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
         })
         .started();
     counted(&until_dead, "the job to die", |counts| counts.dead == 1);
-    drained(&queue);
-    stop(until_dead);
-    assert_eq!(
-        history(db, "skips")[1].job.unwrap().1,
-        ScheduledJobState::Dead
-    );
+    finish(&queue, until_dead);
+    assert_eq!(state_of(1), ScheduledJobState::Dead);
     db.dlq().redrive(&LetterFilter::new(), &operator()).unwrap();
     assert_eq!(run(&mut client, "skips"), 0);
     let done = ticking(&queue);
-    drained(&queue);
-    stop(done);
-    assert_eq!(
-        history(db, "skips")[2].job.unwrap().1,
-        ScheduledJobState::Done
-    );
+    finish(&queue, done);
+    assert_eq!(state_of(2), ScheduledJobState::Done);
     assert_eq!(run(&mut client, "skips"), 1);
     no_drift(db);
 }
@@ -76,23 +63,17 @@ fn a_trigger_runs_the_job_now_and_is_recorded() {
     let Triggered::New(job) = db.schedules().trigger("skips", &operator).unwrap() else {
         panic!("no job")
     };
-    assert_eq!(
-        db.schedules().trigger("skips", &operator).unwrap(),
-        Triggered::Live(job)
-    );
-    assert_eq!(
-        db.schedules().trigger("unknown", &operator).unwrap(),
-        Triggered::NotFound
-    );
+    for (name, answer) in [
+        ("skips", Triggered::Live(job)),
+        ("unknown", Triggered::NotFound),
+    ] {
+        let triggered = db.schedules().trigger(name, &operator).unwrap();
+        assert_eq!(triggered, answer, "{name}");
+    }
     assert_eq!(read(&mut client, "skips"), next);
     let entries = history(db, "skips");
-    assert_eq!(
-        entries
-            .iter()
-            .map(|entry| entry.outcome)
-            .collect::<Vec<_>>(),
-        [TickOutcome::Overlapped, TickOutcome::Triggered]
-    );
+    let found: Vec<TickOutcome> = entries.iter().map(|entry| entry.outcome).collect();
+    assert_eq!(found, [TickOutcome::Overlapped, TickOutcome::Triggered]);
     let recorded = format!(
         "SELECT count(*) FROM redrive.audit WHERE verb = 'trigger_schedule' AND person = 'maria'
          AND about ->> 'schedule' = 'skips' AND (about ->> 'job')::bigint = {job}"

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use redrive::schedule::Missed;
-use redrive_tests::{SOON, Sql, TestDatabase, scalar, statement, stop, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, has, refusal, statement, stop, wait_until};
 
 use super::{HOUR, history, status, ticking};
 
@@ -11,7 +11,7 @@ use super::{HOUR, history, status, ticking};
 fn sql_sets_an_interval_without_a_worker() {
     let (test, db) = TestDatabase::opened();
     let mut client = test.client();
-    let mut schedule = |sql: &str| -> String { client.query_one(sql, &[]).unwrap().get(0) };
+    let mut schedule = |sql: &str| -> String { client.ask(sql, &[]) };
     let set = "SELECT redrive.schedule('clean', 'orders', 'order', '{\"number\": 1}', every => '1 hour', missed => 'all')";
     assert_eq!(schedule(set), "created");
     assert_eq!(schedule(set), "unchanged");
@@ -29,12 +29,7 @@ fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
     let db = queue.database();
     let mut client = test.client();
     let set = |client: &mut postgres::Client, name: &str, line: &str| {
-        client
-            .execute(
-                "SELECT redrive.schedule($1, 'orders', 'order', '{\"number\": 1}', cron => $2, zone => 'Europe/Berlin')",
-                &[&name, &line],
-            )
-            .unwrap();
+        client.change("SELECT redrive.schedule($1, 'orders', 'order', '{\"number\": 1}', cron => $2, zone => 'Europe/Berlin')", &[&name, &line]);
     };
     set(&mut client, "report", "0 8 * * *");
     assert_eq!(status(db, "report").next_at, None);
@@ -49,10 +44,7 @@ fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
         status(db, "wrong").last_trouble.is_some()
     });
     let trouble = status(db, "wrong").last_trouble.unwrap();
-    assert!(
-        trouble.contains("at character 3: `25` is not a valid hour"),
-        "{trouble}"
-    );
+    has(&trouble, "at character 3: `25` is not a valid hour");
     // Corrected, it starts at once, and counts from the correction.
     set(&mut client, "wrong", "* * * * * *");
     wait_until("its first tick", SOON, || !history(db, "wrong").is_empty());
@@ -102,14 +94,9 @@ fn sql_rejects_what_it_can_check() {
         let comma = if arguments.is_empty() { "" } else { ", " };
         let call = format!("SELECT redrive.schedule('s', 'q', 'k', '{{}}'{comma}{arguments})");
         let error = client.execute(&call, &[]).expect_err(&call);
-        let message = error
-            .as_db_error()
-            .expect("an error of the server")
-            .message()
-            .to_owned();
-        assert!(
-            message.contains(&why.replace("''", "'")),
-            "{call}: {message}"
+        has(
+            format!("{call}: {}", refusal(&error)),
+            why.replace("''", "'"),
         );
     }
     for name in ["NULL", "''", "' x'"] {
@@ -123,11 +110,10 @@ fn a_tick_that_failed_is_tried_again_later_and_a_start_forgets_it() {
     let (test, mut client) = TestDatabase::with_client();
     let set = "SELECT redrive.schedule('report', 'orders', 'order', '{}', cron => '0 8 * * *')";
     client.sql(set);
-    let version = "SELECT version FROM redrive.schedules";
-    let version = scalar(&mut client, version);
+    let version: i64 = client.ask("SELECT version FROM redrive.schedules", &[]);
     let is = |condition: &str| -> bool {
         let query = format!("SELECT {condition} FROM redrive.schedules");
-        test.client().query_one(&query, &[]).unwrap().get(0)
+        test.client().ask(&query, &[])
     };
     let failed = client
         .query(

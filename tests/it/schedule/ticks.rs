@@ -2,18 +2,18 @@
 
 use std::env;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::SystemTime;
 
 use redrive::schedule::TickOutcome;
-use redrive::{Database, Failure, Job, Queue};
+use redrive::{Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, letters_in, no_drift, scalar, statement, stop,
-    wait_until, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, counted, no_drift, of_orders, scalar, statement,
+    stop, wait_until, worker,
 };
 
-use super::{HOUR, due_since, every, history, read, set, status, tick, ticking};
+use super::{HOUR, due_since, every, outcomes, read, set, status, tick, ticking};
 
 #[test]
 fn eight_processes_run_each_tick_once() {
@@ -41,12 +41,8 @@ fn eight_processes_run_each_tick_once() {
         .collect();
     let won: usize = racers.into_iter().map(|racer| racer.join().unwrap()).sum();
     assert_eq!(won, 20);
-    assert_eq!(
-        scalar(&mut client, "SELECT count(*) FROM redrive.jobs"),
-        ROUNDS
-    );
-    let distinct =
-        "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.live_jobs";
+    assert_eq!(client.count("jobs"), ROUNDS);
+    let distinct = "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.live_jobs";
     assert_eq!(scalar(&mut client, distinct), ROUNDS);
 }
 
@@ -70,9 +66,7 @@ fn the_workers_of_eight_processes_run_each_tick_once() {
             due_since(&mut client, name, HOUR / 120);
         }
         client.sql("SELECT pg_notify('redrive_schedule', '')");
-        wait_until("the ticks", SOON, || {
-            scalar(&mut client, "SELECT count(*) FROM redrive.jobs") >= 2 * round
-        });
+        wait_until("the ticks", SOON, || client.count("jobs") >= 2 * round);
         for name in ["a", "b"] {
             assert!(status(&db, name).next_at.unwrap() > SystemTime::now());
         }
@@ -80,7 +74,7 @@ fn the_workers_of_eight_processes_run_each_tick_once() {
     for worker in workers {
         stop(worker);
     }
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 10);
+    assert_eq!(client.count("jobs"), 10);
 }
 
 #[test]
@@ -90,27 +84,20 @@ fn a_process_that_dies_during_a_tick_leaves_it_to_another() {
     set(&db, &every("hourly", HOUR));
     due_since(&mut client, "hourly", HOUR / 2);
     let (version, due_at) = read(&mut client, "hourly");
-    let pid: i32 = dying
-        .query_one("SELECT pg_backend_pid()", &[])
-        .unwrap()
-        .get(0);
+    let pid: i32 = dying.ask("SELECT pg_backend_pid()", &[]);
     let mut transaction = dying.transaction().unwrap();
     assert!(tick(&mut transaction, "hourly", version, due_at).is_some());
     // Another process does not wait for its lock.
     assert_eq!(tick(&mut client, "hourly", version, due_at), None);
-    client
-        .execute("SELECT pg_terminate_backend($1)", &[&pid])
-        .unwrap();
+    client.change("SELECT pg_terminate_backend($1)", &[&pid]);
     wait_until("the end of the session", SOON, || {
         let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
         scalar(&mut client, &alive) == 0
     });
     drop(transaction);
-    assert_eq!(
-        tick(&mut client, "hourly", version, due_at).map(|jobs| jobs.len()),
-        Some(1)
-    );
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
+    let jobs = tick(&mut client, "hourly", version, due_at);
+    assert_eq!(jobs.map(|jobs| jobs.len()), Some(1));
+    assert_eq!(client.count("jobs"), 1);
 }
 
 #[test]
@@ -215,7 +202,7 @@ fn random_kills_lose_no_tick_and_repeat_none() {
                  FROM redrive.live_jobs j
                  JOIN generate_series($1::timestamptz, $1 + ($2::bigint - 1) * interval '1 hour', '1 hour') AS h (tick)
                      ON h.tick = (j.headers ->> 'redrive-scheduled-for')::timestamptz";
-    let hours: i64 = client.query_one(hours, &[&first, &ticks]).unwrap().get(0);
+    let hours: i64 = client.ask(hours, &[&first, &ticks]);
     assert_eq!(hours, ticks);
     no_drift(&db);
 }
@@ -238,16 +225,7 @@ fn a_tick_that_was_planned_for_another_state_has_no_effect() {
     db.schedules().resume("hourly", &super::operator()).unwrap();
     assert!(tick(&mut client, "hourly", version, due_at).is_some());
     assert_eq!(tick(&mut client, "hourly", version, due_at), None);
-    assert_eq!(scalar(&mut client, "SELECT count(*) FROM redrive.jobs"), 1);
-}
-
-/// Returns the history as pairs of the outcome and the number of ticks.
-fn outcomes(db: &Database, name: &str) -> Vec<(TickOutcome, u64)> {
-    let entries = history(db, name);
-    entries
-        .iter()
-        .map(|entry| (entry.outcome, entry.ticks))
-        .collect()
+    assert_eq!(client.count("jobs"), 1);
 }
 
 #[test]
@@ -256,25 +234,16 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
     let db = queue.database();
     let mut client = test.client();
     let job = super::order().max_attempts(2).header("trace", "4bf9");
-    set(
-        db,
-        &redrive::schedule::Schedule::every("hourly", HOUR)
-            .unwrap()
-            .job("orders", job),
-    );
+    set(db, &every("hourly", HOUR).job("orders", job));
     due_since(&mut client, "hourly", HOUR / 2);
     let (_, due_at) = read(&mut client, "hourly");
-    let (seen, all) = crossbeam();
+    let (seen, all) = mpsc::sync_channel(16);
     let worker = worker(&queue)
         .lease(std::time::Duration::from_secs(2))
         .handle(move |job: &Job<Order>| {
             let trace = job.headers().get("trace").cloned();
-            seen.send((
-                job.scheduled_for(),
-                job.schedule().map(str::to_owned),
-                trace,
-            ))
-            .unwrap();
+            let schedule = job.schedule().map(str::to_owned);
+            seen.send((job.scheduled_for(), schedule, trace)).unwrap();
             match job.generation() {
                 0 => Err(Failure::retry("again")),
                 _ => Ok(()),
@@ -282,9 +251,7 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
         })
         .started();
     counted(&worker, "the job to die", |counts| counts.dead == 1);
-    assert_eq!(letters_in(db, "orders", redrive::dlq::LetterState::Open), 1);
-    let letters = redrive::dlq::LetterFilter::new();
-    db.dlq().redrive(&letters, &super::operator()).unwrap();
+    assert_eq!(db.redrives(&of_orders()).redriven.len(), 1);
     counted(&worker, "the redriven job", |counts| counts.done == 1);
     stop(worker);
     let expected = (
@@ -297,13 +264,4 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
         [expected.clone(), expected.clone(), expected]
     );
     assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1)]);
-}
-
-type Seen = (Option<SystemTime>, Option<String>, Option<String>);
-
-fn crossbeam() -> (
-    std::sync::mpsc::SyncSender<Seen>,
-    std::sync::mpsc::Receiver<Seen>,
-) {
-    std::sync::mpsc::sync_channel(16)
 }

@@ -239,7 +239,7 @@ fn an_empty_list_selects_nothing_in_every_operation() {
         .unwrap();
     client.query("SELECT redrive.run_policies()", &[]).unwrap();
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
-    assert_eq!(client.count("jobs WHERE priority = 0"), 3);
+    assert_eq!(client.count("live_jobs WHERE priority = 0"), 3);
     assert_eq!(client.count("audit WHERE letters > 0"), 0);
     assert_eq!(client.count("run_letters"), 0);
 }
