@@ -25,6 +25,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
 
 use uuid::Uuid;
 
@@ -35,7 +36,7 @@ use crate::db_trace::{
 use crate::history::{HandlerEvent, HistoryLine};
 
 use job_history::JobHistory;
-use requests::Requests;
+use requests::Calls;
 pub(crate) use rule::Rule;
 
 /// How long a commit may take until others see it, in microseconds.
@@ -176,7 +177,7 @@ struct Run<'a> {
     records: &'a Records,
     terms: &'a Terms,
     jobs: HashMap<i64, JobHistory>,
-    requests: Requests,
+    calls: Calls<'a>,
 }
 
 impl Run<'_> {
@@ -192,12 +193,12 @@ pub(crate) fn check(records: &Records) -> Findings {
         records,
         terms: &records.terms,
         jobs: check_jobs(records, &mut findings),
-        requests: Requests::of(records),
+        calls: Calls::of(records),
     };
     batches::check(&mut findings);
     groups::runs::check(&mut findings);
-    groups::check(records, &mut findings);
     for check in [
+        groups::check,
         clients::check,
         captures::check,
         schedules::check,
@@ -219,7 +220,8 @@ pub(crate) fn check(records: &Records) -> Findings {
 /// Checks what concerns one job at a time. Returns the histories of all jobs.
 fn check_jobs(records: &Records, findings: &mut Findings) -> HashMap<i64, JobHistory> {
     let terms = &records.terms;
-    let renewed = renewals_by_worker(&records.renewals);
+    let renewals = records.renewals.iter();
+    let renewed = grouped(renewals.map(|renewal| (renewal.worker, renewal)));
     let grants = grants(&records.trace);
     let mut jobs: HashMap<i64, JobHistory> = HashMap::new();
     let mut handlers = records.handlers.as_slice();
@@ -262,13 +264,13 @@ fn without_lost<'a>(
     (lost, own.cloned().collect())
 }
 
-/// The renewals of each worker, in order.
-fn renewals_by_worker(renewals: &[Renewal]) -> HashMap<Uuid, Vec<&Renewal>> {
-    let mut by_worker: HashMap<Uuid, Vec<&Renewal>> = HashMap::new();
-    for renewal in renewals {
-        by_worker.entry(renewal.worker).or_default().push(renewal);
+/// Collects the values of each key, in order.
+fn grouped<K: Eq + Hash, V>(pairs: impl IntoIterator<Item = (K, V)>) -> HashMap<K, Vec<V>> {
+    let mut groups: HashMap<K, Vec<V>> = HashMap::new();
+    for (key, value) in pairs {
+        groups.entry(key).or_default().push(value);
     }
-    by_worker
+    groups
 }
 
 /// The claim that granted a lease first, and the number of jobs that the lease was granted with.

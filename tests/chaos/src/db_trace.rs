@@ -4,74 +4,34 @@ use std::sync::Arc;
 
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::{Client, Row};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::facts::Facts;
 
 /// What is read from the rows of a query.
-pub(crate) trait Traced {
+pub(crate) trait Traced: DeserializeOwned {
     const QUERY: &'static str;
-    fn of(row: &Row) -> Self;
 }
 
-/// A value of a column, which has the name of its field.
-pub(crate) trait Column {
-    fn of(row: &Row, name: &str) -> Self;
-}
-
-/// A missing number is 0, and a missing text is empty.
-macro_rules! columns {
-    ($($type:ty)+) => {
-        $(impl Column for $type {
-            fn of(row: &Row, name: &str) -> $type {
-                row.get::<_, Option<$type>>(name).unwrap_or_default()
-            }
-        }
-        impl Column for Option<$type> {
-            fn of(row: &Row, name: &str) -> Option<$type> {
-                row.get(name)
-            }
-        })+
-    };
-}
-columns! { i64 i32 f64 bool String Uuid Vec<String> }
-
-impl Column for Arc<str> {
-    fn of(row: &Row, name: &str) -> Arc<str> {
-        Arc::from(row.get::<_, Option<&str>>(name).unwrap_or_default())
-    }
-}
-
-impl Column for Option<Arc<str>> {
-    fn of(row: &Row, name: &str) -> Option<Arc<str>> {
-        row.get::<_, Option<&str>>(name).map(Arc::from)
-    }
-}
-
-/// An enum, with the text of each variant.
+/// Enums, with the text of each variant.
 macro_rules! variants {
     ($($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident $text:literal,)+ })+) => {
         $($(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub(crate) enum $name { $($(#[$of])* $variant,)+ }
-
-        impl Column for $name {
-            fn of(row: &Row, name: &str) -> $name {
-                match row.get(name) {
-                    $($text => $name::$variant,)+
-                    other => panic!("{name}: {other}"),
-                }
-            }
-        })+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub(crate) enum $name { $($(#[$of])* #[serde(rename = $text)] $variant,)+ }
+        )+
     };
 }
 
 variants! {
     /// Where a job is.
-    Place { Ready "r", Delayed "d", Leased "l", Letter "x", }
+    Place { #[default] Ready "r", Delayed "d", Leased "l", Letter "x", }
 
     /// How a row changed.
     Change {
+        #[default]
         In "i",
         Out "o",
         Updated "u",
@@ -83,6 +43,7 @@ variants! {
     /// How a turn changed.
     Turn {
         /// A live job has it now.
+        #[default]
         Taken "i",
         /// A letter has it now.
         Held "h",
@@ -90,10 +51,11 @@ variants! {
     }
 
     /// The table of a letter.
-    LetterTable { Letters "x", Archive "a", }
+    LetterTable { #[default] Letters "x", Archive "a", }
 
     /// What a row of the history of a schedule says.
     TickOutcome {
+        #[default]
         Fired "fired",
         Missed "missed",
         Overlapped "overlapped",
@@ -103,28 +65,28 @@ variants! {
     }
 }
 
-/// Structs whose fields are the columns of a query. A struct without a query is a part of another one.
+/// Structs whose fields are the columns of a query. A missing number is 0, and a missing text is empty. A struct without
+/// a query is a part of another one.
 macro_rules! traced {
     ($($(#[$doc:meta])* $name:ident $(from $query:literal)? {
         $($(#[$of:meta])* $field:ident: $type:ty,)+
     })+) => {
         $($(#[$doc])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
         pub(crate) struct $name { $($(#[$of])* pub(crate) $field: $type,)+ }
 
-        impl $crate::db_trace::Traced for $name {
-            const QUERY: &'static str = concat!("", $($query)?);
-            fn of(row: &postgres::Row) -> $name {
-                $name { $($field: $crate::db_trace::Column::of(row, stringify!($field)),)+ }
-            }
-        })+
+        $(impl $crate::db_trace::Traced for $name {
+            const QUERY: &'static str = $query;
+        })?)+
     };
 }
 pub(crate) use traced;
 
 traced! {
     /// A change of one row, as far as it concerns one job.
-    RowChange from "SELECT *, chaos.committed(tx, at) AS committed FROM chaos.trace ORDER BY job, seq" {
+    RowChange from "SELECT *, chaos.committed(tx, at) AS committed, CASE WHEN kind IS NOT NULL THEN to_json(t) END AS facts
+                    FROM chaos.trace t ORDER BY job, seq" {
         seq: i64,
         at: i64,
         /// When the statement started: its decisions use this time.
@@ -256,7 +218,8 @@ traced! {
     }
 
     /// A tick of a policy.
-    PolicyTick from "SELECT * FROM chaos.policy_ticks ORDER BY seq" {
+    PolicyTick from "SELECT *, CASE WHEN letter IS NOT NULL THEN to_json(t) END AS \"left\"
+                     FROM chaos.policy_ticks t ORDER BY seq" {
         began: i64,
         tx: i64,
         process: Arc<str>,
@@ -271,8 +234,9 @@ traced! {
     }
 
     /// A change of a letter's row, or of its row in the archive.
-    LetterRow from "SELECT *, place AS \"table\", changed AS columns, group_id AS \"group\"
-                    FROM chaos.letters ORDER BY letter, seq" {
+    LetterRow from "SELECT *, place AS \"table\", changed AS columns, group_id AS \"group\", to_json(t) AS counts,
+                           CASE WHEN \"by\" IS NOT NULL THEN to_json(t) END AS run
+                    FROM chaos.letters t ORDER BY letter, seq" {
         at: i64,
         began: i64,
         tx: i64,
@@ -317,7 +281,7 @@ traced! {
     }
 
     /// The counts of a letter.
-    #[derive(Copy, Default, PartialEq, Eq)]
+    #[derive(Copy, PartialEq, Eq)]
     LetterCounts {
         generation: i32,
         attempts: i32,
@@ -330,26 +294,12 @@ traced! {
     }
 }
 
-impl Column for LetterCounts {
-    fn of(row: &Row, _: &str) -> LetterCounts {
-        Traced::of(row)
+impl LetterRow {
+    /// Whether it is the update that sends the letter back.
+    pub(crate) fn is_sent(&self) -> bool {
+        (self.table, self.change) == (LetterTable::Letters, Change::Updated)
+            && *self.state == *"redriving"
     }
-}
-
-/// Parts that are missing where one of their columns is.
-macro_rules! optional {
-    ($($type:ty, $column:literal: $kind:ty, $of:expr;)+) => {
-        $(impl Column for Option<$type> {
-            fn of(row: &Row, _: &str) -> Option<$type> {
-                row.get::<_, Option<$kind>>($column).map(|_| $of(row))
-            }
-        })+
-    };
-}
-optional! {
-    Arc<Facts>, "kind": &str, |row| Arc::new(Facts::of(row));
-    RunOrigin, "by": &str, RunOrigin::of;
-    LeftLetter, "letter": i64, LeftLetter::of;
 }
 
 /// Installs the triggers in a migrated database.
@@ -367,7 +317,13 @@ pub(crate) fn install(client: &mut Client) {
 
 /// Reads the records of a kind.
 pub(crate) fn read<T: Traced>(client: &mut Client) -> Vec<T> {
-    query(client, T::QUERY, T::of)
+    let rows = format!(
+        "SELECT json_strip_nulls(to_json(r))::text FROM ({}) r",
+        T::QUERY
+    );
+    query(client, &rows, |row| {
+        serde_json::from_str(row.get(0)).expect(T::QUERY)
+    })
 }
 
 /// Reads the result of a query.

@@ -16,7 +16,7 @@ const UNTIL_STARTED: &str = "redrive-unique-until";
 
 traced! {
     /// The content of a job or letter.
-    #[derive(Default, PartialEq, Eq)]
+    #[derive(PartialEq, Eq)]
     Facts {
         queue: Arc<str>,
         kind: Arc<str>,
@@ -134,32 +134,4 @@ fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
 fn is_same_json(one: &str, other: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
     one == other || parse(one).is_some_and(|value| parse(other) == Some(value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn facts_differ_in_content_but_not_in_the_spelling_of_a_payload() {
-        let facts = |payload: &str| Facts {
-            payload: Arc::from(payload),
-            ..Facts::default()
-        };
-        let job = facts(r#"{"b":1,"a":"x"}"#);
-        assert_eq!(job.differences(&facts(r#"{"a": "x", "b": 1}"#)), []);
-        assert_eq!(
-            job.differences(&facts(r#"{"a": "y", "b": 1}"#)),
-            [Fact::Payload]
-        );
-        assert_eq!(facts("{").differences(&facts("[")), [Fact::Payload]);
-        let other = Facts {
-            priority: 1,
-            enqueued: 2,
-            headers: Some(Arc::from("{}")),
-            ..job.clone()
-        };
-        let found = [Fact::Priority, Fact::FirstEnqueue, Fact::Headers];
-        assert_eq!(job.differences(&other), found);
-    }
 }

@@ -118,7 +118,6 @@ pub(crate) struct HandlerEvent {
     pub(crate) generation: i32,
     pub(crate) attempt: i32,
     /// Numbers the calls of handlers in a process: it may run an attempt again whose lease it has lost.
-    #[serde(default)]
     pub(crate) call: u64,
     /// Whether the handler writes in the transaction that completes its job.
     pub(crate) is_transactional: bool,
@@ -126,12 +125,10 @@ pub(crate) struct HandlerEvent {
     /// The message of the failure.
     pub(crate) error: Option<String>,
     /// The class of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) class: Option<String>,
     /// The checkpoint that the attempt began with or wrote.
     pub(crate) checkpoint: Option<u64>,
     /// The batch that the job runs in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<InBatch>,
 }
 

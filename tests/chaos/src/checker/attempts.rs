@@ -118,88 +118,69 @@ fn check_verdict(
     findings: &mut Findings,
 ) {
     let result = result_of(span, attempt);
-    let mut add = |rule: Rule, text: String| findings.add(rule, job.job, span.to, text);
+    let has_begun = attempt.is_some();
     // Its transaction could not commit, whatever the handler returned.
     let is_spoiled =
         !terms.is_calm && attempt.is_some_and(|attempt| attempt.begin.is_transactional);
-    let handler = || match (attempt, result) {
-        (_, Some(phase)) => format!("its handler returned {phase:?}"),
-        (Some(_), None) => "its handler had not ended".to_owned(),
-        (None, None) => "its handler had not begun".to_owned(),
-    };
-    let has_begun = attempt.is_some();
     // Its refunds are used up.
     let is_spent = |refunds: i32| refunds >= terms.max_refunds;
-    match (&span.end, result) {
+    let (rule, what) = match (&span.end, result) {
         (LeaseEnd::Held | LeaseEnd::Reaped | LeaseEnd::ReapedDead, _)
         | (LeaseEnd::Done, Some(Phase::Done))
         | (LeaseEnd::Charged { .. }, Some(Phase::Retry))
-        | (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => {}
-        (LeaseEnd::Charged { .. }, _) if is_spoiled => {}
-        (LeaseEnd::Charged { refunds }, None) if is_spent(*refunds) && has_begun => {}
-        (LeaseEnd::Refunded { .. }, Some(_)) if !terms.is_calm => {}
-        (LeaseEnd::Refunded { .. }, None) if !has_begun || !is_spent(span.refunds) => {}
-        (LeaseEnd::Done, _) => add(Rule::Verdict, format!("it succeeded, but {}", handler())),
+        | (LeaseEnd::Refunded { .. }, Some(Phase::Snooze | Phase::Outage)) => return,
+        (LeaseEnd::Charged { .. }, _) if is_spoiled => return,
+        (LeaseEnd::Charged { refunds }, None) if is_spent(*refunds) && has_begun => return,
+        (LeaseEnd::Refunded { .. }, Some(_)) if !terms.is_calm => return,
+        (LeaseEnd::Refunded { .. }, None) if !has_begun || !is_spent(span.refunds) => return,
+        (LeaseEnd::Done, _) => (Rule::Verdict, "it succeeded".to_owned()),
         (LeaseEnd::Charged { .. } | LeaseEnd::Dead { .. }, Some(Phase::Outage | Phase::Snooze))
             if !is_cancelled(&span.end) =>
         {
-            let text = format!("attempt {} was charged, but {}", span.attempt, handler());
-            add(Rule::OutageFree, text);
+            (
+                Rule::OutageFree,
+                format!("attempt {} was charged", span.attempt),
+            )
         }
-        (LeaseEnd::Charged { .. }, _) => {
-            add(
-                Rule::Verdict,
-                format!("its attempt was charged, but {}", handler()),
-            );
-        }
-        (LeaseEnd::Refunded { .. }, Some(_)) => {
-            add(Rule::Verdict, format!("it was refunded, but {}", handler()));
-        }
+        (LeaseEnd::Charged { .. }, _) => (Rule::Verdict, "its attempt was charged".to_owned()),
+        (LeaseEnd::Refunded { .. }, Some(_)) => (Rule::Verdict, "it was refunded".to_owned()),
         (LeaseEnd::Refunded { .. }, None) => {
-            add(
-                Rule::Attempts,
-                format!("it was refunded {} times", span.refunds + 1),
-            );
+            let times = span.refunds + 1;
+            (Rule::Attempts, format!("it was refunded {times} times"))
         }
-        (LeaseEnd::Dead { cause, .. }, _) if &**cause == "expired" => {
-            if has_begun {
-                add(Rule::Cause, format!("it expired, but {}", handler()));
-            }
-        }
+        (LeaseEnd::Dead { cause, .. }, _) if &**cause == "expired" => match has_begun {
+            true => (Rule::Cause, "it expired".to_owned()),
+            false => return,
+        },
+        // The attempt of a handler that ended is charged, unless a fault lost its result.
         (
             LeaseEnd::Dead {
                 is_refunded: true, ..
             },
             result,
-        ) => {
-            // The attempt of a handler that ended is charged, unless a fault lost its result.
-            if result.is_some() && terms.is_calm {
-                add(
-                    Rule::Attempts,
-                    format!("it was refunded, but {}", handler()),
-                );
-            }
-        }
-        (LeaseEnd::Dead { cause, .. }, result) => {
-            let is_right = match (&**cause, result) {
-                ("rejected", Some(Phase::Reject)) | ("exhausted", Some(Phase::Retry)) => true,
-                ("exhausted", _) if is_spoiled => true,
-                // Neither refunds nor attempts are left.
-                ("exhausted", None) => is_spent(span.refunds),
-                ("manual", Some(phase)) => phase != Phase::Done || !terms.is_calm,
-                ("manual", None) if has_begun => is_spent(span.refunds),
-                // Its handler's transaction could not begin.
-                ("manual", None) => !terms.is_calm,
-                _ => false,
-            };
-            if !is_right {
-                add(
-                    Rule::Cause,
-                    format!("it died as {cause}, but {}", handler()),
-                );
-            }
-        }
-    }
+        ) => match result {
+            Some(_) if terms.is_calm => (Rule::Attempts, "it was refunded".to_owned()),
+            _ => return,
+        },
+        (LeaseEnd::Dead { cause, .. }, result) => match (&**cause, result) {
+            ("rejected", Some(Phase::Reject)) | ("exhausted", Some(Phase::Retry)) => return,
+            ("exhausted", _) if is_spoiled => return,
+            // Neither refunds nor attempts are left.
+            ("exhausted", None) if is_spent(span.refunds) => return,
+            ("manual", Some(phase)) if phase != Phase::Done || !terms.is_calm => return,
+            ("manual", None) if has_begun && is_spent(span.refunds) => return,
+            // Its handler's transaction could not begin.
+            ("manual", None) if !has_begun && !terms.is_calm => return,
+            _ => (Rule::Cause, format!("it died as {cause}")),
+        },
+    };
+    let handler = match result {
+        Some(phase) => format!("returned {phase:?}"),
+        None if has_begun => "had not ended".to_owned(),
+        None => "had not begun".to_owned(),
+    };
+    let text = format!("{what}, but its handler {handler}");
+    findings.add(rule, job.job, span.to, text);
 }
 
 /// Whether an entry has the class and the message of a failure. The message of a panic begins with its place, and that

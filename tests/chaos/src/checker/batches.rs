@@ -1,11 +1,11 @@
 //! Checks batches: each job is judged by its own verdict, and after a failure it runs alone.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::checker::attempts::{Attempt, result_of};
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Rule, Terms};
+use crate::checker::{Findings, Rule, Terms, grouped};
 use crate::history::{InBatch, Phase};
 use crate::role::batch::JOBS;
 
@@ -89,11 +89,8 @@ fn must_run_alone(span: Option<&LeaseSpan>, has_failed: bool) -> Option<String> 
 
 /// Checks the jobs of each batch.
 pub(super) fn check(findings: &mut Findings) {
-    let mut batches: BTreeMap<(String, u64), Vec<Member>> = BTreeMap::new();
-    for member in std::mem::take(&mut findings.batches) {
-        let batch = (member.process.clone(), member.batch.number);
-        batches.entry(batch).or_default().push(member);
-    }
+    let members = std::mem::take(&mut findings.batches).into_iter();
+    let batches = grouped(members.map(|one| ((one.process.clone(), one.batch.number), one)));
     for members in batches.values() {
         check_members(members, findings);
         for member in members {

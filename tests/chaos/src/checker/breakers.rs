@@ -4,10 +4,8 @@
 mod change;
 mod starts;
 
-use std::collections::HashMap;
-
-use crate::checker::requests::Requests;
-use crate::checker::{Findings, Records, Rule, Run};
+use crate::checker::requests::Calls;
+use crate::checker::{Findings, Records, Rule, Run, grouped};
 use crate::db_trace::{BreakerRow, Change, Place, RowChange};
 use crate::history::{HandlerEvent, Operation, Phase};
 use crate::role::gateway::dependency_of;
@@ -15,7 +13,7 @@ use crate::role::gateway::dependency_of;
 use change::BreakerChange;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let (records, requests) = (run.records, &run.requests);
+    let (records, calls) = (run.records, &run.calls);
     let claims = claims(records);
     for rows in records
         .breakers
@@ -26,7 +24,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         let mut grant: Option<&BreakerRow> = None;
         for row in rows {
             let change = BreakerChange::of(before, row);
-            check_change(before, row, change, requests, findings);
+            check_change(before, row, change, calls, findings);
             match change {
                 Some(BreakerChange::Granted) => grant = Some(row),
                 Some(
@@ -70,16 +68,16 @@ fn concerns(row: &BreakerRow, claim: &Claim<'_>) -> bool {
 }
 
 fn claims(records: &Records) -> Vec<Claim<'_>> {
-    let mut events: HashMap<(i64, i32, i32, &str), Vec<&HandlerEvent>> = HashMap::new();
-    for event in &records.handlers {
-        let attempt = (
-            event.job,
-            event.generation,
-            event.attempt,
-            event.process.as_str(),
-        );
-        events.entry(attempt).or_default().push(event);
-    }
+    let events = grouped(records.handlers.iter().map(|event| {
+        let HandlerEvent {
+            job,
+            generation,
+            attempt,
+            process,
+            ..
+        } = event;
+        ((*job, *generation, *attempt, process.as_str()), event)
+    }));
     let claimed = records
         .trace
         .iter()
@@ -110,11 +108,11 @@ fn check_change(
     before: Option<&BreakerRow>,
     row: &BreakerRow,
     change: Option<BreakerChange>,
-    requests: &Requests,
+    calls: &Calls<'_>,
     findings: &mut Findings,
 ) {
     let is_worker = row.process.starts_with("worker");
-    let asked = |operation| requests.covers(&row.process, operation, row.at);
+    let asked = |operation| calls.covers(&row.process, operation, row.at);
     let is_right = match change {
         Some(BreakerChange::OpenedByHand) => asked(Operation::OpenBreaker),
         Some(BreakerChange::ClosedByHand) => asked(Operation::CloseBreaker),

@@ -1,19 +1,13 @@
 //! Checks that a position has at most one letter at a time, and that captures return it.
 
-use std::collections::HashMap;
-
-use crate::checker::job_history::JobHistory;
-use crate::checker::requests::calls;
-use crate::checker::{Findings, Rule, Run};
+use crate::checker::{Findings, Rule, Run, grouped};
 use crate::history::Operation;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let mut by_position: HashMap<&str, Vec<&JobHistory>> = HashMap::new();
-    for job in run.jobs() {
-        if let Some(position) = &job.position {
-            by_position.entry(position).or_default().push(job);
-        }
-    }
+    let captured = run
+        .jobs()
+        .filter_map(|job| Some((job.position.as_deref()?, job)));
+    let mut by_position = grouped(captured);
     for letters in by_position.values_mut() {
         letters.sort_by_key(|letter| letter.captured);
         for pair in letters.windows(2) {
@@ -23,13 +17,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             }
         }
     }
-    for call in calls(run.records)
-        .iter()
-        .filter(|call| call.operation == Operation::Capture)
-    {
-        let Some((at, ids)) = call.answer() else {
-            continue;
-        };
+    for (call, at, ids) in run.calls.answered(Operation::Capture) {
         for (id, key) in ids.iter().zip(call.keys) {
             let position = run.jobs.get(id).and_then(|job| job.position.as_deref());
             if position != Some(&*key.to_string()) && !run.terms.may_be_lost(at) {

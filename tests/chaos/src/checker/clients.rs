@@ -5,8 +5,8 @@ mod alterations;
 
 use std::collections::HashMap;
 
-use super::requests::{Call, calls};
-use super::{Findings, Rule, Run};
+use super::requests::Call;
+use super::{Findings, Rule, Run, grouped};
 use crate::checker::job_history::{JobHistory, LeaseSpan};
 use crate::history::{ClientEvent, Operation};
 use crate::role::standing::TICK_KEY;
@@ -15,37 +15,34 @@ use crate::role::{WINDOW, follow_up_key};
 type ByKey<'a> = HashMap<i64, &'a JobHistory>;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let calls = calls(run.records);
+    let calls = &run.calls.all;
     for call in calls.iter().filter(|call| call.answer().is_some()) {
         findings.count(format!("{:?}", call.operation));
     }
-    let by_key = check_origins(&calls, run, findings);
+    let by_key = check_origins(calls, run, findings);
     check_changes(run, findings);
     check_keys(run, findings);
     check_windows(run, findings);
     check_follow_ups(run, findings);
-    alterations::check(&calls, run, findings);
-    for call in &calls {
+    alterations::check(run, findings);
+    for call in calls {
         match call.operation {
             Operation::Enqueue | Operation::Replace | Operation::EnqueueInWindow => {
                 check_enqueue(call, run, &by_key, findings);
             }
             Operation::Cancel => check_cancel(call, run, findings),
-            Operation::Redrive => check_redrive(call, run, findings),
             _ => {}
         }
     }
+    check_redrives(run, findings);
 }
 
 /// Checks that each job comes from one enqueue of its process. Returns the jobs by their keys.
 fn check_origins<'a>(calls: &[Call<'_>], run: &'a Run<'_>, findings: &mut Findings) -> ByKey<'a> {
-    let keys = |call: &Call<'_>| {
-        call.keys
-            .iter()
-            .map(|key| (*key, call.process.to_owned()))
-            .collect::<Vec<_>>()
-    };
-    let callers: HashMap<i64, String> = calls.iter().flat_map(keys).collect();
+    let keys = calls
+        .iter()
+        .flat_map(|call| call.keys.iter().map(|key| (*key, call.process)));
+    let callers: HashMap<i64, &str> = keys.collect();
     let mut by_key: ByKey<'_> = HashMap::new();
     for job in run.jobs() {
         if job.position.is_some() || job.key == Some(TICK_KEY) {
@@ -61,7 +58,7 @@ fn check_origins<'a>(calls: &[Call<'_>], run: &'a Run<'_>, findings: &mut Findin
         }
         // Workers store follow-ups, whose keys are negative.
         let enqueuer = job.enqueuer.as_deref();
-        if key > 0 && callers.get(&key).map(String::as_str) != enqueuer {
+        if key > 0 && callers.get(&key).copied() != enqueuer {
             let text = format!("{enqueuer:?} stored it without an enqueue");
             findings.add(Rule::NotInvented, job.job, 0, text);
         }
@@ -78,14 +75,14 @@ fn check_changes(run: &Run<'_>, findings: &mut Findings) {
         ] {
             for (at, by) in changes {
                 let mut asked = operations.iter();
-                if !asked.any(|operation| run.requests.covers(by, *operation, *at)) {
+                if !asked.any(|operation| run.calls.covers(by, *operation, *at)) {
                     let text = format!("{by} changed it without the operations {operations:?}");
                     findings.add(Rule::Content, job.job, *at, text);
                 }
             }
         }
         for gone in &job.vanished {
-            if !run.requests.covers(&gone.by, Operation::Erase, gone.at) {
+            if !run.calls.covers(&gone.by, Operation::Erase, gone.at) {
                 findings.add(gone.rule, job.job, gone.at, &*gone.what);
             }
         }
@@ -94,14 +91,11 @@ fn check_changes(run: &Run<'_>, findings: &mut Findings) {
 
 /// Checks that at most one live job holds a unique key at any moment.
 fn check_keys(run: &Run<'_>, findings: &mut Findings) {
-    let mut by_key: HashMap<&str, Vec<_>> = HashMap::new();
-    for job in run.jobs() {
-        for span in &job.keys {
-            let spans = by_key.entry(&span.key).or_default();
-            spans.push((span.from, span.to.0, job.job));
-        }
-    }
-    for (key, mut spans) in by_key {
+    let spans = run.jobs().flat_map(|job| {
+        let spans = job.keys.iter();
+        spans.map(|span| (&*span.key, (span.from, span.to.0, job.job)))
+    });
+    for (key, mut spans) in grouped(spans) {
         spans.sort_unstable();
         for pair in spans.windows(2) {
             let ((_, until, first), (from, _, second)) = (pair[0], pair[1]);
@@ -119,14 +113,11 @@ fn window() -> i64 {
 
 /// Checks that the jobs of a key with a window were stored at least one window apart.
 fn check_windows(run: &Run<'_>, findings: &mut Findings) {
-    let mut by_key: HashMap<&str, Vec<&JobHistory>> = HashMap::new();
-    for job in run.jobs() {
-        let key = job.keys.first().map(|span| &*span.key);
-        if let Some(key) = key.filter(|key| key.starts_with('w')) {
-            by_key.entry(key).or_default().push(job);
-        }
-    }
-    for (key, mut stored) in by_key {
+    let with_keys = run
+        .jobs()
+        .filter_map(|job| Some((&*job.keys.first()?.key, job)));
+    let with_windows = with_keys.filter(|(key, _)| key.starts_with('w'));
+    for (key, mut stored) in grouped(with_windows) {
         stored.sort_by_key(|job| job.enqueued);
         for pair in stored.windows(2) {
             let (apart, at) = (pair[1].enqueued.1 - pair[0].enqueued.0, pair[1].enqueued.1);
@@ -143,12 +134,8 @@ fn check_windows(run: &Run<'_>, findings: &mut Findings) {
 
 /// Checks that a success stores its follow-ups once, in its transaction, and that nothing else does.
 fn check_follow_ups(run: &Run<'_>, findings: &mut Findings) {
-    let mut stored: HashMap<i64, Vec<&JobHistory>> = HashMap::new();
-    for job in run.jobs() {
-        if let Some(key) = job.key.filter(|key| *key < 0) {
-            stored.entry(key).or_default().push(job);
-        }
-    }
+    let keyed = run.jobs().filter_map(|job| Some((job.key?, job)));
+    let mut stored = grouped(keyed.filter(|(key, _)| *key < 0));
     for job in run.jobs().filter(|job| job.follow_ups > 0) {
         for (generation, tx) in &job.succeeded_in {
             let key = job.key.map(|key| follow_up_key(key, *generation));
@@ -273,21 +260,14 @@ fn check_cancel(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
 }
 
 /// Checks that the client itself redrove the letters in its answer.
-fn check_redrive(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
-    let Some((at, ids)) = call.answer() else {
-        return;
-    };
-    for id in ids {
-        let was_redriven = run.jobs.get(id).is_some_and(|job| {
+fn check_redrives(run: &Run<'_>, findings: &mut Findings) {
+    let was_redriven = |call: &Call<'_>, id: i64| {
+        run.jobs.get(&id).is_some_and(|job| {
             let mut redriven = job.redriven.iter();
-            redriven.any(|(time, by)| (call.at..=at).contains(time) && **by == *call.process)
-        });
-        if !was_redriven && !run.terms.may_be_lost(at) {
-            let text = format!(
-                "{} got it as redriven, but did not redrive it",
-                call.process
-            );
-            findings.add(Rule::RedriveOnce, *id, at, text);
-        }
-    }
+            redriven.any(|(at, by)| call.covers(*at) && **by == *call.process)
+        })
+    };
+    let what = "got it as redriven, but did not redrive it";
+    let demanded = (Operation::Redrive, Rule::RedriveOnce, what);
+    run.check_answers(demanded, was_redriven, findings);
 }

@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 
 use redrive::GroupPolicy;
 
-use crate::checker::requests::Requests;
-use crate::checker::{Findings, Records};
+use crate::checker::{Findings, Run};
 use crate::role::groups::policy_of;
 
 use events::GroupEvent;
@@ -26,14 +25,13 @@ use events::GroupEvent;
 /// The events of each group, by queue and group.
 type Groups<'a> = BTreeMap<(&'a str, &'a str), Vec<GroupEvent<'a>>>;
 
-pub(super) fn check(records: &Records, findings: &mut Findings) {
-    let groups = events::by_group(records);
-    let requests = Requests::of(records);
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    let groups = events::by_group(run.records);
     let mut fair: BTreeMap<&str, Vec<&GroupEvent<'_>>> = BTreeMap::new();
     for (&(queue, _), events) in &groups {
         match policy_of(queue) {
             Some(GroupPolicy::Ordered(death)) => {
-                ordered::check(events, death, &requests, findings);
+                ordered::check(events, death, &run.calls, findings);
             }
             Some(GroupPolicy::Limit(limit)) => limited::check(events, limit, findings),
             Some(GroupPolicy::Fair) => fair.entry(queue).or_default().extend(events),
@@ -44,5 +42,5 @@ pub(super) fn check(records: &Records, findings: &mut Findings) {
         events.sort_by_key(|event| event.seq);
         fair::check(events, findings);
     }
-    slots::check(records, &groups, findings);
+    slots::check(run, &groups, findings);
 }

@@ -4,7 +4,7 @@
 mod act;
 mod removal;
 
-use crate::checker::requests::Requests;
+use crate::checker::requests::Calls;
 use crate::checker::{Findings, Rule, Run};
 use crate::db_trace::{Change, LetterRow, LetterTable};
 
@@ -16,7 +16,7 @@ const ALIKE: i32 = 3;
 const FAILED: i32 = 10;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
-    let (records, requests) = (run.records, &run.requests);
+    let (records, calls) = (run.records, &run.calls);
     for rows in records
         .letters
         .chunk_by(|one, other| one.letter == other.letter)
@@ -25,7 +25,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             row: None,
             archived: None,
             was_quarantined: false,
-            requests,
+            calls,
             findings,
         };
         for transaction in rows.chunk_by(|one, other| one.tx == other.tx) {
@@ -47,7 +47,7 @@ struct Letter<'a, 'f> {
     archived: Option<&'a LetterRow>,
     /// Whether it was quarantined before it was discarded.
     was_quarantined: bool,
-    requests: &'a Requests,
+    calls: &'a Calls<'a>,
     findings: &'f mut Findings,
 }
 

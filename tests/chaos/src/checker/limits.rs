@@ -1,8 +1,6 @@
 //! Checks the starts in each window of a rate limit, by the handlers' own log.
 
-use std::collections::BTreeMap;
-
-use crate::checker::{Findings, Records, Rule, Run};
+use crate::checker::{Findings, Records, Rule, Run, grouped};
 use crate::db_trace::RateLimit;
 use crate::history::Phase;
 
@@ -12,21 +10,16 @@ const LATE: f64 = 4.0;
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let (records, jobs) = (run.records, &run.jobs);
     for limit in &records.rate_limits {
-        let mut buckets: BTreeMap<Option<&str>, Vec<(i64, i64)>> = BTreeMap::new();
         let begins = records.handlers.iter();
-        for event in begins.filter(|event| event.phase == Phase::Begin) {
-            let Some(job) = jobs.get(&event.job) else {
-                continue;
-            };
+        let begins = begins.filter(|event| event.phase == Phase::Begin);
+        let buckets = grouped(begins.filter_map(|event| {
+            let job = jobs.get(&event.job)?;
             let group = job.group.as_deref().filter(|_| limit.is_of_each_group);
             // A limit of each group does not concern jobs without a group.
-            if *job.queue == *limit.queue && limit.is_of_each_group == group.is_some() {
-                buckets
-                    .entry(group)
-                    .or_default()
-                    .push((event.at, event.job));
-            }
-        }
+            let is_limited =
+                *job.queue == *limit.queue && limit.is_of_each_group == group.is_some();
+            is_limited.then_some((group, (event.at, event.job)))
+        }));
         for (group, mut starts) in buckets {
             starts.sort_unstable();
             check_windows(limit, group, &starts, records, findings);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::checker::{Findings, IN_FLIGHT, Records, Rule, Run};
+use crate::checker::{Findings, IN_FLIGHT, Records, Rule, Run, grouped};
 use crate::db_trace::Renewal;
 use crate::history::{HandlerEvent, Phase};
 
@@ -20,11 +20,8 @@ struct Pause<'a> {
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let (records, jobs) = (run.records, &run.jobs);
     let pauses = pauses(records);
-    let mut renewals: HashMap<(&str, &str), Vec<&Renewal>> = HashMap::new();
-    for renewal in &records.renewals {
-        let worker = (&*renewal.process, &*renewal.queue);
-        renewals.entry(worker).or_default().push(renewal);
-    }
+    let renewals = records.renewals.iter();
+    let renewals = grouped(renewals.map(|one| ((&*one.process, &*one.queue), one)));
     // After a failover, a job of another queue may have the id, and a resume may be lost.
     let may_be_lost = |event: &&HandlerEvent| records.terms.claim_may_be_lost(event.at);
     for event in records.handlers.iter().filter(|event| !may_be_lost(event)) {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::checker::{Findings, Rule, Run};
-use crate::db_trace::{Change, LeftLetter, LetterRow, LetterTable, PolicyTick};
+use crate::checker::{Findings, Rule, Run, grouped};
+use crate::db_trace::{LeftLetter, LetterRow, PolicyTick};
 use crate::role::standing::{BATCH, GENERATIONS, INTERVAL};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
@@ -78,15 +78,6 @@ fn passed_over(tick: &PolicyTick, earlier: Option<LeftLetter>, sent: &[&LetterRo
 
 /// Returns the letters that policies redrove, by transaction and policy.
 fn sent(rows: &[LetterRow]) -> HashMap<(i64, i64), Vec<&LetterRow>> {
-    let mut sent: HashMap<(i64, i64), Vec<&LetterRow>> = HashMap::new();
-    for row in rows.iter().filter(|row| {
-        row.table == LetterTable::Letters
-            && row.change == Change::Updated
-            && *row.state == *"redriving"
-    }) {
-        if let Some(policy) = row.policy {
-            sent.entry((row.tx, policy)).or_default().push(row);
-        }
-    }
-    sent
+    let sent = rows.iter().filter(|row| row.is_sent());
+    grouped(sent.filter_map(|row| Some(((row.tx, row.policy?), row))))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::checker::Records;
+use crate::checker::{Findings, Records, Rule, Run};
 use crate::history::{ClientEvent, JobSelection, Operation};
 
 /// An operation of a client, with its result.
@@ -32,64 +32,95 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the calls of all clients.
-pub(super) fn calls(records: &Records) -> Vec<Call<'_>> {
-    let mut open: HashMap<(&str, u64), usize> = HashMap::new();
-    let mut calls: Vec<Call<'_>> = Vec::new();
-    for line in &records.history {
-        let (process, op) = (line.process.as_str(), line.op);
-        let call = open.get(&(process, op)).map(|at| &mut calls[*at]);
-        match (&line.event, call) {
-            (
-                ClientEvent::Invoked {
-                    operation,
-                    keys,
-                    ids,
-                },
-                _,
-            ) => {
-                open.insert((process, op), calls.len());
-                calls.push(Call {
-                    process,
-                    operation: *operation,
-                    at: line.at,
-                    keys,
-                    ids,
-                    selection: None,
-                    result: None,
-                });
-            }
-            (ClientEvent::Selects(selection), Some(call)) => call.selection = Some(selection),
-            (
-                ClientEvent::Ok { .. } | ClientEvent::Failed { .. } | ClientEvent::Unknown { .. },
-                Some(call),
-            ) => {
-                call.result.get_or_insert((line.at, &line.event));
-            }
-            _ => {}
-        }
-    }
-    calls
+/// The calls of all clients.
+pub(super) struct Calls<'a> {
+    pub(super) all: Vec<Call<'a>>,
+    places: HashMap<(&'a str, Operation), Vec<usize>>,
 }
 
-/// The times of the operations of all processes.
-#[derive(Debug, Default)]
-pub(super) struct Requests(HashMap<(String, Operation), Vec<(i64, i64)>>);
-
-impl Requests {
-    pub(super) fn of(records: &Records) -> Requests {
-        let mut spans: HashMap<(String, Operation), Vec<(i64, i64)>> = HashMap::new();
-        for call in calls(records) {
-            let until = call.answer().map_or(i64::MAX, |(at, _)| at);
-            let of_process = spans.entry((call.process.to_owned(), call.operation));
-            of_process.or_default().push((call.at, until));
+impl<'a> Calls<'a> {
+    pub(super) fn of(records: &'a Records) -> Calls<'a> {
+        let mut open: HashMap<(&str, u64), usize> = HashMap::new();
+        let mut all: Vec<Call<'a>> = Vec::new();
+        for line in &records.history {
+            let (process, op) = (line.process.as_str(), line.op);
+            let call = open.get(&(process, op)).map(|at| &mut all[*at]);
+            match (&line.event, call) {
+                (
+                    ClientEvent::Invoked {
+                        operation,
+                        keys,
+                        ids,
+                    },
+                    _,
+                ) => {
+                    open.insert((process, op), all.len());
+                    all.push(Call {
+                        process,
+                        operation: *operation,
+                        at: line.at,
+                        keys,
+                        ids,
+                        selection: None,
+                        result: None,
+                    });
+                }
+                (ClientEvent::Selects(selection), Some(call)) => call.selection = Some(selection),
+                (
+                    ClientEvent::Ok { .. }
+                    | ClientEvent::Failed { .. }
+                    | ClientEvent::Unknown { .. },
+                    Some(call),
+                ) => {
+                    call.result.get_or_insert((line.at, &line.event));
+                }
+                _ => {}
+            }
         }
-        Requests(spans)
+        let places = (0..).zip(&all);
+        let places = super::grouped(places.map(|(at, call)| ((call.process, call.operation), at)));
+        Calls { all, places }
+    }
+
+    /// Returns the calls of a process for an operation that may have taken effect at this time.
+    pub(super) fn at(&self, process: &str, operation: Operation, at: i64) -> Vec<&Call<'a>> {
+        let places = self.places.get(&(process, operation));
+        let calls = places.into_iter().flatten().map(|place| &self.all[*place]);
+        calls.filter(|call| call.covers(at)).collect()
     }
 
     /// Whether a process was asking for an operation at this time.
     pub(super) fn covers(&self, process: &str, operation: Operation, at: i64) -> bool {
-        let spans = self.0.get(&(process.to_owned(), operation));
-        spans.is_some_and(|spans| spans.iter().any(|(from, to)| (*from..=*to).contains(&at)))
+        !self.at(process, operation, at).is_empty()
+    }
+
+    /// Returns the calls for an operation that were acknowledged, with the time and the ids of the answer.
+    pub(super) fn answered(
+        &self,
+        operation: Operation,
+    ) -> impl Iterator<Item = (&Call<'a>, i64, &'a [i64])> {
+        let calls = self
+            .all
+            .iter()
+            .filter(move |call| call.operation == operation);
+        calls.filter_map(|call| call.answer().map(|(at, ids)| (call, at, ids)))
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Checks that each id in the answers to an operation has an effect. A failover may lose it.
+    pub(super) fn check_answers(
+        &self,
+        (operation, rule, what): (Operation, Rule, &str),
+        has_effect: impl Fn(&Call<'a>, i64) -> bool,
+        findings: &mut Findings,
+    ) {
+        for (call, at, ids) in self.calls.answered(operation) {
+            for id in ids {
+                if !has_effect(call, *id) && !self.terms.may_be_lost(at) {
+                    findings.add(rule, *id, at, format!("{} {what}", call.process));
+                }
+            }
+        }
     }
 }

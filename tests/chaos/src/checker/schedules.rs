@@ -1,22 +1,19 @@
 //! Checks that each tick of a schedule is one job, was skipped, or was missed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use redrive::schedule::{Missed, Overlap};
 
 use crate::checker::job_history::JobHistory;
-use crate::checker::requests::calls;
-use crate::checker::{Findings, Records, Rule, Run};
+use crate::checker::{Findings, Rule, Run, grouped};
 use crate::db_trace::{Tick, TickOutcome};
 use crate::history::Operation;
 use crate::role::standing::{StandingSchedule, TICK_KEY, schedule_of};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let (records, jobs) = (run.records, &run.jobs);
-    let mut by_schedule: BTreeMap<&str, Vec<&Tick>> = BTreeMap::new();
-    for tick in &records.ticks {
-        by_schedule.entry(&tick.schedule).or_default().push(tick);
-    }
+    let ticks = records.ticks.iter();
+    let by_schedule = grouped(ticks.map(|tick| (tick.schedule.as_str(), tick)));
     let mut expected = HashSet::new();
     for (name, ticks) in &by_schedule {
         let Some(schedule) = schedule_of(name) else {
@@ -32,7 +29,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             findings.add(Rule::Schedule, job.job, 0, text);
         }
     }
-    check_triggers(records, findings);
+    check_triggers(run, findings);
 }
 
 /// Checks that each tick that ran is one job, and that a skipped one names a live job.
@@ -123,22 +120,12 @@ fn check_pauses(ticks: &[&Tick], findings: &mut Findings) {
 }
 
 /// Checks that each trigger that a client got acknowledged is in the history.
-fn check_triggers(records: &Records, findings: &mut Findings) {
+fn check_triggers(run: &Run<'_>, findings: &mut Findings) {
     use TickOutcome::{Overlapped, Triggered};
-    let ticks = records.ticks.iter();
+    let ticks = run.records.ticks.iter();
     let triggered = ticks.filter(|tick| [Triggered, Overlapped].contains(&tick.outcome));
     let triggered: HashSet<i64> = triggered.filter_map(|tick| tick.job).collect();
-    for call in calls(records)
-        .iter()
-        .filter(|call| call.operation == Operation::Trigger)
-    {
-        let Some((at, ids)) = call.answer() else {
-            continue;
-        };
-        let lost = ids.iter().find(|job| !triggered.contains(job));
-        if let Some(job) = lost.filter(|_| !records.terms.may_be_lost(at)) {
-            let text = format!("{} triggered it, but no tick says so", call.process);
-            findings.add(Rule::Schedule, *job, at, text);
-        }
-    }
+    let what = "triggered it, but no tick says so";
+    let demanded = (Operation::Trigger, Rule::Schedule, what);
+    run.check_answers(demanded, |_, job| triggered.contains(&job), findings);
 }

@@ -1,8 +1,9 @@
 //! Correct histories have no violations, and each broken one violates a rule.
 
-mod defects;
+pub(super) mod notation;
+mod samples;
 mod letters;
-pub(super) mod samples;
+mod defects;
 
 use super::*;
 use letters::probe_taken_back;

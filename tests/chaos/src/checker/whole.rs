@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::checker::{Findings, Rule, Run};
-use crate::db_trace::{Change, LetterTable, Place, RowUpdate};
+use crate::db_trace::{Place, RowUpdate};
 use crate::history::{ClientEvent, Operation};
 use crate::role::operator::reason_of;
 
@@ -85,19 +85,9 @@ fn check_stops(run: &Run<'_>, findings: &mut Findings) {
 /// Checks that a client asked for every cancellation of a running job. Those of waiting jobs are changes that an
 /// operation must explain.
 fn check_cancellations(run: &Run<'_>, findings: &mut Findings) {
-    let asked = run
-        .records
-        .history
-        .iter()
-        .filter_map(|line| match &line.event {
-            ClientEvent::Invoked {
-                operation: Operation::Cancel,
-                ids,
-                ..
-            } => Some(ids),
-            _ => None,
-        });
-    let asked: HashSet<i64> = asked.flatten().copied().collect();
+    let calls = run.calls.all.iter();
+    let asked = calls.filter(|call| call.operation == Operation::Cancel);
+    let asked: HashSet<i64> = asked.flat_map(|call| call.ids).copied().collect();
     for job in run.jobs() {
         let is_explained = job.altered.iter().any(|one| one.to == Place::Letter);
         if let Some(at) = job.cancelled
@@ -140,9 +130,7 @@ fn check_validations(run: &Run<'_>, findings: &mut Findings) {
         }
     }
     for row in &run.records.letters {
-        let is_sent = (row.table, row.change) == (LetterTable::Letters, Change::Updated)
-            && *row.state == *"redriving";
-        let origin = row.run.as_ref().filter(|_| is_sent);
+        let origin = row.run.as_ref().filter(|_| row.is_sent());
         let passed =
             origin.and_then(|run| passed.get(&(run.by.to_string(), run.reason.to_string())));
         if passed.is_some_and(|passed| !passed.contains(&row.letter)) {
@@ -155,7 +143,7 @@ fn check_validations(run: &Run<'_>, findings: &mut Findings) {
 /// Checks that rows of jobs and leases are updated only as a few operations do. All others delete and insert rows.
 fn check_updates(run: &Run<'_>, findings: &mut Findings) {
     let is_known = |update: &RowUpdate| {
-        let asked = |operation| run.requests.covers(&update.process, operation, update.at);
+        let asked = |operation| run.calls.covers(&update.process, operation, update.at);
         let columns: Vec<&str> = update.changed.iter().map(String::as_str).collect();
         match (&*update.relation, &*columns) {
             // A settle and a return of some jobs, and a checkpoint, which may be the same as before.

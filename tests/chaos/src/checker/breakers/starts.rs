@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::{Claim, concerns};
-use crate::checker::{Findings, Records, Rule};
+use crate::checker::{Findings, Records, Rule, grouped};
 use crate::db_trace::BreakerRow;
 
 /// Renewals after which a worker has certainly read the breakers. It reads them as often as it renews.
@@ -23,10 +23,8 @@ pub(super) fn check(
         true => READS,
         false => READS_WITH_FAULTS,
     };
-    let mut renewals: HashMap<Uuid, Vec<i64>> = HashMap::new();
-    for renewal in &records.renewals {
-        renewals.entry(renewal.worker).or_default().push(renewal.at);
-    }
+    let renewals = records.renewals.iter();
+    let renewals = grouped(renewals.map(|renewal| (renewal.worker, renewal.at)));
     let mut probes: HashMap<i64, i64> = HashMap::new();
     for claim in claims.iter().filter(|claim| concerns_any(rows, claim)) {
         let job = claim.row.job;

@@ -1,8 +1,6 @@
 //! Checks that an operation of a client explains each change of a waiting job: what it changed, and that it selected
 //! the job.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use crate::checker::job_history::{Altered, JobHistory};
@@ -12,33 +10,28 @@ use crate::db_trace::Place;
 use crate::facts::Fact;
 use crate::history::{JobSelection, LiveChange, Operation};
 
+/// The operations that may change waiting jobs.
+const ALTERING: [Operation; 4] = [
+    Operation::Cancel,
+    Operation::ChangeJobs,
+    Operation::Priority,
+    Operation::Replace,
+];
 /// The field that an edit of a waiting job sets.
 const EDITED: &str = "edited";
 
-pub(super) fn check(calls: &[Call<'_>], run: &Run<'_>, findings: &mut Findings) {
-    let mut of_process: HashMap<&str, Vec<&Call<'_>>> = HashMap::new();
-    for call in calls.iter().filter(|call| alters(call.operation)) {
-        of_process.entry(call.process).or_default().push(call);
-    }
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     for job in run.jobs() {
         for altered in &job.altered {
-            let all = of_process.get(&*altered.by).map_or(&[][..], Vec::as_slice);
-            let during = all.iter().filter(|call| call.covers(altered.at));
-            let made: Vec<&&Call<'_>> = during.filter(|call| makes(call, altered)).collect();
+            let during = ALTERING.iter();
+            let during = during.flat_map(|one| run.calls.at(&altered.by, *one, altered.at));
+            let made: Vec<&Call<'_>> = during.filter(|call| makes(call, altered)).collect();
             if !made.iter().any(|call| selects(call, job, altered)) {
                 unexplained(job, altered, !made.is_empty(), findings);
             }
         }
     }
-    for call in calls {
-        check_answer(call, run, findings);
-    }
-}
-
-/// Whether an operation may change waiting jobs.
-fn alters(operation: Operation) -> bool {
-    use Operation::{Cancel, ChangeJobs, Priority, Replace};
-    [Cancel, ChangeJobs, Priority, Replace].contains(&operation)
+    check_answers(run, findings);
 }
 
 /// Whether a call makes changes of this kind.
@@ -115,24 +108,22 @@ fn unexplained(job: &JobHistory, altered: &Altered, is_asked: bool, findings: &m
     findings.add(rule, job.job, *at, text);
 }
 
-/// Checks that a bulk change made each change that its answer tells, and not more than its limit.
-fn check_answer(call: &Call<'_>, run: &Run<'_>, findings: &mut Findings) {
-    let (Some(selection), Some((at, ids))) = (call.selection, call.answer()) else {
-        return;
-    };
-    let process = call.process;
-    if ids.len() as u64 > selection.limit {
-        let text = format!("{process} changed {} jobs with {selection:?}", ids.len());
-        findings.add(Rule::Unpredicted, None, at, text);
-    }
-    for id in ids {
-        let was_changed = run.jobs.get(id).is_some_and(|job| {
-            let mut altered = job.altered.iter();
-            altered.any(|one| *one.by == *process && call.covers(one.at) && makes(call, one))
-        });
-        if !was_changed && !run.terms.may_be_lost(at) {
-            let text = format!("{process} got it as changed, but did not change it");
-            findings.add(Rule::Unpredicted, *id, at, text);
+/// Checks that bulk changes made each change that their answers tell, and not more than their limits.
+fn check_answers(run: &Run<'_>, findings: &mut Findings) {
+    for (call, at, ids) in run.calls.answered(Operation::ChangeJobs) {
+        let limit = call.selection.map_or(0, |selection| selection.limit);
+        if ids.len() as u64 > limit {
+            let text = format!("{} changed {} jobs of {limit}", call.process, ids.len());
+            findings.add(Rule::Unpredicted, None, at, text);
         }
     }
+    let was_changed = |call: &Call<'_>, id: i64| {
+        run.jobs.get(&id).is_some_and(|job| {
+            let mut altered = job.altered.iter();
+            altered.any(|one| *one.by == *call.process && call.covers(one.at) && makes(call, one))
+        })
+    };
+    let what = "got it as changed, but did not change it";
+    let demanded = (Operation::ChangeJobs, Rule::Unpredicted, what);
+    run.check_answers(demanded, was_changed, findings);
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use redrive::GroupDeath;
 
 use super::events::{GroupEvent, What};
-use crate::checker::requests::Requests;
+use crate::checker::requests::Calls;
 use crate::checker::{Findings, IN_FLIGHT, Rule};
 use crate::db_trace::Turn;
 use crate::history::Operation;
@@ -37,14 +37,14 @@ struct Group<'a, 'f> {
     diverted: BTreeSet<i64>,
     /// Transactions, with the jobs that they changed.
     changed: HashSet<(i64, i64)>,
-    requests: &'a Requests,
+    calls: &'a Calls<'a>,
     findings: &'f mut Findings,
 }
 
 pub(super) fn check(
     events: &[GroupEvent<'_>],
     death: GroupDeath,
-    requests: &Requests,
+    calls: &Calls<'_>,
     findings: &mut Findings,
 ) {
     let changes = events
@@ -61,7 +61,7 @@ pub(super) fn check(
         passed_in: None,
         diverted: BTreeSet::new(),
         changed: changes.map(|event| (event.tx, event.job)).collect(),
-        requests,
+        calls,
         findings,
     };
     for event in events {
@@ -230,11 +230,9 @@ impl Group<'_, '_> {
         {
             return;
         }
-        if !self
-            .requests
-            .covers(event.process, Operation::Release, event.at)
-        {
-            let text = format!("{} released it without the operation", event.process);
+        let (process, at) = (event.process, event.at);
+        if !self.calls.covers(process, Operation::Release, at) {
+            let text = format!("{process} released it without the operation");
             self.violation(Rule::GroupHold, event, &text);
         }
         self.holder = None;

@@ -2,14 +2,13 @@
 //!
 //! The trace shows which jobs have a lease. Only the handlers show that a follower runs after the job before it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redrive::GroupPolicy;
 
 use crate::checker::attempts::Attempt;
 use crate::checker::job_history::{JobHistory, LeaseSpan};
-use crate::checker::{Findings, Rule};
+use crate::checker::{Findings, Rule, grouped};
 use crate::history::Phase;
 use crate::role::groups::policy_of;
 
@@ -70,12 +69,9 @@ pub(crate) fn collect(
 }
 
 pub(crate) fn check(findings: &mut Findings) {
-    let mut groups: BTreeMap<(Arc<str>, Arc<str>), Vec<GroupRun>> = BTreeMap::new();
-    for run in std::mem::take(&mut findings.group_runs) {
-        let group = (Arc::clone(&run.queue), Arc::clone(&run.group));
-        groups.entry(group).or_default().push(run);
-    }
-    for ((queue, _), mut runs) in groups {
+    let runs = std::mem::take(&mut findings.group_runs).into_iter();
+    let groups = runs.map(|run| ((Arc::clone(&run.queue), Arc::clone(&run.group)), run));
+    for ((queue, _), mut runs) in grouped(groups) {
         runs.sort_by_key(|run| run.from);
         let limit = match policy_of(&queue) {
             Some(GroupPolicy::Ordered(_)) => None,

@@ -6,8 +6,7 @@ use redrive::GroupPolicy;
 
 use super::Groups;
 use super::events::{GroupEvent, What};
-use crate::checker::requests::calls;
-use crate::checker::{Findings, Records, Rule};
+use crate::checker::{Findings, Rule, Run};
 use crate::db_trace::Turn;
 use crate::history::Operation;
 use crate::role::groups::policy_of;
@@ -20,7 +19,7 @@ enum State {
     Ended,
 }
 
-pub(super) fn check(records: &Records, groups: &Groups<'_>, findings: &mut Findings) {
+pub(super) fn check(run: &Run<'_>, groups: &Groups<'_>, findings: &mut Findings) {
     let mut with_letters = BTreeSet::new();
     for (&(queue, group), events) in groups {
         let is_bounded = matches!(
@@ -57,8 +56,8 @@ pub(super) fn check(records: &Records, groups: &Groups<'_>, findings: &mut Findi
             with_letters.insert((queue, group));
         }
     }
-    check_releases(records, findings);
-    for (queue, group) in &records.diverted_groups {
+    check_releases(run, findings);
+    for (queue, group) in &run.records.diverted_groups {
         if !with_letters.contains(&(&**queue, &**group)) {
             let text = format!("the group {group} of {queue} is diverted, but has no open letter");
             findings.add(Rule::TurnOwned, None, 0, text);
@@ -67,27 +66,17 @@ pub(super) fn check(records: &Records, groups: &Groups<'_>, findings: &mut Findi
 }
 
 /// Checks that a release that a client got acknowledged ended the turn of the letter.
-fn check_releases(records: &Records, findings: &mut Findings) {
-    let freed: BTreeSet<(&str, i64)> = records
-        .slots
-        .iter()
-        .filter(|slot| slot.change == Turn::Freed)
-        .map(|slot| (&*slot.process, slot.job))
-        .collect();
-    for call in calls(records)
-        .iter()
-        .filter(|call| call.operation == Operation::Release)
-    {
-        let Some((at, letters)) = call.answer() else {
-            continue;
-        };
-        for letter in letters {
-            if !freed.contains(&(call.process, *letter)) && !records.terms.may_be_lost(at) {
-                let text = format!("{} released it, but it kept its turn", call.process);
-                findings.add(Rule::GroupHold, *letter, at, text);
-            }
-        }
-    }
+fn check_releases(run: &Run<'_>, findings: &mut Findings) {
+    let slots = run.records.slots.iter();
+    let freed = slots.filter(|slot| slot.change == Turn::Freed);
+    let freed: BTreeSet<(&str, i64)> = freed.map(|slot| (&*slot.process, slot.job)).collect();
+    let what = "released it, but it kept its turn";
+    let demanded = (Operation::Release, Rule::GroupHold, what);
+    run.check_answers(
+        demanded,
+        |call, letter| freed.contains(&(call.process, letter)),
+        findings,
+    );
 }
 
 fn apply(

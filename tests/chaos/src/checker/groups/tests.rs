@@ -1,15 +1,16 @@
 //! Correct histories of a group have no violations, and each broken one violates a rule.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::check;
-use crate::checker::tests::samples::{change_row, rows};
-use crate::checker::{Findings, Records, Rule};
+use crate::checker::requests::Calls;
+use crate::checker::tests::notation::{rows, with};
+use crate::checker::{Findings, Records, Rule, Run};
 use crate::db_trace::{SlotChange, Turn};
-use crate::history::Operation;
 use crate::role::groups::{DIVERTED, FAIR, HELD, LIMITED, ORDERED};
 
-const OPERATOR: (&str, u64) = ("operator-1.1", 1);
+const OPERATOR: &str = "operator-1.1";
 
 fn group(job: i64) -> &'static str {
     if job < 100 { "g" } else { "other" }
@@ -41,14 +42,15 @@ impl Story {
     /// Adds a row change, such as `r+`; see [`rows`].
     fn row(mut self, job: i64, what: &str) -> Story {
         let (now, seq) = (self.now, self.count());
-        let mut row = rows(&format!("{now} {now} {what} job={job} seq={seq}")).remove(0);
-        row.is_waiting = what.starts_with('r');
-        if row.facts.is_some() {
-            change_row(
-                &mut row,
-                &format!("queue={} group={}", self.queue, group(job)),
-            );
-        }
+        let row = rows(&format!("{now} {now} {what} job={job} seq={seq}")).remove(0);
+        let of_group = match row.facts {
+            Some(_) => format!("queue={} group={}", self.queue, group(job)),
+            None => String::new(),
+        };
+        let row = with(
+            &row,
+            &format!("is_waiting={} {of_group}", what.starts_with('r')),
+        );
         self.records.trace.push(row);
         self
     }
@@ -63,7 +65,7 @@ impl Story {
             seq: self.count(),
             at: self.now,
             tx: self.now,
-            process: Arc::from(OPERATOR.0),
+            process: Arc::from(OPERATOR),
             job,
             queue: Arc::from(self.queue),
             group: Arc::from(group(job)),
@@ -120,9 +122,9 @@ impl Story {
     /// An operator releases the group that this letter holds.
     fn release(self, job: i64) -> Story {
         let mut story = self.next();
-        let (records, now) = (&mut story.records, story.now);
-        records.ask(OPERATOR, Operation::Release, now - 1, &[], &[]);
-        records.answer(OPERATOR, now + 1, &[job]);
+        let (from, to) = (story.now - 1, story.now + 1);
+        let release = format!("release 1 {from}..{to} by={OPERATOR} got={job}");
+        story.records.add(&release);
         story.turn(job, Turn::Freed)
     }
 
@@ -151,7 +153,13 @@ impl Story {
         self.records
             .trace
             .sort_by_key(|change| (change.job, change.seq));
-        check(&self.records, &mut findings);
+        let run = Run {
+            records: &self.records,
+            terms: &self.records.terms,
+            jobs: HashMap::new(),
+            calls: Calls::of(&self.records),
+        };
+        check(&run, &mut findings);
         let violations = findings.violations.iter();
         let mut rules: Vec<Rule> = violations.map(|violation| violation.rule).collect();
         rules.dedup();

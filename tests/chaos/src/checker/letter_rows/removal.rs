@@ -30,7 +30,7 @@ impl Letter<'_, '_> {
         }
         let is_after =
             |keep: std::time::Duration| age >= i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
-        let asked = |operation| self.requests.covers(by, operation, at);
+        let asked = |operation| self.calls.covers(by, operation, at);
         let is_lawful = match (rule_of(&old.state), archived) {
             (Some((keep, Afterwards::Archived)), Some(_)) => is_after(keep),
             (_, Some(_)) => false,
@@ -55,13 +55,13 @@ impl Letter<'_, '_> {
     fn applies_retention(&self, gone: &LetterRow) -> bool {
         gone.process.starts_with("worker")
             || self
-                .requests
+                .calls
                 .covers(&gone.process, Operation::Retention, gone.at)
     }
 
     /// Checks an archived letter that was deleted.
     pub(super) fn deleted_from_archive(&mut self, last: &LetterRow) {
-        let by = |operation| self.requests.covers(&last.process, operation, last.at);
+        let by = |operation| self.calls.covers(&last.process, operation, last.at);
         if !by(Operation::DeleteArchived) && !by(Operation::Erase) {
             let text = format!("{} deleted it from the archive", last.process);
             self.violation(Rule::Retention, last, text);

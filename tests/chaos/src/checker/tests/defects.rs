@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::letters::*;
+use super::notation::{handled, history, line, rows};
 use super::samples::*;
 use super::{Records, Rule};
 use crate::db_trace::{Change, LeftLetter, LetterRow, PauseChange, Place, RunOrigin, TickOutcome};
-use crate::history::{ClientEvent, HandlerEvent, LiveChange, Operation, Phase};
+use crate::history::{ClientEvent, HandlerEvent, LiveChange, Phase};
 use crate::role::gateway::NO_ANSWER;
 
 type Life = fn() -> Records;
@@ -127,7 +128,7 @@ pub(super) const BROKEN: &[Case] = cases! {
         r.history.push(line("worker-1.1", 0, 20, ClientEvent::Exited { code: Some(0) }));
     } => CleanStop;
     "an effect of a job that did not succeed": succeeded,
-        |r| r.effects = BTreeMap::from([((JOB, 1), 1)]) => OneTransaction;
+        |r| r.effects = BTreeMap::from([((7, 1), 1)]) => OneTransaction;
     "a wrong counter": succeeded,
         |r| r.counters = BTreeMap::from([("redrive_jobs_enqueued_total".to_owned(), 2)]) => Counters;
     "promoted early": retried, |r| r.set([4], "due=200000") => NotEarly;
@@ -255,8 +256,7 @@ pub(super) const BROKEN: &[Case] = cases! {
         |r| r.handlers[0].checkpoint = Some(1) => Checkpoint;
     "a checkpoint that no attempt wrote": checkpointed, |r| r.checkpoints.clear() => Checkpoint;
     "a failure whose last checkpoint is not stored": checkpointed, |r| {
-        let checkpoint = Some(2);
-        r.checkpoints.push(HandlerEvent { checkpoint, ..handled(21, Phase::Checkpoint) });
+        r.add("checkpoint 21 checkpoint=2");
     } => Checkpoint;
     "a checkpoint that the retry loses": checkpointed, |r| r.set([5], r#"headers={"a":"b"}"#) => Content;
     "a success without its follow-up": followed_up, |r| r.trace.truncate(4) => FollowUp;
@@ -278,9 +278,9 @@ pub(super) const BROKEN: &[Case] = cases! {
         |r| r.set([0], "position=4") => Capture;
     "a capture without a letter": captured, |r| r.trace.clear() => Capture;
     "two jobs of a tick": ticked, |r| r.add("1 0 r+ job=8 by=enqueuer-1.1 key=0") => Schedule;
-    "a tick without its job": ticked, |r| r.ticks[0].job = Some(JOB + 1) => Schedule;
+    "a tick without its job": ticked, |r| r.ticks[0].job = Some(OTHER) => Schedule;
     "two ticks with the same job": ticked,
-        |r| r.ticks[1] = tick(TickOutcome::Fired, 2 * SECOND, Some(JOB), 1) => Schedule;
+        |r| r.ticks[1] = tick(TickOutcome::Fired, 2 * SECOND, Some(7), 1) => Schedule;
     "a tick that is not in the history": ticked, |r| r.ticks[1].ticks = 1 => Schedule;
     // Histories.
     "a retry without an entry": retried, |r| r.set([4, 6], "history=") => History;
@@ -341,7 +341,7 @@ pub(super) const BROKEN: &[Case] = cases! {
     "a tick before its time": ticked, |r| r.ticks[0].written = SECOND - 1 => Schedule;
     "a tick in a pause": ticked, |r| r.ticks.insert(1, tick(TickOutcome::Paused, 2 * SECOND, None, 1)) => Schedule;
     "a tick that was skipped for a job that had ended": ticked,
-        |r| r.ticks[1] = tick(TickOutcome::Overlapped, 2 * SECOND, Some(JOB), 1) => Schedule;
+        |r| r.ticks[1] = tick(TickOutcome::Overlapped, 2 * SECOND, Some(7), 1) => Schedule;
     "several due ticks of a schedule that runs the latest": ticked, |r| {
         r.add("1 0 r+ job=8 by=enqueuer-1.1 key=0");
         r.ticks[1] = tick(TickOutcome::Fired, 3 * SECOND, Some(OTHER), 1);
@@ -354,8 +354,7 @@ pub(super) const BROKEN: &[Case] = cases! {
         r.ticks[0].schedule = "chaos-overlap".to_owned();
     } => Schedule;
     "a trigger that is not in the history": ticked, |r| {
-        r.ask((OPERATOR, 1), Operation::Trigger, 40, &[], &[]);
-        r.answer((OPERATOR, 1), 40, &[OTHER]);
+        r.add("trigger 1 40..40 by=operator-1.1 got=8");
     } => Schedule;
     "a start in a known pause": started_in_pause, |_| {} => Paused;
     "a start in a known pause after a failover": started_in_pause,
@@ -427,7 +426,7 @@ pub(super) const BROKEN: &[Case] = cases! {
         r.trace.truncate(4);
         r.final_rows.clear();
         (r.history[2].at, r.history[3].at) = (900_000, 900_001);
-        r.history[3].event = ClientEvent::Ok { ids: vec![-JOB] };
+        r.history[3].event = ClientEvent::Ok { ids: vec![-7] };
     } => OneOfAKey;
     // Validations.
     "a letter that failed": sent_by_a_run, |r| r.validated(&[8], &[7]) => Validated;

@@ -4,84 +4,46 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::samples::{JOB, SECOND, change_row, handled, line, rows, succeeded};
+use super::notation::{handled, line, with};
+use super::samples::{OTHER, SECOND, renewal, succeeded};
 use crate::checker::{Records, Terms};
 use crate::db_trace::{
-    BreakerRow, Change, LeftLetter, LetterCounts, LetterRow, LetterTable, PauseChange, PolicyTick,
-    RateLimit, Renewal, RowUpdate, RunOrigin,
+    BreakerRow, LeftLetter, LetterCounts, LetterRow, PauseChange, PolicyTick, RateLimit, Renewal,
+    RowUpdate, RunOrigin,
 };
-use crate::history::{ClientEvent, HandlerEvent, Operation, Phase};
+use crate::history::{ClientEvent, HandlerEvent, Phase};
 use crate::role::gateway::NO_ANSWER;
 use crate::role::operator::reason_of;
 
 pub(super) const OPERATOR: &str = "operator-1.1";
-/// The worker that probes, and the one that does not.
-pub(super) const PROBER: Uuid = Uuid::from_u128(9);
+/// The worker that does not probe; the other one is number 9.
 pub(super) const STRANGER: Uuid = Uuid::from_u128(10);
 
-const SENT: &[&str] = &["state", "changed_at", "events"];
-const DIED: &[&str] = &[
-    "state",
-    "generation",
-    "died_at",
-    "changed_at",
-    "deaths",
-    "events",
-];
-const CLOSED: &[&str] = &[
-    "state",
-    "changed_at",
-    "events",
-    "audit_id",
-    "discard_reason",
-];
+const SENT: &str = "state,changed_at,events";
+const DIED: &str = "state,generation,died_at,changed_at,deaths,events";
+const CLOSED: &str = "state,changed_at,events,audit_id,discard_reason";
 
-/// A row of the letter at a time, after its first death.
-fn row(tx: i64, at: i64, change: Change, state: &str) -> LetterRow {
-    LetterRow {
-        at: at + 2,
-        began: at,
-        tx,
-        process: Arc::from(OPERATOR),
-        letter: 7,
-        table: LetterTable::Letters,
-        change,
-        columns: Vec::new(),
-        state: Arc::from(state),
-        cause: Arc::from("rejected"),
-        class: Arc::from("Rejected"),
-        message: Arc::from("no"),
-        counts: LetterCounts {
-            attempts: 2,
-            deaths: 1,
-            seen: 1,
-            ..LetterCounts::default()
-        },
-        group: 1,
-        policy: None,
-        run: None,
-        changed_at: at + 1,
-        died_at: at + 1,
-        content: Arc::from("content"),
-        has_secret: false,
-    }
+/// The letter after its first death.
+fn died() -> LetterRow {
+    let row = "tx=1 at=12 began=10 by=operator-1.1 letter=7 state=open group=1 changed_at=11 died_at=11 content=content";
+    let error = "cause=rejected class=Rejected message=no attempts=2 deaths=1 seen=1";
+    with(&with(&LetterRow::default(), row), error)
 }
 
-fn died() -> LetterRow {
-    row(1, 10, Change::In, "open")
+/// The next row of the letter.
+fn next(before: &LetterRow, tx: i64, at: i64, changes: &str) -> LetterRow {
+    let row = with(
+        before,
+        &format!("tx={tx} at={} began={at} columns=", at + 2),
+    );
+    with(&row, changes)
 }
 
 /// The next change of the letter.
-fn updated(before: &LetterRow, tx: i64, at: i64, state: &str, columns: &[&str]) -> LetterRow {
-    LetterRow {
-        columns: columns.iter().map(|column| (*column).to_owned()).collect(),
-        counts: before.counts,
-        cause: Arc::clone(&before.cause),
-        class: Arc::clone(&before.class),
-        policy: before.policy,
-        died_at: before.died_at,
-        ..row(tx, at, Change::Updated, state)
-    }
+fn updated(before: &LetterRow, tx: i64, at: i64, state: &str, columns: &str) -> LetterRow {
+    let changed_at = at + 1;
+    let changes = format!("change=u state={state} columns={columns} changed_at={changed_at}");
+    next(before, tx, at, &changes)
 }
 
 /// Its job dies again, of the same error.
@@ -102,35 +64,19 @@ fn dies(before: &LetterRow, tx: i64, at: i64, state: &str) -> LetterRow {
     }
 }
 
-/// Its row is deleted.
-fn deleted_at(before: &LetterRow, tx: i64, at: i64) -> LetterRow {
-    LetterRow {
-        change: Change::Out,
-        began: at,
-        at: at + 2,
-        tx,
-        columns: Vec::new(),
-        ..before.clone()
-    }
-}
-
 fn records(letters: Vec<LetterRow>) -> Records {
-    let redacts = true;
-    let terms = Terms {
-        redacts,
-        ..Terms::default()
-    };
-    Records {
+    let mut records = Records {
         letters,
-        terms,
         ..Records::default()
-    }
+    };
+    records.terms.redacts = true;
+    records
 }
 
 /// The same, where the operator asked for an operation all the time.
-fn asked(letters: Vec<LetterRow>, operation: Operation) -> Records {
+fn asked(letters: Vec<LetterRow>, operation: &str) -> Records {
     let mut records = records(letters);
-    records.ask((OPERATOR, 1), operation, 0, &[], &[]);
+    records.add(&format!("{operation} 1 0 by={OPERATOR}"));
     records
 }
 
@@ -143,21 +89,20 @@ pub(super) fn died_again() -> Records {
 
 /// Its waiting job is cancelled in bulk.
 pub(super) fn audited() -> Records {
-    let (cause, class) = (Arc::from("manual"), Arc::from("cancelled"));
-    let died = LetterRow {
-        cause,
-        class,
-        ..died()
-    };
-    let audited = updated(&died, 1, 10, "open", &["audit_id"]);
+    let died = with(&died(), "cause=manual class=cancelled");
+    let audited = updated(&died, 1, 10, "open", "audit_id");
     records(vec![died, audited])
 }
 
 pub(super) fn edited_letter() -> Records {
-    let columns = ["edits", "payload", "changed_at", "events", "audit_id"];
-    let mut edited = updated(&died(), 2, 20, "open", &columns);
-    edited.counts.edits = 1;
-    records(vec![died(), edited])
+    let edited = updated(
+        &died(),
+        2,
+        20,
+        "open",
+        "edits,payload,changed_at,events,audit_id",
+    );
+    records(vec![died(), with(&edited, "edits=1")])
 }
 
 /// Three redrives end in the same error, so that it is quarantined. It is discarded and reopened.
@@ -177,35 +122,21 @@ pub(super) fn reopened() -> Records {
 
 /// It is discarded, and a second later it is archived and restored.
 pub(super) fn restored() -> Records {
-    let (died, table) = (died(), LetterTable::Archive);
+    let died = died();
     let discarded = updated(&died, 2, 20, "discarded", CLOSED);
-    let gone = deleted_at(&discarded, 3, SECOND);
-    let archived = LetterRow {
-        table,
-        change: Change::In,
-        ..gone.clone()
-    };
-    let died_at = died.died_at;
-    let back = LetterRow {
-        died_at,
-        ..row(4, 2 * SECOND, Change::In, "open")
-    };
-    let out = LetterRow {
-        table,
-        change: Change::Out,
-        ..back.clone()
-    };
-    asked(
-        vec![died, discarded, gone, archived, back, out],
-        Operation::Retention,
-    )
+    let gone = next(&discarded, 3, SECOND, "change=o");
+    let archived = with(&gone, "table=a change=i");
+    let back = next(&died, 4, 2 * SECOND, "changed_at=2000001");
+    let out = with(&back, "table=a change=o");
+    let rows = vec![died, discarded, gone, archived, back, out];
+    asked(rows, "retention")
 }
 
 /// It recovers by a delivery, and is deleted two seconds later.
 pub(super) fn deleted() -> Records {
     let delivered = updated(&died(), 2, 20, "recovered", SENT);
-    let gone = deleted_at(&delivered, 3, 2 * SECOND);
-    asked(vec![died(), delivered, gone], Operation::Retention)
+    let gone = next(&delivered, 3, 2 * SECOND, "change=o");
+    asked(vec![died(), delivered, gone], "retention")
 }
 
 /// The oldest letter that a tick left.
@@ -219,29 +150,25 @@ pub(super) fn left(letter: i64) -> LeftLetter {
 
 /// A policy redrives it at its tick.
 pub(super) fn redriven_by_policy() -> Records {
-    let columns = [SENT, &["policy_id"]].concat();
-    let mut sent = updated(&died(), 2, SECOND, "redriving", &columns);
-    sent.policy = Some(3);
-    let mut records = records(vec![died(), sent]);
+    let sent = updated(
+        &died(),
+        2,
+        SECOND,
+        "redriving",
+        &format!("{SENT},policy_id"),
+    );
+    let mut records = records(vec![died(), with(&sent, "policy=3")]);
     let tick = PolicyTick {
-        began: SECOND,
-        tx: 2,
-        process: Arc::from("worker-1.1"),
-        policy: 3,
-        due: SECOND - 5,
-        next: 2 * SECOND - 5,
-        letters: 1,
-        error: None,
         left: Some(left(8)),
+        ..with(
+            &PolicyTick::default(),
+            "began=1000000 tx=2 by=worker-1.1 policy=3 due=999995 next=1999995 letters=1",
+        )
     };
-    let later = PolicyTick {
-        began: 2 * SECOND,
-        tx: 3,
-        due: tick.next,
-        next: tick.next + SECOND,
-        letters: 0,
-        ..tick.clone()
-    };
+    let later = with(
+        &tick,
+        "began=2000000 tx=3 due=1999995 next=2999995 letters=0",
+    );
     records.policy_ticks = vec![tick, later];
     records
 }
@@ -275,21 +202,21 @@ pub(super) fn cancelled_tick() -> Records {
 
 /// A worker settles a part of a lease, and an operator cancels a job of it.
 pub(super) fn updated_rows() -> Records {
-    let update = |process: &str, column: &str| RowUpdate {
-        at: 10,
-        process: Arc::from(process),
-        relation: "leases".to_owned(),
-        job: Some(7),
-        changed: vec![column.to_owned()],
+    let update = |changes: &str| {
+        let update = with(&RowUpdate::default(), "at=10 relation=leases job=7");
+        with(&update, changes)
     };
-    let mut records = asked(Vec::new(), Operation::Cancel);
-    records.updates = vec![update("worker-1.1", "done"), update(OPERATOR, "cancelled")];
+    let mut records = asked(Vec::new(), "cancel");
+    records.updates = vec![
+        update("by=worker-1.1 changed=done"),
+        update(&format!("by={OPERATOR} changed=cancelled")),
+    ];
     records
 }
 
 /// A letter passes a validation, and the run sends it.
 pub(super) fn sent_by_a_run() -> Records {
-    let columns = [SENT, &["run_id", "run_ordinal"]].concat();
+    let columns = format!("{SENT},run_id,run_ordinal");
     let mut sent = updated(&died(), 2, 20, "redriving", &columns);
     let (by, reason) = (Arc::from(OPERATOR), Arc::from(reason_of(4)));
     sent.run = Some(RunOrigin { by, reason });
@@ -309,22 +236,22 @@ impl Records {
 
 fn breaker(seconds: i64, state: &str, probes: i64) -> BreakerRow {
     let at = seconds * SECOND;
-    BreakerRow {
-        at,
-        began: at - 1,
-        committed: at + 1,
-        process: Arc::from("worker-1.1"),
-        name: Arc::from("gateway"),
-        state: Arc::from(state),
-        cause: Arc::from("outage"),
-        kinds: vec!["dependent".to_owned()],
-        outages: if seconds < 4 { 5 } else { 6 },
-        openings: 1,
-        probes,
-        prober: (state == "half_open").then_some(PROBER),
-        delay_ms: if seconds < 4 { 1000 } else { 2000 },
-        probe_at: (state != "closed").then_some(at + SECOND),
-    }
+    let (outages, delay) = if seconds < 4 { (5, 1000) } else { (6, 2000) };
+    let (prober, probe_at) = match state {
+        "half_open" => ("9", (at + SECOND).to_string()),
+        "open" => ("", (at + SECOND).to_string()),
+        _ => ("", String::new()),
+    };
+    let row = format!(
+        "at={at} began={} committed={} by=worker-1.1 state={state} probes={probes}",
+        at - 1,
+        at + 1
+    );
+    let what = format!(
+        "name=gateway cause=outage kinds=dependent outages={outages} openings=1 delay_ms={delay}"
+    );
+    let row = with(&with(&BreakerRow::default(), &row), &what);
+    with(&row, &format!("prober={prober} probe_at={probe_at}"))
 }
 
 /// A breaker opens, a probe fails, and the next one closes it. Another worker renews.
@@ -344,50 +271,29 @@ pub(super) fn closed() -> Records {
         },
         ..Records::default()
     };
-    for (attempt, at, phase) in [(1, 3 * SECOND, Phase::Outage), (2, 7 * SECOND, Phase::Done)] {
-        let claim = format!(
-            "{at} {} l+ kind=dependent attempt={attempt} lease={attempt}",
-            at + 10
-        );
-        records.trace.extend(rows(&claim));
-        for (at, phase) in [(at + 20, Phase::Begin), (at + 30, phase)] {
-            let error = (phase == Phase::Outage).then(|| NO_ANSWER.to_owned());
-            records.handlers.push(HandlerEvent {
-                attempt,
-                error,
-                ..handled(at, phase)
-            });
-        }
-    }
+    records.add(
+        "3000000 3000010 l+ kind=dependent attempt=1 lease=1
+         begin 3000020; outage 3000030
+         7000000 7000010 l+ kind=dependent attempt=2 lease=2
+         begin 7000020 attempt=2; done 7000030 attempt=2",
+    );
+    records.handlers[1].error = Some(NO_ANSWER.to_owned());
     for second in 1..9 {
-        let at = second * SECOND;
-        records
-            .renewals
-            .extend([PROBER, STRANGER].map(|worker| renewal(at, worker)));
+        let workers = ["9", "10"].map(|worker| renewed(second * SECOND, worker));
+        records.renewals.extend(workers);
     }
     records
 }
 
-fn renewal(at: i64, worker: Uuid) -> Renewal {
-    Renewal {
-        at,
-        began: at - 1,
-        worker,
-        process: Arc::from("worker-1.1"),
-        queue: Arc::from(crate::role::QUEUE),
-    }
+fn renewed(at: i64, worker: &str) -> Renewal {
+    renewal(&format!("at={at} began={} worker={worker}", at - 1))
 }
 
 /// An operator opens a breaker.
 pub(super) fn opened_by_hand() -> Records {
-    let opened = BreakerRow {
-        process: Arc::from(OPERATOR),
-        cause: Arc::from("operator"),
-        outages: 0,
-        ..breaker(1, "open", 0)
-    };
-    let mut records = asked(Vec::new(), Operation::OpenBreaker);
-    records.breakers = vec![opened];
+    let opened = format!("by={OPERATOR} cause=operator outages=0");
+    let mut records = asked(Vec::new(), "open_breaker");
+    records.breakers = vec![with(&breaker(1, "open", 0), &opened)];
     records
 }
 
@@ -399,39 +305,26 @@ pub(super) fn probe_taken_back(later: i64) -> Records {
     records.breakers[0].at -= 100 * SECOND;
     records.breakers[0].committed -= 100 * SECOND;
     records.breakers.truncate(2);
-    records.breakers.push(BreakerRow {
-        cause: Arc::from("operator"),
-        process: Arc::from(OPERATOR),
-        ..breaker(3, "open", 0)
-    });
+    let opened = format!("by={OPERATOR} cause=operator");
+    records.breakers.push(with(&breaker(3, "open", 0), &opened));
     records.handlers.truncate(2);
     records.trace.truncate(1);
     for event in &mut records.handlers {
         event.at += later;
     }
-    change_row(
-        &mut records.trace[0],
-        &format!("at={}", 3 * SECOND + 10 + later),
-    );
-    records
-        .renewals
-        .extend((1..20).map(|second| renewal(3 * SECOND - second, PROBER)));
+    records.set([0], &format!("at={}", 3 * SECOND + 10 + later));
+    let often = (1..20).map(|times| renewed(3 * SECOND - times, "9"));
+    records.renewals.extend(often);
     records
 }
 
 /// The queue is paused for ten seconds. The worker renews each second, and its job starts after six.
 pub(super) fn started_in_pause() -> Records {
     let mut records = succeeded();
-    records.renewals.extend((1..6).map(|second| Renewal {
-        began: second * SECOND,
-        ..renewal(second * SECOND, PROBER)
-    }));
-    records.pauses.push(PauseChange {
-        at: 0,
-        committed: 0,
-        queue: Arc::from("chaos"),
-        ends_at: 10 * SECOND,
-    });
+    let renewals = (1..6).map(|second| renewal(&format!("at={}", second * SECOND)));
+    records.renewals.extend(renewals);
+    let pause = with(&PauseChange::default(), "queue=chaos ends_at=10000000");
+    records.pauses.push(pause);
     records.handlers[0].at = 6 * SECOND;
     records
 }
@@ -439,12 +332,8 @@ pub(super) fn started_in_pause() -> Records {
 /// A limit of two starts per second and a burst of two, with this many attempts at once.
 pub(super) fn limited(attempts: usize) -> Records {
     let mut records = succeeded();
-    records.rate_limits.push(RateLimit {
-        queue: "chaos".to_owned(),
-        is_of_each_group: false,
-        burst: 2.0,
-        per_second: 2.0,
-    });
+    let limit = with(&RateLimit::default(), "queue=chaos burst=2 per_second=2");
+    records.rate_limits.push(limit);
     records.handlers = vec![handled(15, Phase::Begin); attempts];
     records
 }
@@ -454,16 +343,15 @@ pub(super) fn limited(attempts: usize) -> Records {
 pub(super) fn limited_groups() -> Records {
     let mut records = limited(6);
     records.rate_limits[0].is_of_each_group = true;
-    for mut row in succeeded().trace {
-        (row.job, row.key) = (JOB + 1, row.key.map(|key| key + 1));
-        if row.facts.is_some() {
-            change_row(&mut row, "group=other");
-        }
-        records.trace.push(row);
+    for row in succeeded().trace {
+        let group = row.facts.as_ref().map_or("", |_| "group=other");
+        let key = row.key.map_or_else(String::new, |_| "key=71".to_owned());
+        records
+            .trace
+            .push(with(&row, &format!("job=8 {key} {group}")));
     }
-    let job = JOB + 1;
     let start = HandlerEvent {
-        job,
+        job: OTHER,
         ..handled(15, Phase::Begin)
     };
     records.handlers.extend(vec![start; 6]);
