@@ -49,16 +49,13 @@ fn run(bench: &mut Bench) -> Outcome {
             Ok(f64::from(i32::try_from(twice.saturating_sub(once))?)
                 / f64::from(i32::try_from(few)?))
         };
-        bench.report(&Measurement::new(
-            format!("{name}, allocations"),
-            "a job",
-            a_job(twice.blocks, once.blocks)?,
-        ))?;
-        bench.report(&Measurement::new(
-            format!("{name}, bytes allocated"),
-            "a job",
-            a_job(twice.bytes, once.bytes)?,
-        ))?;
+        for (what, twice, once) in [
+            ("allocations", twice.blocks, once.blocks),
+            ("bytes allocated", twice.bytes, once.bytes),
+        ] {
+            let name = format!("{name}, {what}");
+            bench.report(Measurement::new(name, "a job", a_job(twice, once)?))?;
+        }
     }
     Ok(())
 }

@@ -1,15 +1,14 @@
 //! Claims from a queue with ten million other jobs.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
-use redrive::{Failure, Job, Queue, Worker};
+use redrive::{Job, Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Ran, Samples, Scenario, Target, fill_kinds,
-    handle_kinds,
+    Bench, BenchPayload, Measurement, Outcome, Ran, Recorder, Samples, Scenario, Target, Waits,
+    fill_kinds, handle_kinds, steps, until_ended,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -29,13 +28,13 @@ const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, pa
            jsonb_build_object('id', n, 'pad', repeat('x', 100))
     FROM generate_series(1, $1::bigint) n";
 /// How many waits are measured.
-const WAITS: u64 = 300;
+const WAITS: usize = 300;
 
 /// The results with a backlog.
+#[derive(Default)]
 struct Measured {
     rates: Samples,
-    p50: Samples,
-    p99: Samples,
+    waits: Waits,
 }
 
 fn run(bench: &mut Bench) -> Outcome {
@@ -49,27 +48,19 @@ fn run(bench: &mut Bench) -> Outcome {
     write(&mut client, READY, backlog)?;
     let ready = measured(bench, &queue, Ready::Many)?;
     for (what, beside) in [("delayed", delayed), ("ready", ready)] {
-        bench.report(
-            &Measurement::compared(
-                format!("claimed and done, {backlog} {what}"),
-                "jobs/s",
-                &empty.rates,
-                &beside.rates,
-            )
-            .target(Target::RatioAtLeast(0.9)),
-        )?;
-        bench.report(&Measurement::compared(
-            format!("before the enqueue to the handler, {backlog} {what}, p50"),
-            "ms",
-            &empty.p50,
-            &beside.p50,
-        ))?;
-        bench.report(&Measurement::compared(
-            format!("the same, p99, {backlog} {what}"),
-            "ms",
-            &empty.p99,
-            &beside.p99,
-        ))?;
+        let name = format!("claimed and done, {backlog} {what}");
+        let row = Measurement::compared(name, "jobs/s", &empty.rates, &beside.rates);
+        bench.report(row.target(Target::RatioAtLeast(0.9)))?;
+        for (name, part) in [
+            (
+                format!("before the enqueue to the handler, {backlog} {what}, p50"),
+                0.5,
+            ),
+            (format!("the same, p99, {backlog} {what}"), 0.99),
+        ] {
+            let (empty, beside) = (empty.waits.at(part), beside.waits.at(part));
+            bench.report(Measurement::compared(name, "ms", &empty, &beside))?;
+        }
     }
     Ok(())
 }
@@ -82,38 +73,28 @@ enum Ready {
 }
 
 fn write(client: &mut Client, statement: &str, jobs: i64) -> Outcome {
-    let mut left = jobs;
-    while left > 0 {
-        let some = left.min(1_000_000);
-        client.execute(statement, &[&some])?;
-        left -= some;
+    for (from, to) in steps(jobs, 1_000_000) {
+        client.execute(statement, &[&(to - from + 1)])?;
     }
     client.batch_execute("VACUUM ANALYZE redrive.jobs, redrive.jobs_delayed")?;
-    client.batch_execute("CHECKPOINT")?;
-    Ok(())
+    Ok(client.batch_execute("CHECKPOINT")?)
 }
 
 fn measured(bench: &Bench, queue: &Queue, ready: Ready) -> Outcome<Measured> {
     let jobs = bench.sized(200_000, 2_000);
-    let mut all = Measured {
-        rates: Samples::new(),
-        p50: Samples::new(),
-        p99: Samples::new(),
-    };
+    let mut all = Measured::default();
     for _ in 0..bench.sized(3, 1) {
         if ready == Ready::Few {
             fill_kinds(queue, jobs)?;
         }
-        bench.client()?.batch_execute("CHECKPOINT")?;
+        bench.execute("CHECKPOINT")?;
         all.rates.push(rate(queue, jobs)?);
         // With a backlog, a worker is never idle.
         let idle = match ready {
             Ready::Few => queue.clone(),
             Ready::Many => Queue::new(bench.db(), "idle")?,
         };
-        let waits = waits(&idle, bench.sized(WAITS, 20))?;
-        all.p50.push(waits[waits.len() / 2]);
-        all.p99.push(waits[waits.len() * 99 / 100]);
+        all.waits.push(waits(&idle, bench.sized(WAITS, 20))?);
     }
     Ok(all)
 }
@@ -143,22 +124,18 @@ fn rate(queue: &Queue, jobs: usize) -> Outcome<f64> {
     }
 }
 
-/// Measures how long jobs wait for an idle worker: milliseconds, sorted.
-fn waits(queue: &Queue, times: u64) -> Outcome<Vec<f64>> {
+/// Measures how long jobs wait for an idle worker, in milliseconds.
+fn waits(queue: &Queue, times: usize) -> Outcome<Vec<f64>> {
     let start = Instant::now();
-    let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
+    let waits = Recorder::default();
+    let recorder = waits.clone();
     let worker = Worker::builder(queue)
         .slots(1)
-        .handle({
-            let waits = Arc::clone(&waits);
-            move |job: &Job<BenchPayload>| -> Result<(), Failure> {
-                let wait = start
-                    .elapsed()
-                    .saturating_sub(Duration::from_nanos(job.payload().id));
-                let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
-                waits.push(wait.as_secs_f64() * 1e3);
-                Ok(())
-            }
+        .handle(move |job: &Job<BenchPayload>| {
+            let sent = Duration::from_nanos(job.payload().id);
+            let wait = start.elapsed().saturating_sub(sent);
+            recorder.push(wait.as_secs_f64() * 1e3);
+            Ok(())
         })
         .start()?;
     thread::sleep(Duration::from_secs(1));
@@ -167,16 +144,7 @@ fn waits(queue: &Queue, times: u64) -> Outcome<Vec<f64>> {
         queue.enqueue(&BenchPayload::new(now))?;
         thread::sleep(Duration::from_millis(10));
     }
-    let count = || waits.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
-    let end = Instant::now() + Duration::from_mins(1);
-    while count() < times {
-        if Instant::now() > end {
-            return Err(format!("{} of {times} jobs ran in a minute", count()).into());
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
+    until_ended(&worker, times)?;
     worker.stop(Duration::from_secs(10))?;
-    let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    waits.sort_by(f64::total_cmp);
-    Ok(waits)
+    Ok(waits.take())
 }

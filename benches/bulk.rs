@@ -2,7 +2,7 @@
 
 use redrive::Queue;
 use redrive_benches::{
-    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, rate,
+    Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, rate,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -13,7 +13,7 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
-    let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+    let baseline = Baseline::new(bench)?;
     for (name, by) in [
         ("enqueue_many, all at once", jobs),
         ("enqueue_many, 1,000 at a time", 1_000),
@@ -21,7 +21,7 @@ fn run(bench: &mut Bench) -> Outcome {
         let (baselines, redrive) =
             bench.by_turns(5, || baseline.copy(jobs), || enqueue(bench, jobs, by))?;
         let row = Measurement::compared(name, "jobs/s", &baselines, &redrive);
-        bench.report(&match by == jobs {
+        bench.report(match by == jobs {
             true => row.target(Target::RatioAtLeast(0.8)),
             false => row.note("commits each thousand; COPY commits once"),
         })?;
@@ -30,8 +30,7 @@ fn run(bench: &mut Bench) -> Outcome {
 }
 
 pub(crate) fn enqueue(bench: &Bench, jobs: usize, by: usize) -> Outcome<f64> {
-    let mut client = bench.client()?;
-    client.batch_execute("TRUNCATE redrive.jobs; CHECKPOINT")?;
+    bench.execute("TRUNCATE redrive.jobs; CHECKPOINT")?;
     let queue = Queue::new(bench.db(), "bulk")?;
     let payloads = BenchPayload::many(jobs);
     let rate = rate(jobs, || {
@@ -40,11 +39,6 @@ pub(crate) fn enqueue(bench: &Bench, jobs: usize, by: usize) -> Outcome<f64> {
         }
         Ok(())
     })?;
-    let there: i64 = client
-        .query_one("SELECT count(*) FROM redrive.jobs", &[])?
-        .get(0);
-    match there == i64::try_from(jobs)? {
-        true => Ok(rate),
-        false => Err(format!("{there} jobs were enqueued instead of {jobs}").into()),
-    }
+    bench.expect_rows("redrive.jobs", jobs)?;
+    Ok(rate)
 }

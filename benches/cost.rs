@@ -1,11 +1,10 @@
 //! WAL and processor time of a job.
 
-use redrive::{Queue, Worker};
+use redrive::Queue;
 use redrive_benches::{
-    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Meter, Outcome, Ran, Samples,
-    Scenario, Target, Usage, assert_empty, fill_kinds, handle_kinds, until_drained,
+    Baseline, Bench, BenchPayload, Measurement, Meter, Outcome, Samples, Scenario, Target, Usage,
+    drain_metered, fill_kinds,
 };
-use std::time::Duration;
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "cost",
@@ -36,10 +35,11 @@ impl Cost {
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
     let few = bench.sized(5_000, 200);
-    let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+    let baseline = Baseline::new(bench)?;
     let queue = Queue::new(bench.db(), "cost")?;
     let (mut bulk, mut single, mut drained) = (Cost::default(), Cost::default(), Cost::default());
-    let (mut copied, mut inserted, mut deleted) = (Samples::new(), Samples::new(), Samples::new());
+    let (mut copied, mut inserted, mut deleted) =
+        (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..bench.sized(5, 1) {
         copied.push(wal(bench, jobs, || baseline.copy(jobs).map(drop))?);
         // Without the copy before the deletes.
@@ -59,43 +59,32 @@ fn run(bench: &mut Bench) -> Outcome {
         bulk.push(meter.stop()?, jobs);
         empty(bench)?;
         fill_kinds(&queue, jobs)?;
-        drained.push(drain(bench, &queue, jobs)?, jobs);
+        drained.push(drain_metered(bench, &queue, jobs)?, jobs);
     }
-    bench.report(
-        &Measurement::compared("WAL of a drained job", "bytes", &deleted, &drained.wal)
-            .target(Target::AtMost(400.0))
-            .note("includes full pages, because a checkpoint comes just before"),
-    )?;
+    let row = Measurement::compared("WAL of a drained job", "bytes", &deleted, &drained.wal);
+    let note = "includes full pages, because a checkpoint comes just before";
+    bench.report(row.target(Target::AtMost(400.0)).note(note))?;
     for (name, baseline, redrive) in [
         ("WAL of a job, bulk enqueue", &copied, &bulk.wal),
         ("WAL of a job, single enqueue", &inserted, &single.wal),
     ] {
-        bench.report(&Measurement::compared(name, "bytes", baseline, redrive))?;
+        bench.report(Measurement::compared(name, "bytes", baseline, redrive))?;
     }
     for (name, cost) in [
         ("drain", &drained),
         ("bulk enqueue", &bulk),
         ("single enqueue", &single),
     ] {
-        bench.report(&Measurement::new(
-            format!("processor time of the client, {name}"),
-            "us a job",
-            &cost.client,
-        ))?;
-        bench.report(&Measurement::new(
-            format!("processor time of the server, {name}"),
-            "us a job",
-            &cost.server,
-        ))?;
+        for (of, time) in [("client", &cost.client), ("server", &cost.server)] {
+            let name = format!("processor time of the {of}, {name}");
+            bench.report(Measurement::new(name, "us a job", time))?;
+        }
     }
     Ok(())
 }
 
 fn empty(bench: &Bench) -> Outcome {
-    let mut client = bench.client()?;
-    client.batch_execute("TRUNCATE redrive.jobs, redrive.leases, redrive.metric_deltas")?;
-    client.batch_execute("CHECKPOINT")?;
-    Ok(())
+    bench.execute("TRUNCATE redrive.jobs, redrive.leases, redrive.metric_deltas; CHECKPOINT")
 }
 
 /// Returns the bytes of WAL per row.
@@ -104,24 +93,4 @@ fn wal(bench: &Bench, rows: usize, work: impl FnOnce() -> Outcome) -> Outcome<f6
     let meter = Meter::start(bench)?;
     work()?;
     Ok(meter.stop()?.wal as f64 / rows as f64)
-}
-
-fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
-    let ran = Ran::default();
-    let meter = Meter::start(bench)?;
-    let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
-    while worker.stats().done < jobs as u64 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let took = meter.stop()?;
-    until_drained(queue)?;
-    worker.stop(Duration::from_secs(10))?;
-    assert_empty(&mut client)?;
-    match ran.count() == jobs {
-        true => Ok(took),
-        false => Err(format!("{} handlers ran instead of {jobs}", ran.count()).into()),
-    }
 }

@@ -3,13 +3,12 @@
 //! Without counting, `metric_ring` is empty: statements join their counts with its one row, so they
 //! count and write nothing. Planning and starting the statements is the same in both cases.
 
-use std::thread;
 use std::time::Duration;
 
-use redrive::{Queue, Worker};
+use redrive::Queue;
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Meter, Outcome, Ran, Samples, Scenario, Usage, fill_kinds,
-    handle_kinds,
+    Bench, BenchPayload, Measurement, Meter, Outcome, Samples, Scenario, Usage, drain_metered,
+    fill_kinds,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -26,6 +25,10 @@ enum Counting {
     Off,
 }
 
+/// The segment that counts are added to.
+const RING: &str = "CREATE OR REPLACE VIEW redrive.metric_ring AS
+    SELECT last_value::smallint AS segment FROM redrive.metric_ring_position";
+
 type Counted = fn(&Bench, usize) -> Outcome<Usage>;
 
 fn run(bench: &mut Bench) -> Outcome {
@@ -37,7 +40,7 @@ fn run(bench: &mut Bench) -> Outcome {
         ("bulk enqueue", many, bulk),
         ("single enqueue", few, single),
     ] {
-        let mut took = [(); 4].map(|()| Samples::new());
+        let mut took = [(); 4].map(|()| Samples::default());
         for round in 0..bench.sized(10, 1) {
             // Alternate which comes first.
             let pair = match round % 2 {
@@ -46,17 +49,11 @@ fn run(bench: &mut Bench) -> Outcome {
             };
             for counting in pair {
                 client.batch_execute("TRUNCATE redrive.jobs, redrive.leases")?;
-                client.batch_execute(match counting {
-                    Counting::On => {
-                        "CREATE OR REPLACE VIEW redrive.metric_ring AS \
-                         SELECT last_value::smallint AS segment FROM redrive.metric_ring_position"
-                    }
-                    Counting::Off => {
-                        "CREATE OR REPLACE VIEW redrive.metric_ring AS \
-                         SELECT last_value::smallint AS segment FROM redrive.metric_ring_position WHERE false"
-                    }
-                })?;
-                client.batch_execute("CHECKPOINT")?;
+                let rows = match counting {
+                    Counting::On => "",
+                    Counting::Off => " WHERE false",
+                };
+                client.batch_execute(&format!("{RING}{rows}; CHECKPOINT"))?;
                 let once = work(bench, jobs)?;
                 let at = usize::from(counting == Counting::On);
                 took[at].push(micros(once.wall, jobs));
@@ -64,15 +61,16 @@ fn run(bench: &mut Bench) -> Outcome {
             }
         }
         let [wall_off, wall_on, processor_off, processor_on] = &took;
-        let row = Measurement::compared(what, "us a job", wall_off, wall_on);
-        bench.report(&row)?;
-        let name = format!("{what}, processor time");
-        bench.report(&Measurement::compared(
-            name,
-            "us a job",
-            processor_off,
-            processor_on,
-        ))?;
+        for (name, off, on) in [
+            (what.to_owned(), wall_off, wall_on),
+            (
+                format!("{what}, processor time"),
+                processor_off,
+                processor_on,
+            ),
+        ] {
+            bench.report(Measurement::compared(name, "us a job", off, on))?;
+        }
     }
     Ok(())
 }
@@ -80,18 +78,7 @@ fn run(bench: &mut Bench) -> Outcome {
 fn drain(bench: &Bench, jobs: usize) -> Outcome<Usage> {
     let queue = Queue::new(bench.db(), "counters")?;
     fill_kinds(&queue, jobs)?;
-    let ran = Ran::default();
-    let meter = Meter::start(bench)?;
-    let worker = handle_kinds(Worker::builder(&queue).slots(2), &ran).start()?;
-    while worker.stats().done < jobs as u64 {
-        thread::sleep(Duration::from_millis(1));
-    }
-    let took = meter.stop()?;
-    worker.stop(Duration::from_secs(10))?;
-    match ran.count() == jobs {
-        true => Ok(took),
-        false => Err(format!("{} handlers ran instead of {jobs}", ran.count()).into()),
-    }
+    drain_metered(bench, &queue, jobs)
 }
 
 fn bulk(bench: &Bench, jobs: usize) -> Outcome<Usage> {

@@ -20,9 +20,9 @@ fn run(bench: &mut Bench) -> Outcome {
         ("of ten failures", ten),
         ("with a detail of 3 KiB", detailed),
     ];
-    let mut done = Samples::new();
-    let mut retries = Samples::new();
-    let mut deaths: Vec<Samples> = died.iter().map(|_| Samples::new()).collect();
+    let mut done = Samples::default();
+    let mut retries = Samples::default();
+    let mut deaths: Vec<Samples> = died.iter().map(|_| Samples::default()).collect();
     for _ in 0..bench.sized(3, 1) {
         let least = once(bench, "done", 1, |_| Ok(()))?;
         done.push(least);
@@ -35,11 +35,11 @@ fn run(bench: &mut Bench) -> Outcome {
             samples.push(once(bench, "died", 1, *handler)? - least);
         }
     }
-    bench.report(&Measurement::new("a job that is done at once", "us", &done))?;
-    bench.report(&Measurement::new("a retry costs", "us", &retries))?;
+    bench.report(Measurement::new("a job that is done at once", "us", &done))?;
+    bench.report(Measurement::new("a retry costs", "us", &retries))?;
     for ((what, _), samples) in died.iter().zip(&deaths) {
         let name = format!("a death {what} costs, compared with a retry");
-        bench.report(&Measurement::compared(name, "us", &retries, samples))?;
+        bench.report(Measurement::compared(name, "us", &retries, samples))?;
     }
     Ok(())
 }
@@ -79,9 +79,7 @@ fn once(bench: &Bench, name: &str, runs: usize, handler: Handler) -> Outcome<f64
     let jobs = bench.sized(50_000, 1_000);
     let queue = Queue::new(bench.db(), name)?;
     fill(&queue, jobs)?;
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     let drained = drain_with(bench, &queue, jobs, runs * jobs, |builder, ran| {
         let ran = ran.clone();
         builder.slots(2).handle(move |job: &Job<BenchPayload>| {

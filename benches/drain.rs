@@ -2,8 +2,7 @@
 
 use redrive::Queue;
 use redrive_benches::{
-    Baseline, BaselineKeys, Bench, Measurement, Outcome, Samples, Scenario, Target, drain,
-    fill_kinds,
+    Baseline, Bench, Measurement, Outcome, Samples, Scenario, Target, drain, fill_kinds,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -15,14 +14,9 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(200_000, 2_000);
-    let (mut one, mut two, mut redrive, mut start) = (
-        Samples::new(),
-        Samples::new(),
-        Samples::new(),
-        Samples::new(),
-    );
+    let [mut one, mut two, mut redrive, mut start] = [(); 4].map(|()| Samples::default());
     for round in 0..bench.sized(5, 1) {
-        let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+        let baseline = Baseline::new(bench)?;
         let mut baselines = || -> Outcome {
             one.push(baseline.delete(jobs, 1)?);
             two.push(baseline.delete(jobs, 2)?);
@@ -38,32 +32,18 @@ fn run(bench: &mut Bench) -> Outcome {
             baselines()?;
         }
     }
-    bench.report(
-        &Measurement::compared(
-            "drain; the baseline uses one connection",
-            "jobs/s",
-            &one,
-            &redrive,
-        )
-        .target(Target::RatioAtLeast(0.8)),
-    )?;
-    bench.report(&Measurement::compared(
-        "drain; the baseline uses two connections",
-        "jobs/s",
-        &two,
-        &redrive,
-    ))?;
-    bench.report(
-        &Measurement::new("start of the worker to its first handler", "ms", &start)
-            .note("not part of the rates above; opens connections and prepares statements"),
-    )
+    let row = |name, baseline| Measurement::compared(name, "jobs/s", baseline, &redrive);
+    let of_one = row("drain; the baseline uses one connection", &one);
+    bench.report(of_one.target(Target::RatioAtLeast(0.8)))?;
+    bench.report(row("drain; the baseline uses two connections", &two))?;
+    let start = Measurement::new("start of the worker to its first handler", "ms", &start);
+    let note = "not part of the rates above; opens connections and prepares statements";
+    bench.report(start.note(note))
 }
 
 fn once(bench: &Bench, jobs: usize) -> Outcome<redrive_benches::Drained> {
     let queue = Queue::new(bench.db(), "drain")?;
     fill_kinds(&queue, jobs)?;
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     drain(bench, &queue, jobs)
 }

@@ -2,8 +2,7 @@
 
 use redrive::{Failure, Job, Queue};
 use redrive_benches::{
-    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Outcome, Scenario, Target,
-    drain_with, fill,
+    Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, drain_with, fill,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -15,21 +14,17 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(50_000, 1_000);
-    let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+    let baseline = Baseline::new(bench)?;
     let (baselines, redrive) =
         bench.by_turns(5, || baseline.delete(jobs, 1), || once(bench, jobs))?;
-    bench.report(
-        &Measurement::compared("fail once, then done", "jobs/s", &baselines, &redrive)
-            .target(Target::RatioAtLeast(0.25)),
-    )
+    let row = Measurement::compared("fail once, then done", "jobs/s", &baselines, &redrive);
+    bench.report(row.target(Target::RatioAtLeast(0.25)))
 }
 
 fn once(bench: &Bench, jobs: usize) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "fail-once")?;
     fill(&queue, jobs)?;
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     let drained = drain_with(bench, &queue, jobs, 2 * jobs, |builder, ran| {
         let ran = ran.clone();
         builder.slots(2).handle(move |job: &Job<BenchPayload>| {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, Target};
+use redrive_benches::{Bench, Measurement, Outcome, Scenario, Target, Waits};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -41,18 +41,12 @@ fn run(bench: &mut Bench) -> Outcome {
         times
     })?;
     let opened = connections.load(Ordering::Relaxed);
-    for (part, at) in [("p50", 500), ("p99", 990)] {
-        let one = |times: &[f64]| -> Samples {
-            [times[(times.len() - 1) * at / 1000]].into_iter().collect()
-        };
-        let row = Measurement::compared(
-            format!("a scrape, {part}"),
-            "ms",
-            &one(&quiet),
-            &one(&flooded),
-        )
-        .note(format!("{opened} connections were opened meanwhile"));
-        bench.report(&match part {
+    let (quiet, flooded) = (Waits::from(quiet), Waits::from(flooded));
+    for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
+        let (quiet, flooded) = (quiet.at(part), flooded.at(part));
+        let row = Measurement::compared(format!("a scrape, {name}"), "ms", &quiet, &flooded);
+        let row = row.note(format!("{opened} connections were opened meanwhile"));
+        bench.report(match name {
             "p99" => row.target(Target::AtMost(500.0)),
             _ => row,
         })?;
@@ -106,7 +100,7 @@ fn connect_from(client: Ipv4Addr, to: SocketAddrV4) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Scrapes one after another and returns the times in milliseconds, sorted.
+/// Scrapes one after another and returns the times in milliseconds.
 fn scrape_all(address: SocketAddrV4, scrapes: usize) -> Outcome<Vec<f64>> {
     let mut times = Vec::with_capacity(scrapes);
     for _ in 0..scrapes {
@@ -115,7 +109,6 @@ fn scrape_all(address: SocketAddrV4, scrapes: usize) -> Outcome<Vec<f64>> {
         times.push(begin.elapsed().as_secs_f64() * 1e3);
         thread::sleep(PAUSE);
     }
-    times.sort_by(f64::total_cmp);
     Ok(times)
 }
 

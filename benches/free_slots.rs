@@ -1,14 +1,13 @@
 //! How long slots are free while jobs wait, which is the cost of claiming in batches.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use redrive::{Job, Payload, Queue, Worker};
-use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario};
+use redrive_benches::{
+    Bench, Measurement, Outcome, Process, Recorder, Samples, Scenario, until_drained,
+};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -46,7 +45,7 @@ fn run(bench: &mut Bench) -> Outcome {
         let mut jobs_ms = vec![1; bench.sized(instant, 100)];
         jobs_ms.extend(vec![100; bench.sized(middling, middling.min(10))]);
         jobs_ms.extend(vec![bench.sized(10_000, 1_000); slow]);
-        let (mut shares, mut waits, mut spans) = (Samples::new(), Samples::new(), Samples::new());
+        let [mut shares, mut waits, mut spans] = [(); 3].map(|()| Samples::default());
         for round in 0..bench.sized(3, 1) {
             shuffle(&mut jobs_ms, round);
             let (wasted, longest, span) = free_slots(bench, &jobs_ms)?;
@@ -54,21 +53,13 @@ fn run(bench: &mut Bench) -> Outcome {
             waits.push(longest * 1000.0);
             spans.push(span);
         }
-        bench.report(&Measurement::new(
-            format!("{name}: free while jobs waited"),
-            "% of slots",
-            &shares,
-        ))?;
-        bench.report(&Measurement::new(
-            format!("{name}: longest free period"),
-            "ms",
-            &waits,
-        ))?;
-        bench.report(&Measurement::new(
-            format!("{name}: until the last start"),
-            "s",
-            &spans,
-        ))?;
+        for (what, unit, numbers) in [
+            ("free while jobs waited", "% of slots", &shares),
+            ("longest free period", "ms", &waits),
+            ("until the last start", "s", &spans),
+        ] {
+            bench.report(Measurement::new(format!("{name}: {what}"), unit, numbers))?;
+        }
     }
     Ok(())
 }
@@ -90,44 +81,29 @@ fn shuffle(jobs_ms: &mut [u64], round: u64) {
 #[expect(clippy::cast_precision_loss, reason = "a share for people")]
 fn free_slots(bench: &Bench, jobs_ms: &[u64]) -> Outcome<(f64, f64, f64)> {
     let queue = Queue::new(bench.db(), "waste")?;
-    let mut children = Vec::new();
-    for _ in 0..PROCESSES {
-        children.push(
-            bench
-                .child(CHILD.name, &[])?
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()?,
-        );
-    }
+    let children = (0..PROCESSES)
+        .map(|_| Process::start(&mut bench.child(CHILD.name, &[])?))
+        .collect::<Outcome<Vec<_>>>()?;
     // Short jobs first, so that the workers expect short jobs.
     thread::sleep(Duration::from_secs(1));
     let warm: Vec<Sleep> = (0..800).map(|_| Sleep { milliseconds: 1 }).collect();
     queue.enqueue_many(&warm)?;
-    while !queue.is_drained()? {
-        thread::sleep(Duration::from_millis(20));
-    }
+    until_drained(&queue)?;
     let jobs: Vec<Sleep> = jobs_ms
         .iter()
         .map(|&milliseconds| Sleep { milliseconds })
         .collect();
     let ids = queue.enqueue_many(&jobs)?;
     let start = now();
-    while !queue.is_drained()? {
-        thread::sleep(Duration::from_millis(50));
-    }
+    until_drained(&queue)?;
     let mut ran: HashMap<i64, (f64, f64)> = HashMap::new();
-    for mut child in children {
-        drop(child.stdin.take());
-        let out = child.stdout.take().ok_or("no output")?;
-        for line in BufReader::new(out).lines() {
-            let line = line?;
+    for child in children {
+        for line in child.end()? {
             let mut fields = line.split(' ');
             let mut field = || fields.next().ok_or("incomplete line");
             let (id, start, end) = (field()?.parse()?, field()?.parse()?, field()?.parse()?);
             ran.insert(id, (start, end));
         }
-        child.wait()?;
     }
     // The times at which a slot becomes busy or free.
     let mut events: Vec<(f64, i64)> = Vec::new();
@@ -167,21 +143,20 @@ fn now() -> f64 {
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn work(bench: &Bench, _: &[String]) -> Outcome {
     let queue = Queue::new(bench.db(), "waste")?;
-    let recorded = Arc::new(Mutex::new(Vec::new()));
-    let ran = Arc::clone(&recorded);
+    let ran = Recorder::default();
+    let recorder = ran.clone();
     let worker = Worker::builder(&queue)
         .slots(SLOTS)
         .handle(move |job: &Job<Sleep>| {
             let start = now();
             thread::sleep(Duration::from_millis(job.payload().milliseconds));
-            let mut ran = ran.lock().unwrap_or_else(PoisonError::into_inner);
-            ran.push((job.id().get(), start, now()));
+            recorder.push((job.id().get(), start, now()));
             Ok(())
         })
         .start()?;
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     worker.stop(Duration::from_secs(20))?;
-    for (id, start, end) in &*recorded.lock().unwrap_or_else(PoisonError::into_inner) {
+    for (id, start, end) in ran.take() {
         println!("{id} {start:.6} {end:.6}");
     }
     Ok(())

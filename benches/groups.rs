@@ -29,8 +29,8 @@ fn run(bench: &mut Bench) -> Outcome {
         (jobs, bench.sized(1_000, 10)),
         (jobs, 1),
     ] {
-        let mut plain = Samples::new();
-        let mut grouped = POLICIES.map(|_| Samples::new());
+        let mut plain = Samples::default();
+        let mut grouped = POLICIES.map(|_| Samples::default());
         for round in 0..bench.sized(3, 1) {
             if round % 2 == 0 {
                 plain.push(once(bench, GroupPolicy::None, all, None)?);
@@ -43,16 +43,10 @@ fn run(bench: &mut Bench) -> Outcome {
             }
         }
         for ((name, _), rates) in POLICIES.iter().zip(&grouped) {
-            let row = Measurement::compared(
-                format!(
-                    "{name}, {groups} groups of {}, compared with none",
-                    all / groups
-                ),
-                "jobs/s",
-                &plain,
-                rates,
-            );
-            bench.report(&match groups {
+            let size = all / groups;
+            let name = format!("{name}, {groups} groups of {size}, compared with none");
+            let row = Measurement::compared(name, "jobs/s", &plain, rates);
+            bench.report(match groups {
                 1 => row,
                 _ => row.target(Target::RatioAtLeast(0.5)),
             })?;
@@ -70,12 +64,6 @@ fn once(bench: &Bench, policy: GroupPolicy, jobs: usize, groups: Option<usize>) 
         None => job,
     })?;
     let drained = drain_one_kind(bench, &queue, jobs)?;
-    let slots: i64 = bench
-        .client()?
-        .query_one("SELECT count(*) FROM redrive.group_slots", &[])?
-        .get(0);
-    match slots {
-        0 => Ok(drained.rate),
-        _ => Err(format!("{slots} turns are left").into()),
-    }
+    bench.expect_rows("redrive.group_slots", 0)?;
+    Ok(drained.rate)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use redrive::postgres::{Client, IsolationLevel};
+use redrive::postgres::Client;
 use redrive::{Queue, Worker};
 use redrive_benches::{
     Bench, Measurement, Outcome, PausedQueue, Ran, Samples, Scenario, Target, drain, fill_kinds,
@@ -44,13 +44,8 @@ fn run(bench: &mut Bench) -> Outcome {
         ("a worker a cycle", new_worker_per_cycle as Drainer),
         ("one worker", one_worker),
     ] {
-        let (mut free, mut tenth, mut last, mut bytes, mut free_bytes) = (
-            Samples::new(),
-            Samples::new(),
-            Samples::new(),
-            Samples::new(),
-            Samples::new(),
-        );
+        let [mut free, mut tenth, mut last, mut bytes, mut free_bytes] =
+            [(); 5].map(|()| Samples::default());
         let mut cycles = Cycles::default();
         for round in 0..rounds {
             let queue = Queue::new(bench.db(), &format!("held-{round}"))?;
@@ -69,37 +64,17 @@ fn run(bench: &mut Bench) -> Outcome {
                 .collect();
             numbers.join(" ")
         };
-        bench.report(
-            &Measurement::compared(
-                format!("{what}: the 10th held cycle, compared with the median free one"),
-                "jobs/s",
-                &free,
-                &tenth,
-            )
-            .target(Target::RatioAtLeast(0.9))
-            .note(format!(
-                "held, the last round: {} thousand jobs/s",
-                listed(&cycles.rates, 1e3)
-            )),
-        )?;
-        bench.report(&Measurement::compared(
-            format!("{what}: the median of held cycles 8 to 10, compared with the same"),
-            "jobs/s",
-            &free,
-            &last,
-        ))?;
-        bench.report(
-            &Measurement::compared(
-                format!("{what}: the most disk space of the schema, held compared with free"),
-                "MB",
-                &free_bytes,
-                &bytes,
-            )
-            .note(format!(
-                "held, after each cycle: {} MB",
-                listed(&cycles.megabytes, 1.0)
-            )),
-        )?;
+        let name = format!("{what}: the 10th held cycle, compared with the median free one");
+        let row = Measurement::compared(name, "jobs/s", &free, &tenth);
+        let rates = listed(&cycles.rates, 1e3);
+        let note = format!("held, the last round: {rates} thousand jobs/s");
+        bench.report(row.target(Target::RatioAtLeast(0.9)).note(note))?;
+        let name = format!("{what}: the median of held cycles 8 to 10, compared with the same");
+        bench.report(Measurement::compared(name, "jobs/s", &free, &last))?;
+        let name = format!("{what}: the most disk space of the schema, held compared with free");
+        let row = Measurement::compared(name, "MB", &free_bytes, &bytes);
+        let sizes = listed(&cycles.megabytes, 1.0);
+        bench.report(row.note(format!("held, after each cycle: {sizes} MB")))?;
     }
     Ok(())
 }
@@ -163,20 +138,12 @@ fn holding(
     let mut client = bench.client()?;
     // Remove dead rows of earlier rounds.
     client.batch_execute("TRUNCATE redrive.jobs, redrive.leases, redrive.metric_deltas")?;
+    let _held = match horizon {
+        Horizon::Free => None,
+        Horizon::Held => Some(bench.hold_snapshot()?),
+    };
     let mut cycles = Cycles::default();
-    let mut holder = bench.client()?;
-    if horizon == Horizon::Free {
-        work(&mut client, &mut cycles)?;
-        return Ok(cycles);
-    }
-    let mut held = holder
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()?;
-    // A snapshot without a lock on tables of redrive.
-    held.batch_execute("SELECT count(*) FROM pg_class")?;
     work(&mut client, &mut cycles)?;
-    held.rollback()?;
     Ok(cycles)
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::postgres::{Client, IsolationLevel, Statement};
+use redrive::postgres::{Client, Statement};
 use redrive::{Queue, Worker};
-use redrive_benches::{Bench, Measurement, Outcome, Ran, Samples, Scenario, Target, handle_kinds};
+use redrive_benches::{
+    Bench, Measurement, Outcome, Ran, Samples, Scenario, Target, handle_kinds, steps,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "held_statements",
@@ -62,13 +64,7 @@ fn run(bench: &mut Bench) -> Outcome {
     let mut client = bench.client()?;
     client.batch_execute(WORKERS)?;
     let fresh = measure(bench)?;
-    let mut holder = bench.client()?;
-    let mut held = holder
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()?;
-    // A snapshot without a lock on tables of redrive.
-    held.batch_execute("SELECT count(*) FROM pg_class")?;
+    let _held = bench.hold_snapshot()?;
     let ran = Ran::default();
     let worker = handle_kinds(Worker::builder(&queue).slots(2), &ran)
         .lease(Duration::from_secs(6))
@@ -76,9 +72,8 @@ fn run(bench: &mut Bench) -> Outcome {
     for _ in 0..heartbeats {
         client.batch_execute(HEARTBEAT)?;
     }
-    let mut left = rows;
-    while left > 0 {
-        let some = left.min(100_000);
+    for (from, to) in steps(rows, 100_000) {
+        let some = to - from + 1;
         client.execute(LEASES, &[&some])?;
         client
             .batch_execute("DELETE FROM redrive.leases WHERE worker_id::text LIKE '00000000%'")?;
@@ -87,23 +82,15 @@ fn run(bench: &mut Bench) -> Outcome {
         transaction.execute(DELAYED, &[&some])?;
         transaction.batch_execute("DELETE FROM redrive.jobs_delayed WHERE run_at < now()")?;
         transaction.commit()?;
-        left -= some;
     }
     until_met(&mut client)?;
     worker.stop(Duration::from_secs(10))?;
     let dead = measure(bench)?;
     for ((name, _), (fresh, dead)) in STATEMENTS.iter().zip(fresh.iter().zip(&dead)) {
-        bench.report(
-            &Measurement::compared(
-                format!("`{name}` behind {rows} dead rows, compared with a fresh schema"),
-                "ms",
-                fresh,
-                dead,
-            )
-            .target(Target::RatioAtMost(1.3)),
-        )?;
+        let name = format!("`{name}` behind {rows} dead rows, compared with a fresh schema");
+        let row = Measurement::compared(name, "ms", fresh, dead);
+        bench.report(row.target(Target::RatioAtMost(1.3)))?;
     }
-    held.rollback()?;
     Ok(())
 }
 
@@ -140,10 +127,8 @@ fn measure(bench: &Bench) -> Outcome<Vec<Samples>> {
         for _ in 0..5 {
             timed(&mut client, &execute)?;
         }
-        let samples = (0..bench.sized(200, 20))
-            .map(|_| timed(&mut client, &execute))
-            .collect::<Outcome<Vec<f64>>>()?;
-        all.push(samples.into_iter().collect());
+        let samples = (0..bench.sized(200, 20)).map(|_| timed(&mut client, &execute));
+        all.push(samples.collect::<Outcome<Samples>>()?);
     }
     Ok(all)
 }

@@ -1,13 +1,13 @@
 //! The cost of an idle worker, and how fast it starts.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target};
+use redrive_benches::{
+    Bench, BenchPayload, Measurement, Outcome, Process, Samples, Scenario, Target,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "idle",
@@ -31,21 +31,20 @@ const EVERYTHING: &str = "
 fn run(bench: &mut Bench) -> Outcome {
     let queue = Queue::new(bench.db(), "idle")?;
     let mut client = bench.client()?;
-    let mut starts = Samples::new();
+    let mut starts = Samples::default();
     let mut worker = None;
     for _ in 0..bench.sized(10, 1) {
         drop(worker.take());
         queue.enqueue(&BenchPayload::new(1))?;
         let start = Instant::now();
-        let mut child = Process::start(bench)?;
-        child.wait_for_job()?;
+        let mut child = self::start(bench)?;
+        // A handler has begun.
+        child.line()?;
         starts.push(start.elapsed().as_secs_f64() * 1000.0);
         worker = Some(child);
     }
-    bench.report(
-        &Measurement::new("start of the process to the first handler", "ms", &starts)
-            .target(Target::AtMost(50.0)),
-    )?;
+    let row = Measurement::new("start of the process to the first handler", "ms", &starts);
+    bench.report(row.target(Target::AtMost(50.0)))?;
     let worker = worker.ok_or("no worker was started")?;
     client.batch_execute(EVERYTHING)?;
     // Wait until its counters are folded.
@@ -55,80 +54,29 @@ fn run(bench: &mut Bench) -> Outcome {
     thread::sleep(span);
     let after = IdleCost::of(&mut client, &worker)?;
     let seconds = span.as_secs_f64();
-    let rows = [
+    let a_second = |before: f64, after: f64| (after - before) / seconds;
+    // One of them is this query.
+    let transactions = a_second(before.transactions + 1.0, after.transactions);
+    let processor = a_second(before.processor, after.processor) * 100.0;
+    let switches = a_second(before.switches, after.switches);
+    for row in [
         Measurement::new("connections", "", after.connections).target(Target::AtMost(3.0)),
-        // One of them is this query.
-        Measurement::new(
-            "transactions",
-            "1/s",
-            (after.transactions - before.transactions - 1.0) / seconds,
-        )
-        .target(Target::AtMost(1.0)),
-        Measurement::new(
-            "processor",
-            "%",
-            (after.processor - before.processor) / seconds * 100.0,
-        )
-        .target(Target::AtMost(0.1)),
-        Measurement::new(
-            "wake-ups",
-            "1/s",
-            (after.switches - before.switches) / seconds,
-        ),
+        Measurement::new("transactions", "1/s", transactions).target(Target::AtMost(1.0)),
+        Measurement::new("processor", "%", processor).target(Target::AtMost(0.1)),
+        Measurement::new("wake-ups", "1/s", switches),
         Measurement::new("resident memory", "MB", after.memory / 1024.0),
         Measurement::new("threads", "", after.threads).note("two of them are slots"),
-    ];
-    rows.iter().try_for_each(|row| bench.report(row))
+    ] {
+        bench.report(row)?;
+    }
+    Ok(())
 }
 
-/// A worker process.
-struct Process {
-    child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
-}
-
-impl Process {
-    fn start(bench: &Bench) -> Outcome<Process> {
-        let separator = if bench.url().contains('?') { '&' } else { '?' };
-        let mut child = bench
-            .child(CHILD.name, &[])?
-            .env(
-                "DATABASE_URL",
-                format!("{}{separator}application_name={}", bench.url(), CHILD.name),
-            )
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().ok_or("no output to read")?;
-        Ok(Process {
-            child,
-            stdout: BufReader::new(stdout),
-        })
-    }
-
-    /// Waits until a handler has started.
-    fn wait_for_job(&mut self) -> Outcome {
-        let mut line = String::new();
-        match self.stdout.read_line(&mut line)? {
-            0 => Err("the worker ended".into()),
-            _ => Ok(()),
-        }
-    }
-
-    fn stat(&self, file: &str) -> Outcome<String> {
-        Ok(std::fs::read_to_string(format!(
-            "/proc/{}/{file}",
-            self.child.id()
-        ))?)
-    }
-}
-
-impl Drop for Process {
-    /// The process stops when its input ends.
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        _ = self.child.wait();
-    }
+/// Starts the worker under a name that its sessions have.
+fn start(bench: &Bench) -> Outcome<Process> {
+    let separator = if bench.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}application_name={}", bench.url(), CHILD.name);
+    Process::start(bench.child(CHILD.name, &[])?.env("DATABASE_URL", url))
 }
 
 /// The resources used so far.
@@ -151,7 +99,8 @@ impl IdleCost {
                      WHERE datname = current_database())::float8",
             &[],
         )?;
-        let status = worker.stat("status")?;
+        let process = format!("/proc/{}", worker.id());
+        let status = std::fs::read_to_string(format!("{process}/status"))?;
         let field = |name: &str| -> Outcome<f64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             let number =
@@ -159,7 +108,7 @@ impl IdleCost {
             Ok(number.ok_or_else(|| format!("no `{name}`"))?.parse()?)
         };
         let (mut switches, mut nanoseconds) = (0.0, 0.0);
-        for thread in std::fs::read_dir(format!("/proc/{}/task", worker.child.id()))? {
+        for thread in std::fs::read_dir(format!("{process}/task"))? {
             let thread = thread?.path();
             let ran = std::fs::read_to_string(thread.join("schedstat"))?;
             nanoseconds += ran.split(' ').next().unwrap_or("0").parse::<f64>()?;

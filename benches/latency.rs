@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, unbounded};
 use redrive::postgres::fallible_iterator::FallibleIterator as _;
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target};
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Scenario, Target, Waits};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "latency",
@@ -23,80 +23,41 @@ const PARTS: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 fn run(bench: &mut Bench) -> Outcome {
     let each = bench.sized(500, 10);
     let rounds = bench.sized(4, 1);
-    let (mut baselines, mut redrive, mut calls) = (Waits::new(), Waits::new(), Waits::new());
+    let [mut baselines, mut redrive, mut calls] = [(); 3].map(|()| Waits::default());
     for _ in 0..rounds {
-        baselines.rounds.push(baseline(bench, each)?);
+        baselines.push(baseline(bench, each)?);
         let (idle, call) = idle(bench, each)?;
-        redrive.rounds.push(idle);
-        calls.rounds.push(call);
+        redrive.push(idle);
+        calls.push(call);
     }
     for (name, part) in PARTS {
-        let row = Measurement::compared(
-            format!("idle, {name}"),
-            "ms",
-            &baselines.at(part),
-            &redrive.at(part),
-        );
-        bench.report(&match name {
+        let (baseline, redrive) = (baselines.at(part), redrive.at(part));
+        let row = Measurement::compared(format!("idle, {name}"), "ms", &baseline, &redrive);
+        bench.report(match name {
             "p50" => row.target(Target::AtMost(0.6)),
             "p99" => row.target(Target::AtMost(1.2)),
             _ => row.note("of each round it is nearly the slowest"),
         })?;
     }
-    for (name, part) in PARTS {
-        bench.report(&Measurement::new(
-            format!("idle, from the call of the enqueue, {name}"),
-            "ms",
-            &calls.at(part),
-        ))?;
-    }
+    report(bench, "idle, from the call of the enqueue", &calls)?;
     // Two slots, 4 ms a job: 500 a second at most.
     for (load, every) in [("a quarter", 8_000), ("half", 4_000)] {
-        let mut waits = Waits::new();
+        let (jobs, every) = (bench.sized(2_000, 20), Duration::from_micros(every));
+        let mut waits = Waits::default();
         for _ in 0..bench.sized(3, 1) {
-            waits.rounds.push(steady(
-                bench,
-                bench.sized(2_000, 20),
-                Duration::from_micros(every),
-            )?);
+            waits.push(steady(bench, jobs, every)?);
         }
-        for (name, part) in PARTS {
-            bench.report(&Measurement::new(
-                format!("{load} of what two slots can do, {name}"),
-                "ms",
-                &waits.at(part),
-            ))?;
-        }
+        report(bench, &format!("{load} of what two slots can do"), &waits)?;
     }
     Ok(())
 }
 
-/// The waits of several rounds, in milliseconds.
-pub(crate) struct Waits {
-    pub(crate) rounds: Vec<Vec<f64>>,
-}
-
-impl Waits {
-    pub(crate) fn new() -> Waits {
-        Waits { rounds: Vec::new() }
+fn report(bench: &mut Bench, what: &str, waits: &Waits) -> Outcome {
+    for (name, part) in PARTS {
+        let name = format!("{what}, {name}");
+        bench.report(Measurement::new(name, "ms", &waits.at(part)))?;
     }
-
-    /// The same part of each round.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "a place in a list"
-    )]
-    pub(crate) fn at(&self, part: f64) -> Samples {
-        let of = |waits: &Vec<f64>| {
-            let mut sorted = waits.clone();
-            sorted.sort_by(f64::total_cmp);
-            let place = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
-            sorted.get(place).copied().unwrap_or_default()
-        };
-        self.rounds.iter().map(of).collect()
-    }
+    Ok(())
 }
 
 fn milliseconds(from: Instant, to: Instant) -> f64 {

@@ -3,11 +3,9 @@
 //! The letters have a payload of a kilobyte, a backtrace of ten, and five attempts; 95 of a hundred
 //! died of one failure, the others of a hundred, of which one is rare and long past.
 
-use std::time::Instant;
-
 use redrive::dlq::{GroupFilter, GroupId, LetterFilter, LetterState};
 use redrive::postgres::Client;
-use redrive_benches::{Bench, Figure, Measurement, Outcome, Samples, Scenario};
+use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, fill_letters, timed};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "letters",
@@ -35,8 +33,8 @@ const FILL: &str = "
            jsonb_build_object('order', n, 'amount', n % 1000, 'customer', jsonb_build_object('id', n % 5000), 'pad', (
                SELECT string_agg(md5((n * 31 + k)::text), '') FROM generate_series(1, 29) k)),
            h.history, n % 977, '0b9a5f6e-2f3c-4e57-8a54-3d1c0b9d8c11', 'web-' || n % 4, '1.4.2', 4711, 5,
-           clock_timestamp() - interval '1 day', clock_timestamp() - ($2::bigint - n) * interval '50 milliseconds'
-    FROM generate_series($1::bigint, $3::bigint) n
+           clock_timestamp() - interval '1 day', clock_timestamp() - ($3::bigint - n) * interval '50 milliseconds'
+    FROM generate_series($1::bigint, $2::bigint) n
     CROSS JOIN LATERAL (
         SELECT redrive.history_before(redrive.add_attempt(redrive.add_attempt(redrive.add_attempt(
             jsonb_build_array(a.r), a.r || '{\"attempt\": 2}'), a.r || '{\"attempt\": 3}'),
@@ -50,31 +48,9 @@ const FILL: &str = "
 fn run(bench: &mut Bench) -> Outcome {
     let letters = bench.sized(1_000_000, 1_000);
     let mut client = bench.client()?;
-    fill(&mut client, letters)?;
+    fill_letters(&mut client, FILL, letters)?;
     weigh(bench, &mut client, letters)?;
     ask(bench)
-}
-
-/// Inserts the missing letters, a thousand a statement, as workers do.
-fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
-    let there: i64 = client
-        .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
-        .get(0);
-    let fill = client.prepare(FILL)?;
-    let mut from = there + 1;
-    while from <= letters {
-        let to = letters.min(from + 999);
-        client.execute(&fill, &[&from, &letters, &to])?;
-        if from % 50_000 == 1 {
-            while client
-                .query_one("SELECT redrive.fold_letters()", &[])?
-                .get::<_, i64>(0)
-                > 0
-            {}
-        }
-        from = to + 1;
-    }
-    Ok(client.batch_execute("VACUUM ANALYZE")?)
 }
 
 /// Compares the bytes of the letters, indexes included, with those of a table of the payloads.
@@ -107,18 +83,10 @@ fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
         parts.push(format!("{table} {}", size / letters));
         all += size;
     }
-    let one = |bytes: i64| -> Outcome<Samples> {
-        Ok([f64::from(i32::try_from(bytes)?)].into_iter().collect())
-    };
-    bench.report(
-        &Measurement::compared(
-            "a letter with its indexes, compared with id and payload",
-            "bytes",
-            &one(baseline)?,
-            &one(all / letters)?,
-        )
-        .note(parts.join(", ")),
-    )
+    let one = |bytes: i64| -> Outcome<Samples> { Ok(f64::from(i32::try_from(bytes)?).into()) };
+    let name = "a letter with its indexes, compared with id and payload";
+    let row = Measurement::compared(name, "bytes", &one(baseline)?, &one(all / letters)?);
+    bench.report(row.note(parts.join(", ")))
 }
 
 fn ask(bench: &mut Bench) -> Outcome {
@@ -145,9 +113,8 @@ fn ask(bench: &mut Bench) -> Outcome {
         "state=any class=Rare",
     ] {
         let which = open(filter)?;
-        time(bench, &format!("list {filter}"), || {
-            db.dlq().list(&which).map(drop)
-        })?;
+        let list = || db.dlq().list(&which).map(drop);
+        time(bench, &format!("list {filter}"), list)?;
     }
     for filter in [
         "",
@@ -157,9 +124,8 @@ fn ask(bench: &mut Bench) -> Outcome {
         "queue=orders age>1h",
     ] {
         let which = open(filter)?;
-        time(bench, &format!("count {filter}"), || {
-            db.dlq().count(&which).map(drop)
-        })?;
+        let count = || db.dlq().count(&which).map(drop);
+        time(bench, &format!("count {filter}"), count)?;
     }
     time(bench, "groups", || {
         db.dlq().groups().list(&GroupFilter::new()).map(drop)
@@ -174,16 +140,6 @@ fn time(
     what: &str,
     mut question: impl FnMut() -> redrive::Result<()>,
 ) -> Outcome {
-    let times = (0..ASKED)
-        .map(|_| {
-            let start = Instant::now();
-            question()?;
-            Ok(start.elapsed().as_secs_f64() * 1e3)
-        })
-        .collect::<Outcome<Samples>>()?;
-    bench.report(&Measurement::new(
-        what.trim_end(),
-        "ms",
-        Figure::from(&times),
-    ))
+    let times = timed(ASKED, || Ok(question()?))?;
+    bench.report(Measurement::new(what.trim_end(), "ms", &times))
 }

@@ -1,12 +1,12 @@
 //! A million letters, most of them in a few of 200 groups and 20 queues: the time of queries, and
 //! the rates of prune and archive.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redrive::Operator;
 use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyMode, RetentionRule};
 use redrive::postgres::Client;
-use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, rate};
+use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, fill_letters, rate, timed};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "million",
@@ -39,8 +39,8 @@ const FILL: &str = "
 fn run(bench: &mut Bench) -> Outcome {
     let letters = bench.sized(1_000_000, 1_000);
     let mut client = bench.client()?;
-    fill(&mut client, letters)?;
-    let scan = times(|| {
+    fill_letters(&mut client, FILL, letters)?;
+    let scan = timed(ASKED, || {
         let counted = client.query_one(
             "SELECT count(*), max(length(error_message)) FROM redrive.dead_letters",
             &[],
@@ -53,34 +53,6 @@ fn run(bench: &mut Bench) -> Outcome {
     take_away(bench, &mut client, letters / SHARE)
 }
 
-/// Inserts the missing letters.
-fn fill(client: &mut Client, letters: i64) -> Outcome<()> {
-    let there: i64 = client
-        .query_one("SELECT count(*) FROM redrive.dead_letters", &[])?
-        .get(0);
-    let fill = client.prepare(FILL)?;
-    let mut from = there + 1;
-    while from <= letters {
-        let to = letters.min(from + 999);
-        client.execute(&fill, &[&from, &to, &letters])?;
-        if from % 50_000 == 1 {
-            fold(client)?;
-        }
-        from = to + 1;
-    }
-    fold(client)?;
-    Ok(client.batch_execute("VACUUM ANALYZE")?)
-}
-
-fn fold(client: &mut Client) -> Outcome<()> {
-    while client
-        .query_one("SELECT redrive.fold_letters()", &[])?
-        .get::<_, i64>(0)
-        > 0
-    {}
-    Ok(())
-}
-
 /// Not a closure: Rust 1.95 miscompiles closures that take equal large values (rust-lang/rust#155241).
 fn open(which: LetterFilter) -> LetterFilter {
     which.state(LetterState::Open)
@@ -88,61 +60,33 @@ fn open(which: LetterFilter) -> LetterFilter {
 
 fn ask(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     let db = bench.db().clone();
+    let of_class = |class: &str| open(LetterFilter::new().error_class(class));
+    let of_queue = |queue: &str| open(LetterFilter::new().queue(queue));
     for (what, which) in [
         ("list", open(LetterFilter::new())),
-        (
-            "list a large queue",
-            open(LetterFilter::new().queue("queue0")),
-        ),
-        (
-            "list a frequent class",
-            open(LetterFilter::new().error_class("Class0")),
-        ),
-        (
-            "list a rare class",
-            open(LetterFilter::new().error_class("Class39")),
-        ),
-        (
-            "list a class that is not there",
-            open(LetterFilter::new().error_class("NoSuch")),
-        ),
+        ("list a large queue", of_queue("queue0")),
+        ("list a frequent class", of_class("Class0")),
+        ("list a rare class", of_class("Class39")),
+        ("list a class that is not there", of_class("NoSuch")),
     ] {
-        show(
-            bench,
-            what,
-            &times(|| Ok(db.dlq().list(&which).map(drop)?))?,
-            scan,
-        )?;
+        show(bench, what, scan, || Ok(db.dlq().list(&which).map(drop)?))?;
     }
     for (what, which) in [
         ("count", open(LetterFilter::new())),
-        ("count a queue", open(LetterFilter::new().queue("queue3"))),
-        (
-            "count a rare class",
-            open(LetterFilter::new().error_class("Class39")),
-        ),
+        ("count a queue", of_queue("queue3")),
+        ("count a rare class", of_class("Class39")),
     ] {
-        show(
-            bench,
-            what,
-            &times(|| Ok(db.dlq().count(&which).map(drop)?))?,
-            scan,
-        )?;
+        show(bench, what, scan, || {
+            Ok(db.dlq().count(&which).map(drop)?)
+        })?;
     }
     let groups = "SELECT id, title, open, deaths, last_seen FROM redrive.failure_groups ORDER BY open DESC LIMIT 50";
-    show(
-        bench,
-        "groups",
-        &times(|| Ok(client.query(groups, &[]).map(drop)?))?,
-        scan,
-    )?;
-    show(
-        bench,
-        "stats",
-        &times(|| Ok(db.admin().stats(None).map(drop)?))?,
-        scan,
-    )?;
-    Ok(())
+    show(bench, "groups", scan, || {
+        Ok(client.query(groups, &[]).map(drop)?)
+    })?;
+    show(bench, "stats", scan, || {
+        Ok(db.admin().stats(None).map(drop)?)
+    })
 }
 
 /// Runs one tick of a policy and rolls it back, so that all start from the same state.
@@ -150,53 +94,36 @@ fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     let db = bench.db().clone();
     let hour = Duration::from_hours(1);
     let plain = |which| Policy::new("bench", which).every(hour).batch(50);
+    let all = LetterFilter::new;
     for (what, policy) in [
-        ("tick of 50, any queue", plain(LetterFilter::new())),
-        (
-            "tick of 50, one queue",
-            plain(LetterFilter::new().queue("queue0")),
-        ),
+        ("tick of 50, any queue", plain(all())),
+        ("tick of 50, one queue", plain(all().queue("queue0"))),
         (
             "tick of 50, a rare class",
-            plain(LetterFilter::new().error_class("Class39")),
+            plain(all().error_class("Class39")),
         ),
-        ("tick of 10,000", plain(LetterFilter::new()).batch(10_000)),
-        (
-            "dry tick of 50",
-            plain(LetterFilter::new()).mode(PolicyMode::DryRun),
-        ),
+        ("tick of 10,000", plain(all()).batch(10_000)),
+        ("dry tick of 50", plain(all()).mode(PolicyMode::DryRun)),
         (
             "tick that finds nothing in a million",
-            plain(LetterFilter::new().kind("no.such")),
+            plain(all().kind("no.such")),
         ),
     ] {
         db.dlq().policies().set(&policy, &Operator::default())?;
-        let time = times(|| {
+        show(bench, what, scan, || {
             let mut transaction = client.transaction()?;
-            transaction.execute(
-                "UPDATE redrive.policies SET next_at = clock_timestamp()",
-                &[],
-            )?;
-            transaction.query(
-                "SELECT policy, letters, error FROM redrive.run_policies()",
-                &[],
-            )?;
+            let due = "UPDATE redrive.policies SET next_at = clock_timestamp()";
+            transaction.execute(due, &[])?;
+            let run = "SELECT policy, letters, error FROM redrive.run_policies()";
+            transaction.query(run, &[])?;
             Ok(transaction.rollback()?)
         })?;
-        show(bench, what, &time, scan)?;
     }
     db.dlq().policies().remove("bench", &Operator::default())?;
-    show(
-        bench,
-        "policies, none due",
-        &times(|| {
-            Ok(client
-                .query("SELECT policy FROM redrive.run_policies()", &[])
-                .map(drop)?)
-        })?,
-        scan,
-    )?;
-    Ok(())
+    let run = "SELECT policy FROM redrive.run_policies()";
+    show(bench, "policies, none due", scan, || {
+        Ok(client.query(run, &[]).map(drop)?)
+    })
 }
 
 /// Prunes a share of the letters, and archives another.
@@ -217,26 +144,18 @@ fn take_away(bench: &mut Bench, client: &mut Client, share: i64) -> Outcome {
         taken = db.dlq().prune(closed, &Operator::default())?;
         Ok(())
     })?;
-    bench.report(&Measurement::new(
-        format!("prune of {taken} letters"),
-        "letters/s",
-        pruned,
-    ))?;
+    let name = format!("prune of {taken} letters");
+    bench.report(Measurement::new(name, "letters/s", pruned))?;
     let open = age("open")?;
-    db.dlq().retention().set(
-        &RetentionRule::archive(LetterState::Open, open),
-        &Operator::default(),
-    )?;
+    let rule = RetentionRule::archive(LetterState::Open, open);
+    db.dlq().retention().set(&rule, &Operator::default())?;
     show_due(bench)?;
     let archived = rate(count, || {
         taken = db.dlq().retention().apply(&Operator::default())?;
         Ok(())
     })?;
-    bench.report(&Measurement::new(
-        format!("archive of {taken} letters"),
-        "letters/s",
-        archived,
-    ))?;
+    let name = format!("archive of {taken} letters");
+    bench.report(Measurement::new(name, "letters/s", archived))?;
     db.dlq()
         .retention()
         .remove(None, LetterState::Open, &Operator::default())?;
@@ -245,33 +164,23 @@ fn take_away(bench: &mut Bench, client: &mut Client, share: i64) -> Outcome {
 
 fn show_due(bench: &mut Bench) -> Outcome {
     let db = bench.db().clone();
-    let start = Instant::now();
-    let due: u64 = db
-        .dlq()
-        .retention()
-        .due()?
-        .iter()
-        .map(|due| due.letters)
-        .sum();
-    let took = start.elapsed().as_secs_f64() * 1e3;
-    bench.report(&Measurement::new(
-        format!("prune --dry-run, {due} letters are due"),
-        "ms",
-        took,
-    ))
+    let mut letters = 0;
+    let took = timed(1, || {
+        let due = db.dlq().retention().due()?;
+        letters = due.iter().map(|due| due.letters).sum::<u64>();
+        Ok(())
+    })?;
+    let name = format!("prune --dry-run, {letters} letters are due");
+    bench.report(Measurement::new(name, "ms", &took))
 }
 
-/// Measures a query in milliseconds.
-fn times(mut question: impl FnMut() -> Outcome) -> Outcome<Samples> {
-    (0..ASKED)
-        .map(|_| {
-            let start = Instant::now();
-            question()?;
-            Ok(start.elapsed().as_secs_f64() * 1e3)
-        })
-        .collect()
-}
-
-fn show(bench: &mut Bench, what: &str, times: &Samples, scan: &Samples) -> Outcome {
-    bench.report(&Measurement::compared(what, "ms", scan, times))
+/// Reports how long a question takes, compared with a scan of the table.
+fn show(
+    bench: &mut Bench,
+    what: &str,
+    scan: &Samples,
+    question: impl FnMut() -> Outcome,
+) -> Outcome {
+    let times = timed(ASKED, question)?;
+    bench.report(Measurement::compared(what, "ms", scan, &times))
 }

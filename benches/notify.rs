@@ -4,7 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use redrive::{Job, Queue, Worker};
-use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, rate};
+use redrive_benches::{
+    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, in_threads, rate,
+    until_drained,
+};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "notify",
@@ -15,16 +18,17 @@ pub(crate) const SCENARIO: Scenario = Scenario {
 
 const THREADS: usize = 16;
 
-/// Whether enqueues notify: as the worker decides, never, or always.
+/// Whether enqueues notify: as the worker decides, or as the trigger says.
 const ASKED: &str = "DROP TRIGGER IF EXISTS bench ON redrive.workers";
-const NEVER: &str = "CREATE OR REPLACE FUNCTION public.bench() RETURNS trigger LANGUAGE plpgsql \
-        AS 'BEGIN NEW.waiting := false; RETURN NEW; END'; \
-    CREATE OR REPLACE TRIGGER bench BEFORE INSERT OR UPDATE ON redrive.workers \
-        FOR EACH ROW EXECUTE FUNCTION public.bench()";
-const ALWAYS: &str = "CREATE OR REPLACE FUNCTION public.bench() RETURNS trigger LANGUAGE plpgsql \
-        AS 'BEGIN NEW.waiting := true; RETURN NEW; END'; \
-    CREATE OR REPLACE TRIGGER bench BEFORE INSERT OR UPDATE ON redrive.workers \
-        FOR EACH ROW EXECUTE FUNCTION public.bench()";
+
+fn trigger(waits: bool) -> String {
+    format!(
+        "CREATE OR REPLACE FUNCTION public.bench() RETURNS trigger LANGUAGE plpgsql
+             AS 'BEGIN NEW.waiting := {waits}; RETURN NEW; END';
+         CREATE OR REPLACE TRIGGER bench BEFORE INSERT OR UPDATE ON redrive.workers
+             FOR EACH ROW EXECUTE FUNCTION public.bench()"
+    )
+}
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(24_000, 320);
@@ -32,55 +36,38 @@ fn run(bench: &mut Bench) -> Outcome {
         .connections(u32::try_from(THREADS)?)
         .open()?;
     let queue = Queue::new(&db, "notify")?;
-    let (mut never, mut asked, mut always) = (Samples::new(), Samples::new(), Samples::new());
+    let [mut never, mut asked, mut always] = [(); 3].map(|()| Samples::default());
     for _ in 0..bench.sized(7, 1) {
-        never.push(enqueue(bench, &queue, jobs, NEVER)?);
+        never.push(enqueue(bench, &queue, jobs, &trigger(false))?);
         asked.push(enqueue(bench, &queue, jobs, ASKED)?);
-        always.push(enqueue(bench, &queue, jobs, ALWAYS)?);
+        always.push(enqueue(bench, &queue, jobs, &trigger(true))?);
     }
-    bench.report(
-        &Measurement::compared("when the worker asks for it", "jobs/s", &never, &asked)
-            .target(Target::RatioAtLeast(0.95)),
-    )?;
-    bench.report(&Measurement::compared(
-        "at every enqueue",
-        "jobs/s",
-        &never,
-        &always,
-    ))
+    let row = Measurement::compared("when the worker asks for it", "jobs/s", &never, &asked);
+    bench.report(row.target(Target::RatioAtLeast(0.95)))?;
+    let name = "at every enqueue";
+    bench.report(Measurement::compared(name, "jobs/s", &never, &always))
 }
 
 fn enqueue(bench: &Bench, queue: &Queue, jobs: usize, notify: &str) -> Outcome<f64> {
-    bench.client()?.batch_execute(notify)?;
+    bench.execute(notify)?;
     let own = Queue::new(bench.db(), queue.name())?;
     let worker = Worker::builder(&own)
         .slots(2)
         .handle(|_: &Job<BenchPayload>| Ok(()))
         .start()?;
-    let go = |jobs: usize| -> Outcome {
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|_| {
-                    scope.spawn(|| -> Outcome {
-                        for _ in 0..jobs / THREADS {
-                            queue.enqueue(&BenchPayload::new(1))?;
-                        }
-                        Ok(())
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+    let go = |jobs: usize| {
+        in_threads(0..THREADS, |_| {
+            for _ in 0..jobs / THREADS {
+                queue.enqueue(&BenchPayload::new(1))?;
+            }
+            Ok(())
         })
     };
     // Open the connections, and let the worker become idle.
     go(10 * THREADS)?;
     thread::sleep(Duration::from_secs(1));
     let rate = rate(jobs, || go(jobs))?;
-    while !own.is_drained()? {
-        thread::sleep(Duration::from_millis(5));
-    }
+    until_drained(&own)?;
     worker.stop(Duration::from_secs(10))?;
     Ok(rate)
 }

@@ -22,12 +22,8 @@ fn run(bench: &mut Bench) -> Outcome {
             })
         },
     )?;
-    bench.report(&Measurement::compared(
-        "ten priorities, compared with one",
-        "jobs/s",
-        &alike,
-        &mixed,
-    ))
+    let name = "ten priorities, compared with one";
+    bench.report(Measurement::compared(name, "jobs/s", &alike, &mixed))
 }
 
 fn once(bench: &Bench, jobs: usize, priority: fn(u64) -> i16) -> Outcome<f64> {

@@ -18,17 +18,15 @@ fn run(bench: &mut Bench) -> Outcome {
     let queue = Queue::new(bench.db(), "processes")?;
     // Skip the log of earlier scenarios.
     bench.server_log()?;
-    let mut best = Samples::new();
+    let mut best = Samples::default();
     let mut rates: Vec<(usize, Samples)> = [1, 2, 4, 8]
         .into_iter()
-        .map(|processes| (processes, Samples::new()))
+        .map(|processes| (processes, Samples::default()))
         .collect();
     for _ in 0..bench.sized(5, 1) {
         let round = |processes, slots| -> Outcome<f64> {
             fill_kinds(&queue, jobs)?;
-            let mut client = bench.client()?;
-            client.batch_execute("ANALYZE redrive.jobs")?;
-            client.batch_execute("CHECKPOINT")?;
+            bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
             drain_with_processes(bench, &queue, jobs, processes, slots)
         };
         let wide = round(1, 8)?;
@@ -39,29 +37,17 @@ fn run(bench: &mut Bench) -> Outcome {
         best.push(wide.max(narrow.unwrap_or_default()));
     }
     for (processes, samples) in &rates {
-        let row = Measurement::compared(
-            format!("{processes} processes of 2 slots, compared with the best single one"),
-            "jobs/s",
-            &best,
-            samples,
-        );
-        bench.report(&match processes {
+        let name = format!("{processes} processes of 2 slots, compared with the best single one");
+        let row = Measurement::compared(name, "jobs/s", &best, samples);
+        bench.report(match processes {
             8 => row.target(Target::RatioAtLeast(0.9)),
             _ => row,
         })?;
     }
-    let log = bench.server_log()?;
-    let Some(log) = log else {
+    let Some(log) = bench.server_log()? else {
         return Ok(());
     };
-    let deadlocks = log.matches("deadlock").count();
-    bench.report(
-        &Measurement::new("deadlocks in the server's log", "lines", small(deadlocks))
-            .target(Target::AtMost(0.0)),
-    )
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a small number")]
-fn small(number: usize) -> f64 {
-    number as f64
+    let deadlocks = f64::from(u32::try_from(log.matches("deadlock").count())?);
+    let row = Measurement::new("deadlocks in the server's log", "lines", deadlocks);
+    bench.report(row.target(Target::AtMost(0.0)))
 }

@@ -6,7 +6,7 @@ use redrive::limits::WORKER_CONNECTIONS;
 use redrive::{Database, Queue, Worker};
 use redrive_benches::{
     Bench, Measurement, Outcome, Ran, Samples, Scenario, assert_empty, fill_kinds, handle_kinds,
-    until_drained,
+    in_threads, until_drained,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -25,12 +25,7 @@ fn run(bench: &mut Bench) -> Outcome {
     let count = bench.sized(100, 10);
     let most = u32::try_from(WORKERS + 1)? * WORKER_CONNECTIONS;
     let db = Database::builder(bench.url()).connections(most).open()?;
-    let (mut single, mut all, mut alone, mut among) = (
-        Samples::new(),
-        Samples::new(),
-        Samples::new(),
-        Samples::new(),
-    );
+    let [mut single, mut all, mut alone, mut among] = [(); 4].map(|()| Samples::default());
     for _ in 0..bench.sized(3, 1) {
         let one = queues(&db, 1)?;
         filled(bench, &one, jobs)?;
@@ -43,20 +38,12 @@ fn run(bench: &mut Bench) -> Outcome {
         filled(bench, &one, jobs / 4)?;
         among.push(at_once(bench, &one, 2)?);
         all.push(at_once(bench, &hundred, 1)?);
-        assert_empty(&mut bench.client()?)?;
+        assert_empty(bench)?;
     }
-    bench.report(&Measurement::compared(
-        "100 queues by 20 workers, compared with one queue by one",
-        "jobs/s",
-        &single,
-        &all,
-    ))?;
-    bench.report(&Measurement::compared(
-        "one queue while 100 others are full, compared with alone",
-        "jobs/s",
-        &alone,
-        &among,
-    ))
+    let name = "100 queues by 20 workers, compared with one queue by one";
+    bench.report(Measurement::compared(name, "jobs/s", &single, &all))?;
+    let name = "one queue while 100 others are full, compared with alone";
+    bench.report(Measurement::compared(name, "jobs/s", &alone, &among))
 }
 
 fn queues(db: &Database, count: usize) -> Outcome<Vec<Queue>> {
@@ -69,10 +56,7 @@ fn filled(bench: &Bench, queues: &[Queue], jobs: usize) -> Outcome {
     for queue in queues {
         fill_kinds(queue, jobs / queues.len())?;
     }
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
-    Ok(())
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")
 }
 
 /// Drains all queues, and returns the jobs a second.
@@ -91,15 +75,8 @@ fn at_once(bench: &Bench, queues: &[Queue], slots: usize) -> Outcome<f64> {
     let ran = Ran::default();
     let start = Instant::now();
     // Each worker has a share of the queues.
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = queues
-            .chunks(queues.len().div_ceil(WORKERS))
-            .map(|share| scope.spawn(|| one_after_the_other(share, slots, &ran)))
-            .collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
-    })?;
+    let shares = queues.chunks(queues.len().div_ceil(WORKERS));
+    in_threads(shares, |share| one_after_the_other(share, slots, &ran))?;
     let took = start.elapsed();
     match i64::try_from(ran.count())? == jobs {
         true => Ok(jobs as f64 / took.as_secs_f64()),

@@ -1,11 +1,10 @@
 //! Measures which share of a rate limit its starts use, and whether they exceed it.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, RateLimit, RateLimited, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, fill_with, until_drained,
+    Bench, BenchPayload, Measurement, Outcome, Recorder, Scenario, Target, fill_with, until_drained,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -23,9 +22,6 @@ const LIMITS: [(u32, u32); 3] = [(10, 10), (100, 200), (1_000, 100)];
 /// How often a worker looks for jobs without a notification.
 const POLL: Duration = Duration::from_millis(500);
 
-/// When each handler started, with the group of its job.
-type Starts = Arc<Mutex<Vec<(u64, Instant)>>>;
-
 fn run(bench: &mut Bench) -> Outcome {
     for (rate, burst) in LIMITS {
         for groups in [1, GROUPS] {
@@ -34,21 +30,13 @@ fn run(bench: &mut Bench) -> Outcome {
                 1 => format!("{rate} a second for a queue"),
                 _ => format!("{rate} a second for each of {groups} groups"),
             };
-            bench.report(
-                &Measurement::new(format!("{name}, share of the rate"), "%", &one(share))
-                    .target(Target::AtLeast(95.0)),
-            )?;
-            bench.report(
-                &Measurement::new(format!("{name}, excess"), "starts", &one(excess))
-                    .target(Target::AtMost(0.0)),
-            )?;
+            let row = Measurement::new(format!("{name}, share of the rate"), "%", share);
+            bench.report(row.target(Target::AtLeast(95.0)))?;
+            let row = Measurement::new(format!("{name}, excess"), "starts", excess);
+            bench.report(row.target(Target::AtMost(0.0)))?;
         }
     }
     Ok(())
-}
-
-fn one(number: f64) -> Samples {
-    [number].into_iter().collect()
 }
 
 /// Runs jobs under a limit of the queue, or of each group. Returns the share of the rate that was used, in percent,
@@ -73,18 +61,17 @@ fn once(bench: &Bench, groups: u64, rate: u32, burst: u32) -> Outcome<(f64, f64)
         1 => job,
         _ => job.group(format!("group-{}", id % groups)),
     })?;
-    let starts = Starts::default();
+    // When each handler started, with the group of its job.
+    let starts = Recorder::default();
     let workers = (0..4)
         .map(|_| {
-            let starts = Arc::clone(&starts);
+            let recorder = starts.clone();
             let queue = Queue::new(&redrive::connect(bench.url())?, &name)?;
             Worker::builder(&queue)
                 .slots(2)
                 .poll_interval(POLL)
                 .handle(move |job: &Job<BenchPayload>| {
-                    let start = (job.payload().id % groups, Instant::now());
-                    let mut starts = starts.lock().unwrap_or_else(PoisonError::into_inner);
-                    starts.push(start);
+                    recorder.push((job.payload().id % groups, Instant::now()));
                     Ok(())
                 })
                 .start()
@@ -94,7 +81,7 @@ fn once(bench: &Bench, groups: u64, rate: u32, burst: u32) -> Outcome<(f64, f64)
     for worker in workers {
         worker.stop(Duration::from_secs(10))?;
     }
-    let starts = starts.lock().unwrap_or_else(PoisonError::into_inner);
+    let starts = starts.take();
     let (mut shares, mut excess) = (Vec::new(), f64::MIN);
     for group in 0..groups {
         let of_group = starts.iter().filter(|(of, _)| *of == group);

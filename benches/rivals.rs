@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redrive::{Failure, Job, NewJob, Queue, WorkerBuilder};
 use redrive_benches::{
-    Bench, BenchPayload, KINDS, Kind, Measurement, Outcome, Ran, Scenario, Target, drain_with,
+    Bench, BenchPayload, KINDS, Kind, Measurement, Outcome, Ran, Scenario, Target, Waits,
+    drain_with,
 };
 
 use self::graphile::Graphile;
-use crate::latency::Waits;
 use crate::{bulk, latency, single};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -43,20 +43,17 @@ fn drain(bench: &mut Bench, rival: &Graphile, rounds: usize, jobs: usize) -> Out
         || once(bench, jobs, 1),
     )?;
     let name = format!("drain of {} jobs", redrive_benches::shown(count(jobs)));
-    bench.report(
-        &Measurement::compared(name, "jobs/s", &rivals, &redrive).target(Target::RatioAtLeast(5.0)),
-    )
+    let row = Measurement::compared(name, "jobs/s", &rivals, &redrive);
+    bench.report(row.target(Target::RatioAtLeast(5.0)))
 }
 
 fn fail_once(bench: &mut Bench, rival: &Graphile) -> Outcome {
     let jobs = bench.sized(50_000, 1_000);
     let (rivals, redrive) =
         bench.by_turns(5, || rival.drain(bench, jobs, 2), || once(bench, jobs, 2))?;
-    bench.report(
-        &Measurement::compared("fail once, then done", "jobs/s", &rivals, &redrive)
-            .target(Target::RatioAtLeast(14.0))
-            .note("without the time in which graphile-worker only waits for retries to be due"),
-    )
+    let row = Measurement::compared("fail once, then done", "jobs/s", &rivals, &redrive);
+    let note = "without the time in which graphile-worker only waits for retries to be due";
+    bench.report(row.target(Target::RatioAtLeast(14.0)).note(note))
 }
 
 fn enqueue(bench: &mut Bench, rival: &Graphile) -> Outcome {
@@ -67,7 +64,7 @@ fn enqueue(bench: &mut Bench, rival: &Graphile) -> Outcome {
         || emptied(bench, bulk::enqueue(bench, jobs, PER_CALL)?),
     )?;
     let name = "bulk enqueue, 10,000 jobs a call";
-    bench.report(&Measurement::compared(name, "jobs/s", &rivals, &redrive))?;
+    bench.report(Measurement::compared(name, "jobs/s", &rivals, &redrive))?;
     for (connections, jobs) in [(1, 3_000), (10, 20_000)] {
         let jobs = bench.sized(jobs, 320);
         let db = redrive::Database::builder(bench.url())
@@ -79,35 +76,32 @@ fn enqueue(bench: &mut Bench, rival: &Graphile) -> Outcome {
             || emptied(bench, single::enqueue(bench, &db, jobs, connections)?),
         )?;
         let name = format!("single enqueue, connections: {connections}");
-        bench.report(&Measurement::compared(name, "jobs/s", &rivals, &redrive))?;
+        bench.report(Measurement::compared(name, "jobs/s", &rivals, &redrive))?;
     }
     Ok(())
 }
 
 fn wake_up(bench: &mut Bench, rival: &Graphile) -> Outcome {
     let jobs = bench.sized(500, 10);
-    let (mut rivals, mut redrive) = (Waits::new(), Waits::new());
+    let (mut rivals, mut redrive) = (Waits::default(), Waits::default());
     for _ in 0..bench.sized(4, 1) {
-        rivals.rounds.push(rival.wakeups(bench, jobs)?);
-        redrive.rounds.push(latency::idle(bench, jobs)?.0);
+        rivals.push(rival.wakeups(bench, jobs)?);
+        redrive.push(latency::idle(bench, jobs)?.0);
     }
     for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
-        bench.report(
-            &Measurement::compared(
-                format!("wake-up of an idle worker, {name}"),
-                "ms",
-                &rivals.at(part),
-                &redrive.at(part),
-            )
-            .note("from the return of the enqueue to the start of the handler"),
-        )?;
+        let (name, rivals) = (
+            format!("wake-up of an idle worker, {name}"),
+            rivals.at(part),
+        );
+        let row = Measurement::compared(name, "ms", &rivals, &redrive.at(part));
+        bench.report(row.note("from the return of the enqueue to the start of the handler"))?;
     }
     Ok(())
 }
 
 /// Deletes the jobs that an enqueue has stored.
 fn emptied(bench: &Bench, rate: f64) -> Outcome<f64> {
-    bench.client()?.batch_execute("TRUNCATE redrive.jobs")?;
+    bench.execute("TRUNCATE redrive.jobs")?;
     Ok(rate)
 }
 
@@ -119,9 +113,7 @@ fn once(bench: &Bench, jobs: usize, attempts: usize) -> Outcome<f64> {
         let new: Vec<NewJob> = ids.map(new_job).collect::<redrive::Result<_>>()?;
         queue.enqueue_jobs(&new)?;
     }
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     let seen: Vec<RanJobs> = (0..attempts).map(|_| RanJobs::new(jobs)).collect();
     let drained = drain_with(bench, &queue, jobs, jobs * attempts, |builder, ran| {
         handlers(builder.slots(2), ran, &seen)

@@ -1,12 +1,12 @@
 //! The time to read all metrics, source by source as the exporter does: on new tables, after VACUUM
 //! ANALYZE, and with dead rows in front.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus::TextEncoder;
 use redrive::metrics::{Reader, Source, to_proto};
 use redrive::postgres::Client;
-use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario};
+use redrive_benches::{Bench, Measurement, Outcome, Scenario, steps, timed};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "scrape",
@@ -54,30 +54,20 @@ fn run(bench: &mut Bench) -> Outcome {
     client.batch_execute("VACUUM ANALYZE")?;
     measure(bench, "vacuumed and analyzed")?;
     // A snapshot keeps vacuum from removing finished jobs.
-    let mut holder = bench.client()?;
-    let mut held = holder
-        .build_transaction()
-        .isolation_level(redrive::postgres::IsolationLevel::RepeatableRead)
-        .start()?;
-    held.batch_execute("SELECT count(*) FROM redrive.ring")?;
+    let _held = bench.hold_snapshot()?;
     client.execute(
         "DELETE FROM redrive.jobs j WHERE j.ctid = ANY (ARRAY(
              SELECT i.ctid FROM redrive.jobs_0 i WHERE i.queue = 'queue-1' ORDER BY i.rank, i.id LIMIT 100000))
          AND j.segment = 0",
         &[],
     )?;
-    measure(bench, "100,000 dead rows in front")?;
-    held.rollback()?;
-    Ok(())
+    measure(bench, "100,000 dead rows in front")
 }
 
 fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
     let insert = client.prepare(FILL_JOBS)?;
-    let mut from = 0;
-    while from < jobs {
-        let to = (from + 499_999).min(jobs - 1);
-        client.execute(&insert, &[&from, &jobs, &to])?;
-        from = to + 1;
+    for (from, to) in steps(jobs, 500_000) {
+        client.execute(&insert, &[&(from - 1), &jobs, &(to - 1)])?;
     }
     client.execute(FILL_DELAYED, &[&(jobs / 10)])?;
     // Skip their groups, which are not measured.
@@ -92,26 +82,17 @@ fn fill(client: &mut Client, jobs: i64) -> Outcome<()> {
 fn measure(bench: &mut Bench, when: &str) -> Outcome {
     let mut client = bench.client()?;
     let mut reader = Reader::new("bench");
-    let mut scrape = || -> Outcome<Duration> {
-        let start = Instant::now();
+    let mut scrape = || -> Outcome {
         let reading = reader.read(&mut client, BUDGET);
         let text = TextEncoder::new().encode_to_string(&to_proto(&reading.families))?;
         if let Some((source, error)) = reading.failures.first() {
             return Err(format!("{source:?}: {error}, of {} bytes", text.len()).into());
         }
-        Ok(start.elapsed())
+        Ok(())
     };
     // The first readings plan, and fill caches.
-    for _ in 0..3 {
-        scrape()?;
-    }
-    let readings = bench.sized(READINGS, 5);
-    let mut times = (0..readings)
-        .map(|_| Ok(scrape()?.as_secs_f64() * 1e3))
-        .collect::<Outcome<Vec<f64>>>()?;
-    times.sort_by(f64::total_cmp);
-    let p99 = times[(readings - 1) * 99 / 100];
-    let times: Samples = times.into_iter().collect();
+    timed(3, &mut scrape)?;
+    let times = timed(bench.sized(READINGS, 5), &mut scrape)?;
     let mut all = 0;
     let mut parts = Vec::new();
     for source in Source::DATABASE {
@@ -126,13 +107,11 @@ fn measure(bench: &mut Bench, when: &str) -> Outcome {
             all += pages;
         }
     }
-    bench.report(
-        &Measurement::new(format!("{when}, p50"), "ms", &times).note(format!(
-            "pages by source: {}; without bloat {all}",
-            parts.join(", ")
-        )),
-    )?;
-    bench.report(&Measurement::new(format!("{when}, p99"), "ms", p99))
+    let row = Measurement::new(format!("{when}, p50"), "ms", &times);
+    let pages = parts.join(", ");
+    bench.report(row.note(format!("pages by source: {pages}; without bloat {all}")))?;
+    let p99 = times.at(0.99);
+    bench.report(Measurement::new(format!("{when}, p99"), "ms", p99))
 }
 
 /// Counts the pages that a function touches.

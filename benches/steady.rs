@@ -1,14 +1,12 @@
 //! A steady load with overlapping readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::postgres::IsolationLevel;
-use redrive::{Failure, Job, Queue, Worker};
+use redrive::{Job, Queue, Worker};
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Samples, Scenario, Target, assert_empty,
+    Bench, BenchPayload, Measurement, Outcome, Recorder, Scenario, Target, Waits, assert_empty,
     until_drained,
 };
 
@@ -28,7 +26,7 @@ const BATCHES: u32 = 100;
 /// The results.
 struct Seen {
     jobs_a_second: f64,
-    waits: Vec<f64>,
+    waits: Waits,
     megabytes: Vec<f64>,
 }
 
@@ -36,25 +34,14 @@ fn run(bench: &mut Bench) -> Outcome {
     let minute = bench.sized(Duration::from_mins(1), Duration::from_secs(1));
     let free = watch(bench, minute, None)?;
     let held = watch(bench, bench.sized(5, 2) * minute, Some(minute))?;
-    let one = |number: f64| -> Samples { [number].into_iter().collect() };
-    bench.report(
-        &Measurement::compared(
-            "done, with the readers compared with without",
-            "jobs/s",
-            &one(free.jobs_a_second),
-            &one(held.jobs_a_second),
-        )
-        .target(Target::RatioAtLeast(0.99)),
-    )?;
-    for part in [500, 990] {
-        let of = |waits: &[f64]| waits[(waits.len() - 1) * part / 1000];
-        let percent = part / 10;
-        bench.report(&Measurement::compared(
-            format!("from before the enqueue to the handler, p{percent}"),
-            "ms",
-            &one(of(&free.waits)),
-            &one(of(&held.waits)),
-        ))?;
+    let name = "done, with the readers compared with without";
+    let (without, with) = (free.jobs_a_second.into(), held.jobs_a_second.into());
+    let row = Measurement::compared(name, "jobs/s", &without, &with);
+    bench.report(row.target(Target::RatioAtLeast(0.99)))?;
+    for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
+        let name = format!("from before the enqueue to the handler, {name}");
+        let (free, held) = (free.waits.at(part), held.waits.at(part));
+        bench.report(Measurement::compared(name, "ms", &free, &held))?;
     }
     // The size is bounded: the last third needs no more than the first two.
     let most = |megabytes: &[f64]| megabytes.iter().copied().fold(0.0, f64::max);
@@ -64,20 +51,14 @@ fn run(bench: &mut Bench) -> Outcome {
         .chunks(held.megabytes.len().div_ceil(15))
         .map(|chunk| format!("{:.0}", most(chunk)))
         .collect();
-    bench.report(
-        &Measurement::compared(
-            "disk space of the schema: the last third compared with the first two",
-            "MB",
-            &one(most(early)),
-            &one(most(late)),
-        )
-        .target(Target::RatioAtMost(1.1))
-        .note(format!(
-            "the most in each fifteenth of the time: {} MB; without readers at most {:.0} MB",
-            sizes.join(" "),
-            most(&free.megabytes)
-        )),
-    )
+    let name = "disk space of the schema: the last third compared with the first two";
+    let row = Measurement::compared(name, "MB", &most(early).into(), &most(late).into());
+    let note = format!(
+        "the most in each fifteenth of the time: {} MB; without readers at most {:.0} MB",
+        sizes.join(" "),
+        most(&free.megabytes)
+    );
+    bench.report(row.target(Target::RatioAtMost(1.1)).note(note))
 }
 
 /// Enqueues and works for a time, while readers hold snapshots of a given length.
@@ -85,18 +66,15 @@ fn run(bench: &mut Bench) -> Outcome {
 fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome<Seen> {
     let queue = Queue::new(bench.db(), "steady")?;
     let start = Instant::now();
-    let waits: Arc<Mutex<Vec<f64>>> = Arc::default();
+    let waits = Recorder::default();
+    let recorder = waits.clone();
     let worker = Worker::builder(&queue)
         .slots(2)
-        .handle({
-            let waits = Arc::clone(&waits);
-            move |job: &Job<BenchPayload>| -> Result<(), Failure> {
-                let now = start.elapsed();
-                let wait = now.saturating_sub(Duration::from_nanos(job.payload().id));
-                let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
-                waits.push(wait.as_secs_f64() * 1e3);
-                Ok(())
-            }
+        .handle(move |job: &Job<BenchPayload>| {
+            let sent = Duration::from_nanos(job.payload().id);
+            let wait = start.elapsed().saturating_sub(sent);
+            recorder.push(wait.as_secs_f64() * 1e3);
+            Ok(())
         })
         .start()?;
     let over = AtomicBool::new(false);
@@ -128,15 +106,14 @@ fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome
     })?;
     let took = start.elapsed();
     worker.stop(Duration::from_secs(10))?;
-    assert_empty(&mut bench.client()?)?;
-    let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert_empty(bench)?;
+    let waits = waits.take();
     if waits.len() as u64 != sent {
         return Err(format!("{} handlers ran instead of {sent}", waits.len()).into());
     }
-    waits.sort_by(f64::total_cmp);
     Ok(Seen {
         jobs_a_second: sent as f64 / took.as_secs_f64(),
-        waits,
+        waits: waits.into(),
         megabytes: sizes,
     })
 }
@@ -157,7 +134,6 @@ fn send(queue: &Queue, start: Instant, lasting: Duration) -> Outcome<u64> {
 
 /// Holds one snapshot after another. The reader starts late by `turn` thirds of its length.
 fn read(bench: &Bench, lasting: Duration, turn: u32, over: &AtomicBool) -> Outcome {
-    let mut client = bench.client()?;
     let mut until = Instant::now() + lasting * turn / 3;
     let rest = |until: Instant| {
         while Instant::now() < until && !over.load(Ordering::Relaxed) {
@@ -166,14 +142,10 @@ fn read(bench: &Bench, lasting: Duration, turn: u32, over: &AtomicBool) -> Outco
     };
     rest(until);
     while !over.load(Ordering::Relaxed) {
-        let mut held = client
-            .build_transaction()
-            .isolation_level(IsolationLevel::RepeatableRead)
-            .start()?;
-        held.batch_execute("SELECT count(*) FROM pg_class")?;
+        let held = bench.hold_snapshot()?;
         until = Instant::now() + lasting;
         rest(until);
-        held.rollback()?;
+        drop(held);
     }
     Ok(())
 }

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::unbounded;
 use redrive::postgres::Client;
 use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, Worker};
-use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Scenario, Target};
-
-use crate::latency::Waits;
+use redrive_benches::{Bench, BenchPayload, Measurement, Outcome, Scenario, Target, Waits};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "tenants",
@@ -31,27 +29,21 @@ fn run(bench: &mut Bench) -> Outcome {
     let queue = Queue::new(bench.db(), "tenants")?;
     queue.set_group_policy(GroupPolicy::Fair, &Operator::new("bench"))?;
     let mut client = bench.client()?;
-    let (mut empty, mut one, mut all) = (Waits::new(), Waits::new(), Waits::new());
+    let [mut empty, mut one, mut all] = [(); 3].map(|()| Waits::default());
     for _ in 0..bench.sized(3, 1) {
         for (tenants, waits) in [(0, &mut empty), (1, &mut one), (many, &mut all)] {
             if tenants > 0 {
                 write(&mut client, backlog, tenants)?;
             }
-            waits.rounds.push(measured(bench, &queue)?);
+            waits.push(measured(bench, &queue)?);
             client.batch_execute("TRUNCATE redrive.jobs")?;
         }
     }
     for (tenants, waits) in [(1, &one), (many, &all)] {
         for (name, part) in [("p50", 0.5), ("p99", 0.99)] {
-            bench.report(
-                &Measurement::compared(
-                    format!("beside {backlog} jobs of {tenants} groups, {name}"),
-                    "ms",
-                    &empty.at(part),
-                    &waits.at(part),
-                )
-                .target(Target::AtMost(1000.0)),
-            )?;
+            let name = format!("beside {backlog} jobs of {tenants} groups, {name}");
+            let row = Measurement::compared(name, "ms", &empty.at(part), &waits.at(part));
+            bench.report(row.target(Target::AtMost(1000.0)))?;
         }
     }
     Ok(())

@@ -1,12 +1,9 @@
 //! Handlers that settle in their own transaction, compared with bare transactions.
 
-use std::thread;
-
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::postgres::{Client, NoTls};
 use redrive::{Failure, Job, Queue};
 use redrive_benches::{
-    Baseline, BaselineKeys, Bench, BenchPayload, Measurement, Outcome, Scenario, drain_with, fill,
+    Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, drain_with, fill, in_threads,
     rate,
 };
 
@@ -25,61 +22,46 @@ const TAKE: &str = "DELETE FROM baseline WHERE ctid = (
 
 fn run(bench: &mut Bench) -> Outcome {
     let jobs = bench.sized(10_000, 300);
-    bench.client()?.batch_execute(EFFECTS)?;
+    bench.execute(EFFECTS)?;
     for slots in [2, 8] {
-        let baseline = Baseline::new(bench, BaselineKeys::Primary)?;
+        let baseline = Baseline::new(bench)?;
         let (baselines, redrive) = bench.by_turns(
             3,
             || bare(bench, &baseline, jobs, slots),
             || once(bench, jobs, slots),
         )?;
+        let name = format!("{slots} slots");
+        let row = Measurement::compared(name, "jobs/s", &baselines, &redrive);
         bench.report(
-            &Measurement::compared(format!("{slots} slots"), "jobs/s", &baselines, &redrive)
-                .note("the baseline runs 2 statements and a commit a job, without a lease"),
+            row.note("the baseline runs 2 statements and a commit a job, without a lease"),
         )?;
     }
     Ok(())
 }
 
-fn effects(client: &mut Client, expected: usize) -> Outcome {
-    let there: i64 = client
-        .query_one("SELECT count(DISTINCT id) FROM effects", &[])?
-        .get(0);
-    client.batch_execute("TRUNCATE effects; CHECKPOINT")?;
-    match there == i64::try_from(expected)? {
-        true => Ok(()),
-        false => Err(format!("{there} of {expected} effects exist").into()),
-    }
+fn check_effects(bench: &Bench, expected: usize) -> Outcome {
+    bench.expect_rows("(SELECT DISTINCT id FROM effects) e", expected)?;
+    bench.execute("TRUNCATE effects; CHECKPOINT")
 }
 
 fn bare(bench: &Bench, baseline: &Baseline, jobs: usize, connections: usize) -> Outcome<f64> {
     baseline.copy(jobs)?;
-    let url = bench.url();
     let rate = rate(jobs, || {
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..connections)
-                .map(|_| {
-                    scope.spawn(|| -> Outcome {
-                        let mut client = Client::connect(url, NoTls)?;
-                        let take = client.prepare(TAKE)?;
-                        let effect = client.prepare(EFFECT)?;
-                        loop {
-                            let mut transaction = client.transaction()?;
-                            let Some(row) = transaction.query_opt(&take, &[])? else {
-                                return Ok(());
-                            };
-                            transaction.execute(&effect, &[&row.get::<_, i64>(0)])?;
-                            transaction.commit()?;
-                        }
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
+        in_threads(0..connections, |_| {
+            let mut client = bench.client()?;
+            let take = client.prepare(TAKE)?;
+            let effect = client.prepare(EFFECT)?;
+            loop {
+                let mut transaction = client.transaction()?;
+                let Some(row) = transaction.query_opt(&take, &[])? else {
+                    return Ok(());
+                };
+                transaction.execute(&effect, &[&row.get::<_, i64>(0)])?;
+                transaction.commit()?;
+            }
         })
     })?;
-    effects(&mut bench.client()?, jobs)?;
+    check_effects(bench, jobs)?;
     Ok(rate)
 }
 
@@ -99,6 +81,6 @@ fn once(bench: &Bench, jobs: usize, slots: usize) -> Outcome<f64> {
             },
         )
     })?;
-    effects(&mut bench.client()?, jobs)?;
+    check_effects(bench, jobs)?;
     Ok(drained.rate)
 }

@@ -3,9 +3,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use redrive::postgres::{Client, IsolationLevel};
+use redrive::postgres::Client;
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
-use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Scenario, Target};
+use redrive_benches::{Bench, Kind, Measurement, Outcome, Samples, Scenario, Target, steps};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "unhandled",
@@ -41,11 +41,8 @@ fn run(bench: &mut Bench) -> Outcome {
     let queue = Queue::new(bench.db(), "unhandled")?;
     let mut client = bench.client()?;
     client.batch_execute(STRAGGLER)?;
-    let mut left = jobs;
-    while left > 0 {
-        let some = left.min(1_000_000);
-        client.execute(AHEAD, &[&some])?;
-        left -= some;
+    for (from, to) in steps(jobs, 1_000_000) {
+        client.execute(AHEAD, &[&(to - from + 1)])?;
     }
     client.batch_execute("VACUUM ANALYZE redrive.jobs")?;
     measure(bench, &queue, &mut client, jobs, Ahead::Unhandled)?;
@@ -53,18 +50,11 @@ fn run(bench: &mut Bench) -> Outcome {
     bench.db().admin().open_breaker(GATEWAY, None, &operator)?;
     measure(bench, &queue, &mut client, jobs, Ahead::HeldBack)?;
     bench.db().admin().close_breaker(GATEWAY, &operator)?;
-    let mut holder = bench.client()?;
-    let mut held = holder
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()?;
-    held.batch_execute("SELECT count(*) FROM pg_class")?;
+    let _held = bench.hold_snapshot()?;
     client.batch_execute(
         "DELETE FROM redrive.jobs WHERE kind <> 'straggler'; TRUNCATE redrive.claim_marks",
     )?;
-    measure(bench, &queue, &mut client, jobs, Ahead::Dead)?;
-    held.rollback()?;
-    Ok(())
+    measure(bench, &queue, &mut client, jobs, Ahead::Dead)
 }
 
 fn measure(
@@ -86,14 +76,14 @@ fn measure(
     let (worker, ran) = work(queue, ahead)?;
     let first = milliseconds(wait(&ran)? - start);
     until_marked(client, jobs)?;
-    let mut running = Samples::new();
+    let mut running = Samples::default();
     for _ in 0..ROUNDS * 4 {
         let start = Instant::now();
         queue.enqueue(&job)?;
         running.push(milliseconds(wait(&ran)? - start));
     }
     worker.stop(Duration::from_secs(10))?;
-    let mut new = Samples::new();
+    let mut new = Samples::default();
     for _ in 0..ROUNDS {
         queue.enqueue(&job)?;
         let start = Instant::now();
@@ -101,30 +91,16 @@ fn measure(
         new.push(milliseconds(wait(&ran)? - start));
         worker.stop(Duration::from_secs(10))?;
     }
-    bench.report(
-        &Measurement::new(
-            format!("start of a new worker to its handler, {jobs} {what}"),
-            "ms",
-            &new,
-        )
-        .target(Target::AtMost(TARGET)),
-    )?;
-    bench.report(
-        &Measurement::new(
-            format!("before the enqueue to the handler, {jobs} {what}"),
-            "ms",
-            &running,
-        )
-        .target(Target::AtMost(TARGET)),
-    )?;
-    bench.report(
-        &Measurement::new(
-            format!("the same as the first, without marks, {jobs} {what}"),
-            "ms",
-            first,
-        )
-        .note("no worker has claimed these kinds before"),
-    )
+    for (name, times) in [
+        ("start of a new worker to its handler", &new),
+        ("before the enqueue to the handler", &running),
+    ] {
+        let row = Measurement::new(format!("{name}, {jobs} {what}"), "ms", times);
+        bench.report(row.target(Target::AtMost(TARGET)))?;
+    }
+    let name = format!("the same as the first, without marks, {jobs} {what}");
+    let row = Measurement::new(name, "ms", first);
+    bench.report(row.note("no worker has claimed these kinds before"))
 }
 
 /// Starts a worker that reports when its handler ran.

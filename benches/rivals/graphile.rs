@@ -1,13 +1,12 @@
 //! graphile-worker, in processes of Node that run `driver.mjs`.
 
 use std::env;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive_benches::{Bench, Outcome};
+use redrive_benches::{Bench, Outcome, Process};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -119,15 +118,13 @@ impl Graphile {
     /// the delay before the first retry is fixed at 2.7 seconds.
     pub(super) fn drain(&self, bench: &Bench, jobs: usize, attempts: usize) -> Outcome<f64> {
         self.bulk(bench, jobs, 10_000)?;
-        bench
-            .client()?
-            .batch_execute("ANALYZE graphile_worker._private_jobs; CHECKPOINT")?;
+        bench.execute("ANALYZE graphile_worker._private_jobs; CHECKPOINT")?;
         let mut processes = (0..PROCESSES)
             .map(|_| self.start("work", &[jobs, attempts]))
             .collect::<Outcome<Vec<_>>>()?;
         let mut epoch = 0.0_f64;
         for process in &mut processes {
-            epoch = epoch.max(process.answer::<ReadyAnswer>()?.ready);
+            epoch = epoch.max(answer::<ReadyAnswer>(process)?.ready);
         }
         for process in &mut processes {
             process.tell(&format!("go {epoch}"))?;
@@ -139,7 +136,7 @@ impl Graphile {
         let reports = processes
             .into_iter()
             .map(|mut process| {
-                let report = process.answer()?;
+                let report = answer(&mut process)?;
                 process.end()?;
                 Ok(report)
             })
@@ -151,70 +148,36 @@ impl Graphile {
 
     fn run<T: DeserializeOwned>(&self, command: &str, arguments: &[usize]) -> Outcome<T> {
         let mut process = self.start(command, arguments)?;
-        let answer = process.answer()?;
+        let answer = answer(&mut process)?;
         process.end()?;
         Ok(answer)
     }
 
-    fn start(&self, command: &str, arguments: &[usize]) -> Outcome<NodeProcess> {
-        let mut child = Command::new(&self.node)
+    fn start(&self, command: &str, arguments: &[usize]) -> Outcome<Process> {
+        let mut driver = Command::new(&self.node);
+        driver
             .arg(&self.driver)
             .arg(command)
             .args(arguments.iter().map(ToString::to_string))
             .env("DATABASE_URL", &self.url)
             .env("NODE_ENV", "production")
-            .env("NO_LOG_SUCCESS", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        Ok(NodeProcess {
-            stdin: child.stdin.take().ok_or("no standard input")?,
-            stdout: BufReader::new(child.stdout.take().ok_or("no standard output")?),
-            child,
-        })
+            .env("NO_LOG_SUCCESS", "1");
+        Process::start(&mut driver)
     }
 }
 
-/// A process of Node. It ends when its standard input is closed.
-struct NodeProcess {
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    child: Child,
-}
-
-impl NodeProcess {
-    fn tell(&mut self, line: &str) -> Outcome {
-        writeln!(self.stdin, "{line}")?;
-        Ok(())
-    }
-
-    fn answer<T: DeserializeOwned>(&mut self) -> Outcome<T> {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line)?;
-        match line.is_empty() {
-            true => Err("graphile-worker ended early".into()),
-            false => Ok(serde_json::from_str(&line)?),
-        }
-    }
-
-    fn end(mut self) -> Outcome {
-        drop(self.stdin);
-        let status = self.child.wait()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("graphile-worker ended with {status}").into()),
-        }
-    }
+fn answer<T: DeserializeOwned>(process: &mut Process) -> Outcome<T> {
+    Ok(serde_json::from_str(&process.line()?)?)
 }
 
 /// Waits until `runs` handlers have started.
-fn until_ran(processes: &mut [NodeProcess], runs: usize) -> Outcome {
+fn until_ran(processes: &mut [Process], runs: usize) -> Outcome {
     let start = Instant::now();
     loop {
         let mut ran = 0;
         for process in &mut *processes {
             process.tell("count")?;
-            ran += process.answer::<Count>()?.ran;
+            ran += answer::<Count>(process)?.ran;
         }
         if ran >= runs {
             return Ok(());
@@ -286,17 +249,11 @@ fn without_gaps(busy: &[usize]) -> usize {
 }
 
 fn empty(bench: &Bench) -> Outcome {
-    let truncate = "TRUNCATE graphile_worker._private_jobs; CHECKPOINT";
-    Ok(bench.client()?.batch_execute(truncate)?)
+    bench.execute("TRUNCATE graphile_worker._private_jobs; CHECKPOINT")
 }
 
 fn check_stored(bench: &Bench, jobs: usize) -> Outcome {
-    let count = "SELECT count(*) FROM graphile_worker._private_jobs";
-    let stored: i64 = bench.client()?.query_one(count, &[])?.get(0);
-    match stored == i64::try_from(jobs)? {
-        true => Ok(()),
-        false => Err(format!("graphile-worker stores {stored} jobs instead of {jobs}").into()),
-    }
+    bench.expect_rows("graphile_worker._private_jobs", jobs)
 }
 
 fn per_second(jobs: usize, seconds: f64) -> f64 {

@@ -2,28 +2,18 @@
 
 use std::io::Write as _;
 
-use redrive::postgres::{Client, NoTls};
+use redrive::postgres::{Client, NoTls, Statement};
 
-use crate::{Bench, BenchPayload, Outcome, rate};
+use crate::{Bench, BenchPayload, Outcome, in_threads, rate};
 
 /// The columns of the comparison with other queues.
 const TABLE: &str = "DROP TABLE IF EXISTS baseline;
-    CREATE TABLE baseline (id bigserial, queue text NOT NULL, payload json NOT NULL,
+    CREATE TABLE baseline (id bigserial PRIMARY KEY, queue text NOT NULL, payload json NOT NULL,
         run_at timestamptz, locked_at timestamptz, attempts integer)";
-const KEY: &str = "ALTER TABLE baseline ADD PRIMARY KEY (id)";
 const COPY: &str = "COPY baseline (queue, payload) FROM STDIN";
 /// By `ctid`, in the order of the key; skips locked rows.
 const DELETE: &str = "DELETE FROM baseline WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM baseline ORDER BY id LIMIT 500 FOR UPDATE SKIP LOCKED)) RETURNING id, payload";
-
-/// The key of the baseline table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BaselineKeys {
-    /// A primary key.
-    Primary,
-    /// None.
-    Without,
-}
 
 /// The baseline table.
 #[derive(Clone, Debug)]
@@ -33,16 +23,8 @@ pub struct Baseline {
 
 impl Baseline {
     /// Creates the table.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
-    pub fn new(bench: &Bench, keys: BaselineKeys) -> Outcome<Baseline> {
-        let mut client = bench.client()?;
-        client.batch_execute(TABLE)?;
-        if keys == BaselineKeys::Primary {
-            client.batch_execute(KEY)?;
-        }
+    pub fn new(bench: &Bench) -> Outcome<Baseline> {
+        bench.execute(TABLE)?;
         Ok(Baseline {
             url: bench.url().to_owned(),
         })
@@ -52,11 +34,17 @@ impl Baseline {
         Ok(Client::connect(&self.url, NoTls)?)
     }
 
+    /// Opens connections, and prepares a statement on each.
+    fn prepared(&self, statement: &str, connections: usize) -> Outcome<Vec<(Client, Statement)>> {
+        let prepared = |_| {
+            let mut client = self.client()?;
+            let statement = client.prepare(statement)?;
+            Ok((client, statement))
+        };
+        (0..connections).map(prepared).collect()
+    }
+
     /// Copies rows as text in one transaction into the empty table, and returns the rows a second.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
     pub fn copy(&self, rows: usize) -> Outcome<f64> {
         let mut client = self.client()?;
         client.batch_execute("TRUNCATE baseline; CHECKPOINT")?;
@@ -80,48 +68,32 @@ impl Baseline {
 
     /// Deletes and returns rows, 500 a statement, on several connections, and returns the rows a
     /// second. Writing the rows first is not timed.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver, and when rows are left.
     pub fn delete(&self, rows: usize, connections: usize) -> Outcome<f64> {
         self.copy(rows)?;
         let mut client = self.client()?;
-        client.batch_execute("ANALYZE baseline")?;
-        client.batch_execute("CHECKPOINT")?;
-        let mut clients = (0..connections)
-            .map(|_| {
-                let mut client = self.client()?;
-                let delete = client.prepare(DELETE)?;
-                Ok((client, delete))
-            })
-            .collect::<Outcome<Vec<_>>>()?;
+        client.batch_execute("ANALYZE baseline; CHECKPOINT")?;
+        let mut clients = self.prepared(DELETE, connections)?;
         let rate = rate(rows, || {
             in_threads(&mut clients, |(client, delete)| {
                 while !client.query(&*delete, &[])?.is_empty() {}
                 Ok(())
             })
         })?;
-        assert_deleted(&mut client)?;
-        Ok(rate)
+        let left: i64 = client
+            .query_one("SELECT count(*) FROM baseline", &[])?
+            .get(0);
+        match left {
+            0 => Ok(rate),
+            left => Err(format!("the baseline left {left} rows").into()),
+        }
     }
 
     /// Inserts single rows on several connections, and returns the rows a second. As an enqueue
     /// must, each is a prepared statement with its own commit that returns the new id.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
     pub fn insert(&self, rows: usize, connections: usize) -> Outcome<f64> {
         const INSERT: &str =
             "INSERT INTO baseline (queue, payload) VALUES ($1, $2::text::json) RETURNING id";
-        let mut clients = (0..connections)
-            .map(|_| {
-                let mut client = self.client()?;
-                let insert = client.prepare(INSERT)?;
-                Ok((client, insert))
-            })
-            .collect::<Outcome<Vec<_>>>()?;
+        let mut clients = self.prepared(INSERT, connections)?;
         let each = rows / connections;
         rate(each * connections, || {
             in_threads(&mut clients, |(client, insert)| {
@@ -133,27 +105,4 @@ impl Baseline {
             })
         })
     }
-}
-
-fn assert_deleted(client: &mut Client) -> Outcome {
-    let left: i64 = client
-        .query_one("SELECT count(*) FROM baseline", &[])?
-        .get(0);
-    match left {
-        0 => Ok(()),
-        left => Err(format!("the baseline left {left} rows").into()),
-    }
-}
-
-/// Works on all items at once, with one thread per item.
-fn in_threads<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Outcome + Sync) -> Outcome {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = all
-            .iter_mut()
-            .map(|one| scope.spawn(|| work(one)))
-            .collect();
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().map_err(|_| "a thread panicked")?)
-    })
 }

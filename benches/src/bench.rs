@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use redrive::Database;
+use redrive::postgres::types::FromSql;
 use redrive::postgres::{Client, NoTls};
 
 use crate::measurement::head;
@@ -145,12 +146,36 @@ impl Bench {
     }
 
     /// Opens a connection to the database.
-    ///
-    /// # Errors
-    ///
-    /// The connection failed.
     pub fn client(&self) -> Outcome<Client> {
         Ok(Client::connect(&self.url, NoTls)?)
+    }
+
+    /// Runs statements on a connection of its own.
+    pub fn execute(&self, statements: &str) -> Outcome {
+        Ok(self.client()?.batch_execute(statements)?)
+    }
+
+    /// Returns the only value of a query.
+    pub fn ask<T: for<'a> FromSql<'a>>(&self, query: &str) -> Outcome<T> {
+        Ok(self.client()?.query_one(query, &[])?.get(0))
+    }
+
+    /// Checks that a table, or a part of it, has this number of rows.
+    pub fn expect_rows(&self, table: &str, expected: usize) -> Outcome {
+        let count: i64 = self.ask(&format!("SELECT count(*) FROM {table}"))?;
+        match count == i64::try_from(expected)? {
+            true => Ok(()),
+            false => Err(format!("{table} has {count} rows instead of {expected}").into()),
+        }
+    }
+
+    /// Returns a connection with a snapshot, which keeps vacuum from removing dead rows while it is open. It has no
+    /// lock on tables of redrive.
+    pub fn hold_snapshot(&self) -> Outcome<Client> {
+        let mut holder = self.client()?;
+        let hold = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class";
+        holder.batch_execute(hold)?;
+        Ok(holder)
     }
 
     /// Returns `full` for a measurement and `quick` for `--quick`.
@@ -162,17 +187,13 @@ impl Bench {
     }
 
     /// Measures the baseline and redrive in turn, and alternates which comes first.
-    ///
-    /// # Errors
-    ///
-    /// Those of the measurements.
     pub fn by_turns(
         &self,
         rounds: usize,
         mut baseline: impl FnMut() -> Outcome<f64>,
         mut redrive: impl FnMut() -> Outcome<f64>,
     ) -> Outcome<(Samples, Samples)> {
-        let (mut baselines, mut all) = (Samples::new(), Samples::new());
+        let (mut baselines, mut all) = (Samples::default(), Samples::default());
         for round in 0..self.sized(rounds, 1) {
             if round % 2 == 0 {
                 baselines.push(baseline()?);
@@ -186,12 +207,12 @@ impl Bench {
     }
 
     /// Prints a measurement and appends it to the report.
-    ///
-    /// # Errors
-    ///
-    /// The report could not be written.
-    #[expect(clippy::print_stdout, reason = "a benchmark prints its table")]
-    pub fn report(&mut self, row: &Measurement) -> Outcome {
+    #[expect(
+        clippy::needless_pass_by_value,
+        clippy::print_stdout,
+        reason = "a row is made to be printed"
+    )]
+    pub fn report(&mut self, row: Measurement) -> Outcome {
         if !self.title {
             self.title = true;
             println!("{}", head());
@@ -201,7 +222,7 @@ impl Bench {
             println!("    {note}");
         }
         if let Some(rows) = &mut self.rows {
-            let mut line = serde_json::to_string(row)?;
+            let mut line = serde_json::to_string(&row)?;
             line.push('\n');
             rows.write_all(line.as_bytes())?;
         }
@@ -209,10 +230,6 @@ impl Bench {
     }
 
     /// Returns the lines that the server logged since the last call, or `None` without a log.
-    ///
-    /// # Errors
-    ///
-    /// The log could not be read.
     pub fn server_log(&mut self) -> Outcome<Option<String>> {
         let Some(log) = &mut self.log else {
             return Ok(None);
@@ -223,10 +240,6 @@ impl Bench {
     }
 
     /// Returns a command that runs a [`Child`] on the same database.
-    ///
-    /// # Errors
-    ///
-    /// The path of this program is unknown.
     pub fn child(&self, name: &str, arguments: &[&dyn Display]) -> Outcome<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(name);

@@ -5,14 +5,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
 use redrive::{Backoff, Failure, Job, NewJob, Queue, Worker, WorkerBuilder};
 
-use crate::{Bench, BenchPayload, KINDS, Kind, Outcome};
+use crate::{Bench, BenchPayload, KINDS, Kind, Meter, Outcome, Usage};
 
 /// How long a drain may make no progress.
 const TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a drain may take.
+const DRAIN: Duration = Duration::from_mins(3);
 /// How many jobs of one kind are adjacent in [`fill_kinds`].
 const IN_A_ROW: usize = 100;
 
@@ -52,20 +53,12 @@ impl Ran {
 }
 
 /// Enqueues jobs of one kind.
-///
-/// # Errors
-///
-/// Those of redrive.
 pub fn fill(queue: &Queue, jobs: usize) -> Outcome {
     queue.enqueue_many(&BenchPayload::many(jobs))?;
     Ok(())
 }
 
 /// Enqueues jobs of one kind with options that depend on the number of the job.
-///
-/// # Errors
-///
-/// Those of redrive.
 pub fn fill_with(queue: &Queue, jobs: usize, options: impl Fn(NewJob, u64) -> NewJob) -> Outcome {
     for payloads in BenchPayload::many(jobs).chunks(10_000) {
         let new = payloads
@@ -78,10 +71,6 @@ pub fn fill_with(queue: &Queue, jobs: usize, options: impl Fn(NewJob, u64) -> Ne
 }
 
 /// Enqueues jobs of ten kinds, a hundred of each in turn. `jobs` is a multiple of a thousand.
-///
-/// # Errors
-///
-/// Those of redrive.
 pub fn fill_kinds(queue: &Queue, jobs: usize) -> Outcome {
     fn some<const N: usize>(queue: &Queue) -> Outcome {
         let payloads: Vec<Kind<N>> = BenchPayload::many(IN_A_ROW).into_iter().map(Kind).collect();
@@ -120,10 +109,6 @@ pub fn handle_kinds(builder: WorkerBuilder, ran: &Ran) -> WorkerBuilder {
 }
 
 /// Drains `jobs` jobs of ten kinds with two slots and otherwise default settings.
-///
-/// # Errors
-///
-/// Those of redrive, and when a job is lost, runs twice or is left.
 pub fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
     drain_with(bench, queue, jobs, jobs, |builder, ran| {
         handle_kinds(builder.slots(2), ran)
@@ -131,14 +116,8 @@ pub fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
 }
 
 /// Drains `jobs` jobs of one kind with two slots, after an analysis of the table and a checkpoint.
-///
-/// # Errors
-///
-/// Those of redrive, and when a job is lost, runs twice or is left.
 pub fn drain_one_kind(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
-    let mut client = bench.client()?;
-    client.batch_execute("ANALYZE redrive.jobs")?;
-    client.batch_execute("CHECKPOINT")?;
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
     drain_with(bench, queue, jobs, jobs, |builder, ran| {
         let ran = ran.clone();
         builder.slots(2).handle(move |_: &Job<BenchPayload>| {
@@ -149,10 +128,6 @@ pub fn drain_one_kind(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drai
 }
 
 /// Drains `jobs` jobs with this worker. `runs` handlers must run. Retries have no delay.
-///
-/// # Errors
-///
-/// Those of redrive, and when more or fewer handlers ran or a job is left.
 pub fn drain_with(
     bench: &Bench,
     queue: &Queue,
@@ -170,7 +145,7 @@ pub fn drain_with(
     if ran.count() != runs {
         return Err(format!("{} handlers ran instead of {runs}", ran.count()).into());
     }
-    assert_empty(&mut bench.client()?)?;
+    assert_empty(bench)?;
     let first = ran.began().ok_or("no handler ran")?;
     let took = end.duration_since(first);
     Ok(Drained {
@@ -182,10 +157,6 @@ pub fn drain_with(
 
 /// Waits until a worker has settled `jobs` jobs. It reads the worker's counters, because queries
 /// would slow down the server.
-///
-/// # Errors
-///
-/// No job ended for a minute.
 pub fn until_ended(worker: &Worker, jobs: usize) -> Outcome {
     let ended = |counts: WorkerStats| counts.done + counts.dead;
     let mut last = (0, Instant::now());
@@ -203,18 +174,39 @@ pub fn until_ended(worker: &Worker, jobs: usize) -> Outcome {
     }
 }
 
-/// Checks that no job is ready, delayed or leased.
-///
-/// # Errors
-///
-/// A job is left.
-pub fn assert_empty(client: &mut Client) -> Outcome {
-    for table in ["jobs", "jobs_delayed", "leases"] {
-        let count = format!("SELECT count(*) FROM redrive.{table}");
-        let left: i64 = client.query_one(&count, &[])?.get(0);
-        if left > 0 {
-            return Err(format!("{left} rows are left in redrive.{table}").into());
+/// Drains `jobs` jobs of ten kinds as [`drain`] does, and returns the resources used until the last one is done.
+pub fn drain_metered(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
+    bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
+    let ran = Ran::default();
+    let meter = Meter::start(bench)?;
+    let worker = handle_kinds(Worker::builder(queue).slots(2), &ran).start()?;
+    until_ended(&worker, jobs)?;
+    let took = meter.stop()?;
+    worker.stop(Duration::from_secs(10))?;
+    assert_empty(bench)?;
+    match ran.count() == jobs {
+        true => Ok(took),
+        false => Err(format!("{} handlers ran instead of {jobs}", ran.count()).into()),
+    }
+}
+
+/// Waits until no job of a queue is ready, delayed or leased, for three minutes at most.
+pub fn until_drained(queue: &Queue) -> Outcome {
+    let start = Instant::now();
+    while !queue.is_drained()? {
+        if start.elapsed() > DRAIN {
+            return Err(format!("queue `{}` was not drained", queue.name()).into());
         }
+        // Each check scans dead rows, so check rarely.
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Checks that no job is ready, delayed or leased.
+pub fn assert_empty(bench: &Bench) -> Outcome {
+    for table in ["jobs", "jobs_delayed", "leases"] {
+        bench.expect_rows(&format!("redrive.{table}"), 0)?;
     }
     Ok(())
 }

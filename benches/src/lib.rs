@@ -4,33 +4,39 @@
 //! it an empty database on a temporary server. It measures the bare server and redrive in turn,
 //! because machines are noisy: the claims are ratios. A scenario fails when jobs are lost or left.
 
+#![allow(clippy::missing_errors_doc, reason = "every error ends the scenario")]
+
+mod measurement;
+mod waits;
 mod bench;
+mod process;
+mod payload;
+mod meter;
+mod threads;
 mod drain;
 mod baseline;
-mod meter;
-mod payload;
+mod letters;
 mod worker_process;
-mod measurement;
 
-pub use baseline::{Baseline, BaselineKeys};
+pub use baseline::Baseline;
 pub use bench::{Bench, Child, Scenario, main};
 pub use drain::{
-    Drained, Ran, assert_empty, drain, drain_one_kind, drain_with, fill, fill_kinds, fill_with,
-    handle_kinds, until_ended,
+    Drained, Ran, assert_empty, drain, drain_metered, drain_one_kind, drain_with, fill, fill_kinds,
+    fill_with, handle_kinds, until_drained, until_ended,
 };
+pub use letters::{fill_letters, steps};
 pub use measurement::{Figure, Measurement, Samples, Target, shown};
 pub use meter::{Meter, Usage};
 pub use payload::{BenchPayload, KINDS, Kind};
-pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes, until_drained};
+pub use process::Process;
+pub use threads::in_threads;
+pub use waits::{Recorder, Waits, timed};
+pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes};
 
 /// The result of a scenario or a part of it.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Times work on `count` items and returns the rate per second.
-///
-/// # Errors
-///
-/// Those of the work.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 pub fn rate(count: usize, work: impl FnOnce() -> Outcome) -> Outcome<f64> {
     let start = std::time::Instant::now();

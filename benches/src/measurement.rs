@@ -7,11 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Creates an empty list.
-    pub fn new() -> Samples {
-        Samples::default()
-    }
-
     /// Adds the number of a round.
     pub fn push(&mut self, sample: f64) {
         self.0.push(sample);
@@ -20,6 +15,20 @@ impl Samples {
     /// Returns the number of the last round.
     pub fn last(&self) -> Option<f64> {
         self.0.last().copied()
+    }
+
+    /// Returns a part of the numbers: half of them are at most that of `0.5`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a place in a list"
+    )]
+    pub fn at(&self, part: f64) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let place = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
+        sorted.get(place).copied().unwrap_or_default()
     }
 
     /// Returns the median and the extremes, or zeros if the list is empty.
@@ -57,6 +66,12 @@ pub struct Figure {
     pub min: f64,
     /// The maximum.
     pub max: f64,
+}
+
+impl From<f64> for Samples {
+    fn from(only: f64) -> Samples {
+        Samples(vec![only])
+    }
 }
 
 impl From<f64> for Figure {
@@ -251,7 +266,7 @@ mod tests {
         );
         let even: Samples = [1.0, 2.0, 4.0, 8.0].into_iter().collect();
         assert!((even.figure().median - 3.0).abs() < 1e-9);
-        assert!(Samples::new().figure().median.abs() < 1e-9);
+        assert!(Samples::default().figure().median.abs() < 1e-9);
     }
 
     #[test]

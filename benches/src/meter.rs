@@ -36,10 +36,6 @@ pub struct Meter {
 impl Meter {
     /// Starts to measure. Backends that end before [`stop`](Meter::stop) do not count, so call it
     /// before the worker stops.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
     pub fn start(bench: &Bench) -> Outcome<Meter> {
         let mut server = bench.client()?;
         let wal = wal(&mut server)?;
@@ -54,10 +50,6 @@ impl Meter {
     }
 
     /// Returns the resources used since the start.
-    ///
-    /// # Errors
-    ///
-    /// Those of the driver.
     pub fn stop(mut self) -> Outcome<Usage> {
         let wall = self.started.elapsed();
         let client = own()? - self.client;

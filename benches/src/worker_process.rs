@@ -1,18 +1,12 @@
 //! Drains by worker processes that start on a paused queue, so that all connections are open before
 //! the first claim.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::{Operator, Queue, Worker};
 
-use crate::drain::{Ran, handle_kinds};
-use crate::{Bench, Child, Outcome, assert_empty};
-
-/// How long a drain may take.
-const TIMEOUT: Duration = Duration::from_mins(3);
+use crate::{Bench, Child, Outcome, Process, Ran, assert_empty, handle_kinds, until_drained};
 
 /// A queue that is paused by its breaker.
 #[derive(Debug)]
@@ -23,10 +17,6 @@ pub struct PausedQueue<'a> {
 
 impl<'a> PausedQueue<'a> {
     /// Pauses the queue. Workers stop claiming when they see the breaker.
-    ///
-    /// # Errors
-    ///
-    /// Those of redrive.
     pub fn pause(bench: &'a Bench, queue: &str) -> Outcome<PausedQueue<'a>> {
         let name = format!("queue:{queue}");
         bench
@@ -37,10 +27,6 @@ impl<'a> PausedQueue<'a> {
     }
 
     /// Resumes the queue and notifies its workers.
-    ///
-    /// # Errors
-    ///
-    /// Those of redrive.
     pub fn resume(self) -> Outcome {
         self.bench
             .db()
@@ -48,14 +34,6 @@ impl<'a> PausedQueue<'a> {
             .close_breaker(&self.name, &Operator::default())?;
         Ok(())
     }
-}
-
-/// A child process with a worker.
-#[derive(Debug)]
-struct WorkerProcess {
-    process: std::process::Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
 }
 
 /// The child process of [`drain_with_processes`].
@@ -83,56 +61,10 @@ fn worker_process(bench: &Bench, arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-impl WorkerProcess {
-    fn start(bench: &Bench, queue: &str, slots: usize) -> Outcome<WorkerProcess> {
-        let mut process = bench
-            .child(WORKER_PROCESS.name, &[&queue, &slots])?
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdin = process.stdin.take().ok_or("no standard input")?;
-        let stdout = process.stdout.take().ok_or("no standard output")?;
-        let mut worker_process = WorkerProcess {
-            process,
-            stdin,
-            stdout: BufReader::new(stdout),
-        };
-        worker_process.line()?;
-        Ok(worker_process)
-    }
-
-    fn line(&mut self) -> Outcome<String> {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line)?;
-        match line.is_empty() {
-            true => Err("a worker process ended early".into()),
-            false => Ok(line.trim().to_owned()),
-        }
-    }
-
-    /// Stops the process and returns how many handlers ran.
-    fn stop(mut self) -> Outcome<usize> {
-        self.stdin.write_all(b"\n")?;
-        drop(self.stdin);
-        let mut line = String::new();
-        self.stdout.read_line(&mut line)?;
-        let ran = line.trim().parse()?;
-        let status = self.process.wait()?;
-        match status.success() {
-            true => Ok(ran),
-            false => Err(format!("a worker process ended with {status}").into()),
-        }
-    }
-}
-
 /// Drains `jobs` jobs of [ten kinds](crate::Kind) with several processes, and returns the jobs a
 /// second.
 ///
 /// The clock runs from resuming the queue until no job is ready or leased.
-///
-/// # Errors
-///
-/// Those of redrive, and when a job is lost or runs twice.
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
 pub fn drain_with_processes(
     bench: &Bench,
@@ -142,9 +74,13 @@ pub fn drain_with_processes(
     slots: usize,
 ) -> Outcome<f64> {
     let paused = PausedQueue::pause(bench, queue.name())?;
-    let processes = (0..processes)
-        .map(|_| WorkerProcess::start(bench, queue.name(), slots))
-        .collect::<Outcome<Vec<_>>>()?;
+    let start = |_| {
+        let mut process =
+            Process::start(&mut bench.child(WORKER_PROCESS.name, &[&queue.name(), &slots])?)?;
+        process.line()?;
+        Ok(process)
+    };
+    let processes = (0..processes).map(start).collect::<Outcome<Vec<_>>>()?;
     // Their connections are open after the first round of chores.
     thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
@@ -153,32 +89,11 @@ pub fn drain_with_processes(
     let took = start.elapsed();
     let ran = processes
         .into_iter()
-        .map(WorkerProcess::stop)
+        .map(|process| Ok(process.end()?.concat().parse::<usize>()?))
         .sum::<Outcome<usize>>()?;
     if ran != jobs {
         return Err(format!("{ran} handlers ran instead of {jobs}").into());
     }
-    assert_empty(&mut bench.client()?)?;
+    assert_empty(bench)?;
     Ok(jobs as f64 / took.as_secs_f64())
-}
-
-/// Waits until no job of a queue is ready, delayed or leased.
-///
-/// # Errors
-///
-/// Those of redrive, and after three minutes.
-pub fn until_drained(queue: &Queue) -> Outcome {
-    let start = Instant::now();
-    while !queue.is_drained()? {
-        if start.elapsed() > TIMEOUT {
-            return Err(format!(
-                "queue `{}` was not drained within {TIMEOUT:?}",
-                queue.name()
-            )
-            .into());
-        }
-        // Each check scans dead rows, so check rarely.
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
 }

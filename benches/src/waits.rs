@@ -1,0 +1,67 @@
+//! How long something takes, in milliseconds, and the percentiles of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::{Outcome, Samples};
+
+/// The times of several rounds.
+#[derive(Clone, Debug, Default)]
+pub struct Waits(Vec<Samples>);
+
+impl Waits {
+    /// Adds the times of a round.
+    pub fn push(&mut self, round: Vec<f64>) {
+        self.0.push(round.into_iter().collect());
+    }
+
+    /// Returns the same part of each round: half of it is `0.5`.
+    pub fn at(&self, part: f64) -> Samples {
+        self.0.iter().map(|round| round.at(part)).collect()
+    }
+}
+
+impl From<Vec<f64>> for Waits {
+    fn from(round: Vec<f64>) -> Waits {
+        Waits(vec![round.into_iter().collect()])
+    }
+}
+
+/// What handlers record. Clones share one list.
+#[derive(Clone, Debug)]
+pub struct Recorder<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Default for Recorder<T> {
+    fn default() -> Recorder<T> {
+        Recorder(Arc::default())
+    }
+}
+
+impl<T> Recorder<T> {
+    /// Adds a record.
+    pub fn push(&self, one: T) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(one);
+    }
+
+    /// Returns the number of records.
+    pub fn count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Returns the records, and removes them.
+    pub fn take(&self) -> Vec<T> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut all)
+    }
+}
+
+/// Measures some work several times.
+pub fn timed(times: usize, mut work: impl FnMut() -> Outcome) -> Outcome<Samples> {
+    let once = |_| {
+        let start = Instant::now();
+        work()?;
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    };
+    (0..times).map(once).collect()
+}
