@@ -294,6 +294,14 @@ traced! {
     }
 }
 
+impl RowChange {
+    /// Whether it leaves a letter that waits for an operator.
+    pub(crate) fn is_open_letter(&self) -> bool {
+        let open = [Some("open"), Some("quarantined")];
+        self.change != Change::Out && open.contains(&self.state.as_deref())
+    }
+}
+
 impl LetterRow {
     /// Whether it is the update that sends the letter back.
     pub(crate) fn is_sent(&self) -> bool {

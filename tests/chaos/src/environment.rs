@@ -21,13 +21,13 @@ use crate::interrupt;
 use crate::metrics_page;
 use crate::pgbouncer::PgBouncer;
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
-use crate::proxy::{Patch, Proxy};
+use crate::proxy::{Edit, Patch, Proxy};
 use crate::role::groups::{set_policies, set_rate_limits};
 use crate::role::{ClientFlaw, gateway, keeping};
 use crate::server::{self, Disk, Server};
 
 /// The lease of workers, unless a scenario needs a longer one.
-pub(crate) const LEASE: Duration = Duration::from_secs(3);
+const LEASE: Duration = Duration::from_secs(3);
 
 /// How often the supervisor checks the processes.
 const POLL: Duration = Duration::from_millis(20);
@@ -44,6 +44,22 @@ pub(crate) struct Setup<'a> {
     /// How long to wait for a state that a scenario needs.
     pub(crate) state_timeout: Duration,
     pub(crate) flaw: ClientFlaw,
+}
+
+impl<'a> Setup<'a> {
+    /// Without a pooler, a small disk, changes or flaws, and without waiting for states.
+    pub(crate) fn of(programs: &'a Programs) -> Setup<'a> {
+        Setup {
+            programs,
+            pooler: Pooler::Session,
+            disk: Disk::Plain,
+            seed: 1,
+            lease: LEASE,
+            patches: &[],
+            state_timeout: Duration::ZERO,
+            flaw: ClientFlaw::None,
+        }
+    }
 }
 
 /// A running environment.
@@ -174,7 +190,7 @@ impl Environment {
 
     /// Opens a proxy that applies the patches of this run.
     pub(crate) fn open_proxy(&self) -> Proxy {
-        Proxy::open(self.port(), &self.patches)
+        Proxy::open(self.port(), Edit::of(&self.patches))
     }
 
     /// Starts the clock of [`pass_until`](Environment::pass_until).

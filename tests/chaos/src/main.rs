@@ -161,9 +161,6 @@ struct MutantOptions {
     /// Run only these mutants, with their scenarios, or only these scenarios
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// Run the selection N times
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    repeat: usize,
     /// Number of scenarios at a time
     #[arg(long, default_value_t = 3)]
     parallel: usize,
@@ -197,8 +194,7 @@ fn main() -> ExitCode {
                 true => Selection::All,
                 false => Selection::Named(options.only),
             };
-            let (repeat, parallel) = (options.repeat, options.parallel);
-            mutation_run::run(&options.programs, &selection, repeat, parallel)
+            mutation_run::run(&options.programs, &selection, options.parallel)
         }
         Command::Poison(programs) => poison::run(&programs) == Verdict::Held,
         Command::Suite(options) => {

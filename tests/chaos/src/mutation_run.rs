@@ -66,23 +66,13 @@ pub(crate) fn is_current() -> bool {
     outdated.is_empty()
 }
 
-/// Runs the selection this many times. Returns whether no mutant survived and no rule was broken.
-pub(crate) fn run(
-    programs: &Programs,
-    selection: &Selection,
-    repeat: usize,
-    parallel: usize,
-) -> bool {
-    let repeated = || {
-        (0..repeat)
-            .flat_map(|_| tasks(programs, selection))
-            .collect()
-    };
-    is_current() && play(repeated, parallel)
+/// Runs the selection. Returns whether no mutant survived and no rule was broken.
+pub(crate) fn run(programs: &Programs, selection: &Selection, parallel: usize) -> bool {
+    is_current() && play(|| tasks(programs, selection), parallel)
 }
 
 /// Returns a task for each scenario and each mutant of the selection.
-pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Task<'a, Verdict>> {
+pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Task<'a>> {
     let mut tasks = scenarios(programs, &selection.scenarios());
     let mutants = selection.mutants().into_iter();
     tasks.extend(mutants.map(|mutant| Task::new(mutant.name, 1, move || find(programs, mutant))));
@@ -90,10 +80,7 @@ pub(crate) fn tasks<'a>(programs: &'a Programs, selection: &Selection) -> Vec<Ta
 }
 
 /// Returns a task for each scenario, without a mutant.
-pub(crate) fn scenarios<'a>(
-    programs: &'a Programs,
-    scenarios: &[Scenario],
-) -> Vec<Task<'a, Verdict>> {
+pub(crate) fn scenarios<'a>(programs: &'a Programs, scenarios: &[Scenario]) -> Vec<Task<'a>> {
     let tasks = scenarios.iter().copied().map(|scenario| {
         Task::new(format!("{scenario:?}"), 1, move || {
             check(programs, scenario)

@@ -2,18 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use redrive::Queue;
 use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Pooler, Queue};
 
 use crate::Programs;
 use crate::checker;
 use crate::client::Client;
-use crate::environment::{Environment, LEASE, Setup};
+use crate::environment::{Environment, Setup};
 use crate::processes::ProcessSpec;
 use crate::report;
 use crate::role::operator::letters_of;
-use crate::role::{ClientFlaw, Plan, QUEUE};
-use crate::server::Disk;
+use crate::role::{Plan, QUEUE};
 use crate::verdict::Verdict;
 
 /// How many jobs succeed.
@@ -24,16 +23,7 @@ const DRAIN: Duration = Duration::from_mins(20);
 /// Runs the test. It holds if exactly the killer became a letter, and all others succeeded.
 pub(crate) fn run(programs: &Programs) -> Verdict {
     let begin = Instant::now();
-    let mut env = Environment::start(&Setup {
-        programs,
-        pooler: Pooler::Session,
-        disk: Disk::Plain,
-        seed: 1,
-        lease: LEASE,
-        patches: &[],
-        state_timeout: Duration::ZERO,
-        flaw: ClientFlaw::None,
-    });
+    let mut env = Environment::start(&Setup::of(programs));
     let mut client = Client::open(&env, "client");
     let mut plans = vec![Plan::Done; HARMLESS + 1];
     plans[HARMLESS / 2] = Plan::Abort;

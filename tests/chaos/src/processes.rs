@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{ClientEvent, ClientLog};
-use crate::proxy::{Mode, Patch, Proxy};
+use crate::proxy::{Edit, Mode, Patch, Proxy};
 use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Options, Role, Serves};
 use crate::server;
 
@@ -165,7 +165,7 @@ impl Processes {
             number: self.added,
             spec,
             life: 0,
-            proxy: Proxy::open(port, patches),
+            proxy: Proxy::open(port, Edit::of(patches)),
             child: None,
             is_ahead: false,
             starts_at: Some(Instant::now()),

@@ -1,9 +1,10 @@
 //! A TCP proxy between one process and the server. It injects network faults and mutants.
 //!
 //! It parses the protocol's frames. It can therefore close a connection after the server committed
-//! and before the answer arrives, and replace statements, so that the library needs no hook for
-//! mutants.
+//! and before the answer arrives, and change what a client sends, so that the library needs no hook
+//! for mutants. `cargo xtask mutants` uses it, too.
 
+use std::fmt;
 use std::io::{Error, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::wire::{Frames, patched};
+use super::wire::{Frames, patched};
 
 /// How often a connection checks the proxy's mode.
 const TICK: Duration = Duration::from_millis(20);
@@ -40,6 +41,30 @@ pub(crate) struct Patch {
     pub(crate) to: &'static str,
 }
 
+/// Changes the frames that clients send.
+pub(crate) struct Edit(Box<dyn Fn(Vec<u8>) -> Vec<u8> + Send + Sync>);
+
+impl Edit {
+    pub(crate) fn new(edit: impl Fn(Vec<u8>) -> Vec<u8> + Send + Sync + 'static) -> Edit {
+        Edit(Box::new(edit))
+    }
+
+    /// Applies patches.
+    pub(crate) fn of(patches: &[Patch]) -> Edit {
+        let patches = patches.to_vec();
+        Edit::new(move |frame| {
+            let patches = patches.iter();
+            patches.fold(frame, |frame, patch| patched(frame, patch.from, patch.to))
+        })
+    }
+}
+
+impl fmt::Debug for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Edit")
+    }
+}
+
 /// A running proxy, stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
@@ -55,12 +80,12 @@ struct Shared {
     drops: AtomicUsize,
     connections: Mutex<Vec<TcpStream>>,
     stopped: AtomicBool,
-    patches: Vec<Patch>,
+    edit: Edit,
 }
 
 impl Proxy {
     /// Opens a proxy to a port of this machine.
-    pub(crate) fn open(target: u16, patches: &[Patch]) -> Proxy {
+    pub(crate) fn open(target: u16, edit: Edit) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("open a proxy");
         let port = listener.local_addr().expect("the port of a proxy").port();
         let shared = Arc::new(Shared {
@@ -69,7 +94,7 @@ impl Proxy {
             drops: AtomicUsize::new(0),
             connections: Mutex::default(),
             stopped: AtomicBool::new(false),
-            patches: patches.to_vec(),
+            edit,
         });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accept(&listener, &accepting));
@@ -194,10 +219,7 @@ impl Connection {
                     has_effect = false;
                     self.drop_one();
                 }
-                let patches = self.shared.patches.iter();
-                out.extend(
-                    patches.fold(frame, |frame, patch| patched(frame, patch.from, patch.to)),
-                );
+                out.extend(self.shared.edit.0(frame));
             }
             if self.write(&mut server, &out).is_err() {
                 break;
@@ -291,4 +313,68 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    /// A server that answers each query with `CommandComplete` and `ReadyForQuery`.
+    fn server() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let port = listener.local_addr().expect("a port").port();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    let (mut frames, mut buffer) = (Frames::of_client(), [0; 512]);
+                    while let Ok(got @ 1..) = stream.read(&mut buffer) {
+                        frames.push(&buffer[..got]);
+                        while let Some(frame) = frames.next() {
+                            if frame[0] == b'Q' {
+                                stream
+                                    .write_all(b"C\0\0\0\x05\0Z\0\0\0\x05I")
+                                    .expect("answer");
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    fn query(port: u16) -> std::io::Result<Vec<u8>> {
+        let mut client = TcpStream::connect(("127.0.0.1", port))?;
+        client.set_read_timeout(Some(Duration::from_millis(400)))?;
+        client.write_all(&[0, 0, 0, 8, 0, 3, 0, 0])?;
+        client.write_all(b"Q\0\0\0\x05\0")?;
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer)?;
+        Ok(answer.to_vec())
+    }
+
+    #[test]
+    fn a_proxy_forwards_slices_drops_refuses_and_stays_silent() {
+        let proxy = Proxy::open(server(), Edit::of(&[]));
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Slice);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Delay(Duration::from_millis(1)));
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Forward);
+        proxy.lose_answers(1);
+        let lost = query(proxy.port()).expect_err("lost");
+        assert_eq!(lost.kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+        proxy.set_mode(Mode::Silent);
+        let silence = query(proxy.port()).expect_err("silence");
+        assert_eq!(silence.kind(), ErrorKind::WouldBlock);
+        proxy.set_mode(Mode::Refuse);
+        query(proxy.port()).expect_err("refused");
+        proxy.set_mode(Mode::Forward);
+        let mut client = TcpStream::connect(("127.0.0.1", proxy.port())).expect("connect");
+        while lock(&proxy.shared.connections).is_empty() {
+            thread::yield_now();
+        }
+        proxy.cut();
+        assert_eq!(client.read(&mut [0]).expect("the end"), 0);
+        assert_eq!(query(proxy.port()).expect("an answer").len(), 12);
+    }
+}

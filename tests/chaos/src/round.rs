@@ -6,13 +6,13 @@ use redrive::Pooler;
 
 use crate::Programs;
 use crate::checker;
-use crate::environment::{Environment, LEASE, Setup};
+use crate::environment::{Environment, Setup};
 use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
 use crate::mutation_run::print_missing;
 use crate::processes::ProcessSpec;
 use crate::report;
-use crate::role::{ClientFlaw, JobMix, Serves};
+use crate::role::{JobMix, Serves};
 use crate::schedule::schedule;
 use crate::server::Disk;
 use crate::verdict::Verdict;
@@ -42,17 +42,14 @@ impl Round<'_> {
     pub(crate) fn run(&self) -> Verdict {
         let begin = Instant::now();
         let mut env = Environment::start(&Setup {
-            programs: self.programs,
             pooler: self.pooler,
             disk: match self.faults.contains(&Fault::DiskFull) {
                 true => Disk::Small,
                 false => Disk::Plain,
             },
             seed: self.seed,
-            lease: LEASE,
             patches: SPEED_UP,
-            state_timeout: Duration::ZERO,
-            flaw: ClientFlaw::None,
+            ..Setup::of(self.programs)
         });
         env.set_group_policies();
         env.set_rate_limits(self.rate);

@@ -17,12 +17,11 @@ use redrive::Pooler;
 
 use crate::Programs;
 use crate::checker::{self, Findings};
-use crate::environment::{Environment, Finished, LEASE, Setup};
+use crate::environment::{Environment, Finished, Setup};
 use crate::mutant::{Kind, Mutant, SPEED_UP};
 use crate::processes::ProcessSpec;
 use crate::proxy::Patch;
-use crate::role::{ClientFlaw, JobMix, Serves};
-use crate::server::Disk;
+use crate::role::{JobMix, Serves};
 
 /// How long a scenario waits for a state, and how long the drain may take. A drain that is stuck ends earlier, and a
 /// busy machine needs minutes to run hundreds of suspects.
@@ -115,27 +114,23 @@ impl Scenario {
             patches.extend(changes);
         }
         let (state_timeout, drain) = if mutant.is_some() { IMPATIENT } else { PATIENT };
-        let mut env = Environment::start(&Setup {
-            programs,
-            pooler: match self {
-                Scenario::Pooler => Pooler::Transaction,
-                _ => Pooler::Session,
-            },
-            disk: Disk::Plain,
-            seed: 1,
-            lease: match self {
-                // The server must recover, and a worker start and check, well within a lease. On a busy machine the
-                // recovery alone has taken more than 10 seconds.
-                Scenario::Restart => Duration::from_secs(40),
-                _ => LEASE,
-            },
+        let mut setup = Setup {
             patches: &patches,
             state_timeout,
-            flaw: match kind {
-                Some(Kind::Client(flaw)) => flaw,
-                _ => ClientFlaw::None,
-            },
-        });
+            ..Setup::of(programs)
+        };
+        if self == Scenario::Pooler {
+            setup.pooler = Pooler::Transaction;
+        }
+        if self == Scenario::Restart {
+            // The server must recover, and a worker start and check, well within a lease. On a busy machine the
+            // recovery alone has taken more than 10 seconds.
+            setup.lease = Duration::from_secs(40);
+        }
+        if let Some(Kind::Client(flaw)) = kind {
+            setup.flaw = flaw;
+        }
+        let mut env = Environment::start(&setup);
         if self == Scenario::Operators {
             env.patch_function(&letters::BARRIER);
         }

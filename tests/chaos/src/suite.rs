@@ -12,7 +12,7 @@ use crate::poison;
 use crate::round::Round;
 use crate::scenario::Scenario;
 use crate::scheduler::Task;
-use crate::verdict::{Verdict, play};
+use crate::verdict::play;
 
 /// The rounds of the deep suite, and their length.
 const ROUNDS: u64 = 3;
@@ -48,7 +48,7 @@ fn smoke(seed: u64) -> Vec<Scenario> {
 }
 
 /// The longest tasks come first, so that the last ones to end are short.
-fn deep(programs: &Programs, part: u64) -> Vec<Task<'_, Verdict>> {
+fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
     let mut tasks = vec![Task::new("poison", ROUND_WEIGHT, move || {
         poison::run(programs)
     })];

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::checker::Findings;
 use crate::environment::Finished;
-use crate::scheduler::{Task, TaskReport, run_all};
+use crate::scheduler::{Task, run_all};
 
 /// The verdict about a play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +30,18 @@ impl Verdict {
 
 /// Plays everything with this much weight at a time, and what was inconclusive once more, alone.
 /// Returns whether nothing was broken and something held.
-pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a, Verdict>>, parallel: usize) -> bool {
+pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a>>, parallel: usize) -> bool {
     let begin = Instant::now();
     let planned = tasks().len();
-    let mut verdicts = verdicts(run_all(tasks(), parallel));
+    let mut verdicts = run_all(tasks(), parallel);
     let inconclusive =
-        |task: &Task<'a, Verdict>| verdicts.contains(&(task.name.clone(), Verdict::Inconclusive));
+        |task: &Task<'a>| verdicts.contains(&(task.name.clone(), Verdict::Inconclusive));
     let again: Vec<_> = tasks().into_iter().filter(inconclusive).collect();
     if !again.is_empty() {
         let names: Vec<String> = again.iter().map(|task| task.name.clone()).collect();
         println!("inconclusive, once more alone: {}", names.join(", "));
         verdicts.retain(|(name, _)| !names.contains(name));
-        verdicts.extend(self::verdicts(run_all(again, 1)));
+        verdicts.extend(run_all(again, 1));
     }
     let named = |wanted: Verdict| {
         let names = verdicts.iter().filter(|(_, verdict)| *verdict == wanted);
@@ -60,15 +60,6 @@ pub(crate) fn play<'a>(tasks: impl Fn() -> Vec<Task<'a, Verdict>>, parallel: usi
         list(&open),
     );
     is_green(&verdicts, planned)
-}
-
-fn verdicts(reports: Vec<TaskReport<Verdict>>) -> Vec<(String, Verdict)> {
-    let verdict = |report: TaskReport<Verdict>| {
-        // A panic is one of the harness: the library runs in other processes.
-        let verdict = report.result.unwrap_or(Verdict::Inconclusive);
-        (report.name, verdict)
-    };
-    reports.into_iter().map(verdict).collect()
 }
 
 /// Whether all plays ran, no rule was broken, and at least one play showed something.

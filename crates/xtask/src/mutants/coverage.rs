@@ -171,9 +171,9 @@ fn record(
                 lock(&counted).extend(count(port, database).unwrap_or_default());
             }
         };
-        Ok((Proxy::open(port, Box::new(observer))?, functions))
+        (Proxy::open(port, Box::new(observer)), functions)
     };
-    let places = (0..places).map(place).collect::<Result<Vec<_>>>()?;
+    let places = (0..places).map(place).collect();
     let recorded = in_parallel(places, tests, |(proxy, functions), test| {
         let start = Instant::now();
         let mut ended = integration.run(test, proxy.port(), COUNTED, LIMIT)?;
@@ -255,14 +255,7 @@ mod tests {
             build: String::new(),
             tests: BTreeMap::from(tests),
         };
-        let mut source = Source {
-            origin: Origin::Statement,
-            name: "claim".to_owned(),
-            path: "sql/claim.sql".to_owned(),
-            line: 1,
-            text: String::new(),
-            body: 0,
-        };
+        let mut source = Source::statement("claim", "");
         let names = |source: &Source| {
             let tests = coverage.tests(source);
             tests

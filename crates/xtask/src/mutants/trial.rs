@@ -56,7 +56,7 @@ pub(super) fn outcomes(
         let database = format!("redrive_mutants_prepared_{number}");
         integration.copy(MIGRATED, &database)?;
         Ok(Place {
-            proxy: Proxy::open(integration.port(), Box::new(|_| ()))?,
+            proxy: Proxy::open(integration.port(), Box::new(|_| ())),
             template: format!("redrive_mutants_changed_{number}"),
             client: integration.client(&database)?,
         })

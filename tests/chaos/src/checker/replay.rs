@@ -278,10 +278,7 @@ impl<'a> Replay<'a, '_> {
         changes: &[RowChange],
     ) {
         let at = changes[0].at;
-        let died = letter.filter(|letter| {
-            letter.change != Change::Out
-                && ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
-        });
+        let died = letter.filter(|letter| letter.is_open_letter());
         match (left.place, entered.map(|entered| entered.place)) {
             (Place::Ready, Some(Place::Leased)) => {
                 if let Some(entered) = entered {

@@ -155,10 +155,7 @@ impl Enqueuer<'_> {
     }
 
     fn store(&mut self, works: &[Work]) -> Result<Vec<i64>> {
-        let jobs = works
-            .iter()
-            .map(|work| self.keyed_job(work, works.len()))
-            .collect::<Result<Vec<_>>>()?;
+        let jobs = self.jobs(works)?;
         let stored = self.queue.enqueue_jobs(&jobs)?;
         Ok(stored.into_iter().flat_map(answer_of).collect())
     }
@@ -193,11 +190,7 @@ impl Enqueuer<'_> {
         client: &mut Client,
     ) -> std::result::Result<Vec<i64>, ClientEvent> {
         let open_for = Duration::from_millis(self.random.u64(0..30));
-        let jobs = works
-            .iter()
-            .map(|work| self.keyed_job(work, works.len()))
-            .collect::<Result<Vec<_>>>()
-            .map_err(failed)?;
+        let jobs = self.jobs(works).map_err(failed)?;
         let mut transaction = client.transaction().map_err(failed)?;
         let ids = self
             .queue
@@ -253,6 +246,11 @@ impl Enqueuer<'_> {
             let url = format!("{}&connect_timeout=2", self.options.named_url());
             Client::connect(&url, NoTls).ok()
         })
+    }
+
+    fn jobs(&mut self, works: &[Work]) -> Result<Vec<NewJob>> {
+        let jobs = works.iter();
+        jobs.map(|work| self.keyed_job(work, works.len())).collect()
     }
 
     /// Returns a job, which has a unique key more often than not. COPY stores no keys.

@@ -120,8 +120,7 @@ fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<Grou
             .clone()
             .any(|change| change.place != Place::Letter && change.change == Change::Out);
         let letter = real.rfind(|change| change.place == Place::Letter);
-        let opens =
-            letter.is_some_and(|letter| letter.change != Change::Out && is_open_state(letter));
+        let opens = letter.is_some_and(RowChange::is_open_letter);
         let mut add = |change: &'a RowChange, what: What<'a>| {
             events.push(GroupEvent {
                 seq: change.seq,
@@ -170,8 +169,4 @@ fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<Grou
             is_open = opens;
         }
     }
-}
-
-fn is_open_state(letter: &RowChange) -> bool {
-    ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
 }

@@ -128,13 +128,13 @@ impl<'a> Replay<'a, '_> {
                 self.violation(Rule::History, row.at, "it was enqueued with a history");
                 None
             }
-            (Some(left), None, Some((row, content))) if is_death(row) => {
+            (Some(left), None, Some((row, content))) if row.is_open_letter() => {
                 self.buried(left, row, content)
             }
             _ => None,
         };
         if let Some((row, content)) = &kept
-            && !(left.is_some() && entered.is_none() && is_death(row))
+            && !(left.is_some() && entered.is_none() && row.is_open_letter())
             && self.now.letter_content.facts.is_some()
             && !is_captured_again(
                 row,
@@ -270,8 +270,4 @@ impl<'a> Replay<'a, '_> {
 /// Whether a capture opened a letter again, which replaces its content.
 fn is_captured_again(letter: &RowChange, generation: Option<i32>) -> bool {
     letter.cause.as_deref() == Some(CAPTURED) && generation != Some(letter.generation)
-}
-
-fn is_death(letter: &RowChange) -> bool {
-    ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default())
 }

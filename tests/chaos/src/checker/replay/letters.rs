@@ -48,8 +48,6 @@ impl Replay<'_, '_> {
     /// Whether a capture stored the letter, or opened it again.
     fn is_captured(&mut self, letter: &RowChange, before: Option<&str>) -> bool {
         let generation = self.now.letter.as_ref().map(|(_, generation)| *generation);
-        let is_open =
-            ["open", "quarantined"].contains(&letter.state.as_deref().unwrap_or_default());
         match (before, letter.change) {
             (None, Change::In) => {
                 let facts = letter.facts.as_deref();
@@ -59,7 +57,7 @@ impl Replay<'_, '_> {
                 true
             }
             (Some("recovered" | "discarded"), Change::Updated)
-                if is_open && Some(letter.generation - 1) == generation =>
+                if letter.is_open_letter() && Some(letter.generation - 1) == generation =>
             {
                 self.findings.count("deaths");
                 true
