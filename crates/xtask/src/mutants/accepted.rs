@@ -76,18 +76,11 @@ mod tests {
     use super::*;
     use crate::mutants::mutant::mutants;
     use crate::mutants::operators::Types;
-    use crate::mutants::source::{Origin, Source};
+    use crate::mutants::source::Source;
 
     #[test]
     fn an_entry_needs_a_mutant_its_change_and_a_reason() {
-        let sources = [Source {
-            origin: Origin::Statement,
-            name: "s".to_owned(),
-            path: "sql/s.sql".to_owned(),
-            line: 1,
-            text: "SELECT a < b".to_owned(),
-            body: 0,
-        }];
+        let sources = [Source::statement("s", "SELECT a < b")];
         let mutants = mutants(&sources, &Types::new());
         let entry = |id: &str, change: &str, reason: &str| {
             format!(r#"{{"id": "{id}", "name": "s", "change": "{change}", "reason": "{reason}"}}"#)

@@ -65,7 +65,7 @@ fn mutant<'a>(
         .trim();
     let described = described(&source.text, change);
     let name = change.operator.name();
-    let key = [&*source.path, &*source.name, name, code, &*described].join("\n");
+    let key = [&*source.path, &*source.name, &*name, code, &*described].join("\n");
     let count = known.entry(key.clone()).or_default();
     *count += 1;
     let id = hash(&[&key, &count.to_string()]);
@@ -107,17 +107,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::mutants::source::Origin;
 
     fn statement(text: &str) -> Vec<Source> {
-        vec![Source {
-            origin: Origin::Statement,
-            name: "s".to_owned(),
-            path: "sql/s.sql".to_owned(),
-            line: 1,
-            text: text.to_owned(),
-            body: 0,
-        }]
+        vec![Source::statement("s", text)]
     }
 
     #[test]

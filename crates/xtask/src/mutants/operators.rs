@@ -10,6 +10,7 @@ mod writes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::code::Code;
@@ -18,7 +19,7 @@ use super::code::Code;
 pub(super) type Types = BTreeMap<(String, String), String>;
 
 /// A kind of change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Operator {
     /// `<` becomes `<=`, `=` becomes `<>`.
@@ -44,19 +45,10 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Operator::FlipComparison => "flip-comparison",
-            Operator::OffByOne => "off-by-one",
-            Operator::DropCondition => "drop-condition",
-            Operator::NegateCondition => "negate-condition",
-            Operator::DropColumn => "drop-column",
-            Operator::SwapColumns => "swap-columns",
-            Operator::DropAssignment => "drop-assignment",
-            Operator::SkipWrite => "skip-write",
-            Operator::ChangeState => "change-state",
-            Operator::DropLock => "drop-lock",
-        }
+    pub(super) fn name(self) -> String {
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
     }
 }
 
@@ -117,13 +109,18 @@ pub(super) fn changes(text: &str, body: usize, types: &Types) -> Vec<Change> {
     changes
 }
 
-/// Checks the changed texts of a family of operators.
+/// Checks the changed texts of a family of operators: lines of text, each followed by what an arrow begins.
 #[cfg(test)]
-pub(super) fn assert_changes(operator: fn(&Code<'_>) -> Vec<Change>, cases: &[(&str, &[&str])]) {
-    for (text, expected) in cases {
-        let changes = operator(&Code::new(text));
-        let changed: Vec<String> = changes.iter().map(|change| change.apply(text)).collect();
-        assert_eq!(changed, *expected, "{text}");
+pub(super) fn assert_changes(operator: fn(&Code<'_>) -> Vec<Change>, cases: &str) {
+    let lines = cases.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut expected = lines.peekable();
+    while let Some(text) = expected.next() {
+        for change in operator(&Code::new(text)) {
+            let changed = format!("=> {}", change.apply(text));
+            assert_eq!(expected.next(), Some(&*changed), "{text}");
+        }
+        let more = expected.next_if(|line| line.starts_with("=> "));
+        assert_eq!(more, None, "{text}");
     }
 }
 
@@ -136,7 +133,7 @@ mod tests {
         let text = "CREATE FUNCTION f(a integer DEFAULT 1 + 1) AS $$ SELECT a + 1 WHERE a < 2 $$";
         let body = text.find("$$").expect("a body");
         let found = changes(text, body, &Types::new());
-        let operators: Vec<&str> = found.iter().map(|change| change.operator.name()).collect();
+        let operators: Vec<String> = found.iter().map(|change| change.operator.name()).collect();
         assert_eq!(
             operators,
             ["off-by-one", "drop-condition", "flip-comparison"]

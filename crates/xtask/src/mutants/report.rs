@@ -86,7 +86,7 @@ impl Report<'_> {
 
     /// Returns the counts of each operator, and of all.
     pub(super) fn table(&self) -> String {
-        let mut rows: BTreeMap<&str, Counts> = BTreeMap::new();
+        let mut rows: BTreeMap<String, Counts> = BTreeMap::new();
         let mut all = Counts::default();
         for (mutant, outcome) in &self.trials {
             rows.entry(mutant.operator.name()).or_default().add(outcome);
@@ -96,7 +96,7 @@ impl Report<'_> {
             "{:<18}{:>10}{:>10}{:>10}{:>10}\n",
             "", "generated", "invalid", "killed", "survived"
         );
-        for (name, counts) in rows.into_iter().chain([("all", all)]) {
+        for (name, counts) in rows.into_iter().chain([("all".to_owned(), all)]) {
             // Writing to a String cannot fail.
             _ = writeln!(
                 table,
@@ -142,17 +142,10 @@ mod tests {
     use super::*;
     use crate::mutants::mutant::mutants;
     use crate::mutants::operators::Types;
-    use crate::mutants::source::{Origin, Source};
+    use crate::mutants::source::Source;
 
     fn sources() -> [Source; 1] {
-        [Source {
-            origin: Origin::Statement,
-            name: "s".to_owned(),
-            path: "sql/s.sql".to_owned(),
-            line: 1,
-            text: "SELECT a < b,\n c > d".to_owned(),
-            body: 0,
-        }]
+        [Source::statement("s", "SELECT a < b,\n c > d")]
     }
 
     #[test]

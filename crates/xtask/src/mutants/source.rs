@@ -39,6 +39,21 @@ pub(super) struct Source {
     pub(super) body: usize,
 }
 
+#[cfg(test)]
+impl Source {
+    /// A statement in a file with its name.
+    pub(super) fn statement(name: &str, text: &str) -> Source {
+        Source {
+            origin: Origin::Statement,
+            name: name.to_owned(),
+            path: format!("sql/{name}.sql"),
+            line: 1,
+            text: text.to_owned(),
+            body: 0,
+        }
+    }
+}
+
 /// Returns the statements and the functions of a repository, in the order of their files.
 pub(super) fn sources(root: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();

@@ -87,34 +87,20 @@ mod tests {
     fn each_conjunct_is_dropped() {
         assert_changes(
             dropped,
-            &[
-                (
-                    "SELECT a WHERE b AND c BETWEEN 1 AND 2 ORDER BY d",
-                    &[
-                        "SELECT a WHERE true AND c BETWEEN 1 AND 2 ORDER BY d",
-                        "SELECT a WHERE b AND true ORDER BY d",
-                    ],
-                ),
-                ("a WHERE b OR c AND d;", &["a WHERE true;"]),
-                (
-                    "a JOIN b ON c CROSS JOIN d WHERE e",
-                    &[
-                        "a JOIN b ON true CROSS JOIN d WHERE e",
-                        "a JOIN b ON c CROSS JOIN d WHERE true",
-                    ],
-                ),
-                (
-                    "count(*) FILTER (WHERE a) HAVING b",
-                    &[
-                        "count(*) FILTER (WHERE true) HAVING b",
-                        "count(*) FILTER (WHERE a) HAVING true",
-                    ],
-                ),
-                (
-                    "SELECT DISTINCT ON (a) b ON CONFLICT (a) WHERE c DO NOTHING",
-                    &[],
-                ),
-            ],
+            "
+            SELECT a WHERE b AND c BETWEEN 1 AND 2 ORDER BY d
+                => SELECT a WHERE true AND c BETWEEN 1 AND 2 ORDER BY d
+                => SELECT a WHERE b AND true ORDER BY d
+            a WHERE b OR c AND d;
+                => a WHERE true;
+            a JOIN b ON c CROSS JOIN d WHERE e
+                => a JOIN b ON true CROSS JOIN d WHERE e
+                => a JOIN b ON c CROSS JOIN d WHERE true
+            count(*) FILTER (WHERE a) HAVING b
+                => count(*) FILTER (WHERE true) HAVING b
+                => count(*) FILTER (WHERE a) HAVING true
+            SELECT DISTINCT ON (a) b ON CONFLICT (a) WHERE c DO NOTHING
+            ",
         );
     }
 
@@ -122,23 +108,18 @@ mod tests {
     fn each_condition_is_negated() {
         assert_changes(
             negated,
-            &[
-                (
-                    "BEGIN IF a THEN b; END IF;",
-                    &["BEGIN IF NOT (a) THEN b; END IF;"],
-                ),
-                ("CREATE TABLE IF NOT EXISTS a", &[]),
-                (
-                    "CASE WHEN a THEN b WHEN c THEN d END",
-                    &[
-                        "CASE WHEN NOT (a) THEN b WHEN c THEN d END",
-                        "CASE WHEN a THEN b WHEN NOT (c) THEN d END",
-                    ],
-                ),
-                ("CASE a WHEN 1 THEN b END", &[]),
-                ("LOOP EXIT WHEN FOUND;", &["LOOP EXIT WHEN NOT (FOUND);"]),
-                ("EXCEPTION WHEN data_exception THEN NULL;", &[]),
-            ],
+            "
+            BEGIN IF a THEN b; END IF;
+                => BEGIN IF NOT (a) THEN b; END IF;
+            CREATE TABLE IF NOT EXISTS a
+            CASE WHEN a THEN b WHEN c THEN d END
+                => CASE WHEN NOT (a) THEN b WHEN c THEN d END
+                => CASE WHEN a THEN b WHEN NOT (c) THEN d END
+            CASE a WHEN 1 THEN b END
+            LOOP EXIT WHEN FOUND;
+                => LOOP EXIT WHEN NOT (FOUND);
+            EXCEPTION WHEN data_exception THEN NULL;
+            ",
         );
     }
 }

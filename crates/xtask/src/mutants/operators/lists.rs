@@ -171,32 +171,20 @@ mod tests {
     fn each_column_is_dropped_with_its_value() {
         assert_changes(
             dropped_columns,
-            &[
-                (
-                    "INSERT INTO s.t AS x (a, b) SELECT f(1, 2), c FROM d",
-                    &[
-                        "INSERT INTO s.t AS x (b) SELECT c FROM d",
-                        "INSERT INTO s.t AS x (a) SELECT f(1, 2) FROM d",
-                    ],
-                ),
-                (
-                    "INSERT INTO t (a, b) VALUES (1, 2) ON CONFLICT DO NOTHING",
-                    &[
-                        "INSERT INTO t (b) VALUES (2) ON CONFLICT DO NOTHING",
-                        "INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING",
-                    ],
-                ),
-                ("INSERT INTO t (a) VALUES (1)", &[]),
-                ("INSERT INTO t (a, b) SELECT c.* FROM c", &[]),
-                ("INSERT INTO t (a, b) VALUES (1, 2), (3, 4)", &[]),
-                (
-                    "INSERT INTO t (a, b) SELECT DISTINCT ON (x) 1, 2",
-                    &[
-                        "INSERT INTO t (b) SELECT DISTINCT ON (x) 2",
-                        "INSERT INTO t (a) SELECT DISTINCT ON (x) 1",
-                    ],
-                ),
-            ],
+            "
+            INSERT INTO s.t AS x (a, b) SELECT f(1, 2), c FROM d
+                => INSERT INTO s.t AS x (b) SELECT c FROM d
+                => INSERT INTO s.t AS x (a) SELECT f(1, 2) FROM d
+            INSERT INTO t (a, b) VALUES (1, 2) ON CONFLICT DO NOTHING
+                => INSERT INTO t (b) VALUES (2) ON CONFLICT DO NOTHING
+                => INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING
+            INSERT INTO t (a) VALUES (1)
+            INSERT INTO t (a, b) SELECT c.* FROM c
+            INSERT INTO t (a, b) VALUES (1, 2), (3, 4)
+            INSERT INTO t (a, b) SELECT DISTINCT ON (x) 1, 2
+                => INSERT INTO t (b) SELECT DISTINCT ON (x) 2
+                => INSERT INTO t (a) SELECT DISTINCT ON (x) 1
+            ",
         );
     }
 
@@ -218,17 +206,13 @@ mod tests {
     fn each_assignment_is_dropped() {
         assert_changes(
             dropped_assignments,
-            &[
-                (
-                    "UPDATE s.t AS x SET a = 1, b = 2 FROM c",
-                    &[
-                        "UPDATE s.t AS x SET b = 2 FROM c",
-                        "UPDATE s.t AS x SET a = 1 FROM c",
-                    ],
-                ),
-                ("DO UPDATE SET a = 1 WHERE b", &[]),
-                ("SELECT a FOR NO KEY UPDATE", &[]),
-            ],
+            "
+            UPDATE s.t AS x SET a = 1, b = 2 FROM c
+                => UPDATE s.t AS x SET b = 2 FROM c
+                => UPDATE s.t AS x SET a = 1 FROM c
+            DO UPDATE SET a = 1 WHERE b
+            SELECT a FOR NO KEY UPDATE
+            ",
         );
     }
 }

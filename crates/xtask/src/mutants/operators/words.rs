@@ -96,19 +96,17 @@ mod tests {
     fn a_comparison_is_flipped_and_an_assignment_is_not() {
         assert_changes(
             comparisons,
-            &[
-                ("a < b", &["a <= b"]),
-                ("a >= b -- a > b", &["a > b -- a > b"]),
-                ("a @> b, f(c => 1), 'a = b', x := 2", &[]),
-                (
-                    "UPDATE t SET a = 1, b = (c = 2) WHERE d <> 3",
-                    &[
-                        "UPDATE t SET a = 1, b = (c <> 2) WHERE d <> 3",
-                        "UPDATE t SET a = 1, b = (c = 2) WHERE d = 3",
-                    ],
-                ),
-                ("ON CONFLICT (id) DO UPDATE SET a = excluded.a", &[]),
-            ],
+            "
+            a < b
+                => a <= b
+            a >= b -- a > b
+                => a > b -- a > b
+            a @> b, f(c => 1), 'a = b', x := 2
+            UPDATE t SET a = 1, b = (c = 2) WHERE d <> 3
+                => UPDATE t SET a = 1, b = (c <> 2) WHERE d <> 3
+                => UPDATE t SET a = 1, b = (c = 2) WHERE d = 3
+            ON CONFLICT (id) DO UPDATE SET a = excluded.a
+            ",
         );
     }
 
@@ -116,11 +114,13 @@ mod tests {
     fn a_step_by_one_becomes_none() {
         assert_changes(
             steps,
-            &[
-                ("a + 1", &["a + 0"]),
-                ("f(a) - 1", &["f(a) - 0"]),
-                ("f(-1), a * -1, a + 10", &[]),
-            ],
+            "
+            a + 1
+                => a + 0
+            f(a) - 1
+                => f(a) - 0
+            f(-1), a * -1, a + 10
+            ",
         );
     }
 
@@ -128,10 +128,11 @@ mod tests {
     fn a_state_becomes_another_one() {
         assert_changes(
             states,
-            &[
-                ("a = 'open'", &["a = 'discarded'"]),
-                ("'the letter is open', open", &[]),
-            ],
+            "
+            a = 'open'
+                => a = 'discarded'
+            'the letter is open', open
+            ",
         );
         for (state, other) in STATES {
             assert_ne!(state, other);

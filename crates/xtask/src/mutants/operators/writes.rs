@@ -108,31 +108,22 @@ mod tests {
     fn each_write_affects_no_rows() {
         assert_changes(
             skipped,
-            &[
-                (
-                    "x AS (UPDATE t SET a = 1 WHERE b AND c RETURNING a)",
-                    &["x AS (UPDATE t SET a = 1 WHERE false RETURNING a)"],
-                ),
-                (
-                    "DELETE FROM t USING u;",
-                    &["DELETE FROM t USING u WHERE false;"],
-                ),
-                (
-                    "INSERT INTO t (a) SELECT b FROM c JOIN d ON e ORDER BY f",
-                    &["INSERT INTO t (a) SELECT b FROM c JOIN d ON e WHERE false ORDER BY f"],
-                ),
-                (
-                    "INSERT INTO t (a) SELECT b WHERE c ON CONFLICT (a) DO UPDATE SET a = 1",
-                    &["INSERT INTO t (a) SELECT b WHERE false ON CONFLICT (a) DO UPDATE SET a = 1"],
-                ),
-                (
-                    "INSERT INTO t (a) VALUES (f(1)) RETURNING a",
-                    &["INSERT INTO t (a) SELECT f(1) WHERE false RETURNING a"],
-                ),
-                ("INSERT INTO t (a) VALUES (1), (2)", &[]),
-                ("PERFORM f(a);", &["PERFORM f(a) WHERE false;"]),
-                ("SELECT a FROM b FOR UPDATE", &[]),
-            ],
+            "
+            x AS (UPDATE t SET a = 1 WHERE b AND c RETURNING a)
+                => x AS (UPDATE t SET a = 1 WHERE false RETURNING a)
+            DELETE FROM t USING u;
+                => DELETE FROM t USING u WHERE false;
+            INSERT INTO t (a) SELECT b FROM c JOIN d ON e ORDER BY f
+                => INSERT INTO t (a) SELECT b FROM c JOIN d ON e WHERE false ORDER BY f
+            INSERT INTO t (a) SELECT b WHERE c ON CONFLICT (a) DO UPDATE SET a = 1
+                => INSERT INTO t (a) SELECT b WHERE false ON CONFLICT (a) DO UPDATE SET a = 1
+            INSERT INTO t (a) VALUES (f(1)) RETURNING a
+                => INSERT INTO t (a) SELECT f(1) WHERE false RETURNING a
+            INSERT INTO t (a) VALUES (1), (2)
+            PERFORM f(a);
+                => PERFORM f(a) WHERE false;
+            SELECT a FROM b FOR UPDATE
+            ",
         );
     }
 
@@ -140,17 +131,15 @@ mod tests {
     fn a_lock_and_its_skipping_are_dropped() {
         assert_changes(
             without_locks,
-            &[
-                (
-                    "SELECT a FOR NO KEY UPDATE OF b, c SKIP LOCKED)",
-                    &["SELECT a )", "SELECT a FOR NO KEY UPDATE OF b, c )"],
-                ),
-                ("SELECT a FOR SHARE NOWAIT;", &["SELECT a ;"]),
-                (
-                    "FOR a IN SELECT b FOR UPDATE LOOP",
-                    &["FOR a IN SELECT b  LOOP"],
-                ),
-            ],
+            "
+            SELECT a FOR NO KEY UPDATE OF b, c SKIP LOCKED)
+                => SELECT a )
+                => SELECT a FOR NO KEY UPDATE OF b, c )
+            SELECT a FOR SHARE NOWAIT;
+                => SELECT a ;
+            FOR a IN SELECT b FOR UPDATE LOOP
+                => FOR a IN SELECT b  LOOP
+            ",
         );
     }
 }
