@@ -1,5 +1,7 @@
 //! The report of a scenario: measurements with their baseline and target.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 /// One number from each of several rounds.
@@ -104,6 +106,17 @@ pub enum Target {
     AtMost(f64),
 }
 
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::RatioAtLeast(target) => write!(f, "ratio ≥ {target}"),
+            Target::RatioAtMost(target) => write!(f, "ratio ≤ {target}"),
+            Target::AtLeast(target) => write!(f, "≥ {}", shown(*target)),
+            Target::AtMost(target) => write!(f, "≤ {}", shown(*target)),
+        }
+    }
+}
+
 /// One number of a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -200,13 +213,9 @@ impl Measurement {
             || "-".to_owned(),
             |ratio| format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max),
         );
-        let target = match self.target {
-            Some(Target::RatioAtLeast(target)) => format!("ratio >= {target}"),
-            Some(Target::RatioAtMost(target)) => format!("ratio <= {target}"),
-            Some(Target::AtLeast(target)) => format!(">= {}", shown(target)),
-            Some(Target::AtMost(target)) => format!("<= {}", shown(target)),
-            None => String::new(),
-        };
+        let target = self
+            .target
+            .map_or_else(String::new, |target| target.to_string());
         let verdict = match self.is_met() {
             Some(true) => "met",
             Some(false) => "MISSED",

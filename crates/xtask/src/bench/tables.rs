@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use redrive_benches::{Figure, Measurement, Target, shown};
+use redrive_benches::{Figure, Measurement, shown};
 
 use super::results::Results;
 use super::rivals;
@@ -77,13 +77,9 @@ fn overview(results: &Results) -> String {
 }
 
 fn target(measurement: &Measurement) -> String {
-    match measurement.target {
-        Some(Target::RatioAtLeast(target)) => format!("ratio ≥ {target}"),
-        Some(Target::RatioAtMost(target)) => format!("ratio ≤ {target}"),
-        Some(Target::AtLeast(target)) => format!("≥ {}", shown(target)),
-        Some(Target::AtMost(target)) => format!("≤ {}", shown(target)),
-        None => String::new(),
-    }
+    measurement
+        .target
+        .map_or_else(String::new, |target| target.to_string())
 }
 
 fn verdict(measurement: &Measurement) -> &'static str {
@@ -124,6 +120,8 @@ fn line(measurement: &Measurement) -> String {
 
 #[cfg(test)]
 mod tests {
+    use redrive_benches::Target;
+
     use super::super::results::ScenarioResult;
     use super::super::results::tests::measurement;
     use super::*;

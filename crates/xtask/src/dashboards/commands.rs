@@ -48,21 +48,10 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt, recorded: &Recorded<'_>)
     typed.dedup();
     for line in &typed {
         let words = split(&filled(line));
+        let binaries = &recorded.environment.binaries;
         match words.first().map(String::as_str) {
-            Some("redrive") => parses(
-                interrupt,
-                Command::new(&recorded.environment.binaries.redrive),
-                &words,
-                line,
-            )?,
-            Some("redrive-exporter") => {
-                parses(
-                    interrupt,
-                    Command::new(&recorded.environment.binaries.exporter),
-                    &words,
-                    line,
-                )?;
-            }
+            Some("redrive") => parses(interrupt, &binaries.redrive, &words, line)?,
+            Some("redrive-exporter") => parses(interrupt, &binaries.exporter, &words, line)?,
             Some("SELECT") => client
                 .batch_execute(&format!("EXPLAIN {}", line.replace("PID", "1")))
                 .with_context(|| format!("a panel suggests an invalid query: {line}"))?,
@@ -93,9 +82,12 @@ fn collect(value: &Value, into: &mut Vec<String>) {
 }
 
 /// Checks that a program accepts its arguments, with `--help` added so that it does nothing.
-fn parses(interrupt: &Interrupt, mut program: Command, words: &[String], line: &str) -> Result<()> {
+fn parses(interrupt: &Interrupt, program: &Path, words: &[String], line: &str) -> Result<()> {
     let output = interrupt
-        .output(program.args(&words[1..]).arg("--help"), ANSWER)?
+        .output(
+            Command::new(program).args(&words[1..]).arg("--help"),
+            ANSWER,
+        )?
         .ok_or_else(|| anyhow!("`{line} --help` did not end"))?;
     if output.status.success() {
         return Ok(());

@@ -75,10 +75,11 @@ impl Context<'_> {
     }
 
     /// Runs the command line to its end. Exit code 1 is fine: some letters were refused.
-    pub(super) fn redrive(&self, arguments: &[&str]) -> Result<()> {
+    pub(super) fn redrive(&self, arguments: &str) -> Result<()> {
         let mut command = Command::new(&self.binaries.redrive);
-        command.args(arguments).env("DATABASE_URL", self.url);
-        let arguments = arguments.join(" ");
+        command
+            .args(arguments.split(' '))
+            .env("DATABASE_URL", self.url);
         match self.interrupt.output(&mut command, TIMEOUT)? {
             Some(output) if output.status.code() != Some(2) => Ok(()),
             Some(output) => bail!(

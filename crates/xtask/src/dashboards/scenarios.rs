@@ -64,16 +64,12 @@ impl Context<'_> {
         let many = (0..150)
             .map(|n| Ok(workload::job("report.day", "succeed", n)?.delay(Duration::from_hours(24))))
             .collect::<Result<Vec<_>>>()?;
-        reports
-            .enqueue_jobs(&many)
-            .context("cannot enqueue the reports")?;
+        reports.enqueue_jobs(&many)?;
         for _ in 0..3 {
             let unique = workload::job("report.week", "succeed", 1)?
                 .delay(Duration::from_hours(24))
                 .unique("week-47");
-            reports
-                .enqueue_job(unique)
-                .context("cannot enqueue a unique report")?;
+            reports.enqueue_job(unique)?;
         }
         self.enqueue("mails", "mail.welcome", "later", 12, 3)?;
         self.set_schedules()?;
@@ -105,7 +101,7 @@ impl Context<'_> {
         self.pause_mails()?;
         self.set(|now| &now.is_tax_service_down, false);
         // The operator knows that the service is back and does not wait for the probe.
-        self.redrive(&["breaker", "close", "tax-service"])?;
+        self.redrive("breaker close tax-service")?;
         Ok(())
     }
 
@@ -119,11 +115,8 @@ impl Context<'_> {
         let invoices = self.queue("invoices")?;
         for number in 0..4 {
             let old = format!(r#"{{"total": "{number} EUR"}}"#);
-            let old =
-                redrive::NewJob::raw("invoice.send", &old).context("cannot make an old invoice")?;
-            invoices
-                .enqueue_job(old)
-                .context("cannot enqueue an old invoice")?;
+            let old = redrive::NewJob::raw("invoice.send", &old)?;
+            invoices.enqueue_job(old)?;
         }
         for position in ["0/20", "0/21"] {
             let event = ForeignFailure::new(
@@ -134,10 +127,7 @@ impl Context<'_> {
                 b"\xff\xfe".to_vec(),
             )
             .error("ParseError", "invalid UTF-8");
-            self.db
-                .dlq()
-                .capture(&event)
-                .context("cannot capture an event")?;
+            self.db.dlq().capture(&event)?;
         }
         // A consumer of events puts one off.
         run(
@@ -147,13 +137,8 @@ impl Context<'_> {
         )?;
         let reports = self.queue("reports")?;
         let job = workload::job("report.day", "succeed", 7)?.delay(Duration::from_hours(1));
-        let id = reports
-            .enqueue_job(job)
-            .context("cannot enqueue a report")?;
-        self.db
-            .admin()
-            .cancel(id.id())
-            .context("cannot cancel a report")?;
+        let id = reports.enqueue_job(job)?;
+        self.db.admin().cancel(id.id())?;
         for cause in [
             "exhausted",
             "rejected",
@@ -255,8 +240,7 @@ impl Context<'_> {
         let paused = self.create_run("orders", "InvalidCurrency", &slow)?;
         self.pause()?;
         let runs = self.db.dlq().runs();
-        runs.pause(paused, &operator())
-            .context("cannot pause a run")?;
+        runs.pause(paused, &operator())?;
         self.create_run("orders", "UnknownCustomer", &RunOptions::new().canary(5))?;
         let fast = RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN.saturating_add(19)));
         self.create_run("orders", "GatewayTrouble", &fast)?;
@@ -265,8 +249,7 @@ impl Context<'_> {
         run(&mut self.admin, protect)?;
         let unapproved = self.create_run("mails", "BadAddress", &fast)?;
         self.pause()?;
-        runs.approve(unapproved, &redrive::Operator::new("anna"))
-            .context("cannot approve a run")?;
+        runs.approve(unapproved, &redrive::Operator::new("anna"))?;
         let unprotect = "SELECT redrive.remove_protection('mails')";
         run(&mut self.admin, unprotect)?;
         self.wait_for(
@@ -283,7 +266,7 @@ impl Context<'_> {
     fn create_run(&self, queue: &str, class: &str, options: &RunOptions) -> Result<RunId> {
         let letters = LetterFilter::new().queue(queue).error_class(class);
         let run = self.db.dlq().runs().create(&letters, options, &operator());
-        let run = run.context("cannot create a run")?;
+        let run = run?;
         run.map(|run| run.id)
             .with_context(|| format!("no letter with the class {class}"))
     }
@@ -300,10 +283,7 @@ impl Context<'_> {
             if start.elapsed() > TIMEOUT {
                 return Err(anyhow!("no letter was quarantined"));
             }
-            self.db
-                .dlq()
-                .redrive(&doomed, &operator())
-                .context("cannot redrive")?;
+            self.db.dlq().redrive(&doomed, &operator())?;
             self.wait_for("the redriven jobs to die", "SELECT count(*) = 0 FROM redrive.dead_letters WHERE error_class = 'UnknownCustomer' AND state = 'redriving'")?;
         }
         self.pause()
@@ -311,12 +291,7 @@ impl Context<'_> {
 
     fn operators_decide(&mut self) -> Result<()> {
         say("operators decide about the rest");
-        let groups = self
-            .db
-            .dlq()
-            .groups()
-            .list(&GroupFilter::new())
-            .context("cannot list the groups")?;
+        let groups = self.db.dlq().groups().list(&GroupFilter::new())?;
         let of = |class: &str| {
             groups
                 .iter()
@@ -333,8 +308,7 @@ impl Context<'_> {
             self.db
                 .dlq()
                 .groups()
-                .set_state(id, state, &operator().reason("seen"))
-                .context("cannot mark a group")?;
+                .set_state(id, state, &operator().reason("seen"))?;
         }
         // The fix is lost: a regression.
         self.set(|now| &now.is_fixed, false);
@@ -351,28 +325,15 @@ impl Context<'_> {
                 &LetterFilter::new()
                     .queue("invoices")
                     .state(LetterState::Open),
-            )
-            .context("cannot list letters")?
+            )?
             .iter()
             .map(|letter| letter.id)
             .collect();
-        self.db
-            .dlq()
-            .discard(
-                &LetterFilter::new().ids(ids),
-                &operator().reason("test data"),
-            )
-            .context("cannot discard")?;
-        self.redrive(&[
-            "dlq",
-            "retention",
-            "set",
-            "open",
-            "30d",
-            "archive",
-            "--queue",
-            "orders",
-        ])?;
+        self.db.dlq().discard(
+            &LetterFilter::new().ids(ids),
+            &operator().reason("test data"),
+        )?;
+        self.redrive("dlq retention set open 30d archive --queue orders")?;
         self.pause()
     }
 
@@ -382,9 +343,9 @@ impl Context<'_> {
             &mut self.admin,
             "UPDATE redrive.dead_letters SET changed_at = changed_at - interval '3 days' WHERE state IN ('recovered', 'discarded') AND id % 2 = 0",
         )?;
-        self.redrive(&["prune", "--older-than", "1d", "--yes"])?;
-        self.redrive(&["audit", "counters"])?;
-        self.redrive(&["queue", "pause", "reports", "--reason=x"])?;
+        self.redrive("prune --older-than 1d --yes")?;
+        self.redrive("audit counters")?;
+        self.redrive("queue pause reports --reason=x")?;
         for statement in [
             "ANALYZE",
             "VACUUM redrive.dead_letters",

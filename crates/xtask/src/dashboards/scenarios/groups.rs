@@ -1,22 +1,18 @@
 //! A letter that holds its group in the scenarios.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::super::context::Context;
 
 impl Context<'_> {
     /// Lets a job of an ordered group die, with another one behind it.
     pub(super) fn hold_a_group(&mut self) -> Result<()> {
-        let policy = ["queue", "groups", "set", "invoices", "ordered"];
-        self.redrive(&[&policy[..], &["--on-death=hold", "--reason=x"]].concat())?;
+        self.redrive("queue groups set invoices ordered --on-death=hold --reason=x")?;
         let invoices = self.queue("invoices")?;
-        for number in 1..=2 {
+        for _ in 0..2 {
             // The payload of an earlier release cannot be decoded.
-            let old = redrive::NewJob::raw("invoice.send", r#"{"total": "1 EUR"}"#)
-                .with_context(|| format!("cannot make invoice {number} of a group"))?;
-            invoices
-                .enqueue_job(old.group("customer:42"))
-                .with_context(|| format!("cannot enqueue invoice {number} of a group"))?;
+            let old = redrive::NewJob::raw("invoice.send", r#"{"total": "1 EUR"}"#)?;
+            invoices.enqueue_job(old.group("customer:42"))?;
         }
         self.wait_for(
             "a letter to hold its group",
@@ -26,7 +22,6 @@ impl Context<'_> {
 
     /// Releases the group.
     pub(super) fn release_the_group(&mut self) -> Result<()> {
-        let release = ["queue", "groups", "release", "invoices", "customer:42"];
-        self.redrive(&[&release[..], &["--reason=x"]].concat())
+        self.redrive("queue groups release invoices customer:42 --reason=x")
     }
 }

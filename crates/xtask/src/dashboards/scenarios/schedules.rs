@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use redrive::schedule::{Overlap, Schedule};
 
 use super::super::context::Context;
@@ -17,41 +17,30 @@ impl Context<'_> {
             ("digest", 1, Overlap::Skip, "succeed"),
             ("statement", 10, Overlap::Allow, "doomed"),
         ] {
-            let schedule = Schedule::every(name, Duration::from_secs(every))
-                .with_context(|| format!("cannot make the schedule `{name}`"))?
+            let schedule = Schedule::every(name, Duration::from_secs(every))?
                 .job("mails", workload::job("mail.welcome", behavior, 1)?)
                 .overlap(overlap);
-            self.db
-                .schedules()
-                .set(&schedule, &operator())
-                .with_context(|| format!("cannot set the schedule `{name}`"))?;
+            self.db.schedules().set(&schedule, &operator())?;
         }
         self.limit_mails()
     }
 
     /// Pauses a queue and one of its schedules. The ticks of the others meet the jobs that wait.
     pub(super) fn pause_mails(&mut self) -> Result<()> {
-        self.redrive(&["schedule", "pause", "heartbeat", "--reason=x"])?;
-        self.redrive(&["queue", "pause", "mails", "--for=1h", "--reason=x"])?;
+        self.redrive("schedule pause heartbeat --reason=x")?;
+        self.redrive("queue pause mails --for=1h --reason=x")?;
         self.wait_for_outcome("overlapped")?;
         self.pause()?;
-        self.redrive(&["queue", "resume", "mails"])?;
-        self.redrive(&["schedule", "resume", "heartbeat"])?;
+        self.redrive("queue resume mails")?;
+        self.redrive("schedule resume heartbeat")?;
         self.wait_for_outcome("missed")?;
-        self.redrive(&["schedule", "trigger", "heartbeat"])
+        self.redrive("schedule trigger heartbeat")
     }
 
     /// Limits the jobs of a queue and of one of its kinds, above the rate at which they arrive.
     fn limit_mails(&mut self) -> Result<()> {
-        self.redrive(&["queue", "limit", "mails", "--rate=50/1s", "--reason=x"])?;
-        let limit = [
-            "queue",
-            "limit",
-            "mails",
-            "--kind=mail.welcome",
-            "--rate=20/1s",
-        ];
-        self.redrive(&[&limit[..], &["--reason=x"]].concat())
+        self.redrive("queue limit mails --rate=50/1s --reason=x")?;
+        self.redrive("queue limit mails --kind=mail.welcome --rate=20/1s --reason=x")
     }
 
     fn wait_for_outcome(&mut self, outcome: &str) -> Result<()> {
