@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use redrive::Operator;
-use redrive::dlq::{LetterFilter, LetterState, Policy, PolicyMode, RetentionRule};
+use redrive::dlq::{LetterFilter, LetterState, Policy, RetentionRule};
 use redrive::postgres::Client;
+use redrive::schedule::Schedule;
 use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, fill_letters, rate, timed};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -93,7 +94,7 @@ fn ask(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
 fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     let db = bench.db().clone();
     let hour = Duration::from_hours(1);
-    let plain = |which| Policy::new("bench", which).every(hour).batch(50);
+    let plain = |which| Policy::new(which).batch(50);
     let all = LetterFilter::new;
     for (what, policy) in [
         ("tick of 50, any queue", plain(all())),
@@ -109,21 +110,16 @@ fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
             plain(all().kind("no.such")),
         ),
     ] {
-        db.dlq().policies().set(&policy, &Operator::default())?;
+        let schedule = Schedule::every("bench", hour)?.redrive(policy);
+        db.schedules().set(&schedule, &Operator::default())?;
         show(bench, what, scan, || {
             let mut transaction = client.transaction()?;
-            let due = "UPDATE redrive.policies SET next_at = clock_timestamp()";
-            transaction.execute(due, &[])?;
-            let run = "SELECT policy, letters, error FROM redrive.run_policies()";
-            transaction.query(run, &[])?;
+            transaction.query("SELECT redrive.trigger_schedule('bench')", &[])?;
             Ok(transaction.rollback()?)
         })?;
     }
-    db.dlq().policies().remove("bench", &Operator::default())?;
-    let run = "SELECT policy FROM redrive.run_policies()";
-    show(bench, "policies, none due", scan, || {
-        Ok(client.query(run, &[]).map(drop)?)
-    })
+    db.schedules().remove("bench", &Operator::default())?;
+    Ok(())
 }
 
 /// Prunes a share of the letters, and archives another.

@@ -1,4 +1,4 @@
--- Purpose: Redrive runs and the policies that start them.
+-- Purpose: Redrive runs.
 -- Locks: none; everything here is new.
 -- Safe while workers of the previous version run: there is no previous version.
 -- breaking: yes
@@ -115,42 +115,3 @@ CREATE TABLE redrive.run_deltas (
 ALTER TABLE redrive.run_deltas REPLICA IDENTITY FULL;
 
 CREATE INDEX run_deltas_by_run ON redrive.run_deltas (run_id);
-CREATE TABLE redrive.policies (
-    id           bigint           GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name         redrive.name     NOT NULL UNIQUE,
-    filter       jsonb            NOT NULL CHECK (jsonb_typeof(filter) = 'object'),
-    every        interval         NOT NULL CHECK (every BETWEEN '1 second' AND '366 days'),
-    growth       double precision NOT NULL CHECK (growth BETWEEN 1 AND 100),
-    max_delay      interval         NOT NULL CHECK (max_delay >= every AND max_delay <= '3660 days'),
-    batch        integer          NOT NULL CHECK (batch BETWEEN 1 AND 10000),
-    generations  integer          NOT NULL CHECK (generations BETWEEN 1 AND 100000),
-    from_hour    smallint         CHECK (from_hour BETWEEN 0 AND 23),
-    to_hour      smallint         CHECK (to_hour BETWEEN 0 AND 23),
-    while_closed boolean          NOT NULL,
-    mode         text             COLLATE "C" NOT NULL CHECK (mode IN ('active', 'dry_run', 'paused')),
-    created_at   timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    next_at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    last_at      timestamptz,
-    last_letters bigint           NOT NULL DEFAULT 0 CHECK (last_letters >= 0),
-    last_error text,
-    sent         bigint           NOT NULL DEFAULT 0 CHECK (sent >= 0),
-    term         bigint           NOT NULL DEFAULT 0,
-    holder       uuid,
-    lease_until  timestamptz,
-    CONSTRAINT policies_hours_have_two_ends
-        CHECK ((from_hour IS NULL) = (to_hour IS NULL) AND from_hour IS DISTINCT FROM to_hour OR from_hour IS NULL),
-    CONSTRAINT policies_leases_end CHECK ((holder IS NULL) = (lease_until IS NULL))
-);
-
-COMMENT ON TABLE redrive.policies IS 'Automatic redrives: each tick redrives the oldest open letters that are due.';
-COMMENT ON COLUMN redrive.policies.every IS 'Time between ticks.';
-COMMENT ON COLUMN redrive.policies.growth IS 'Factor by which the delay of a letter grows with each generation.';
-COMMENT ON COLUMN redrive.policies.max_delay IS 'Upper bound of that delay.';
-COMMENT ON COLUMN redrive.policies.batch IS 'How many letters a tick redrives at most.';
-COMMENT ON COLUMN redrive.policies.generations IS 'A letter that was redriven this many times is skipped.';
-COMMENT ON COLUMN redrive.policies.from_hour IS 'First hour of the day (UTC) with ticks; they end before `to_hour`. The range may span midnight.';
-COMMENT ON COLUMN redrive.policies.while_closed IS 'Skip queues whose breaker is not closed.';
-COMMENT ON COLUMN redrive.policies.last_letters IS 'How many letters the last tick redrove, or would have redriven in a dry run.';
-COMMENT ON COLUMN redrive.policies.last_error IS 'The error of the last tick; NULL: it succeeded.';
-COMMENT ON COLUMN redrive.policies.term IS 'The fence: it grows when another process takes over, and a tick of an older term has no effect.';
-COMMENT ON COLUMN redrive.policies.holder IS 'The worker that runs it until `lease_until`.';

@@ -149,9 +149,10 @@ BEGIN
     END;
     -- While its policy will redrive it again, a letter is PENDING in `dlq_events`.
     NEW.retry_after := (
-        SELECT greatest(p.next_at, NEW.died_at + redrive.policy_wait(p.every, p.growth, p.max_delay, NEW.generation))
-        FROM redrive.policies p
-        WHERE p.id = OLD.policy_id AND p.mode = 'active' AND NEW.generation < p.generations);
+        SELECT greatest(s.next_at, NEW.died_at + redrive.policy_delay(s, NEW.generation))
+        FROM redrive.schedules s
+        WHERE s.id = OLD.policy_id AND s.paused_at IS NULL AND NOT (s.policy ->> 'counts_only')::boolean
+            AND NEW.generation < (s.policy ->> 'generations')::integer);
     IF OLD.policy_id IS NULL AND NEW.cause <> 'diverted' THEN
         -- Errors that alternate are a loop, too.
         NEW.failed_redrives := least(OLD.failed_redrives + 1, 32767);

@@ -109,7 +109,8 @@ BEGIN
     -- The first hundred schedules keep their names. A lease is read once for all schedules of its queue.
     RETURN QUERY
     WITH named AS MATERIALIZED (
-        SELECT s.name, s.queue, s.priority, s.next_at, s.changed_at, s.paused_at,
+        SELECT s.name, s.queue, s.priority, s.next_at, s.changed_at,
+               s.paused_at IS NOT NULL OR redrive.is_policy_held(s.policy) AS waits,
                CASE WHEN row_number() OVER (ORDER BY s.created_at, s.name) <= 100 THEN s.name::text ELSE '__other__' END
                    AS label
         FROM redrive.schedules s
@@ -149,7 +150,7 @@ BEGIN
     FROM named n
     LEFT JOIN in_a_row i ON i.name = n.name
     CROSS JOIN LATERAL (VALUES
-        ('redrive_schedule_lag_seconds', CASE WHEN n.paused_at IS NULL THEN
+        ('redrive_schedule_lag_seconds', CASE WHEN NOT n.waits THEN
             greatest(extract(epoch FROM statement_timestamp() - coalesce(n.next_at, n.changed_at)), 0) ELSE 0 END),
         ('redrive_schedule_deaths', coalesce(i.deaths, 0))
     ) v (metric, value)

@@ -1,144 +1,198 @@
--- Purpose: Policies: automatic redrives.
+-- Purpose: Policies: schedules that redrive letters.
 
--- Adds or changes a policy and returns its id. A new policy ticks at once. `max_delay` defaults to a week, or
--- to `every` if that is longer.
+-- Returns the policy that schedules store: `options` over the defaults, with the filter of its letters. The options are
+-- batch, generations, growth, longest_delay_ms, ignores_breakers and counts_only.
+CREATE OR REPLACE FUNCTION redrive.checked_policy(letters jsonb, options jsonb, every interval) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    shortest CONSTANT bigint := extract(epoch FROM coalesce(every, '1 hour')) * 1000;
+    defaults CONSTANT jsonb := jsonb_build_object(
+        'batch', 50, 'generations', 10, 'growth', 1, 'longest_delay_ms', greatest(shortest, 604800000),
+        'ignores_breakers', false, 'counts_only', false);
+    policy   jsonb := defaults || coalesce(jsonb_strip_nulls(options), '{}') || jsonb_build_object('letters', letters);
+    error    text;
+BEGIN
+    PERFORM redrive.filter_letters(letters);
+    error := CASE
+        WHEN letters ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
+        WHEN EXISTS (
+            SELECT FROM jsonb_each(policy - 'letters') o
+            WHERE jsonb_typeof(o.value) IS DISTINCT FROM jsonb_typeof(defaults -> o.key))
+            THEN 'has options that are unknown or of another type: ' || options::text
+        WHEN (policy ->> 'batch')::integer NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
+        WHEN (policy ->> 'generations')::integer NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
+        WHEN (policy ->> 'growth')::double precision NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
+        WHEN (policy ->> 'longest_delay_ms')::bigint NOT BETWEEN shortest AND 316224000000
+            THEN 'needs a longest delay between its interval and 3660 days'
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN policy;
+END
+$$;
+
+-- Adds or changes a policy: a schedule with either a cron line or an interval that redrives the open letters that match
+-- a filter. Returns `created`, `changed` or `unchanged`; only a change is recorded in the audit. A new rhythm starts at
+-- `next_at`; another change keeps the next tick, and a pause stays. Without `next_at`, an interval starts now, and the next
+-- worker reads a cron line, as in `schedule`.
 CREATE OR REPLACE FUNCTION redrive.set_policy(
-    name text, filter jsonb, every interval, batch integer DEFAULT 50, generations integer DEFAULT 10,
-    growth double precision DEFAULT 1, max_delay interval DEFAULT NULL,
-    from_hour integer DEFAULT NULL, to_hour integer DEFAULT NULL, while_closed boolean DEFAULT true,
-    mode text DEFAULT 'active', person text DEFAULT NULL, reason text DEFAULT NULL
+    name text, letters jsonb, every interval DEFAULT NULL, cron text DEFAULT NULL, zone text DEFAULT NULL,
+    options jsonb DEFAULT NULL, next_at timestamptz DEFAULT NULL, person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    line   text := CASE WHEN set_policy.next_at IS NULL
+        THEN redrive.checked_rhythm(set_policy.cron, set_policy.zone, set_policy.every) ELSE set_policy.cron END;
+    policy jsonb := redrive.checked_policy(set_policy.letters, set_policy.options, set_policy.every);
+    result text;
+BEGIN
+    PERFORM redrive.check_name('policy', set_policy.name),
+            redrive.check_allowed(redrive.filter_values(set_policy.letters -> 'queue'));
+    INSERT INTO redrive.schedules AS s (name, cron, zone, every, policy, missed, missed_ticks, missed_age, overlap, next_at)
+    VALUES (set_policy.name, line, CASE WHEN line IS NOT NULL THEN coalesce(set_policy.zone, 'UTC') END, set_policy.every,
+            policy, 'once', 1, '1 minute', 'allow',
+            coalesce(set_policy.next_at, date_trunc('milliseconds', clock_timestamp()) + set_policy.every))
+    ON CONFLICT ON CONSTRAINT schedules_pkey DO UPDATE
+    SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, policy = excluded.policy,
+        next_at = CASE WHEN (s.cron, s.zone, s.every) IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every)
+                       THEN excluded.next_at ELSE s.next_at END,
+        version = s.version + 1, retry_at = NULL, last_error = NULL, changed_at = clock_timestamp()
+    WHERE (s.cron, s.zone, s.every, s.policy)
+        IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.policy)
+    RETURNING CASE s.version WHEN 1 THEN 'created' ELSE 'changed' END INTO result;
+    IF NOT FOUND THEN
+        RETURN 'unchanged';
+    END IF;
+    PERFORM redrive.record_act('set_policy', person, reason, set_policy.letters, 0, jsonb_strip_nulls(jsonb_build_object(
+        'policy', set_policy.name, 'result', result, 'cron', line, 'zone', set_policy.zone, 'every', set_policy.every,
+        'options', policy - 'letters')));
+    PERFORM pg_notify('redrive_schedule', '');
+    RETURN result;
+END
+$$;
+
+-- Returns whether a policy waits: it heeds breakers, and the queue of its letters is paused or has an open breaker.
+CREATE OR REPLACE FUNCTION redrive.is_policy_held(policy jsonb) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN (policy ->> 'ignores_breakers')::boolean IS NOT FALSE THEN false
+        ELSE coalesce(policy #>> '{letters,queue}' = ANY (redrive.held_queues()), false) END
+$$;
+
+-- Returns how long a letter waits for its tick, in addition to the wait for the next one. A letter that dies
+-- again at once waits `every` times `growth` per generation, at most `max_delay`, from tick to tick. With a
+-- growth of 1 it is redriven at every tick, even if it died a moment after the last one.
+CREATE OR REPLACE FUNCTION redrive.policy_wait(every interval, growth double precision, max_delay interval, generation integer)
+    RETURNS interval
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN growth <= 1 OR generation <= 0 THEN interval '0'
+        -- Compare logarithms, because the power overflows for many generations.
+        WHEN generation * ln(growth) >= ln(extract(epoch FROM max_delay)::float8 / extract(epoch FROM every)::float8)
+            THEN max_delay - every
+        ELSE every * (power(growth, generation) - 1)
+    END;
+END;
+
+-- Returns how long a letter of this generation waits for a tick of its policy. The delays of a cron line grow from an hour.
+CREATE OR REPLACE FUNCTION redrive.policy_delay(due redrive.schedules, generation integer) RETURNS interval
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT redrive.policy_wait(
+        coalesce(due.every, '1 hour'), (due.policy ->> 'growth')::double precision,
+        (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond', generation)
+$$;
+
+-- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. No live job
+-- holds their unique keys. It locks them unless the policy only counts, and skips letters locked by another session.
+-- Waits are measured up to the scheduled time of the tick.
+CREATE OR REPLACE FUNCTION redrive.due_letters(due redrive.schedules, tick timestamptz) RETURNS bigint[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    -- Workers disable such scans.
+    SET enable_seqscan = on
+AS $$
+DECLARE
+    found bigint[];
+BEGIN
+    EXECUTE
+        'SELECT array_agg(d.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l'
+        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
+        '    AND ($3 <= 1 OR l.generation = 0 OR l.died_at <= $6 - redrive.policy_delay($4, l.generation))'
+        '    AND l.queue <> ALL ($5) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
+        -- Letters that cannot be sent would take the places of others at every tick.
+        '    AND (l.unique_key IS NULL OR NOT EXISTS ('
+        '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'
+        '    AND ' || redrive.filter_letters(due.policy -> 'letters') ||
+        ' ORDER BY l.died_at, l.id LIMIT $7'
+        || CASE WHEN (due.policy ->> 'counts_only')::boolean THEN '' ELSE ' FOR UPDATE SKIP LOCKED' END || ') d'
+        INTO found
+        USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, (due.policy ->> 'growth')::double precision,
+              due, CASE WHEN (due.policy ->> 'ignores_breakers')::boolean THEN '{}' ELSE redrive.held_queues() END, tick,
+              (due.policy ->> 'batch')::integer;
+    RETURN coalesce(found, '{}');
+END
+$$;
+
+-- Redrives the letters of a policy that are due at a tick, or counts them, and writes the history. Returns their number.
+CREATE OR REPLACE FUNCTION redrive.run_policy(
+    due redrive.schedules, tick timestamptz, outcome text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    longest_wait interval := coalesce(max_delay, greatest(every, interval '7 days'));
-    error   text;
-    found_id  bigint;
+    counts_only CONSTANT boolean := (due.policy ->> 'counts_only')::boolean;
+    ids         bigint[] := redrive.due_letters(due, tick);
+    letters     bigint := cardinality(ids);
 BEGIN
-    PERFORM redrive.check_name('policy', set_policy.name), redrive.filter_letters(set_policy.filter);
-    error := CASE
-        WHEN set_policy.filter ? 'state' THEN 'redrives open letters; its filter cannot contain a state'
-        WHEN every IS NULL OR every NOT BETWEEN '1 second' AND '366 days' THEN 'needs an interval of 1 second to 366 days'
-        WHEN batch IS NULL OR batch NOT BETWEEN 1 AND 10000 THEN 'needs a batch of 1 to 10000 letters'
-        WHEN generations IS NULL OR generations NOT BETWEEN 1 AND 100000 THEN 'needs a limit of 1 to 100000 generations'
-        WHEN growth IS NULL OR growth NOT BETWEEN 1 AND 100 THEN 'needs a growth of 1 to 100'
-        WHEN longest_wait < every OR longest_wait > '3660 days' THEN 'needs a max_delay delay between its interval and 3660 days'
-        WHEN (from_hour IS NULL) <> (to_hour IS NULL) OR from_hour = to_hour
-            OR from_hour NOT BETWEEN 0 AND 23 OR to_hour NOT BETWEEN 0 AND 23
-            THEN 'needs two different hours between 0 and 23, or none'
-        WHEN while_closed IS NULL THEN 'needs while_closed to be true or false'
-        WHEN mode IS NULL OR mode NOT IN ('active', 'dry_run', 'paused') THEN 'needs the mode active, dry_run or paused'
-    END;
-    IF error IS NOT NULL THEN
-        RAISE EXCEPTION 'redrive: a policy %', error USING ERRCODE = 'invalid_parameter_value';
+    IF NOT counts_only AND letters > 0 THEN
+        SELECT count(*) INTO letters
+        FROM redrive.send_back(ids, jsonb_build_object(
+            'at', clock_timestamp(), 'event', 'redriven', 'by', 'policy ' || due.name), policy_id => due.id) b
+        WHERE b.result = 'sent';
     END IF;
-    PERFORM redrive.check_allowed(redrive.filter_values(set_policy.filter -> 'queue'));
-    INSERT INTO redrive.policies AS p
-        (name, filter, every, growth, max_delay, batch, generations, from_hour, to_hour, while_closed, mode)
-    VALUES
-        (set_policy.name, set_policy.filter, set_policy.every, set_policy.growth, longest_wait, set_policy.batch,
-         set_policy.generations, set_policy.from_hour, set_policy.to_hour, set_policy.while_closed, set_policy.mode)
-    ON CONFLICT ON CONSTRAINT policies_name_key DO UPDATE
-    SET filter = excluded.filter, every = excluded.every, growth = excluded.growth,
-        max_delay = excluded.max_delay, batch = excluded.batch, generations = excluded.generations,
-        from_hour = excluded.from_hour, to_hour = excluded.to_hour,
-        while_closed = excluded.while_closed, mode = excluded.mode,
-        next_at = least(p.next_at, clock_timestamp() + excluded.every)
-    RETURNING p.id INTO found_id;
-    PERFORM redrive.record_act(
-        'set_policy', person, reason, set_policy.filter, 0, jsonb_build_object(
-            'policy', set_policy.name, 'mode', set_policy.mode, 'every', set_policy.every,
-            'batch', set_policy.batch, 'generations', set_policy.generations, 'growth', set_policy.growth,
-            'max_delay', longest_wait, 'from_hour', set_policy.from_hour, 'to_hour', set_policy.to_hour,
-            'while_closed', set_policy.while_closed));
-    RETURN found_id;
+    IF letters > 0 THEN
+        PERFORM redrive.record_act(
+            'policy', person, reason, due.policy -> 'letters', CASE WHEN counts_only THEN 0 ELSE letters END,
+            jsonb_build_object('policy', due.name, 'letters', letters));
+    END IF;
+    INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, letters)
+    VALUES (due.name, tick, CASE WHEN counts_only THEN 'counted' ELSE run_policy.outcome END, letters);
+    PERFORM redrive.forget_ticks(due.name);
+    RETURN letters;
 END
 $$;
 
--- Sets the mode of a policy: `active`, `dry_run` or `paused`. Returns whether the policy exists.
-CREATE OR REPLACE FUNCTION redrive.set_policy_mode(name text, mode text, person text DEFAULT NULL, reason text DEFAULT NULL)
-    RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+-- Returns those of the oldest open letters of each queue that policies will redrive.
+CREATE OR REPLACE FUNCTION redrive.letters_with_policy(queues text[], each_queue bigint) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    filter jsonb;
+    policy jsonb;
 BEGIN
-    IF set_policy_mode.mode IS NULL OR set_policy_mode.mode NOT IN ('active', 'dry_run', 'paused') THEN
-        RAISE EXCEPTION 'redrive: a policy needs the mode active, dry_run or paused' USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    UPDATE redrive.policies p SET mode = set_policy_mode.mode
-    WHERE p.name = set_policy_mode.name
-    RETURNING p.filter INTO filter;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    IF set_policy_mode.mode = 'active' THEN
-        PERFORM redrive.check_allowed(redrive.filter_values(filter -> 'queue'));
-    END IF;
-    PERFORM redrive.record_act('set_policy_mode', person, reason, filter, 0, jsonb_build_object(
-        'policy', set_policy_mode.name, 'mode', set_policy_mode.mode));
-    RETURN true;
-END
-$$;
-
--- Deletes a policy. Letters that it redrove are not affected. Returns whether the policy existed.
-CREATE OR REPLACE FUNCTION redrive.remove_policy(name text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    filter jsonb;
-BEGIN
-    DELETE FROM redrive.policies p WHERE p.name = remove_policy.name RETURNING p.filter INTO filter;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('remove_policy', person, reason, filter, 0, jsonb_build_object('policy', remove_policy.name));
-    RETURN true;
-END
-$$;
-
--- Sets the protection of a queue and writes the audit. An earlier one is replaced.
-CREATE OR REPLACE FUNCTION redrive.set_protection(
-    queue text, approve_above bigint DEFAULT NULL, roles text[] DEFAULT NULL, other_role boolean DEFAULT false,
-    person text DEFAULT NULL, reason text DEFAULT NULL
-) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    unknown text := (
-        SELECT min(r.name) FROM unnest(roles) AS r (name)
-        WHERE NOT EXISTS (SELECT FROM pg_roles k WHERE k.rolname = r.name));
-BEGIN
-    PERFORM redrive.check_name('queue', set_protection.queue);
-    IF unknown IS NOT NULL OR approve_above < 0 OR approve_above IS NULL AND coalesce(cardinality(roles), 0) = 0 THEN
-        RAISE EXCEPTION 'redrive: a protection needs roles that exist or a number of letters, not %', coalesce(unknown, approve_above::text, 'nothing')
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    INSERT INTO redrive.protections (queue, approve_above, roles, other_role)
-    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'), set_protection.other_role)
-    ON CONFLICT ON CONSTRAINT protections_pkey DO UPDATE
-    SET approve_above = excluded.approve_above, roles = excluded.roles, other_role = excluded.other_role;
-    PERFORM redrive.record_act('protect_queue', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
-        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', set_protection.roles,
-        'other_role', nullif(set_protection.other_role, false))));
-END
-$$;
-
--- Removes the protection of a queue and writes the audit. Returns whether it had one.
-CREATE OR REPLACE FUNCTION redrive.remove_protection(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    DELETE FROM redrive.protections p WHERE p.queue = remove_protection.queue;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM redrive.record_act('unprotect_queue', person, reason, NULL, 0, jsonb_build_object('queue', remove_protection.queue));
-    RETURN true;
+    FOR policy IN
+        SELECT s.policy FROM redrive.schedules s
+        WHERE s.paused_at IS NULL AND NOT (s.policy ->> 'counts_only')::boolean
+    LOOP
+        RETURN QUERY EXECUTE
+            'SELECT l.id FROM unnest($2) AS q (queue) CROSS JOIN LATERAL ('
+            ' SELECT k.* FROM redrive.dead_letters k WHERE k.state = ''open'' AND k.queue = q.queue'
+            ' ORDER BY k.died_at LIMIT $3) l'
+            ' WHERE l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $4 AND '
+            || redrive.filter_letters(policy -> 'letters')
+            USING policy -> 'letters', queues, each_queue, (policy ->> 'generations')::integer;
+    END LOOP;
 END
 $$;

@@ -6,9 +6,9 @@
 --   enqueuer  enqueues, and reads no payload
 --   worker    runs jobs and does chores, and the ticks of schedules; enqueues other jobs only if it is an enqueuer too
 --   capturer  captures failures, and reads nothing
---   operator  acts on letters, runs, policies, queues, schedules, breakers and waiting jobs; reads everything; appends to the
+--   operator  acts on letters, runs, queues, schedules, breakers and waiting jobs; reads everything; appends to the
 --             audit but cannot change it; can create jobs, because redriving does
---   reader    reads every job, letter, run, policy and audit record, and changes nothing
+--   reader    reads every job, letter, run, schedule and audit record, and changes nothing
 --   observer  sees numbers and the states of jobs and letters, but no payload or error text
 --   exporter  what grant_metrics grants
 -- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. Grant again
@@ -48,7 +48,7 @@ DECLARE
         'INSERT ON redrive.archived_letters',
         'SELECT, INSERT ON redrive.metric_deltas',
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
-        'SELECT, UPDATE ON redrive.policies, redrive.redrive_runs, redrive.rate_buckets',
+        'SELECT, UPDATE ON redrive.redrive_runs, redrive.rate_buckets',
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
             'redrive.protections, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits',
@@ -62,7 +62,7 @@ DECLARE
             'redrive.full_history, redrive.past_failures, redrive.is_same_failure, redrive.fold_letters, '
             'redrive.fold_runs, redrive.filter_condition, redrive.filter_keys, redrive.filter_letters, redrive.record_act, redrive.send_back, redrive.entry_segment, redrive.lock_turns, redrive.segment_of_returned, redrive.requeue, redrive.bury, redrive.ready_job, redrive.delayed_job, redrive.tried, redrive.altered, redrive.place_of, redrive.check_allowed, redrive.check_size, redrive.captured_headers, '
             'redrive.refused_letters, redrive.take_run, redrive.send_members, redrive.drive_chunk, '
-            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, redrive.remove_locked, redrive.policy_wait, '
+            'redrive.drive_run, redrive.live_waits, redrive.held_queues, redrive.archive_json, redrive.remove_letters, redrive.remove_locked, redrive.policy_wait, redrive.policy_delay, '
             'redrive.queues_with_letters, redrive.retention_by_queue, redrive.apply_retention, '
             'redrive.prune_groups, redrive.is_drained, '
             'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
@@ -79,17 +79,21 @@ DECLARE
         'SELECT, INSERT, UPDATE (since) ON redrive.diverted_groups',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.group_buckets',
         'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
-            'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.run_policies, '
-            'redrive.due_letters, redrive.is_hour_allowed, '
+            'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.is_policy_held, '
             'redrive.filter_values, redrive.check_filter, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
             'redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys, redrive.lease_jobs, redrive.start_jobs, redrive.with_headers'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
         'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes'];
     settings CONSTANT text[] := ARRAY[
-        'INSERT, UPDATE ON redrive.schedules, redrive.group_policies',
+        'INSERT, UPDATE ON redrive.group_policies',
+        -- No policy: an ordinary service redrives nothing.
+        'INSERT (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks, '
+            'missed_age, overlap, next_at), UPDATE (cron, zone, every, queue, kind, payload, priority, max_attempts, headers, '
+            'missed, missed_ticks, missed_age, overlap, next_at, version, retry_at, last_error, changed_at) '
+            'ON redrive.schedules',
         'DELETE ON redrive.diverted_groups',
-        'EXECUTE ON FUNCTION redrive.schedule, redrive.set_schedule, redrive.set_group_policy'];
+        'EXECUTE ON FUNCTION redrive.schedule, redrive.set_schedule, redrive.checked_rhythm, redrive.set_group_policy'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -99,7 +103,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
-        'INSERT, UPDATE, DELETE ON redrive.policies, redrive.retention, redrive.redactions, redrive.queue_pauses, '
+        'INSERT, UPDATE, DELETE ON redrive.retention, redrive.redactions, redrive.queue_pauses, '
             'redrive.rate_limits, redrive.rate_buckets, redrive.group_policies',
         'SELECT, UPDATE, DELETE ON redrive.group_buckets',
         'SELECT ON redrive.held_groups, redrive.unique_windows',
@@ -120,21 +124,21 @@ DECLARE
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
             'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
             'redrive.note_group, redrive.assign_group, redrive.add_group_rule, redrive.remove_group_rule, '
-            'redrive.regroup_letters, redrive.set_policy, redrive.set_policy_mode, '
-            'redrive.remove_policy, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
+            'redrive.regroup_letters, redrive.set_policy, redrive.checked_policy, '
+            'redrive.run_policy, redrive.due_letters, redrive.is_policy_held, redrive.forget_ticks, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.fold_metrics, '
-            'redrive.is_hour_allowed, redrive.filter_jobs, '
+            'redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
             'redrive.take_waiting, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
-            'redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
+            'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
         'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
-            'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, redrive.policies, '
+            'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_buckets, redrive.group_policies, redrive.group_slots, redrive.diverted_groups, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
@@ -146,7 +150,7 @@ DECLARE
             'redrive.list_letters, redrive.count_letters, redrive.count_letters_by, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.preview_redrive, redrive.blocked_letters, '
             'redrive.overlapping_runs, redrive.retention_due, redrive.retention_by_queue, '
-            'redrive.queues_with_letters, redrive.held_queues, '
+            'redrive.queues_with_letters, redrive.held_queues, redrive.is_policy_held, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, '
             'redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '

@@ -1,4 +1,4 @@
--- Purpose: Schedules: jobs that are enqueued by a cron line or at an interval.
+-- Purpose: Schedules: jobs that are enqueued, and policies that redrive, by a cron line or at an interval.
 
 -- Adds a schedule, or changes the one of this name. Returns `created`, `changed` or `unchanged`; only a change is
 -- recorded in the audit. A new rhythm starts at `next_at`; another change keeps the next tick, and a pause stays.
@@ -50,6 +50,32 @@ BEGIN
 END
 $$;
 
+-- Returns a cron line with single blanks, after checking it and its zone as far as PostgreSQL can, or the interval.
+CREATE OR REPLACE FUNCTION redrive.checked_rhythm(cron text, zone text, every interval) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    line  text := btrim(regexp_replace(cron, E'\\s+', ' ', 'g'));
+    error text;
+BEGIN
+    error := CASE
+        WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
+        WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
+            THEN 'needs an interval of 1 second to 366 days, without months and years'
+        WHEN every IS NOT NULL AND zone IS NOT NULL THEN 'needs no time zone for an interval'
+        WHEN line !~ E'^(@[A-Za-z]+|\\S+( \\S+){4,5})$' OR octet_length(line) > 256
+            THEN 'needs a cron line of five fields, or of six with the seconds first'
+        WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = checked_rhythm.zone) AND zone IS NOT NULL
+            THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)
+    END;
+    IF error IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: a schedule %', error USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN line;
+END
+$$;
+
 -- Adds or changes a schedule from SQL, with either a cron line or an interval; returns what set_schedule returns.
 -- PostgreSQL cannot read a cron line: the next worker does. It starts the schedule, counting from this call, or stores
 -- the mistake in `last_error`. An interval starts now and needs no worker to be checked.
@@ -64,18 +90,10 @@ CREATE OR REPLACE FUNCTION redrive.schedule(
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    line  text := btrim(regexp_replace(schedule.cron, E'\\s+', ' ', 'g'));
+    line  text := redrive.checked_rhythm(schedule.cron, schedule.zone, schedule.every);
     error text;
 BEGIN
     error := CASE
-        WHEN (line IS NULL) = (every IS NULL) THEN 'needs either a cron line or an interval'
-        WHEN every NOT BETWEEN '1 second' AND '366 days' OR extract(year FROM every) <> 0 OR extract(month FROM every) <> 0
-            THEN 'needs an interval of 1 second to 366 days, without months and years'
-        WHEN every IS NOT NULL AND zone IS NOT NULL THEN 'needs no time zone for an interval'
-        WHEN line !~ E'^(@[A-Za-z]+|\\S+( \\S+){4,5})$' OR octet_length(line) > 256
-            THEN 'needs a cron line of five fields, or of six with the seconds first'
-        WHEN NOT EXISTS (SELECT FROM pg_timezone_names z WHERE z.name = schedule.zone) AND zone IS NOT NULL
-            THEN 'needs a time zone such as Europe/Berlin, not ' || quote_literal(zone)
         WHEN payload IS NULL OR octet_length(payload::text) > 1048576 THEN 'needs a payload of at most 1048576 bytes'
         WHEN priority IS NULL OR priority NOT BETWEEN -1000 AND 1000 THEN 'needs a priority between -1000 and 1000'
         WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
@@ -105,12 +123,18 @@ CREATE OR REPLACE FUNCTION redrive.pause_schedule(name text, paused boolean DEFA
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    policy jsonb;
 BEGIN
     UPDATE redrive.schedules s
     SET paused_at = CASE WHEN pause_schedule.paused THEN coalesce(s.paused_at, clock_timestamp()) END
-    WHERE s.name = pause_schedule.name;
+    WHERE s.name = pause_schedule.name
+    RETURNING s.policy INTO policy;
     IF NOT FOUND THEN
         RETURN false;
+    END IF;
+    IF NOT paused AND policy IS NOT NULL THEN
+        PERFORM redrive.check_allowed(redrive.filter_values(policy #> '{letters,queue}'));
     END IF;
     PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,
                                jsonb_build_object('schedule', pause_schedule.name));
@@ -132,6 +156,17 @@ BEGIN
     PERFORM redrive.record_act('remove_schedule', person, reason, NULL, 0, jsonb_build_object('schedule', remove_schedule.name));
     RETURN true;
 END
+$$;
+
+-- Deletes all but the latest 100 entries of the history of a schedule.
+CREATE OR REPLACE FUNCTION redrive.forget_ticks(schedule text) RETURNS void
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    DELETE FROM redrive.schedule_ticks t
+    WHERE t.schedule = forget_ticks.schedule AND t.id <= (
+        SELECT o.id FROM redrive.schedule_ticks o WHERE o.schedule = forget_ticks.schedule
+        ORDER BY o.id DESC OFFSET 100 LIMIT 1)
 $$;
 
 -- Enqueues the jobs of these ticks, writes their history and counts them. With the overlap `skip`, the job holds a
@@ -170,9 +205,7 @@ BEGIN
            ARRAY[cardinality(new_ids), cardinality(new_ids), cardinality(run_ticks.ticks) - cardinality(new_ids)]
     FROM redrive.metric_ring m
     WHERE cardinality(run_ticks.ticks) > 0;
-    DELETE FROM redrive.schedule_ticks t
-    WHERE t.schedule = due.name AND t.id <= (
-        SELECT o.id FROM redrive.schedule_ticks o WHERE o.schedule = due.name ORDER BY o.id DESC OFFSET 100 LIMIT 1);
+    PERFORM redrive.forget_ticks(due.name);
     IF cardinality(new_ids) > 0 THEN
         PERFORM redrive.wake(due.queue);
     END IF;
@@ -180,14 +213,15 @@ BEGIN
 END
 $$;
 
--- Advances a schedule from the tick `due_at`, by the database's clock, and enqueues the jobs of `ticks`. The next tick
--- was computed by the caller for this version of the schedule. Returns the ids of the new jobs, or NULL if it
--- did nothing: another process ran the tick or holds the row, or the schedule was changed or paused. It runs with
--- the owner's privileges, so that a worker enqueues no other job.
+-- Advances a schedule from the tick `due_at`, by the database's clock, and enqueues the jobs of `ticks`, or redrives the
+-- letters of its policy. The next tick was computed by the caller for this version of the schedule. Returns the ids of
+-- the new jobs; for a policy none, and its `letters`. Both are NULL if it did nothing: another process ran the tick or
+-- holds the row, or the schedule was changed or paused. It runs with the owner's privileges, so that a worker enqueues no
+-- other job and redrives no other letter.
 CREATE OR REPLACE FUNCTION redrive.tick_schedule(
     name text, version bigint, due_at timestamptz, ticks timestamptz[], missed bigint, missed_at timestamptz,
-    next_at timestamptz
-) RETURNS bigint[]
+    next_at timestamptz, OUT jobs bigint[], OUT letters bigint, OUT error text
+)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -200,7 +234,21 @@ BEGIN
         AND s.next_at <= statement_timestamp() AND s.paused_at IS NULL
     FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN NULL;
+        RETURN;
+    END IF;
+    IF due.policy IS NOT NULL THEN
+        BEGIN
+            letters := redrive.run_policy(due, ticks[cardinality(ticks)], 'fired');
+        -- A policy that exceeds the statement timeout does not stop other schedules. It is tried again at its next tick,
+        -- or in a minute.
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            GET STACKED DIAGNOSTICS error = MESSAGE_TEXT;
+            UPDATE redrive.schedules s
+            SET retry_at = least(tick_schedule.next_at, clock_timestamp() + interval '1 minute'),
+                last_error = left(tick_schedule.error, 1024)
+            WHERE s.name = due.name;
+            RETURN;
+        END;
     END IF;
     UPDATE redrive.schedules s
     SET next_at = tick_schedule.next_at, last_at = greatest(s.last_at, tick_schedule.missed_at, ticks[cardinality(ticks)]),
@@ -211,16 +259,20 @@ BEGIN
         VALUES (due.name, tick_schedule.missed_at, 'missed', tick_schedule.missed);
         INSERT INTO redrive.metric_deltas (segment, queue, keys, labels, counts)
         SELECT m.segment, due.queue, '{schedule_ticks}', '{missed}', ARRAY[tick_schedule.missed]
-        FROM redrive.metric_ring m;
+        FROM redrive.metric_ring m
+        WHERE due.queue IS NOT NULL;
     END IF;
-    RETURN redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+    IF due.policy IS NULL THEN
+        jobs := redrive.run_ticks(due, tick_schedule.ticks, 'fired');
+    END IF;
 END
 $$;
 
--- Enqueues the job of a schedule now, paused or not, and records that. `job_id` is NULL if the schedule does not exist;
--- `is_new` is false if the overlap is `skip` and this job is still live.
+-- Enqueues the job of a schedule now, or redrives the letters of its policy, paused or not, and records that. `job_id`
+-- and `letters` are NULL if the schedule does not exist; `is_new` is false if the overlap is `skip` and this job is still
+-- live.
 CREATE OR REPLACE FUNCTION redrive.trigger_schedule(
-    name text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT job_id bigint, OUT is_new boolean
+    name text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT job_id bigint, OUT is_new boolean, OUT letters bigint
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -232,11 +284,16 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    is_new := cardinality(redrive.run_ticks(found_row, ARRAY[clock_timestamp()], 'triggered')) > 0;
-    SELECT t.job_id INTO trigger_schedule.job_id
-    FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
+    IF found_row.policy IS NOT NULL THEN
+        PERFORM redrive.check_allowed(redrive.filter_values(found_row.policy #> '{letters,queue}'));
+        letters := redrive.run_policy(found_row, clock_timestamp(), 'triggered', person, reason);
+    ELSE
+        is_new := cardinality(redrive.run_ticks(found_row, ARRAY[clock_timestamp()], 'triggered')) > 0;
+        SELECT t.job_id INTO trigger_schedule.job_id
+        FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
+    END IF;
     PERFORM redrive.record_act(
-        'trigger_schedule', person, reason, NULL, is_new::integer,
-        jsonb_build_object('schedule', found_row.name, 'job', trigger_schedule.job_id));
+        'trigger_schedule', person, reason, NULL, coalesce(letters, is_new::integer),
+        jsonb_strip_nulls(jsonb_build_object('schedule', found_row.name, 'job', trigger_schedule.job_id, 'letters', letters)));
 END
 $$;

@@ -7,8 +7,6 @@ mod history;
 mod redrive;
 mod runs;
 
-mod policy;
-
 mod archive;
 mod as_it_came;
 mod capture;

@@ -3,6 +3,7 @@
 mod changes;
 mod missed;
 mod overlap;
+mod policies;
 mod set;
 mod sql;
 mod ticks;
@@ -77,6 +78,15 @@ fn tick(
     version: i64,
     due_at: SystemTime,
 ) -> Option<Vec<i64>> {
+    try_tick(client, name, version, due_at).get("jobs")
+}
+
+fn try_tick(
+    client: &mut impl GenericClient,
+    name: &str,
+    version: i64,
+    due_at: SystemTime,
+) -> postgres::Row {
     let next = due_at + HOUR;
     client
         .query_one(
@@ -92,7 +102,6 @@ fn tick(
             ],
         )
         .unwrap()
-        .get("jobs")
 }
 
 /// Returns the version of a schedule and its next tick.

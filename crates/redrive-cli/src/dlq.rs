@@ -33,7 +33,6 @@ mod edit_report;
 mod edit;
 mod deliver;
 mod export;
-mod policies;
 mod retention;
 mod archive;
 mod overview;
@@ -91,8 +90,6 @@ subcommands! {
         Edit(edit::Edit) = Operator,
         Deliver(deliver::Deliver) = Operator,
         Export(export::ExportLetters) = Reader,
-        #[command(subcommand)]
-        Policies(policies::PoliciesCommand) = _,
         #[command(subcommand)]
         Retention(retention::RetentionCommand) = _,
         #[command(subcommand)]

@@ -1,16 +1,17 @@
-//! `redrive schedule`: jobs that are enqueued by a cron line or at an interval.
+//! `redrive schedule`: jobs that are enqueued, and letters that are redriven, by a cron line or at an interval.
 
 mod zoned;
 mod list;
 mod show;
 mod set;
+mod redrive;
 mod change;
 mod history;
 
 use crate::subcommands::subcommands;
 
 subcommands! {
-    /// Enqueue jobs by a cron line or at an interval
+    /// Enqueue jobs or redrive letters by a cron line or at an interval
     ///
     /// Schedules live in the database. The workers run their ticks, each exactly once; no other process
     /// is needed.
@@ -18,6 +19,7 @@ subcommands! {
         List(list::ListSchedules) = Reader,
         Show(show::ShowSchedule) = Reader,
         Set(Box<set::SetSchedule>) = _,
+        Redrive(Box<redrive::SetPolicy>) = _,
         /// Pause a schedule; it keeps its next tick
         #[command(
             before_help = "\
@@ -40,18 +42,18 @@ The ticks of the pause follow the policy for missed ticks. The exit code is 1 if
 schedule does not exist."
         )]
         Resume(change::ChangeSchedule).resume = Operator,
-        /// Enqueue the job of a schedule now, paused or not
+        /// Enqueue the job of a schedule, or redrive the letters of its policy, now, paused or not
         #[command(
             before_help = "\
 Example:
   redrive schedule trigger nightly-report --reason 'the file was late'
 ",
             after_help = "\
-Prints the id of the job. The next tick stays the same. The exit code is 1 if the
+Prints the id of the job, or the number of letters. The next tick stays the same. The exit code is 1 if the
 schedule does not exist, or if its overlap is `skip` and an earlier job is live."
         )]
         Trigger(change::ChangeSchedule).trigger = Operator,
-        /// Remove a schedule and its history; its jobs are not affected
+        /// Remove a schedule and its history; its jobs and letters are not affected
         #[command(
             before_help = "\
 Example:

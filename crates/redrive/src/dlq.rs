@@ -49,12 +49,12 @@ pub use filter::{
 };
 pub use group::{FailureGroup, GroupFilter, GroupState};
 pub use group_rule::{GroupRule, GroupRuleAction, Regrouped, SplitBy, SplitPart};
-pub use handle::{Dlq, Groups, Policies, Redactions, RetentionRules};
+pub use handle::{Dlq, Groups, Redactions, RetentionRules};
 pub use history::AttemptRecord;
 pub use id::{GroupId, GroupRuleId, PolicyId, RedactionId};
 pub use letter::{Letter, LetterCount};
 pub use past::LetterPast;
-pub use policy::{Policy, PolicyBreaker, PolicyMode, PolicyStatus, UtcHours};
+pub use policy::{Policy, PolicyStatus};
 pub use protection::{Approver, Protection};
 pub use redaction::Redaction;
 pub use redrive::{

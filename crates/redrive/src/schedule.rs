@@ -1,4 +1,4 @@
-//! Schedules: jobs that are enqueued by a cron line or at an interval.
+//! Schedules: jobs that are enqueued, and letters that are redriven, by a cron line or at an interval.
 //!
 //! Start at [`Database::schedules`](crate::Database::schedules). Schedules are rows of the database. Any
 //! worker runs their ticks, and each tick runs once, however many workers there are.
@@ -17,7 +17,7 @@ pub(crate) mod tick;
 pub use definition::Schedule;
 pub use handle::{ScheduleChange, Schedules, Triggered};
 pub use history::{ScheduleTick, ScheduledJobState, TickOutcome};
-pub use listed::ScheduleStatus;
+pub use listed::{ScheduleStatus, ScheduledJob};
 pub use missed::{
     DEFAULT_MISSED_AGE, DEFAULT_MISSED_TICKS, MAX_MISSED_TICKS, MISSED_AFTER, Missed,
 };

@@ -17,7 +17,7 @@ fn furnished() -> TestDatabase {
     test.client().sql("SELECT redrive.capture('kafka:other', '1', 'other', 'k', '\\x7b7d', error_class => 'Timeout')");
     test.run("dlq redrive other --yes --detach");
     test.run("dlq runs pause 1");
-    test.run("dlq policies set nightly orders --every 6h --batch 50");
+    test.run("schedule redrive nightly orders --every 6h --batch 50");
     test
 }
 

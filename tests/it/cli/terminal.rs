@@ -30,7 +30,7 @@ const READS: &[&[&str]] = &[
     &["dlq", "groups", "show", "2"],
     &["dlq", "runs", "list"],
     &["dlq", "runs", "show", "1"],
-    &["dlq", "policies", "list"],
+    &["schedule", "list"],
     &["dlq", "retention", "list"],
     &["dlq", "archive", "list"],
     &["dlq", "archive", "show", "4"],

@@ -356,7 +356,7 @@ const COMMANDS: &[&str] = &[
     "dlq runs resume 1",
     "dlq deliver orders --exec false --yes",
     "dlq export orders",
-    "dlq policies set daily orders",
+    "schedule redrive daily orders --every 1d",
     "work orders --exec true --drain",
     "prune --older-than 1d --yes",
     "repair",

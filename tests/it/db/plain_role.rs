@@ -8,6 +8,7 @@ use postgres::Client;
 use redrive::dlq::runs::{Rate, RunOptions};
 use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState, Policy};
 use redrive::metrics::Reader;
+use redrive::schedule::Schedule;
 use redrive::{Enqueued, Failure, Job, Queue};
 use redrive_tests::{
     Begin, Dead, Finish, Logged, Order, Role, SOON, Sql, TestDatabase, drained, letters_in, maria,
@@ -129,9 +130,10 @@ fn work(queue: &Queue, client: &mut Client) {
         .create(&some(2), &options, &operator)
         .unwrap()
         .unwrap();
-    let policy =
-        Policy::new("nightly", LetterFilter::new().queue("nightly")).every(Duration::from_secs(1));
-    db.dlq().policies().set(&policy, &operator).unwrap();
+    let policy = Policy::new(LetterFilter::new().queue("nightly"));
+    let nightly = Schedule::every("nightly", Duration::from_secs(1)).unwrap();
+    let nightly = nightly.redrive(policy);
+    db.schedules().set(&nightly, &operator).unwrap();
     let foreign = ForeignFailure::new("kafka", "3/18", "nightly", "order", r#"{"number": 1}"#);
     db.captures(&foreign);
     ask(

@@ -210,10 +210,9 @@ fn letters_that_cannot_be_read_harm_no_others() {
     let group = of_odd.expect("one").group;
     let by = SplitBy::Payload("0".to_owned());
     db.dlq().groups().split(group, &by, &maria()).unwrap();
-    client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', batch => 5)");
-    let tick = "SELECT letters, error FROM redrive.run_policies()";
-    let tick: (i64, Option<String>) = client.row(tick, &[]);
-    assert_eq!(tick, (5, None));
+    client.sql("SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 5}')");
+    let letters: i64 = client.ask("SELECT letters FROM redrive.trigger_schedule('p')", &[]);
+    assert_eq!(letters, 5);
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let started = db.dlq().runs().start(&open(), &options, &maria());
     let mut driver = started.unwrap().expect("letters").1;

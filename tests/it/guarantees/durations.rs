@@ -75,10 +75,13 @@ fn calls_about_jobs_and_letters_take_any_duration() {
             fine("retention", time, dlq.retention().set(&rule, &by));
         }
         fine("apply retention", time, dlq.retention().apply(&by));
-        let policy = Policy::new("p", of_orders());
-        for policy in [policy.clone().every(time), policy.longest_delay(time)] {
-            fine("policy", time, dlq.policies().set(&policy, &by));
-        }
+        let policy = Policy::new(of_orders()).longest_delay(time);
+        let daily = Schedule::every("p", Duration::from_hours(24)).unwrap();
+        fine(
+            "policy",
+            time,
+            db.schedules().set(&daily.redrive(policy), &by),
+        );
         fine("audit", time, admin.audit(&AuditFilter::new().since(time)));
         fine(
             "count_prunable_audit",

@@ -181,10 +181,9 @@ fn a_letter_is_pending_while_its_policy_will_redrive_it_again() {
     let id = one_death(&test, || Failure::retry("down"));
     assert_eq!(event(&test, id), ("FAILED_PERMANENTLY".to_owned(), 3));
     let mut client = test.client();
-    let tick = "SELECT letters FROM redrive.run_policies()";
-    client.sql("SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', 50, 2)");
+    let tick = "SELECT letters FROM redrive.trigger_schedule('s')";
+    client.sql("SELECT redrive.set_policy('s', '{\"queue\": \"orders\"}', '6 hours', options => '{\"generations\": 2}')");
     for (generation, status) in [(1, "PENDING"), (2, "FAILED_PERMANENTLY")] {
-        client.sql("UPDATE redrive.policies SET next_at = now()");
         assert_eq!(client.ask::<i64>(tick, &[]), 1);
         work_off(&test.queue("orders"), |_: &Job<Order>| {
             Err(Failure::reject("down"))

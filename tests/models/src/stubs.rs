@@ -34,28 +34,6 @@ pub(crate) mod dlq {
         }
     }
 
-    /// No policies.
-    pub(crate) mod policy {
-        use std::time::Duration;
-
-        use uuid::Uuid;
-
-        use crate::error::Result;
-        use crate::session::Session;
-
-        pub(crate) struct Tick {
-            pub(crate) policy: String,
-            pub(crate) mode: String,
-            pub(crate) letters: i64,
-            pub(crate) trouble: Option<String>,
-            pub(crate) next: Option<Duration>,
-        }
-
-        pub(crate) fn run_policies(_: &mut Session, _: Uuid) -> Result<Vec<Tick>> {
-            Ok(Vec::new())
-        }
-    }
-
     /// No retention.
     pub(crate) mod retention {
         use crate::error::Result;
@@ -87,6 +65,10 @@ pub(crate) mod schedule {
                 jobs: usize,
                 overlapped: usize,
                 missed: u64,
+            },
+            Redrove {
+                schedule: String,
+                letters: i64,
             },
             Failed {
                 schedule: String,

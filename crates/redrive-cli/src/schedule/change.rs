@@ -9,7 +9,7 @@ use super::list::no_schedule;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::operator;
-use crate::terminal::one_line;
+use crate::terminal::{counted, one_line};
 
 /// A schedule, and the reason for the change.
 #[derive(Args, Debug)]
@@ -60,6 +60,10 @@ impl ChangeSchedule {
         let db = cx.database()?;
         let (job, is_new) = match db.schedules().trigger(&self.name, &self.operator())? {
             Triggered::NotFound => return no_schedule(&self.name, cx),
+            Triggered::Redriven(letters) => {
+                let json = json!({ "id": self.name, "letters": letters });
+                return cx.print(&json, counted(letters, "letter"));
+            }
             Triggered::New(job) => (job, true),
             Triggered::Live(job) => (job, false),
         };

@@ -38,12 +38,14 @@ impl ShowHistory {
             return no_schedule(&self.name, cx);
         };
         let entries = db.schedules().history(&self.name, self.limit)?;
+        let has_letters = schedule.policy.is_some();
         let table = table!(entry in &entries => {
             Word "TICK" => zoned(entry.tick_at, schedule.zone.as_deref()),
             Word "OUTCOME" => entry.outcome,
             Number "TICKS" => grouped(entry.ticks),
             Number "JOB" => entry.job.map_or_else(|| "-".to_owned(), |(id, _)| id.to_string()),
             Word "STATE" => entry.job.map_or("-", |(_, state)| state.as_str()),
+            Number "LETTERS" if has_letters => entry.letters.map_or_else(|| "-".to_owned(), grouped),
         });
         let none = format!("schedule `{}` has not ticked", one_line(&self.name));
         cx.list(&none, &entries, entry_json, &table)
@@ -54,6 +56,6 @@ fn entry_json(entry: &ScheduleTick) -> impl Serialize {
     line!(entry =>
         tick_at, ran_at = entry.at.json(), outcome, ticks,
         job = entry.job.map(|(id, _)| id.get()),
-        state = entry.job.map(|(_, state)| state.as_str()),
+        state = entry.job.map(|(_, state)| state.as_str()), letters,
     )
 }

@@ -3,8 +3,10 @@
 use std::time::SystemTime;
 
 use clap::Args;
+use redrive::dlq::{PolicyStatus, stored_conditions};
 use redrive::schedule::ScheduleStatus;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -34,8 +36,7 @@ impl ListSchedules {
         let table = table!(schedule in &schedules => {
             Text "SCHEDULE" => schedule.name,
             Text "RHYTHM" => rhythm(schedule),
-            Text "QUEUE" => schedule.queue,
-            Text "KIND" => schedule.kind,
+            Text "DOES" => does(schedule),
             Word "MISSED" => schedule.missed,
             Word "OVERLAP" => schedule.overlap,
             Word "NEXT" => next_tick(schedule),
@@ -55,6 +56,23 @@ pub(super) fn no_schedule(name: &str, cx: &mut Context<'_>) -> Result<Ending> {
     cx.nothing(format!("schedule `{}` does not exist", one_line(name)))
 }
 
+/// What a tick does.
+fn does(schedule: &ScheduleStatus) -> String {
+    match (&schedule.job, &schedule.policy) {
+        (Some(job), _) => format!("enqueues {} in {}", job.kind, job.queue),
+        (None, Some(policy)) => format!("redrives {}", letters(policy)),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// The conditions on the letters of a policy.
+pub(super) fn letters(policy: &PolicyStatus) -> String {
+    match &*stored_conditions(policy.letters.get()) {
+        [] => "all letters".to_owned(),
+        conditions => conditions.join(" "),
+    }
+}
+
 /// The cron line with its zone, or the interval.
 pub(super) fn rhythm(schedule: &ScheduleStatus) -> String {
     match (&schedule.cron, &schedule.zone, schedule.every) {
@@ -68,6 +86,9 @@ pub(super) fn next_tick(schedule: &ScheduleStatus) -> String {
     if schedule.paused_at.is_some() {
         return "paused".to_owned();
     }
+    if schedule.is_held {
+        return "queue held".to_owned();
+    }
     match schedule
         .next_at
         .map(|at| at.duration_since(SystemTime::now()))
@@ -80,10 +101,42 @@ pub(super) fn next_tick(schedule: &ScheduleStatus) -> String {
 }
 
 pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
+    let job = schedule.job.as_ref();
+    let policy = |policy: &PolicyStatus| {
+        json!(line!(policy =>
+            letters, batch, generations, growth, longest_delay_ms = policy.longest_delay.json(),
+            ignores_breakers, counts_only,
+        ))
+    };
     line!(schedule =>
-        id = &schedule.name, cron, zone, every_ms = schedule.every.json(), queue, kind, payload,
-        priority, max_attempts, headers, missed, missed_ticks,
+        id = &schedule.name, cron, zone, every_ms = schedule.every.json(),
+        queue = job.map(|job| job.queue.json()), kind = job.map(|job| job.kind.json()),
+        payload = job.map(|job| job.payload.json()),
+        priority = job.map(|job| job.priority), max_attempts = job.map(|job| job.max_attempts),
+        headers = job.map(|job| job.headers.json()),
+        policy = schedule.policy.as_ref().map(policy), is_held, missed, missed_ticks,
         missed_age_ms = schedule.missed_age.json(), overlap, next_at, last_at,
         last_error = &schedule.last_trouble, paused_at, created_at, changed_at,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_letters_of_a_policy_are_shown_as_conditions() {
+        let text = |stored: &str| {
+            let policy = format!(
+                r#"{{"letters": {stored}, "batch": 50, "generations": 10, "growth": 1, "longest_delay_ms": 1,
+                    "ignores_breakers": false, "counts_only": false}}"#
+            );
+            letters(&serde_json::from_str(&policy).expect("a policy"))
+        };
+        assert_eq!(text("{}"), "all letters");
+        assert_eq!(
+            text(r#"{"queue":"orders","generation_to":3}"#),
+            "queue=orders generation<=3"
+        );
+    }
 }

@@ -1,11 +1,11 @@
 //! `redrive schedule set`: creates or replaces a schedule.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{ArgGroup, Args};
 use redrive::NewJob;
 use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::zoned::zoned;
 use crate::context::{Context, Ending};
@@ -46,15 +46,8 @@ pub(crate) struct SetSchedule {
     /// Payload of the jobs as JSON.
     #[arg(allow_negative_numbers = true)]
     payload: String,
-    /// Cron line, such as '0 8 * * MON-FRI', or a name such as @daily.
-    #[arg(long, help_heading = "Rhythm", value_name = "LINE", group = "rhythm")]
-    cron: Option<String>,
-    /// Time zone of the cron line, such as Europe/Berlin [default: UTC].
-    #[arg(long, help_heading = "Rhythm", value_name = "ZONE", requires = "cron")]
-    zone: Option<String>,
-    /// Time between two ticks; 1s to 366d.
-    #[arg(long, help_heading = "Rhythm", value_name = "TIME", value_parser = time::parse, group = "rhythm", allow_hyphen_values = true)]
-    every: Option<Duration>,
+    #[command(flatten)]
+    rhythm: RhythmArgs,
     /// Ticks that were missed: skip them, run the latest once, or run all.
     #[arg(
         long,
@@ -89,15 +82,59 @@ pub(crate) struct SetSchedule {
     /// Header of the jobs, such as trace=4bf92f35; repeatable.
     #[arg(long = "header", help_heading = "Job", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    #[command(flatten)]
+    action: SetArgs,
+}
+
+/// When the schedule ticks.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Rhythm")]
+#[group(skip)]
+pub(super) struct RhythmArgs {
+    /// Cron line, such as '0 8 * * MON-FRI', or a name such as @daily.
+    #[arg(long, value_name = "LINE", group = "rhythm")]
+    cron: Option<String>,
+    /// Time zone of the cron line, such as Europe/Berlin [default: UTC].
+    #[arg(long, value_name = "ZONE", requires = "cron")]
+    zone: Option<String>,
+    /// Time between two ticks; 1s to 366d.
+    #[arg(long, value_name = "TIME", value_parser = time::parse, group = "rhythm", allow_hyphen_values = true)]
+    every: Option<Duration>,
+}
+
+/// Whether to set the schedule, and why.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Action")]
+#[group(skip)]
+pub(super) struct SetArgs {
     /// Print the next five ticks and change nothing.
-    #[arg(long, help_heading = "Action")]
+    #[arg(long)]
     dry_run: bool,
     /// The reason, for the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-impl SetSchedule {
+impl RhythmArgs {
+    /// A schedule without a job or a policy.
+    pub(super) fn schedule(&self, name: &str) -> Result<Schedule> {
+        let schedule = match (&self.cron, self.every) {
+            (Some(line), _) => Schedule::cron(name, line)?,
+            (None, every) => Schedule::every(name, every.unwrap_or_default())?,
+        };
+        Ok(match &self.zone {
+            Some(zone) => schedule.zone(zone)?,
+            None => schedule,
+        })
+    }
+
+    /// A tick in the zone of the cron line.
+    pub(super) fn zoned(&self, tick: SystemTime) -> String {
+        zoned(tick, self.zone.as_deref())
+    }
+}
+
+impl SetArgs {
     /// The role that the command needs.
     pub(super) fn profession(&self) -> Profession {
         match self.dry_run {
@@ -106,21 +143,27 @@ impl SetSchedule {
         }
     }
 
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let schedule = self.schedule()?;
+    /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to `line`.
+    pub(super) fn set(
+        &self,
+        schedule: &Schedule,
+        rhythm: &RhythmArgs,
+        mut line: Value,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
         let db = cx.database()?;
-        let ticks = db.schedules().preview(&schedule, PREVIEW)?;
+        let ticks = db.schedules().preview(schedule, PREVIEW)?;
         if !cx.global.json {
             writeln!(cx.out, "The next ticks:")?;
             for tick in &ticks {
-                writeln!(cx.out, "  {}", zoned(*tick, self.zone.as_deref()))?;
+                writeln!(cx.out, "  {}", rhythm.zoned(*tick))?;
             }
         }
         let result = match self.dry_run {
             true => "dry_run",
             false => {
                 let operator = operator::current(self.reason.as_deref());
-                match db.schedules().set(&schedule, &operator)? {
+                match db.schedules().set(schedule, &operator)? {
                     ScheduleChange::Created => "created",
                     ScheduleChange::Changed => "changed",
                     ScheduleChange::Unchanged | _ => "unchanged",
@@ -128,24 +171,24 @@ impl SetSchedule {
             }
         };
         let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
+        line["id"] = schedule.name().into();
+        line["result"] = result.into();
+        line["next_ticks"] = ticks.into();
         let text = match self.dry_run {
             true => "Nothing was changed.".to_owned(),
-            false => format!("schedule `{}` is {result}", one_line(&self.name)),
+            false => format!("schedule `{}` is {result}", one_line(schedule.name())),
         };
-        cx.print(
-            &json!({ "id": self.name, "result": result, "next_ticks": ticks }),
-            text,
-        )
+        cx.print(&line, text)
+    }
+}
+
+impl SetSchedule {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        self.action.profession()
     }
 
-    fn schedule(&self) -> Result<Schedule> {
-        let mut schedule = match (&self.cron, self.every) {
-            (Some(line), _) => Schedule::cron(&*self.name, line)?,
-            (None, every) => Schedule::every(&*self.name, every.unwrap_or_default())?,
-        };
-        if let Some(zone) = &self.zone {
-            schedule = schedule.zone(zone)?;
-        }
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let mut job = NewJob::raw(&self.kind, &self.payload)?
             .priority(self.priority)
             .max_attempts(self.max_attempts);
@@ -155,10 +198,13 @@ impl SetSchedule {
         if let Some(time) = self.expires_in {
             job = job.expires_in(time);
         }
-        Ok(schedule
+        let schedule = self
+            .rhythm
+            .schedule(&self.name)?
             .job(&*self.queue, job)
             .missed(self.missed)
             .missed_bounds(self.missed_ticks, self.missed_age)
-            .overlap(self.overlap))
+            .overlap(self.overlap);
+        self.action.set(&schedule, &self.rhythm, json!({}), cx)
     }
 }

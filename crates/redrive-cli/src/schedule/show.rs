@@ -1,16 +1,17 @@
-//! `redrive schedule show`: one schedule with its job.
+//! `redrive schedule show`: one schedule with its job or its policy.
 
 use clap::Args;
+use redrive::dlq::PolicyStatus;
 use redrive::schedule::{Missed, ScheduleStatus};
 
-use super::list::{next_tick, no_schedule, rhythm, schedule_json};
+use super::list::{letters, next_tick, no_schedule, rhythm, schedule_json};
 use super::zoned::zoned;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::terminal::{clean, json_line, one_line, pretty, write_labelled};
 use crate::time::{exact, rfc3339};
 
-/// Show a schedule and the job of its ticks
+/// Show a schedule and the job or the policy of its ticks
 #[derive(Args, Debug)]
 #[command(
     before_help = "\
@@ -42,11 +43,10 @@ impl ShowSchedule {
         for (label, text) in rows(&schedule) {
             write_labelled(cx.out, &format!("  {label:<9} "), &one_line(&text))?;
         }
-        writeln!(
-            cx.out,
-            "\nPayload:\n{}",
-            clean(&pretty(schedule.payload.get()))
-        )?;
+        if let Some(job) = &schedule.job {
+            let payload = pretty(job.payload.get());
+            writeln!(cx.out, "\nPayload:\n{}", clean(&payload))?;
+        }
         Ok(Ending::Done)
     }
 }
@@ -65,18 +65,22 @@ fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
         ),
         Missed::Skip | Missed::Once | _ => schedule.missed.to_string(),
     };
-    let mut rows = vec![
-        ("rhythm", rhythm(schedule)),
-        ("next", next),
-        ("queue", schedule.queue.clone()),
-        ("kind", schedule.kind.clone()),
-        ("priority", schedule.priority.to_string()),
-        ("attempts", schedule.max_attempts.to_string()),
-        ("missed", missed),
-        ("overlap", schedule.overlap.to_string()),
-    ];
-    let headers = schedule.headers.iter();
-    rows.extend(headers.map(|(name, value)| ("header", format!("{name}: {value}"))));
+    let mut rows = vec![("rhythm", rhythm(schedule)), ("next", next)];
+    if let Some(job) = &schedule.job {
+        rows.extend([
+            ("queue", job.queue.clone()),
+            ("kind", job.kind.clone()),
+            ("priority", job.priority.to_string()),
+            ("attempts", job.max_attempts.to_string()),
+            ("missed", missed),
+            ("overlap", schedule.overlap.to_string()),
+        ]);
+        let headers = job.headers.iter();
+        rows.extend(headers.map(|(name, value)| ("header", format!("{name}: {value}"))));
+    }
+    if let Some(policy) = &schedule.policy {
+        rows.extend(policy_rows(policy));
+    }
     if let Some(at) = schedule.last_at {
         rows.push(("last", zoned(at, zone)));
     }
@@ -88,4 +92,32 @@ fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
     }
     rows.push(("changed", rfc3339(schedule.changed_at)));
     rows
+}
+
+fn policy_rows(policy: &PolicyStatus) -> [(&'static str, String); 4] {
+    let delay = match policy.growth > 1.0 {
+        true => format!(
+            "grows by {} per generation, up to {}",
+            policy.growth,
+            exact(policy.longest_delay)
+        ),
+        false => "none: each tick".to_owned(),
+    };
+    let action = match (policy.counts_only, policy.ignores_breakers) {
+        (true, _) => "counts the letters, and redrives none",
+        (false, true) => "redrives, also into queues that are paused or whose breaker is open",
+        (false, false) => "redrives",
+    };
+    [
+        ("letters", letters(policy)),
+        (
+            "limits",
+            format!(
+                "{} per tick, {} generations",
+                policy.batch, policy.generations
+            ),
+        ),
+        ("delay", delay),
+        ("action", action.to_owned()),
+    ]
 }

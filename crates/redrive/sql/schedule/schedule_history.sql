@@ -4,9 +4,9 @@
 -- Locks: none.
 -- Index relied on: schedule_ticks_by_schedule; the primary keys of dead_letters and archived_letters. A live job is
 --                  found by reading the live jobs once, which is acceptable for operators.
--- Rows: the entries, newest first. `state` is NULL for missed ticks; `done` if the job is neither live nor a letter.
+-- Rows: the entries, newest first. `state` is NULL without a job; `done` if the job is neither live nor a letter.
 WITH latest AS MATERIALIZED (
-    SELECT t.id, t.tick_at, t.at, t.outcome, t.ticks, t.job_id
+    SELECT t.id, t.tick_at, t.at, t.outcome, t.ticks, t.job_id, t.letters
     FROM redrive.schedule_ticks t
     WHERE t.schedule = $1
     ORDER BY t.id DESC
@@ -15,7 +15,7 @@ WITH latest AS MATERIALIZED (
 live AS MATERIALIZED (
     SELECT j.id, j.state FROM redrive.live_jobs j WHERE j.id = ANY (ARRAY(SELECT l.job_id FROM latest l))
 )
-SELECT t.tick_at, t.at, t.outcome, t.ticks, t.job_id,
+SELECT t.tick_at, t.at, t.outcome, t.ticks, t.job_id, t.letters,
        CASE WHEN t.job_id IS NOT NULL THEN coalesce(
            j.state,
            CASE d.state WHEN 'recovered' THEN 'done' WHEN 'redriving' THEN 'done' WHEN 'discarded' THEN 'discarded'

@@ -6,7 +6,8 @@
 -- Rows: the schedules, by name. Zero rows: there are none.
 SELECT s.name::text AS name, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every_ms,
        s.queue::text AS queue, s.kind::text AS kind, s.payload, s.priority::smallint AS priority,
-       s.max_attempts::integer AS max_attempts, s.headers::jsonb AS headers, s.missed, s.missed_ticks,
+       s.max_attempts::integer AS max_attempts, s.headers::jsonb AS headers, s.policy,
+       redrive.is_policy_held(s.policy) AS is_held, s.missed, s.missed_ticks,
        (extract(epoch FROM s.missed_age) * 1000)::bigint AS missed_age_ms, s.overlap,
        s.next_at::timestamptz AS next_at, s.last_at, s.last_error, s.paused_at, s.created_at, s.changed_at
 FROM redrive.schedules s

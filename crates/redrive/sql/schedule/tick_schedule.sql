@@ -1,9 +1,11 @@
--- Purpose: runs a tick: advances the schedule, if it still is where it was read, and enqueues the jobs.
+-- Purpose: runs a tick: advances the schedule, if it still is where it was read, and enqueues the jobs or redrives letters.
 -- Called by: schedule/tick.rs, for any worker.
 -- $1 text name  $2 bigint version  $3 timestamptz tick that is due
 -- $4 timestamptz[] ticks that become jobs, oldest first  $5 bigint missed ticks  $6 timestamptz the latest of these
 -- $7 timestamptz next tick
--- Locks: the schedule; a locked one is skipped.
--- Index relied on: the primary key of schedules; schedule_ticks_by_schedule.
--- Rows: always one: the new jobs. NULL: another process ran the tick, or the schedule has changed.
-SELECT redrive.tick_schedule($1, $2, $3, $4, $5, $6, $7) AS jobs
+-- Locks: the schedule and the letters that it sends; a locked row is skipped.
+-- Index relied on: the primary key of schedules; schedule_ticks_by_schedule; dead_letters_open_for_redrive or
+--                  dead_letters_for_list.
+-- Rows: always one: the new jobs, or the number of letters, or the error of a policy, which the schedule keeps. All NULL:
+--       another process ran the tick, or the schedule has changed.
+SELECT t.jobs, t.letters, t.error FROM redrive.tick_schedule($1, $2, $3, $4, $5, $6, $7) t

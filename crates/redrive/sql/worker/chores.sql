@@ -4,7 +4,7 @@
 -- $1 uuid      worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
 -- Locks: none.
--- Index relied on: redrive_runs_running; group_buckets_by_time; leases, workers, policies, schedules and the deltas are small, and the
+-- Index relied on: redrive_runs_running; group_buckets_by_time; leases, workers, schedules and the deltas are small, and the
 --                  chore `compact` keeps them small.
 -- Rows: always one: the names of the chores, and the milliseconds until the next tick of a schedule; NULL: none ticks.
 SELECT array_remove(ARRAY[
@@ -24,11 +24,6 @@ SELECT array_remove(ARRAY[
     CASE WHEN EXISTS (
         SELECT FROM redrive.metric_deltas d WHERE d.at < statement_timestamp() - interval '5 seconds'
     ) THEN 'fold_counters' END,
-    -- Includes the policies that this worker holds, to renew their leases between ticks.
-    CASE WHEN EXISTS (
-        SELECT FROM redrive.policies p
-        WHERE p.mode <> 'paused' AND (p.next_at <= statement_timestamp() OR p.holder = $1::uuid)
-    ) THEN 'policies' END,
     CASE WHEN EXISTS (SELECT FROM redrive.retention) THEN 'retention' END,
     CASE WHEN EXISTS (
         SELECT FROM redrive.group_policies p
@@ -44,4 +39,4 @@ SELECT array_remove(ARRAY[
 (SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), statement_timestamp()))
              - statement_timestamp()) * 1000)::bigint
  FROM redrive.schedules s
- WHERE s.paused_at IS NULL) AS schedules_ms
+ WHERE s.paused_at IS NULL AND NOT redrive.is_policy_held(s.policy)) AS schedules_ms

@@ -116,7 +116,7 @@ definitions! {
     "functions/metrics_tables";
     "functions/moves";
     "functions/policies";
-    "functions/policy_ticks";
+    "functions/protections";
     "functions/queue_pauses";
     "functions/rate_limits";
     "functions/redact_letters";

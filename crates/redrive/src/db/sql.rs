@@ -103,6 +103,7 @@ statements! {
     LOCK_TOKENS = "pipeline" / "lock_tokens";
     CHARGE_TOKENS = "pipeline" / "charge_tokens";
     SET_SCHEDULE = "schedule" / "set_schedule";
+    SET_POLICY = "schedule" / "set_policy";
     PAUSE_SCHEDULE = "schedule" / "pause_schedule";
     REMOVE_SCHEDULE = "schedule" / "remove_schedule";
     TRIGGER_SCHEDULE = "schedule" / "trigger_schedule";
@@ -171,11 +172,6 @@ statements! {
     SET_PROTECTION = "dlq" / "set_protection";
     REMOVE_PROTECTION = "dlq" / "remove_protection";
     PROTECTIONS = "dlq" / "protections";
-    SET_POLICY = "dlq" / "set_policy";
-    SET_POLICY_MODE = "dlq" / "set_policy_mode";
-    REMOVE_POLICY = "dlq" / "remove_policy";
-    POLICIES = "dlq" / "policies";
-    RUN_POLICIES = "dlq" / "run_policies";
     GROUPS = "dlq" / "groups";
     SET_GROUP_STATE = "dlq" / "set_group_state";
     NOTE_GROUP = "dlq" / "note_group";

@@ -35,12 +35,6 @@ pub struct Runs<'a> {
     pub(crate) db: &'a Database,
 }
 
-/// The redrive policies of a database. Returned by [`Dlq::policies`].
-#[derive(Clone, Copy, Debug)]
-pub struct Policies<'a> {
-    pub(crate) db: &'a Database,
-}
-
 /// The retention rules of a database. Returned by [`Dlq::retention`].
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionRules<'a> {
@@ -69,11 +63,6 @@ impl<'a> Dlq<'a> {
     /// Returns the redrive runs: redrives that survive a crash and can be paused.
     pub fn runs(self) -> Runs<'a> {
         Runs { db: self.db }
-    }
-
-    /// Returns the policies, which redrive letters on a schedule.
-    pub fn policies(self) -> Policies<'a> {
-        Policies { db: self.db }
     }
 
     /// Returns the retention rules, which delete or archive old letters.

@@ -148,7 +148,6 @@ pub(super) const CHORE: Label = Label {
         "fold_letters",
         "fold_runs",
         "fold_counters",
-        "policies",
         "retention",
         "buckets",
         "runs",

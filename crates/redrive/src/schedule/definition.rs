@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::dlq::policy::Policy;
 use crate::error::{Error, Result};
 use crate::job::headers::check_size_below;
 use crate::job::name;
@@ -17,7 +18,7 @@ use crate::schedule::zone::Zone;
 /// The largest headers of a scheduled job, because each tick adds two.
 const MAX_HEADER_BYTES: usize = 64_000;
 
-/// A job that is enqueued by a cron line or at an interval.
+/// A job that is enqueued, or letters that are redriven, by a cron line or at an interval.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,9 +49,17 @@ const MAX_HEADER_BYTES: usize = 64_000;
 pub struct Schedule {
     pub(crate) name: String,
     pub(crate) rhythm: Rhythm,
-    pub(crate) job: Option<(String, NewJob)>,
+    pub(crate) action: Option<Action>,
     pub(crate) missed: MissedPolicy,
     pub(crate) overlap: Overlap,
+}
+
+/// What a tick does.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    /// Enqueues the job in the queue.
+    Enqueue(String, Box<NewJob>),
+    Redrive(Policy),
 }
 
 impl Schedule {
@@ -88,7 +97,7 @@ impl Schedule {
         Schedule {
             name,
             rhythm,
-            job: None,
+            action: None,
             missed: MissedPolicy {
                 missed: Missed::default(),
                 ticks: DEFAULT_MISSED_TICKS,
@@ -120,7 +129,14 @@ impl Schedule {
     /// The job cannot have a delay or a unique key, and its headers have at most 64,000 bytes.
     #[must_use]
     pub fn job(mut self, queue: impl Into<String>, job: NewJob) -> Schedule {
-        self.job = Some((queue.into(), job));
+        self.action = Some(Action::Enqueue(queue.into(), Box::new(job)));
+        self
+    }
+
+    /// Sets the policy whose letters each tick redrives, instead of a job. Missed ticks run once, and never overlap.
+    #[must_use]
+    pub fn redrive(mut self, policy: Policy) -> Schedule {
+        self.action = Some(Action::Redrive(policy));
         self
     }
 
@@ -153,12 +169,17 @@ impl Schedule {
         &self.name
     }
 
-    /// Checks the rest, and returns the queue with the job.
-    pub(crate) fn checked_job(&self) -> Result<(&str, &NewJob)> {
+    /// Checks the rest, and returns what a tick does.
+    pub(crate) fn checked(&self) -> Result<&Action> {
         let invalid =
             |why: &str| Error::invalid(format!("the schedule `{}` is invalid: {why}", self.name));
-        let Some((queue, job)) = &self.job else {
-            return Err(invalid("it has no job"));
+        let action = self
+            .action
+            .as_ref()
+            .ok_or_else(|| invalid("it has neither a job nor a policy"))?;
+        let (queue, job) = match action {
+            Action::Enqueue(queue, job) => (queue, job),
+            Action::Redrive(policy) => return policy.options().map(|_| action),
         };
         name::check("queue", queue)?;
         job.check(queue)?;
@@ -179,7 +200,7 @@ impl Schedule {
                 "the age of missed ticks must be 1 minute to 366 days",
             ));
         }
-        Ok((queue, job))
+        Ok(action)
     }
 }
 

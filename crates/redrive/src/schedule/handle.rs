@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
-use crate::schedule::definition::Schedule;
+use crate::schedule::definition::{Action, Schedule};
 use crate::schedule::rhythm::Rhythm;
 
 /// The schedules of a database. Returned by [`Database::schedules`].
@@ -38,6 +38,8 @@ pub enum ScheduleChange {
 pub enum Triggered {
     /// The job was enqueued.
     New(JobId),
+    /// The policy redrove this many letters, or counted them.
+    Redriven(u64),
     /// Nothing was enqueued: this job is still live, and the overlap is [`Skip`](crate::schedule::Overlap::Skip).
     Live(JobId),
     /// No schedule has this name.
@@ -45,7 +47,7 @@ pub enum Triggered {
 }
 
 impl Database {
-    /// Returns the schedules: jobs that are enqueued by a cron line or at an interval.
+    /// Returns the schedules: jobs that are enqueued, and letters that are redriven, by a cron line or at an interval.
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules { db: self }
     }
@@ -55,7 +57,7 @@ impl Schedules<'_> {
     /// Sets the schedules of a program by their names, and leaves all others alone. Returns what changed, in the
     /// order of the schedules.
     ///
-    /// Call this when the program starts; its role needs the profession app or operator. A schedule that is the
+    /// Call this when the program starts; its role needs the profession app or operator, and operator for a policy. A schedule that is the
     /// same keeps its next tick, so ticks that were missed while the program was down are not lost. All are checked before the first is set; each is set in
     /// its own transaction. A schedule that the program no longer has stays until you [remove](Self::remove) it.
     ///
@@ -63,7 +65,7 @@ impl Schedules<'_> {
     /// As [`set`](Self::set).
     pub fn sync(&self, schedules: &[Schedule], operator: &Operator) -> Result<Vec<ScheduleChange>> {
         for schedule in schedules {
-            schedule.checked_job()?;
+            schedule.checked()?;
         }
         schedules
             .iter()
@@ -77,37 +79,54 @@ impl Schedules<'_> {
     /// run are dropped. Other changes keep the next tick, and a paused schedule stays paused.
     ///
     /// # Errors
-    /// *Invalid* if the job is missing or invalid, a bound is out of range, or the cron line has no time before the
+    /// *Invalid* if there is neither a job nor a policy or it is invalid, a bound is out of range, or the cron line has no time before the
     /// year 3000; otherwise if the database rejects the statement or does not answer.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
-        schedule.checked_job()?;
+        schedule.checked()?;
         let (schedule, operator) = (schedule.clone(), operator.clone());
         let doing = format!("set the schedule `{}`", schedule.name);
         self.db.call(&doing.clone(), move |session| {
-            let (queue, job) = schedule.checked_job()?;
             let next = clock(session, &schedule)?.times(&schedule.rhythm, 1)?;
             let (cron, zone, every) = schedule.rhythm.columns();
-            let missed = schedule.missed;
-            let parameters: [Parameter<'_>; 17] = [
-                &schedule.name,
-                &cron,
-                &zone,
-                &every,
-                &queue,
-                &job.kind,
-                &job.payload,
-                &job.priority,
-                &job.max_attempts.cast_signed(),
-                &job.stored_headers()?,
-                &missed.missed.as_str(),
-                &missed.ticks.cast_signed(),
-                &milliseconds(missed.age),
-                &schedule.overlap.as_str(),
-                &next.first().copied(),
-                &operator.by(),
-                &operator.given_reason(),
-            ];
-            let row = session.query_one(&doing, &sql::SET_SCHEDULE, &parameters)?;
+            let (missed, next) = (schedule.missed, next.first().copied());
+            let row = match schedule.checked()? {
+                Action::Enqueue(queue, job) => {
+                    let parameters: [Parameter<'_>; 17] = [
+                        &schedule.name,
+                        &cron,
+                        &zone,
+                        &every,
+                        queue,
+                        &job.kind,
+                        &job.payload,
+                        &job.priority,
+                        &job.max_attempts.cast_signed(),
+                        &job.stored_headers()?,
+                        &missed.missed.as_str(),
+                        &missed.ticks.cast_signed(),
+                        &milliseconds(missed.age),
+                        &schedule.overlap.as_str(),
+                        &next,
+                        &operator.by(),
+                        &operator.given_reason(),
+                    ];
+                    session.query_one(&doing, &sql::SET_SCHEDULE, &parameters)?
+                }
+                Action::Redrive(policy) => {
+                    let parameters: [Parameter<'_>; 9] = [
+                        &schedule.name,
+                        &policy.letters.parameter()?,
+                        &every,
+                        &cron,
+                        &zone,
+                        &policy.options()?,
+                        &next,
+                        &operator.by(),
+                        &operator.given_reason(),
+                    ];
+                    session.query_one(&doing, &sql::SET_POLICY, &parameters)?
+                }
+            };
             match row.get("result") {
                 "created" => Ok(ScheduleChange::Created),
                 "changed" => Ok(ScheduleChange::Changed),
@@ -159,7 +178,8 @@ impl Schedules<'_> {
         })
     }
 
-    /// Enqueues the job of a schedule now, also if it is paused. Its next tick stays the same.
+    /// Enqueues the job of a schedule, or redrives the letters of its policy, now, also if it is paused. Its next tick stays
+    /// the same.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
@@ -169,15 +189,17 @@ impl Schedules<'_> {
         self.db.call(&doing.clone(), move |session| {
             let parameters: [Parameter<'_>; 3] = [&name, &operator.by(), &operator.given_reason()];
             let row = session.query_one(&doing, &sql::TRIGGER_SCHEDULE, &parameters)?;
-            Ok(match row.get::<_, Option<i64>>("job_id") {
-                None => Triggered::NotFound,
-                Some(job) if row.get("is_new") => Triggered::New(JobId::new(job)),
-                Some(job) => Triggered::Live(JobId::new(job)),
+            let letters: Option<i64> = row.get("letters");
+            Ok(match (row.get::<_, Option<i64>>("job_id"), letters) {
+                (None, None) => Triggered::NotFound,
+                (None, Some(letters)) => Triggered::Redriven(letters.unsigned_abs()),
+                (Some(job), _) if row.get("is_new") => Triggered::New(JobId::new(job)),
+                (Some(job), _) => Triggered::Live(JobId::new(job)),
             })
         })
     }
 
-    /// Removes a schedule with its history, and keeps its jobs. Returns whether it existed.
+    /// Removes a schedule with its history, and keeps its jobs and letters. Returns whether it existed.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.

@@ -24,16 +24,20 @@ pub struct ScheduleTick {
     pub ticks: u64,
     /// The new job, or the live job because of which the tick was skipped.
     pub job: Option<(JobId, ScheduledJobState)>,
+    /// The letters that a policy redrove or counted.
+    pub letters: Option<u64>,
 }
 
 /// The outcome of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TickOutcome {
-    /// Enqueued its job.
+    /// Enqueued its job, or redrove letters.
     Fired,
-    /// An operator enqueued the job.
+    /// An operator enqueued the job, or redrove letters.
     Triggered,
+    /// Counted the letters that it would have redriven.
+    Counted,
     /// Was skipped, because an earlier job was live.
     Overlapped,
     /// Was missed and did not run.
@@ -62,9 +66,10 @@ pub enum ScheduledJobState {
 
 impl TickOutcome {
     /// All outcomes.
-    pub const ALL: [TickOutcome; 4] = [
+    pub const ALL: [TickOutcome; 5] = [
         TickOutcome::Fired,
         TickOutcome::Triggered,
+        TickOutcome::Counted,
         TickOutcome::Overlapped,
         TickOutcome::Missed,
     ];
@@ -74,6 +79,7 @@ impl TickOutcome {
         match self {
             TickOutcome::Fired => "fired",
             TickOutcome::Triggered => "triggered",
+            TickOutcome::Counted => "counted",
             TickOutcome::Overlapped => "overlapped",
             TickOutcome::Missed => "missed",
         }
@@ -156,5 +162,6 @@ fn entry(row: &Row) -> Result<ScheduleTick> {
             .ok_or_else(|| unknown("outcome"))?,
         ticks: row.get::<_, i64>("ticks").unsigned_abs(),
         job,
+        letters: row.get::<_, Option<i64>>("letters").map(i64::unsigned_abs),
     })
 }

@@ -6,7 +6,8 @@ use postgres::Row;
 use serde_json::value::RawValue;
 
 use crate::db::sql;
-use crate::error::Result;
+use crate::dlq::policy::PolicyStatus;
+use crate::error::{Error, Result};
 use crate::job::headers::Headers;
 use crate::job::payload::JsonText;
 use crate::schedule::handle::Schedules;
@@ -25,18 +26,12 @@ pub struct ScheduleStatus {
     pub zone: Option<String>,
     /// The interval; `None` for a cron line.
     pub every: Option<Duration>,
-    /// The queue of its jobs.
-    pub queue: String,
-    /// The kind of its jobs.
-    pub kind: String,
-    /// The payload of its jobs.
-    pub payload: Box<RawValue>,
-    /// The priority of its jobs.
-    pub priority: i16,
-    /// The number of attempts of its jobs.
-    pub max_attempts: u32,
-    /// The headers of its jobs, without those that each tick adds.
-    pub headers: std::collections::BTreeMap<String, String>,
+    /// The job that each tick enqueues; `None`: it has a policy.
+    pub job: Option<ScheduledJob>,
+    /// The policy whose letters each tick redrives; `None`: it has a job.
+    pub policy: Option<PolicyStatus>,
+    /// Whether its policy waits for the breaker of its queue or the end of a pause.
+    pub is_held: bool,
     /// The policy for missed ticks.
     pub missed: Missed,
     /// How many missed ticks run at most, with [`Missed::All`].
@@ -57,6 +52,24 @@ pub struct ScheduleStatus {
     pub created_at: SystemTime,
     /// When it was last changed.
     pub changed_at: SystemTime,
+}
+
+/// The job of each tick.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ScheduledJob {
+    /// The queue.
+    pub queue: String,
+    /// The kind.
+    pub kind: String,
+    /// The payload.
+    pub payload: Box<RawValue>,
+    /// The priority.
+    pub priority: i16,
+    /// The number of attempts.
+    pub max_attempts: u32,
+    /// The headers, without those that each tick adds.
+    pub headers: std::collections::BTreeMap<String, String>,
 }
 
 impl Schedules<'_> {
@@ -86,19 +99,18 @@ impl Schedules<'_> {
 
 fn status(row: &Row) -> Result<ScheduleStatus> {
     let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
-    let payload: JsonText = row.get("payload");
-    let headers: Option<JsonText> = row.get("headers");
+    let policy: Option<JsonText> = row.get("policy");
+    let unreadable = |error| Error::invalid("the stored policy cannot be read").caused_by(error);
     Ok(ScheduleStatus {
         name: row.get("name"),
         cron: row.get("cron"),
         zone: row.get("zone"),
         every: row.get::<_, Option<i64>>("every_ms").map(span),
-        queue: row.get("queue"),
-        kind: row.get("kind"),
-        payload: payload.raw_value()?,
-        priority: row.get("priority"),
-        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-        headers: Headers::read(headers.as_ref().map(|json| &*json.0))?.0,
+        job: job(row)?,
+        policy: policy
+            .map(|json| serde_json::from_slice(&json.0).map_err(unreadable))
+            .transpose()?,
+        is_held: row.get("is_held"),
         missed: row.get::<_, &str>("missed").parse()?,
         missed_ticks: row.get::<_, i32>("missed_ticks").unsigned_abs(),
         missed_age: span(row.get("missed_age_ms")),
@@ -110,4 +122,19 @@ fn status(row: &Row) -> Result<ScheduleStatus> {
         created_at: row.get("created_at"),
         changed_at: row.get("changed_at"),
     })
+}
+
+fn job(row: &Row) -> Result<Option<ScheduledJob>> {
+    let Some(payload) = row.get::<_, Option<JsonText>>("payload") else {
+        return Ok(None);
+    };
+    let headers: Option<JsonText> = row.get("headers");
+    Ok(Some(ScheduledJob {
+        queue: row.get("queue"),
+        kind: row.get("kind"),
+        payload: payload.raw_value()?,
+        priority: row.get("priority"),
+        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
+        headers: Headers::read(headers.as_ref().map(|json| &*json.0))?.0,
+    }))
 }

@@ -35,6 +35,10 @@ pub(crate) enum TickEvent {
         overlapped: usize,
         missed: u64,
     },
+    Redrove {
+        schedule: String,
+        letters: i64,
+    },
     Failed {
         schedule: String,
         trouble: String,
@@ -133,9 +137,17 @@ impl Due {
                 &SystemTime::from(next),
             ],
         )?;
+        let schedule = self.name.clone();
+        if let Some(letters) = row.get("letters") {
+            return Ok(Some(TickEvent::Redrove { schedule, letters }));
+        }
+        // The database has stored it, so that the chore goes on after a statement timeout.
+        if let Some(trouble) = row.get("error") {
+            return Ok(Some(TickEvent::Failed { schedule, trouble }));
+        }
         let jobs: Option<Vec<i64>> = row.get("jobs");
         Ok(jobs.map(|jobs| TickEvent::Ran {
-            schedule: self.name.clone(),
+            schedule,
             jobs: jobs.len(),
             overlapped: ticks.len() - jobs.len(),
             missed,

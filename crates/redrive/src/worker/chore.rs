@@ -26,7 +26,6 @@ pub(crate) enum Chore {
     FoldLetters,
     FoldRuns,
     FoldCounters,
-    Policies,
     Retention,
     /// Deletes the full buckets of groups.
     Buckets,
@@ -42,7 +41,7 @@ pub(crate) enum Chore {
 
 impl Chore {
     /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 14] = [
+    pub(crate) const ALL: [Chore; 13] = [
         Chore::Look,
         Chore::Schedules,
         Chore::Compact,
@@ -50,7 +49,6 @@ impl Chore {
         Chore::FoldLetters,
         Chore::FoldRuns,
         Chore::FoldCounters,
-        Chore::Policies,
         Chore::Retention,
         Chore::Buckets,
         Chore::Runs,
@@ -69,7 +67,6 @@ impl Chore {
             Chore::FoldLetters => "fold_letters",
             Chore::FoldRuns => "fold_runs",
             Chore::FoldCounters => "fold_counters",
-            Chore::Policies => "policies",
             Chore::Retention => "retention",
             Chore::Buckets => "buckets",
             Chore::Runs => "runs",
@@ -86,7 +83,6 @@ impl Chore {
             | Chore::FoldLetters
             | Chore::FoldRuns
             | Chore::FoldCounters
-            | Chore::Policies
             | Chore::Retention
             | Chore::Buckets
             | Chore::Runs
@@ -137,17 +133,6 @@ impl ChoreHealth {
     }
 }
 
-/// Returns when the next tick of a policy is due: the earliest of the ticks that just ran, or the
-/// one that was due before them and has not passed.
-pub(crate) fn next_tick(
-    before: Option<Instant>,
-    ticks: impl Iterator<Item = Duration>,
-    now: Instant,
-) -> Option<Instant> {
-    let before = before.filter(|at| *at > now);
-    ticks.map(|next| now + next).chain(before).min()
-}
-
 fn pause_after(failures: u32, longest: Duration) -> Duration {
     let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
     MIN_PAUSE.saturating_mul(factor).min(longest)
@@ -194,28 +179,6 @@ mod tests {
             health.failed(Chore::Reap, Instant::now());
         }
         assert_eq!(health.bound(i32::MAX), 1);
-    }
-
-    #[test]
-    fn the_next_tick_is_the_earliest_that_has_not_passed() {
-        let now = Instant::now();
-        let seconds = Duration::from_secs;
-        for (before, ticks, next) in [
-            (None, &[][..], None),
-            (None, &[seconds(2), seconds(1)][..], Some(seconds(1))),
-            (Some(now), &[][..], None),
-            (Some(now), &[seconds(3)][..], Some(seconds(3))),
-            // Another policy is due earlier than the one that ticked.
-            (
-                Some(now + seconds(2)),
-                &[seconds(3600)][..],
-                Some(seconds(2)),
-            ),
-            (Some(now + seconds(2)), &[][..], Some(seconds(2))),
-        ] {
-            let due = next_tick(before, ticks.iter().copied(), now);
-            assert_eq!(due, next.map(|next| now + next), "{before:?} {ticks:?}");
-        }
     }
 
     #[test]

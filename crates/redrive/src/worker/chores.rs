@@ -1,7 +1,7 @@
 //! Does the chores that workers share, in small steps and without a leader.
 //!
 //! Workers reap lost jobs, turn the ring, fold counters and letter counts, drive redrive runs
-//! without a driver, run policies, apply retention, bury jobs that no worker handles, age
+//! without a driver, apply retention, bury jobs that no worker handles, age
 //! priorities, and run schedules. Each chore is a statement that locks what it takes, so two workers may do it at
 //! once. One query every third of a lease returns the chores that are due and the time of the next tick of a schedule;
 //! idle workers send no other.
@@ -21,7 +21,6 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::dlq::policy::{Tick, run_policies};
 use crate::dlq::retention::retain_a_batch;
 use crate::dlq::runs::{DriveStatus, Found, find_run};
 use crate::error::Result;
@@ -30,7 +29,7 @@ use crate::job::wait::from_now;
 use crate::schedule::tick::pause;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, Sender, select};
-use crate::worker::chore::{Chore, ChoreHealth, next_tick};
+use crate::worker::chore::{Chore, ChoreHealth};
 use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::lapses;
 use crate::worker::latch::LatchReceiver;
@@ -95,8 +94,6 @@ struct Chores<'a> {
     ring_at: Instant,
     worked_at_last_turn: u64,
     retain_at: Instant,
-    /// When the next tick of a policy is due that this worker ran last.
-    policies_at: Option<Instant>,
     /// When the next schedule ticks.
     schedules_at: Option<Instant>,
     unhandled: UnhandledKinds,
@@ -122,7 +119,6 @@ impl<'a> Chores<'a> {
             ring_at: now + RING_EVERY,
             worked_at_last_turn: 0,
             retain_at: now + first,
-            policies_at: None,
             // A tick may have been missed while no worker ran.
             schedules_at: Some(now),
             unhandled: UnhandledKinds::default(),
@@ -135,7 +131,7 @@ impl<'a> Chores<'a> {
     fn next_at(&self) -> Instant {
         let step_at = self.run.as_ref().map(|(_, step_at)| *step_at);
         let checks = self.look_at.min(self.ring_at);
-        [step_at, self.policies_at, self.schedules_at]
+        [step_at, self.schedules_at]
             .into_iter()
             .flatten()
             .fold(checks, Instant::min)
@@ -163,10 +159,6 @@ impl<'a> Chores<'a> {
             if let Some((after, priority)) = self.state.config.age_priorities {
                 self.attempt(Chore::Age, |chores| chores.age_priorities(after, priority));
             }
-        }
-        if self.policies_at.is_some_and(|at| now >= at) {
-            self.policies_at = None;
-            self.attempt(Chore::Policies, Chores::run_policies);
         }
         if now >= self.ring_at {
             self.schedule_ring();
@@ -234,7 +226,6 @@ impl<'a> Chores<'a> {
                 self.write_tallies();
                 self.fold(chore, "fold the counters", &sql::FOLD_METRICS)
             }
-            Chore::Policies => self.run_policies(),
             Chore::Retention => self.retain(),
             Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
             Chore::Runs => self.find_run(),
@@ -310,32 +301,6 @@ impl<'a> Chores<'a> {
             }
             Ok(())
         })
-    }
-
-    /// Runs the policies that are due and that no other process runs, and schedules their next tick,
-    /// which may be due before the next look.
-    fn run_policies(&mut self) -> Result<()> {
-        let me = self.state.identity.id.0;
-        let ticks = self.call("run the policies", move |session| run_policies(session, me))?;
-        let next = ticks.iter().filter_map(|tick| tick.next);
-        self.policies_at = next_tick(self.policies_at, next, Instant::now());
-        for tick in ticks {
-            let Tick {
-                policy,
-                mode,
-                letters,
-                trouble,
-                next: _,
-            } = tick;
-            match trouble {
-                Some(trouble) => log::error!("{} policy={policy}: failed: {trouble}", self.state),
-                None => log::info!(
-                    "{} policy={policy} mode={mode}: {letters} letters",
-                    self.state
-                ),
-            }
-        }
-        Ok(())
     }
 
     /// Applies retention to a batch of letters.

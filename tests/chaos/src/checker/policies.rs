@@ -27,7 +27,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
                 tick.letters
             ),
         );
-        // A fault may cancel its statements. The tick then redrives nothing, and the next one follows.
+        // A fault may cancel its statements. It then redrives nothing, and is tried again.
         broken(
             tick.error.is_some() && records.terms.is_calm,
             format!("its tick failed: {:?}", tick.error),
@@ -36,10 +36,16 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
             !tick.process.starts_with("worker") || tick.began < tick.due,
             format!("{} ran it {} µs early", tick.process, tick.due - tick.began),
         );
-        // A tick that was missed is not run later.
-        let is_next = (tick.next - tick.due) % interval == 0 && tick.next - tick.began <= interval;
+        // A tick that was missed is not run later. The next one was computed just before this one began.
+        let is_next = match tick.error {
+            Some(_) => tick.next == tick.due,
+            None => {
+                let ahead = tick.next - tick.due;
+                ahead > 0 && ahead % interval == 0 && tick.next - tick.began <= interval
+            }
+        };
         broken(
-            tick.next <= tick.began || !is_next,
+            !is_next,
             format!("after {}, the next one is at {}", tick.due, tick.next),
         );
         let expected = next.insert(tick.policy, tick.next);

@@ -311,7 +311,7 @@ impl Operations {
             let triggered = self.db.schedules().trigger(schedule, &self.operator)?;
             Ok(match triggered {
                 Triggered::New(job) | Triggered::Live(job) => vec![job.get()],
-                Triggered::NotFound => Vec::new(),
+                Triggered::Redriven(_) | Triggered::NotFound => Vec::new(),
             })
         });
     }

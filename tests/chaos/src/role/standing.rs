@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::dlq::{LetterFilter, Policy, PolicyMode};
+use redrive::dlq::{LetterFilter, Policy};
 use redrive::schedule::{Missed, Overlap, Schedule};
 use redrive::{Database, NewJob, Operator, Result};
 
@@ -92,25 +92,24 @@ pub(crate) fn set_schedules(db: &Database, operator: &Operator) -> Result<()> {
 /// Sets the schedules, the policy and the retention rules. Changes nothing if they are set.
 pub(super) fn set(db: &Database, operator: &Operator) -> Result<()> {
     set_schedules(db, operator)?;
-    if db.dlq().policies().list()?.is_empty() {
-        set_policy(db, operator)?;
-    }
+    set_policy(db, operator)?;
     keeping::set_retention(db, operator)
 }
 
 /// Sets the policy.
 pub(crate) fn set_policy(db: &Database, operator: &Operator) -> Result<()> {
-    let policy = Policy::new(POLICY, LetterFilter::new().queue(QUEUE));
-    let policy = policy.every(INTERVAL).batch(BATCH).generations(GENERATIONS);
-    db.dlq().policies().set(&policy, operator)
+    let policy = Policy::new(LetterFilter::new().queue(QUEUE));
+    let policy = policy.batch(BATCH).generations(GENERATIONS);
+    let schedule = Schedule::every(POLICY, INTERVAL)?.redrive(policy);
+    db.schedules().set(&schedule, operator)?;
+    Ok(())
 }
 
 /// Ends the schedules and the policy, so that the queue can drain.
 pub(crate) fn end(db: &Database, operator: &Operator) -> Result<()> {
-    for schedule in SCHEDULES {
-        db.schedules().pause(schedule.name, operator)?;
+    let names = SCHEDULES.map(|schedule| schedule.name);
+    for name in names.into_iter().chain([POLICY]) {
+        db.schedules().pause(name, operator)?;
     }
-    let policies = db.dlq().policies();
-    policies.set_mode(POLICY, PolicyMode::Paused, operator)?;
     Ok(())
 }

@@ -187,8 +187,6 @@ const VERBS: &[Verb] = &[
     verb("bury unhandled jobs", &[Worker], |on| on.sql("SELECT redrive.bury_unhandled('orders', 'retired', 'a test', 1)")),
     verb("age priorities", &[Worker], |on| on.sql("SELECT redrive.age_jobs('orders', 60000, 0, NULL, 1)")),
     verb("fold the counters", &[Worker, Profession::Operator, Exporter], |on| on.sql("SELECT redrive.fold_metrics()")),
-    verb("run the policies", &[Worker], |on| on.sql(
-        "SELECT * FROM redrive.run_policies(gen_random_uuid(), interval '1 s')")),
     verb("run a tick", &[Worker], |on| on.sql(
         "SELECT redrive.tick_schedule('none', 1, now(), '{}', 0, NULL, now())")),
     verb("look for due schedules", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT payload FROM redrive.schedules")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{Rate, RunOptions, RunState};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionRule};
+use redrive::schedule::Schedule;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
     Begin, Dead, Finish, Hold, Logged, Order, SOON, Sql, drained, has, letters_in, new_order,
@@ -45,11 +46,10 @@ fn a_worker_needs_only_the_worker_role() {
         .id;
     let foreign = ForeignFailure::new("test", "policy", "nightly", "order", r#"{"number": 1}"#);
     db.captures(&foreign);
-    let policy =
-        Policy::new("nightly", LetterFilter::new().queue("nightly")).every(Duration::from_secs(1));
-    db.dlq()
-        .policies()
-        .set(&policy, &Operator::default())
+    let policy = Policy::new(LetterFilter::new().queue("nightly"));
+    let nightly = Schedule::every("nightly", Duration::from_secs(1)).unwrap();
+    db.schedules()
+        .set(&nightly.redrive(policy), &Operator::default())
         .unwrap();
     let old = ForeignFailure::new("test", "old", "old", "order", r#"{"number": 1}"#);
     let old = id(db.dlq().capture(&old).unwrap());

@@ -237,7 +237,7 @@ fn an_empty_list_selects_nothing_in_every_operation() {
     client
         .query(ERASE, &[&"{\"ids\": [], \"payload\": \"$.number == 1\"}"])
         .unwrap();
-    client.query("SELECT redrive.run_policies()", &[]).unwrap();
+    client.query("SELECT redrive.trigger_schedule('p')", &[]).unwrap();
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
     assert_eq!(client.count("live_jobs WHERE priority = 0"), 3);
     assert_eq!(client.count("audit WHERE letters > 0"), 0);
@@ -250,16 +250,13 @@ fn a_stored_filter_that_is_none_redrives_nothing_and_says_why() {
     let (_test, mut client) = setup();
     client.sql(
         "SELECT redrive.set_policy('p', '{}', '1 hour');
-             UPDATE redrive.policies SET filter = '{\"ids\": null}'",
+             UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"ids\": null}')",
     );
-    let row = client
-        .query_one("SELECT * FROM redrive.run_policies()", &[])
-        .unwrap();
-    assert_eq!(row.get::<_, i64>("letters"), 0);
-    assert!(
-        row.get::<_, &str>("error")
-            .contains("filter key ids is null")
-    );
+    let error = client
+        .query("SELECT redrive.trigger_schedule('p')", &[])
+        .unwrap_err();
+    let error = error.as_db_error().unwrap().message();
+    assert!(error.contains("filter key ids is null"), "{error}");
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
 }
 

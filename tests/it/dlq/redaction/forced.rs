@@ -6,6 +6,7 @@ use redrive::dlq::{
     Edit, ForeignFailure, Letter, LetterFilter, LetterState, Policy, Redaction, RedriveOptions,
     Skip,
 };
+use redrive::schedule::{Schedule, Triggered};
 use redrive::{Failure, JobId, Operator, Queue};
 use redrive_tests::{Dead, Sql, TestDatabase, maria, only, statement};
 use uuid::Uuid;
@@ -48,9 +49,13 @@ fn nothing_sends_a_redacted_letter_back_without_force() {
     while driver.step().unwrap().status == DriveStatus::Running {}
     let skips = db.dlq().runs().skips(run.id).unwrap();
     assert_eq!(skips, [(Skip::Redacted, 1)]);
-    let policy = Policy::new("p", all.clone());
-    db.dlq().policies().set(&policy, &maria()).unwrap();
-    client.change(statement("run_policies"), &[&Uuid::new_v4(), &60_000_i64]);
+    let policy = Schedule::cron("p", "@daily").unwrap();
+    let policy = policy.redrive(Policy::new(all.clone()));
+    db.schedules().set(&policy, &maria()).unwrap();
+    assert_eq!(
+        db.schedules().trigger("p", &maria()).unwrap(),
+        Triggered::Redriven(0)
+    );
     assert_eq!(db.letter(id).state, LetterState::Open);
 
     let forced = RedriveOptions::new().force();

@@ -32,9 +32,12 @@ impl Chores<'_> {
                     "{} schedule={schedule}: {jobs} jobs enqueued, {overlapped} ticks skipped, {missed} missed",
                     self.state
                 ),
+                TickEvent::Redrove { schedule, letters } => {
+                    log::info!("{} policy={schedule}: {letters} letters", self.state);
+                }
                 TickEvent::Failed { schedule, trouble } => {
                     log::error!(
-                        "{} schedule={schedule}: failed, retrying in 1 min: {trouble}",
+                        "{} schedule={schedule}: failed, retrying within 1 min: {trouble}",
                         self.state
                     );
                 }

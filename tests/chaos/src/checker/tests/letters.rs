@@ -189,13 +189,14 @@ pub(super) fn redriven_by_two_ticks() -> Records {
     records
 }
 
-/// A fault cancels the second tick of a policy, and the next one follows.
+/// A fault cancels the second tick of a policy, which is tried again.
 pub(super) fn cancelled_tick() -> Records {
     let mut records = redriven_by_policy();
-    records.policy_ticks[1].error = Some("canceling statement due to lock timeout".to_owned());
     let mut later = records.policy_ticks[1].clone();
-    let (every, due) = (later.next - later.due, later.next);
-    (later.began, later.due, later.next) = (due, due, due + every);
+    later.began += SECOND / 2;
+    let cancelled = &mut records.policy_ticks[1];
+    cancelled.error = Some("canceling statement due to lock timeout".to_owned());
+    cancelled.next = cancelled.due;
     records.policy_ticks.push(later);
     records
 }

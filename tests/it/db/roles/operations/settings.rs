@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use redrive::dlq::runs::RunOptions;
 use redrive::dlq::{
-    Comparison, GroupFilter, GroupState, LetterFilter, LetterState, Policy, PolicyMode, Redaction,
+    Comparison, GroupFilter, GroupState, LetterFilter, LetterState, Policy, Redaction,
     RetentionRule,
 };
 use redrive::schedule::Schedule;
@@ -75,14 +75,13 @@ pub(super) const VERBS: &[Verb] = &[
         on.db.dlq().groups().remove_rule(redrive::dlq::GroupRuleId::new(1), &operator())?;
         Ok(())
     }),
-    verb("list policies", READERS, |on| { on.db.dlq().policies().list()?; Ok(()) }),
-    verb("set a policy", &[Profession::Operator], |on| { on.db.dlq().policies().set(&policy(), &operator())?; Ok(()) }),
-    verb("pause a policy", &[Profession::Operator], |on| {
-        on.owner.dlq().policies().set(&policy(), &operator())?;
-        on.db.dlq().policies().set_mode("never", PolicyMode::Paused, &operator())?;
+    verb("set a policy", &[Profession::Operator], |on| { on.db.schedules().set(&policy(), &operator())?; Ok(()) }),
+    verb("set a policy by hand", &[Profession::Operator], |on| on.sql("UPDATE redrive.schedules SET policy = policy")),
+    verb("redrive by a policy", &[Profession::Operator], |on| {
+        on.owner.schedules().set(&policy(), &operator())?;
+        on.db.schedules().trigger("never", &operator())?;
         Ok(())
     }),
-    verb("remove a policy", &[Profession::Operator], |on| { on.db.dlq().policies().remove("never", &operator())?; Ok(()) }),
     verb("list rules of retention", READERS, |on| { on.db.dlq().retention().list()?; Ok(()) }),
     verb("set a rule of retention", &[Profession::Operator], |on| {
         on.db.dlq().retention().set(&RetentionRule::archive(LetterState::Recovered, day()), &operator())?;
@@ -126,6 +125,7 @@ fn nobody() -> LetterFilter {
 }
 
 /// Returns a policy that has no tick during the test.
-fn policy() -> Policy {
-    Policy::new("never", LetterFilter::new().queue("nobody")).every(365 * day())
+fn policy() -> Schedule {
+    let schedule = Schedule::every("never", 365 * day()).expect("an interval");
+    schedule.redrive(Policy::new(LetterFilter::new().queue("nobody")))
 }

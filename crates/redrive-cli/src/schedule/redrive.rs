@@ -1,0 +1,152 @@
+//! `redrive schedule redrive`: creates or replaces a schedule that redrives letters.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args};
+use redrive::Database;
+use redrive::dlq::{LetterFilter, LetterState, Policy};
+use redrive::schedule::Schedule;
+use serde_json::json;
+
+use super::set::{RhythmArgs, SetArgs};
+use crate::context::{Context, Ending};
+use crate::dlq::FilterArgs;
+use crate::error::{Error, Result};
+use crate::profession::Profession;
+use crate::terminal::{counted, grouped};
+use crate::time;
+
+/// The most ticks of which the time of the last one is computed.
+const MAX_TICKS: usize = 1000;
+
+/// Create a schedule that redrives letters, or replace the schedule of this name
+///
+/// Each tick redrives the oldest open letters that match and whose unique keys are free, at most
+/// --batch. Prints the next five ticks first. Replacing a schedule resets every option that is not
+/// given. `schedule trigger` redrives at once.
+#[derive(Args, Debug)]
+#[command(
+    group(ArgGroup::new("rhythm").required(true)),
+    before_help = "\
+Examples:
+  redrive schedule redrive events orders --every 6h --batch 50 --generations 240
+  redrive schedule redrive nightly orders --class Partner --cron '0 22-23,0-5 * * *' \\
+    --growth 2 --count-only
+  redrive schedule redrive every-night --all --cron '0 3 * * *' --zone Europe/Berlin
+"
+)]
+pub(crate) struct SetPolicy {
+    /// Name of the schedule.
+    name: String,
+    /// Letters of this queue. A condition may take its place.
+    #[arg(help_heading = "Selection")]
+    queue: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All letters of every queue.
+    #[arg(long, help_heading = "Selection")]
+    all: bool,
+    #[command(flatten)]
+    rhythm: RhythmArgs,
+    /// Letters per tick; 1 to 10,000.
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    batch: u32,
+    /// Skip letters that were redriven this many times; 1 to 100,000.
+    #[arg(long, help_heading = "Limits", value_name = "N", default_value_t = 10, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    generations: u32,
+    /// Factor by which the delay of a letter grows with each generation, from --every or 1h; 1 to 100.
+    #[arg(
+        long,
+        help_heading = "Limits",
+        value_name = "FACTOR",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    growth: f64,
+    /// Maximum delay with --growth [default: 7d].
+    #[arg(long, help_heading = "Limits", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    longest_delay: Option<Duration>,
+    /// Redrive letters even if their queue is paused or its breaker is open.
+    #[arg(long, help_heading = "Action")]
+    ignore_breakers: bool,
+    /// Redrive nothing; `schedule history` and the audit log tell what each tick would redrive.
+    #[arg(long, help_heading = "Action")]
+    count_only: bool,
+    #[command(flatten)]
+    action: SetArgs,
+}
+
+impl SetPolicy {
+    /// The role that the command needs.
+    pub(super) fn profession(&self) -> Profession {
+        self.action.profession()
+    }
+
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let letters = self.letters()?;
+        let waiting = letters.clone().or_state(LetterState::Open);
+        let mut policy = Policy::new(letters)
+            .batch(self.batch)
+            .generations(self.generations)
+            .growth(self.growth);
+        if let Some(longest) = self.longest_delay {
+            policy = policy.longest_delay(longest);
+        }
+        if self.ignore_breakers {
+            policy = policy.ignore_breakers();
+        }
+        if self.count_only {
+            policy = policy.count_only();
+        }
+        let schedule = self.rhythm.schedule(&self.name)?.redrive(policy);
+        let db = cx.database()?;
+        let letters = db.dlq().count(&waiting)?.redrivable;
+        let ticks = letters.div_ceil(u64::from(self.batch));
+        if !cx.global.json {
+            let text = self.backlog(letters, ticks, &schedule, &db)?;
+            writeln!(cx.out, "{text}\n")?;
+        }
+        let line = json!({ "letters": letters, "ticks": ticks });
+        self.action.set(&schedule, &self.rhythm, line, cx)
+    }
+
+    /// The letters of the policy: those that meet the conditions, or all with --all.
+    fn letters(&self) -> Result<LetterFilter> {
+        let filter = self.filter.letters(self.queue.as_deref())?;
+        match (self.all, filter == LetterFilter::new()) {
+            (false, true) => Err(Error::new(
+                "the policy would redrive the letters of every queue; name a queue or a condition, \
+                 or confirm it with --all",
+            )),
+            (true, false) => Err(Error::new(
+                "--all selects every letter and cannot be combined with a queue or a condition",
+            )),
+            (true, true) | (false, false) => Ok(filter),
+        }
+    }
+
+    /// How long the letters that wait now take.
+    fn backlog(
+        &self,
+        letters: u64,
+        ticks: u64,
+        schedule: &Schedule,
+        db: &Database,
+    ) -> Result<String> {
+        let waiting = counted(letters, "letter");
+        let last = match usize::try_from(ticks) {
+            Ok(count @ 2..=MAX_TICKS) => db.schedules().preview(schedule, count)?.pop(),
+            _ => None,
+        };
+        let until = last.map(|at| format!(", until {}", self.rhythm.zoned(at)));
+        Ok(match ticks {
+            0 => "No letter is waiting for it now.".to_owned(),
+            1 => format!("Its first tick redrives what waits now: {waiting}."),
+            _ => format!(
+                "The {waiting} that wait now take {} ticks{}, if no more die.",
+                grouped(ticks),
+                until.unwrap_or_default()
+            ),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+-- Purpose: Protections: who may redrive, and which runs need an approval.
+
+-- Sets the protection of a queue and writes the audit. An earlier one is replaced.
+CREATE OR REPLACE FUNCTION redrive.set_protection(
+    queue text, approve_above bigint DEFAULT NULL, roles text[] DEFAULT NULL, other_role boolean DEFAULT false,
+    person text DEFAULT NULL, reason text DEFAULT NULL
+) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    unknown text := (
+        SELECT min(r.name) FROM unnest(roles) AS r (name)
+        WHERE NOT EXISTS (SELECT FROM pg_roles k WHERE k.rolname = r.name));
+BEGIN
+    PERFORM redrive.check_name('queue', set_protection.queue);
+    IF unknown IS NOT NULL OR approve_above < 0 OR approve_above IS NULL AND coalesce(cardinality(roles), 0) = 0 THEN
+        RAISE EXCEPTION 'redrive: a protection needs roles that exist or a number of letters, not %', coalesce(unknown, approve_above::text, 'nothing')
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO redrive.protections (queue, approve_above, roles, other_role)
+    VALUES (set_protection.queue, set_protection.approve_above, nullif(set_protection.roles, '{}'), set_protection.other_role)
+    ON CONFLICT ON CONSTRAINT protections_pkey DO UPDATE
+    SET approve_above = excluded.approve_above, roles = excluded.roles, other_role = excluded.other_role;
+    PERFORM redrive.record_act('protect_queue', person, reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(
+        'queue', set_protection.queue, 'approve_above', set_protection.approve_above, 'roles', set_protection.roles,
+        'other_role', nullif(set_protection.other_role, false))));
+END
+$$;
+
+-- Removes the protection of a queue and writes the audit. Returns whether it had one.
+CREATE OR REPLACE FUNCTION redrive.remove_protection(queue text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM redrive.protections p WHERE p.queue = remove_protection.queue;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM redrive.record_act('unprotect_queue', person, reason, NULL, 0, jsonb_build_object('queue', remove_protection.queue));
+    RETURN true;
+END
+$$;

@@ -1,0 +1,464 @@
+//! Schedules that redrive: once per tick, and within the limits of their policy.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use postgres::{Client, GenericClient};
+use redrive::dlq::{LetterFilter, LetterState, Policy};
+use redrive::schedule::{Schedule, TickOutcome, Triggered};
+use redrive::{Database, Failure, Job, JobId, NewJob, Operator, PauseEnd, Queue, Worker};
+use redrive_tests::{
+    Begin, Order, SOON, Sql, Tally, TestDatabase, drained, letters, letters_in, scalar, statement,
+    stop, wait_until, worker,
+};
+
+use super::{HOUR, due_since, every, history, operator, read, set, status, ticking, try_tick};
+
+/// Returns an hourly schedule with this policy.
+fn hourly(name: &str, policy: Policy) -> Schedule {
+    Schedule::every(name, HOUR).unwrap().redrive(policy)
+}
+
+fn orders() -> LetterFilter {
+    LetterFilter::new().queue("orders")
+}
+
+/// Redrives the letters of a policy now.
+fn trigger(db: &Database, name: &str) -> u64 {
+    match db.schedules().trigger(name, &operator()).unwrap() {
+        Triggered::Redriven(letters) => letters,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Runs the tick that is due, and returns the number of letters.
+fn tick(
+    client: &mut impl GenericClient,
+    name: &str,
+    read: (i64, std::time::SystemTime),
+) -> Option<i64> {
+    let row = try_tick(client, name, read.0, read.1);
+    assert_eq!(row.get::<_, Option<&str>>("error"), None);
+    row.get("letters")
+}
+
+/// Returns the schedules that a worker would tick now.
+fn due(client: &mut Client) -> Vec<String> {
+    let rows = client
+        .query(statement("due_schedules"), &[&100_i64])
+        .unwrap();
+    rows.iter().map(|row| row.get("name")).collect()
+}
+
+fn ids(client: &mut Client, condition: &str) -> BTreeSet<JobId> {
+    let asked = format!("SELECT l.id FROM redrive.dead_letters l WHERE {condition}");
+    let rows = client.query(&asked, &[]).unwrap();
+    rows.iter().map(|row| JobId::new(row.get(0))).collect()
+}
+
+#[test]
+fn eight_processes_run_a_tick_once() {
+    let (test, queue) = TestDatabase::with_orders();
+    letters(&queue, 90);
+    set(
+        queue.database(),
+        &hourly("p", Policy::new(LetterFilter::new())),
+    );
+    for expected in [50, 40, 0] {
+        due_since(&mut test.client(), "p", HOUR / 2);
+        let read = read(&mut test.client(), "p");
+        let barrier = Arc::new(Barrier::new(8));
+        let racers: Vec<_> = (0..8)
+            .map(|_| {
+                let (mut client, barrier) = (test.client(), Arc::clone(&barrier));
+                thread::spawn(move || {
+                    barrier.wait();
+                    tick(&mut client, "p", read)
+                })
+            })
+            .collect();
+        let ran: Vec<i64> = racers
+            .into_iter()
+            .filter_map(|racer| racer.join().unwrap())
+            .collect();
+        assert_eq!(ran, [expected]);
+    }
+    assert_eq!(
+        scalar(&mut test.client(), "SELECT count(*) FROM redrive.jobs"),
+        90
+    );
+}
+
+#[test]
+fn a_process_killed_in_a_tick_leaves_no_change() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let dead = letters(&queue, 60);
+    set(db, &hourly("p", Policy::new(LetterFilter::new())));
+    let mut client = test.client();
+    due_since(&mut client, "p", HOUR / 2);
+    let read = read(&mut client, "p");
+    let mut killed = test.client();
+    let mut transaction = killed.transaction().unwrap();
+    assert_eq!(tick(&mut transaction, "p", read), Some(50));
+    // Another process does not wait for it.
+    client.sql("SET lock_timeout = '2s'");
+    assert_eq!(tick(&mut client, "p", read), None);
+    let pid: i32 = transaction
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    client
+        .query("SELECT pg_terminate_backend($1, 60000)", &[&pid])
+        .unwrap();
+    drop(transaction);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 60);
+    assert_eq!(tick(&mut client, "p", read), Some(50));
+    assert_eq!(
+        ids(&mut client, "l.state = 'redriving'"),
+        dead[..50].iter().copied().collect()
+    );
+}
+
+/// A worker whose handler fails for orders above a number.
+fn instance(queue: &Queue, mended: i64, tally: &Tally) -> Worker {
+    let tally = tally.clone();
+    worker(queue)
+        .slots(4)
+        .lease(Duration::from_secs(3))
+        .handle(move |job: &Job<Order>| {
+            tally.count(job.id());
+            if job.payload().number <= mended {
+                return Ok(());
+            }
+            Err(Failure::reject("the partner is away"))
+        })
+        .started()
+}
+
+#[test]
+fn three_processes_keep_the_limits_of_a_policy() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("events");
+    let db = queue.database();
+    let mut client = test.client();
+    let dead = letters(&queue, 120);
+    // The next attempt of the ten oldest succeeds.
+    let mended: BTreeSet<JobId> = dead.iter().copied().take(10).collect();
+    client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 day' + id * interval '1 second'");
+
+    let tally = Tally::new();
+    // Each process has its own pool.
+    let instances: Vec<Worker> = (0..3)
+        .map(|_| instance(&test.queue("events"), 10, &tally))
+        .collect();
+    let policy = Policy::new(LetterFilter::new().queue("events"));
+    set(db, &hourly("events", policy.batch(50).generations(240)));
+    // Lets the workers run the next tick, and returns what it redrove once the jobs have ended.
+    let run = |client: &mut Client| {
+        let ticks = history(db, "events").len();
+        due_since(client, "events", Duration::from_secs(1));
+        client.sql("SELECT pg_notify('redrive_schedule', '')");
+        wait_until("the tick", SOON, || history(db, "events").len() > ticks);
+        drained(&queue);
+        wait_until("all letters to be back", SOON, || {
+            letters_in(db, "events", LetterState::Redriving) == 0
+        });
+        history(db, "events")[0].letters
+    };
+    for round in 1..=5 {
+        let oldest: BTreeSet<JobId> = client
+            .query("SELECT id FROM redrive.dead_letters WHERE state = 'open' ORDER BY died_at, id LIMIT 50", &[])
+            .map(|rows| rows.iter().map(|row| JobId::new(row.get(0))).collect())
+            .unwrap();
+        let runs: Vec<u32> = dead.iter().map(|id| tally.of(*id)).collect();
+        assert_eq!(run(&mut client), Some(50));
+        for (id, ran) in dead.iter().zip(runs) {
+            let now = u32::from(oldest.contains(id));
+            assert_eq!(
+                tally.of(*id),
+                ran + now,
+                "round {round}: {id}, the oldest fifty once each"
+            );
+        }
+    }
+    assert_eq!(ids(&mut client, "l.state = 'recovered'"), mended);
+    assert!(
+        mended.iter().all(|id| tally.of(*id) == 1),
+        "a recovered letter is not taken"
+    );
+    assert_eq!(letters_in(db, "events", LetterState::Quarantined), 0);
+
+    // One letter is one generation below the limit, the others have reached it.
+    let last = *dead.last().unwrap();
+    let generations = "UPDATE redrive.dead_letters SET generation = CASE id WHEN $1 THEN 239 ELSE 240 END WHERE state = 'open'";
+    client.execute(generations, &[&last.get()]).unwrap();
+    let ran = tally.of(last);
+    assert_eq!(run(&mut client), Some(1));
+    assert_eq!(tally.of(last), ran + 1);
+    let tried = tally.order().len();
+    assert_eq!(run(&mut client), Some(0));
+    assert_eq!(tally.order().len(), tried, "240 times is the limit");
+    assert_eq!(letters_in(db, "events", LetterState::Open), 110);
+    let counts: Vec<i64> = client
+        .query(
+            "SELECT letters FROM redrive.audit WHERE verb = 'policy' ORDER BY id",
+            &[],
+        )
+        .map(|rows| rows.iter().map(|row| row.get(0)).collect())
+        .unwrap();
+    assert_eq!(
+        counts,
+        [50, 50, 50, 50, 50, 1],
+        "a row for each tick that sent something"
+    );
+    for instance in instances {
+        stop(instance);
+    }
+}
+
+#[test]
+fn the_delay_grows_with_the_generation_up_to_its_maximum() {
+    let (_test, mut client) = TestDatabase::with_client();
+    for (growth, generation, hours) in [
+        (1.0, 0, 0.0),
+        (1.0, 100_000, 0.0),
+        (2.0, 0, 0.0),
+        (2.0, 1, 1.0),
+        (2.0, 2, 3.0),
+        (2.0, 4, 15.0),
+        (2.0, 5, 23.0),
+        (2.0, 100_000, 23.0),
+        (1.5, 1, 0.5),
+        (100.0, 1, 23.0),
+    ] {
+        let asked = "SELECT extract(epoch FROM redrive.policy_wait('1 hour', $1, '1 day', $2))::float8 / 3600";
+        let row = client.query_one(asked, &[&growth, &generation]).unwrap();
+        let wait: f64 = row.get(0);
+        assert!(
+            (wait - hours).abs() < 1e-6,
+            "{growth} {generation}: {wait} h"
+        );
+    }
+}
+
+#[test]
+fn letters_of_a_later_generation_wait_longer_also_with_a_cron_line() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let dead = letters(&queue, 3);
+    let age = "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours', generation = id - $1";
+    let first = dead[0].get();
+    test.client().execute(age, &[&first]).unwrap();
+    let daily = Schedule::cron("p", "@daily").unwrap();
+    set(db, &daily.redrive(Policy::new(orders()).growth(2.0)));
+    // Generation 1 waits an hour beyond its tick, generation 2 three hours.
+    assert_eq!(trigger(db, "p"), 2);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
+}
+
+#[test]
+fn a_policy_waits_for_the_breaker_of_its_queue_and_keeps_its_tick() {
+    let (test, mut client) = TestDatabase::with_client();
+    let (orders_queue, mails) = (test.queue("orders"), test.queue("mails"));
+    let db = orders_queue.database();
+    letters(&orders_queue, 2);
+    letters(&mails, 3);
+    client.sql(
+        "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at) \
+         VALUES ('queue:orders', 'open', 'operator', 1000, clock_timestamp() + interval '1 hour')",
+    );
+    set(db, &hourly("of-all", Policy::new(LetterFilter::new())));
+    set(db, &hourly("of-orders", Policy::new(orders())));
+    for name in ["of-all", "of-orders"] {
+        due_since(&mut client, name, HOUR / 2);
+    }
+    assert!(status(db, "of-orders").is_held && !status(db, "of-all").is_held);
+    assert_eq!(due(&mut client), ["of-all"]);
+    assert_eq!(trigger(db, "of-all"), 3, "not into the queue that waits");
+    client.sql("UPDATE redrive.breakers SET state = 'closed', probe_at = NULL");
+    assert_eq!(due(&mut client), ["of-all", "of-orders"]);
+    assert_eq!(trigger(db, "of-orders"), 2);
+}
+
+#[test]
+fn a_policy_redrives_into_a_paused_queue_only_if_it_ignores_breakers() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    letters(&queue, 2);
+    queue.pause(PauseEnd::Resumed, &operator()).unwrap();
+    set(db, &hourly("p", Policy::new(orders())));
+    due_since(&mut client, "p", HOUR / 2);
+    assert!(due(&mut client).is_empty());
+    set(db, &hourly("p", Policy::new(orders()).ignore_breakers()));
+    assert!(!status(db, "p").is_held);
+    assert_eq!(due(&mut client), ["p"]);
+    assert_eq!(trigger(db, "p"), 2);
+}
+
+#[test]
+fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    let dead = letters(&queue, 6);
+    // One is locked, one is quarantined, one is a capture that is not JSON.
+    client.sql(&format!(
+        "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id = {}; \
+             UPDATE redrive.dead_letters SET payload = NULL, raw = 'x' WHERE id = {}",
+        dead[1], dead[2]
+    ));
+    let mut holder = test.client();
+    let mut transaction = holder.transaction().unwrap();
+    transaction
+        .execute(
+            "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE",
+            &[&dead[0].get()],
+        )
+        .unwrap();
+    let some = LetterFilter::new().ids(dead[..5].iter().copied());
+    set(db, &hourly("p", Policy::new(some)));
+    assert_eq!(trigger(db, "p"), 2);
+    assert_eq!(
+        ids(
+            &mut client,
+            "l.state = 'redriving' AND l.policy_id IS NOT NULL"
+        ),
+        [dead[3], dead[4]].into()
+    );
+    let all = || Policy::new(LetterFilter::new());
+    for refused in [
+        Policy::new(LetterFilter::new().limit(5)),
+        Policy::new(LetterFilter::new().after(dead[0])),
+        Policy::new(LetterFilter::new().state(LetterState::Open)),
+        all().batch(0),
+        all().batch(10_001),
+        all().generations(0),
+        all().growth(0.5),
+        all().longest_delay(HOUR / 2),
+    ] {
+        let refused = hourly("q", refused);
+        let error = db.schedules().set(&refused, &operator()).unwrap_err();
+        assert!(error.is_invalid(), "{refused:?}: {error}");
+    }
+    let least = all().longest_delay(HOUR).growth(100.0).batch(10_000);
+    set(db, &hourly("q", least));
+}
+
+#[test]
+fn letters_whose_keys_are_held_take_no_places_of_the_batch() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    let keyed = |key: &str| {
+        let job = NewJob::new(&Order { number: 1 }).unwrap().unique(key);
+        queue.enqueue_job(job).unwrap().id()
+    };
+    let held = ["one", "two"].map(|key| {
+        let id = keyed(key);
+        db.admin().cancel(id).unwrap();
+        keyed(key);
+        id
+    });
+    let free = keyed("three");
+    db.admin().cancel(free).unwrap();
+    set(db, &hourly("p", Policy::new(orders()).batch(2)));
+    assert_eq!(trigger(db, "p"), 1);
+    assert_eq!(ids(&mut client, "l.state = 'redriving'"), [free].into());
+    assert_eq!(ids(&mut client, "l.state = 'open'"), held.into());
+}
+
+#[test]
+fn a_policy_that_only_counts_reports_and_changes_nothing() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    letters(&queue, 7);
+    let policy = || Policy::new(LetterFilter::new()).batch(5);
+    set(db, &hourly("p", policy().count_only()));
+    assert_eq!(trigger(db, "p"), 5);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 7);
+    let last = &history(db, "p")[0];
+    assert_eq!(
+        (last.outcome, last.letters, last.job),
+        (TickOutcome::Counted, Some(5), None)
+    );
+    let row = client
+        .query_one(
+            "SELECT letters, about FROM redrive.audit WHERE verb = 'policy'",
+            &[],
+        )
+        .unwrap();
+    let about: serde_json::Value = row.get("about");
+    assert_eq!((row.get("letters"), &about["letters"]), (0_i64, &5.into()));
+
+    // A paused policy has no ticks; an active one redrives.
+    set(db, &hourly("p", policy()));
+    db.schedules().pause("p", &operator()).unwrap();
+    due_since(&mut client, "p", HOUR / 2);
+    assert!(due(&mut client).is_empty());
+    db.schedules().resume("p", &operator()).unwrap();
+    let read = read(&mut client, "p");
+    assert_eq!(tick(&mut client, "p", read), Some(5));
+    assert_eq!(letters_in(db, "orders", LetterState::Redriving), 5);
+    assert_eq!(history(db, "p")[0].outcome, TickOutcome::Fired);
+    assert!(db.schedules().remove("p", &operator()).unwrap());
+    let verbs: Vec<String> = client
+        .query("SELECT verb FROM redrive.audit WHERE person = 'maria' AND verb <> 'policy' ORDER BY id", &[])
+        .map(|rows| rows.iter().map(|row| row.get(0)).collect())
+        .unwrap();
+    assert_eq!(
+        verbs,
+        [
+            "set_policy",
+            "trigger_schedule",
+            "set_policy",
+            "pause_schedule",
+            "resume_schedule",
+            "remove_schedule"
+        ]
+    );
+}
+
+#[test]
+fn a_failing_policy_does_not_stop_the_others() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    letters(&queue, 4);
+    for name in ["broken", "good"] {
+        set(db, &hourly(name, Policy::new(LetterFilter::new())));
+        due_since(&mut client, name, HOUR / 2);
+    }
+    client.sql(
+        "UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"died_from\": \"nonsense\"}') \
+         WHERE name = 'broken'",
+    );
+    let worker = ticking(&queue);
+    wait_until("the good one", SOON, || {
+        letters_in(db, "orders", LetterState::Recovered) == 4
+    });
+    stop(worker);
+    let trouble = status(db, "broken").last_trouble.unwrap_or_default();
+    assert!(trouble.contains("nonsense"), "{trouble}");
+    assert!(history(db, "broken").is_empty());
+    let soon = "SELECT count(*) FROM redrive.schedules
+                WHERE retry_at < clock_timestamp() + interval '2 minutes' AND next_at < clock_timestamp()";
+    assert_eq!(scalar(&mut client, soon), 1, "it is tried again soon");
+}
+
+#[test]
+fn a_schedule_does_not_change_from_a_job_to_a_policy() {
+    let (_test, db) = TestDatabase::opened();
+    set(&db, &every("job", HOUR));
+    set(&db, &hourly("policy", Policy::new(orders())));
+    for refused in [hourly("job", Policy::new(orders())), every("policy", HOUR)] {
+        let schedules = db.schedules();
+        let error = schedules.set(&refused, &Operator::default()).unwrap_err();
+        assert!(error.to_string().contains("set the schedule"), "{error}");
+    }
+    assert!(status(&db, "job").policy.is_none() && status(&db, "policy").job.is_none());
+}
