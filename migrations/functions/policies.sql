@@ -128,8 +128,9 @@ BEGIN
         'SELECT array_agg(d.id) FROM ('
         ' SELECT l.id FROM redrive.dead_letters l'
         ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
-        '    AND ($3 <= 1 OR l.generation = 0 OR l.died_at <= $6 - redrive.policy_delay($4, l.generation))'
-        '    AND l.queue <> ALL ($5) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
+        '    AND ($4 <= 1 OR l.generation = 0'
+        '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
+        '    AND l.queue <> ALL ($6) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
         -- Letters that cannot be sent would take the places of others at every tick.
         '    AND (l.unique_key IS NULL OR NOT EXISTS ('
         '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'
@@ -137,9 +138,11 @@ BEGIN
         ' ORDER BY l.died_at, l.id LIMIT $7'
         || CASE WHEN (due.policy ->> 'counts_only')::boolean THEN '' ELSE ' FOR UPDATE SKIP LOCKED' END || ') d'
         INTO found
-        USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, (due.policy ->> 'growth')::double precision,
-              due, CASE WHEN (due.policy ->> 'ignores_breakers')::boolean THEN '{}' ELSE redrive.held_queues() END, tick,
-              (due.policy ->> 'batch')::integer;
+        USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, coalesce(due.every, '1 hour'),
+              (due.policy ->> 'growth')::double precision,
+              (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond',
+              CASE WHEN (due.policy ->> 'ignores_breakers')::boolean THEN '{}' ELSE redrive.held_queues() END,
+              (due.policy ->> 'batch')::integer, tick;
     RETURN coalesce(found, '{}');
 END
 $$;

@@ -9,9 +9,10 @@ use crate::context::{Context, Ending};
 use crate::dlq::{DlqCommand, conditions_help};
 use crate::error::Result;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
-use crate::jobs::{Enqueue, JOB_CONDITIONS, JobCommand, Stats, Work, job_conditions_help};
+use crate::jobs::{Enqueue, JobCommand, Stats, Work, job_conditions_help};
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
+use crate::selection::WORDS;
 use crate::subcommands::subcommands;
 
 const EXIT_CODES: &str = "\
@@ -93,7 +94,7 @@ impl Connection {
 
 /// The command line of a program, ready to parse.
 pub(crate) fn definition(registry: &Registry) -> clap::Command {
-    let mut command = with_help_layout(Cli::command())
+    let mut command = with_help_layout(Cli::command(), &conditions_help)
         .name(registry.name.clone())
         .bin_name(registry.name.clone());
     if let Some(version) = &registry.version {
@@ -103,41 +104,35 @@ pub(crate) fn definition(registry: &Registry) -> clap::Command {
 }
 
 /// Applies the help layout to a command and its subcommands.
-fn with_help_layout(command: clap::Command) -> clap::Command {
+fn with_help_layout(command: clap::Command, conditions: &dyn Fn() -> String) -> clap::Command {
+    let conditions = match command.get_name() {
+        "job" => &job_conditions_help,
+        _ => conditions,
+    };
     let template = match command.get_name() {
         "connection" => HELP_WITHOUT_OPTIONS,
         _ => HELP,
     };
-    with_conditions(command)
+    with_conditions(command, conditions)
         .help_template(template)
-        .mut_subcommands(with_help_layout)
+        .mut_subcommands(|command| with_help_layout(command, conditions))
 }
 
 /// Adds the conditions on letters or jobs to the long help of a command that takes some.
-fn with_conditions(command: clap::Command) -> clap::Command {
-    let Some(conditions) = help_of_conditions(&command) else {
+fn with_conditions(command: clap::Command, conditions: &dyn Fn() -> String) -> clap::Command {
+    if !takes_conditions(&command) {
         return command;
-    };
+    }
     let help = match command.get_after_help() {
-        Some(help) => format!("{help}\n\n{conditions}"),
-        None => conditions,
+        Some(help) => format!("{help}\n\n{}", conditions()),
+        None => conditions(),
     };
     command.after_long_help(help)
 }
 
-/// The help for the conditions that a command takes.
-fn help_of_conditions(command: &clap::Command) -> Option<String> {
-    let takes = |id: &str| {
-        let mut arguments = command.get_arguments();
-        arguments.any(|argument| argument.get_id() == id)
-    };
-    if takes("conditions") {
-        Some(conditions_help())
-    } else if takes(JOB_CONDITIONS) {
-        Some(job_conditions_help())
-    } else {
-        None
-    }
+fn takes_conditions(command: &clap::Command) -> bool {
+    let mut arguments = command.get_arguments();
+    arguments.any(|argument| argument.get_id() == WORDS)
 }
 
 #[cfg(test)]
@@ -181,10 +176,7 @@ mod tests {
         definition.build();
         for_each_leaf(&definition, &mut |command| {
             let help = command.clone().render_long_help().to_string();
-            let takes_conditions = command.get_arguments().any(|argument| {
-                let id = argument.get_id();
-                id == "conditions" || id == JOB_CONDITIONS
-            });
+            let takes_conditions = takes_conditions(command);
             assert_eq!(
                 help.contains("payload.customer.id=42"),
                 takes_conditions,

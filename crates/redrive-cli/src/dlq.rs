@@ -1,14 +1,12 @@
 //! `redrive dlq`: dead letters.
 
 mod filter;
-mod selection;
 mod similar;
 mod none_matched;
 mod not_done;
 mod left_out;
 mod blocked;
 mod letter_table;
-mod bulk;
 mod state_change;
 mod run_report;
 mod patience;
@@ -46,7 +44,7 @@ use crate::subcommands::subcommands;
 
 pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::report_edit;
-pub(crate) use filter::{FilterArgs, conditions_help, is_condition, quoted};
+pub(crate) use filter::conditions_help;
 pub(crate) use left_out::{LeftOut, left_out_json, write_left_out};
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use payload_edit::PayloadEdit;

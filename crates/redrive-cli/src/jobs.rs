@@ -6,6 +6,6 @@ mod stats;
 mod job;
 
 pub(crate) use enqueue::{Enqueue, header};
-pub(crate) use job::{JOB_CONDITIONS, JobCommand, job_conditions_help};
+pub(crate) use job::{JobCommand, job_conditions_help};
 pub(crate) use stats::Stats;
 pub(crate) use work::Work;

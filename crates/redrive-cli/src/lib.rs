@@ -11,6 +11,7 @@ mod registry;
 mod context;
 mod subcommands;
 mod operator;
+mod selection;
 mod stop;
 mod stopped;
 mod batches;

@@ -1,6 +1,27 @@
 //! The operator who runs this command, for the audit log: user and host name.
 
+use clap::Args;
 use redrive::Operator;
+
+/// Why the operator acts.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Reason {
+    /// The reason, for the audit log.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Reason {
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The operator, with the reason.
+    pub(crate) fn operator(&self) -> Operator {
+        current(self.text())
+    }
+}
 
 /// The operator, with the reason given on the command line.
 pub(crate) fn current(reason: Option<&str>) -> Operator {

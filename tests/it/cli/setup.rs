@@ -63,7 +63,7 @@ fn bad_arguments_exit_with_code_2() {
         "enqueue q k --file /nowhere.ndjson",
         "work q --exec true --lease 1ms",
         "work q --exec true --kind a --kind a",
-        "dlq discard --id 1 --reason ' '",
+        "dlq discard 1 --reason ' '",
         "dlq list --state asleep",
         "dlq redrive",
     ] {

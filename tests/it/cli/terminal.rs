@@ -43,16 +43,8 @@ const READS: &[&[&str]] = &[
     &["dlq", "redrive", QUEUE],
     &["dlq", "discard", QUEUE, "--reason", "x"],
     &["dlq", "edit", QUEUE, "--merge", "{\"a\": 1}"],
-    &["dlq", "validate", "--id", "1", "--exec", "cat >&2; false"],
-    &[
-        "dlq",
-        "deliver",
-        "--id",
-        "1",
-        "--exec",
-        "cat >&2; false",
-        "--yes",
-    ],
+    &["dlq", "validate", "1", "--exec", "cat >&2; false"],
+    &["dlq", "deliver", "1", "--exec", "cat >&2; false", "--yes"],
     &["job", "show", "100"],
     &["job", "list", QUEUE],
     &["job", "cancel", QUEUE],
@@ -153,7 +145,7 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     ran(
         &test,
         &[
-            "dlq", "redrive", "--id", "1", "--reason", EVIL, "--yes", "--canary", "1", "--detach",
+            "dlq", "redrive", "id=1", "--reason", EVIL, "--yes", "--canary", "1", "--detach",
         ],
     );
     client.sql("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'");

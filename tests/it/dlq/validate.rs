@@ -166,7 +166,7 @@ fn a_json_schema_validates_letters() {
     let all: Vec<&serde_json::Value> = line["errors"].as_array().unwrap().iter().collect();
     let missing = all.iter().find(|one| one["letters"] == 2).unwrap();
     assert_eq!(missing["ids"], json!([ids[2].get(), ids[5].get()]));
-    test.run(format!("dlq validate --id {} --schema {file}", ids[0]));
+    test.run(format!("dlq validate {} --schema {file}", ids[0]));
 
     file.set(r#"{"type": "nothing"}"#);
     test.fails(2, &validate).tells("not a JSON Schema");

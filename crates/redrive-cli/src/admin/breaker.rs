@@ -7,10 +7,11 @@ use redrive::admin::{Breaker, BreakerState, KnownQueues};
 use serde_json::json;
 
 use crate::context::{Context, Ending};
-use crate::dlq::{QUEUES, no_queue, quoted};
+use crate::dlq::{QUEUES, no_queue};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::pause::breaker_line;
+use crate::selection::quoted;
 use crate::subcommands::subcommands;
 use crate::terminal::{grouped, one_line, table};
 use crate::time::{self, ago, short};
@@ -64,9 +65,8 @@ pub(crate) struct OpenBreaker {
     /// Open the breaker of a queue that does not exist yet.
     #[arg(long)]
     any_name: bool,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// Close a breaker, so that its jobs are claimed again
@@ -79,9 +79,8 @@ pub(crate) struct CloseBreaker {
     /// Dependency, or `queue:` and the name of a queue.
     #[arg(value_name = "NAME")]
     name: String,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl OpenBreaker {
@@ -96,7 +95,7 @@ impl OpenBreaker {
             Some(Misnamed::NoKinds(warning)) => cx.say(warning),
             Some(Misnamed::Refused(_)) | None => {}
         }
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         db.admin().open_breaker(name, self.duration, &operator)?;
         let until = match self.duration {
             Some(duration) => format!("for {}, then a job probes it", short(duration)),
@@ -146,7 +145,7 @@ fn check_name(name: &str, queues: &KnownQueues, breakers: &[Breaker]) -> Option<
 impl CloseBreaker {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (db, shown) = (cx.database()?, one_line(&self.name));
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         if !db.admin().close_breaker(&self.name, &operator)? {
             return cx.nothing(format!("breaker {shown} is not open: redrive breaker list"));
         }

@@ -1,15 +1,14 @@
 //! `redrive erase`: erases everything about a person or tenant.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use redrive::Database;
 use redrive::dlq::{Erasure, LetterFilter};
 use serde_json::{Value, json};
 
 use crate::batches::in_batches;
 use crate::context::{Context, Ending};
-use crate::dlq::FilterArgs;
 use crate::error::Result;
-use crate::operator;
+use crate::selection::{Confirm, WORDS, Words};
 use crate::terminal::{Table, counted, grouped, json_line, table};
 
 /// Erase everything about a person or tenant: jobs, letters and their traces
@@ -18,14 +17,15 @@ use crate::terminal::{Table, counted, grouped, json_line, table};
 /// kind. Waiting jobs, letters with their versions, and archived letters are deleted. Samples and
 /// details of their failure groups, and conditions in the audit log and in ended runs that name the
 /// values, become `[erased]`. The audit log keeps who erased, when and how much, but not the
-/// conditions. This cannot be undone.
+/// conditions. This cannot be undone. Do not name the person in the reason.
 #[derive(Args, Debug)]
 #[command(
+    group(ArgGroup::new("which").arg(WORDS).required(true)),
     before_help = "\
 Examples:
   redrive erase payload.tenant=42
   redrive erase payload.tenant=42 --reason 'request 1207' --yes
-  redrive erase orders id=42,43 --yes
+  redrive erase 42 43 --yes
 ",
     after_help = "\
 Leased jobs stay, with their letters. Repeat the command once they have ended, or cancel
@@ -35,28 +35,18 @@ batch; repeat the command for the rest. The exit code is 1 then, if a leased job
 if nothing matches."
 )]
 pub(crate) struct Erase {
-    /// Only in this queue. A condition may take its place.
-    #[arg(help_heading = "Selection", required = true)]
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
-    /// The reason, for the audit log. Do not name the person.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
-    /// Change nothing; count what would be erased.
-    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Erase everything that matches.
-    #[arg(long, help_heading = "Action")]
-    yes: bool,
+    words: Words,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl Erase {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.filter.letters(self.queue.as_deref())?;
+        let filter = self.words.letters()?;
         let db = cx.database()?;
         let found = db.dlq().erasable(&filter)?;
-        if self.yes {
+        if self.confirm.yes {
             return self.erase(&filter, &found, &db, cx);
         }
         if cx.global.json {
@@ -86,7 +76,7 @@ impl Erase {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.confirm.operator();
         let mut erased = Erasure::default();
         let (_, course, done) = in_batches("erasing", rows(found), |go_on| {
             db.dlq().erase_while(filter, &operator, |so_far| {

@@ -11,7 +11,7 @@ use crate::batches::Batches;
 use crate::context::{Context, Ending};
 use crate::dlq::{EVERY_QUEUE, rule_json};
 use crate::error::Result;
-use crate::operator;
+use crate::selection::Confirm;
 use crate::terminal::{counted, grouped, table};
 use crate::time::{self, exact, short};
 
@@ -44,15 +44,8 @@ pub(crate) struct Prune {
     /// Delete audit records instead of letters.
     #[arg(long, requires = "older_than")]
     audit: bool,
-    /// Change nothing; show the rules, and how many letters they affect now.
-    #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
-    /// Delete or archive the letters.
-    #[arg(long)]
-    yes: bool,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 /// The letters that a prune removes.
@@ -72,7 +65,7 @@ impl Prune {
             None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
             None => Scope::Rules,
         };
-        match (scope, self.yes) {
+        match (scope, self.confirm.yes) {
             (Scope::OlderThan(age), false) => dry_run_by_age(age, &db, cx),
             (Scope::Rules, false) => dry_run_of_rules(&db, cx),
             (scope, true) => self.prune(&scope, &db, cx),
@@ -82,7 +75,7 @@ impl Prune {
     /// Deletes audit records of this age.
     fn prune_audit(&self, age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
         let records = db.admin().count_prunable_audit(age)?;
-        if !self.yes {
+        if !self.confirm.yes {
             return cx.print(
                 &json!({
                     "dry_run": true,
@@ -107,13 +100,13 @@ impl Prune {
             total: records,
             undo: "repeat the command for the others",
         };
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.confirm.operator();
         prune.run(cx, |go_on| db.admin().prune_audit(age, &operator, go_on))
     }
 
     /// Removes letters in batches, until a signal arrives.
     fn prune(&self, scope: &Scope, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.confirm.operator();
         let (total, participle, undo) = match scope {
             Scope::OlderThan(age) => (
                 db.dlq().count_prunable(*age)?,

@@ -11,10 +11,10 @@ use serde_json::json;
 use super::group::QueueGroupsCommand;
 use super::rate_limit::{ListLimits, RemoveLimit, SetLimit, warn_if_unknown};
 use crate::context::{Context, Ending};
-use crate::dlq::quoted;
 use crate::error::Result;
-use crate::operator;
+use crate::operator::{self, Reason};
 use crate::pause::{ends_in, pause_json, state};
+use crate::selection::quoted;
 use crate::subcommands::subcommands;
 use crate::terminal::{grouped, line, one_line, table};
 use crate::time::{self, ago, rfc3339, short};
@@ -89,9 +89,8 @@ pub(crate) struct PauseQueue {
 pub(crate) struct ResumeQueue {
     /// Queue.
     queue: String,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl PauseQueue {
@@ -115,7 +114,7 @@ impl ResumeQueue {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let queue = cx.queue(&self.queue)?;
         let name = one_line(queue.name());
-        if !queue.resume(&operator::current(self.reason.as_deref()))? {
+        if !queue.resume(&self.reason.operator())? {
             return cx.nothing(format!("queue {name} is not paused: redrive queue list"));
         }
         let breaker = format!("queue:{}", queue.name());

@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::context::{Context, Ending};
-use crate::dlq::{QUEUES, no_queue, quoted};
+use crate::dlq::{QUEUES, no_queue};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::{self, Reason};
+use crate::selection::quoted;
 use crate::terminal::{Json as _, grouped, line, one_line, table};
 use crate::time::{self, exact};
 
@@ -93,9 +94,8 @@ pub(crate) struct RemoveLimit {
     queue: String,
     #[command(flatten)]
     jobs: LimitedJobs,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// List the rate limits with the tokens that are left
@@ -198,7 +198,7 @@ impl RemoveLimit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (queue, jobs) = (cx.queue(&self.queue)?, &self.jobs);
         let shown = jobs.describe(queue.name());
-        if !queue.unlimit_rate(jobs.limited(), &operator::current(self.reason.as_deref()))? {
+        if !queue.unlimit_rate(jobs.limited(), &self.reason.operator())? {
             return cx.nothing(format!("{shown} has no rate limit: redrive queue limits"));
         }
         cx.print(

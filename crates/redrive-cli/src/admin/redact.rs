@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::subcommands::subcommands;
 use crate::terminal::table;
 
@@ -63,9 +63,8 @@ pub(crate) struct AddRedaction {
     /// Keep the JSON types of payload values: a number becomes 0, not a text.
     #[arg(long, requires = "paths")]
     keep_types: bool,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// Remove a redaction; redacted data stays redacted
@@ -77,9 +76,8 @@ Example:
 pub(crate) struct RemoveRedaction {
     /// The id of the redaction.
     id: i64,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl ListRedactions {
@@ -129,7 +127,7 @@ impl AddRedaction {
             redaction = redaction.keep_types();
         }
         let db = cx.database()?;
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         let id = db.dlq().redactions().add(&redaction, &operator)?;
         cx.print(&redaction_json(id, &redaction), id)
     }
@@ -137,7 +135,7 @@ impl AddRedaction {
 
 impl RemoveRedaction {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         let redactions = cx.database()?;
         let redactions = redactions.dlq();
         let id = RedactionId::new(self.id);

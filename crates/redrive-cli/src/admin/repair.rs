@@ -5,7 +5,7 @@ use clap::Args;
 use super::findings::{Finding, report};
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::selection::Confirm;
 
 /// Find and fix letters, keys, turns and runs whose jobs are gone, and totals that differ
 ///
@@ -25,24 +25,15 @@ fixed is a record of `redrive audit`. The deaths of failure groups are history,
 which no row can correct."
 )]
 pub(crate) struct Repair {
-    /// Change nothing; show the faults.
-    #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
-    /// Fix the faults.
-    #[arg(long)]
-    yes: bool,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl Repair {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.unchecked_database()?;
-        let faults = match self.yes {
-            true => db
-                .admin()
-                .repair(&operator::current(self.reason.as_deref()))?,
+        let faults = match self.confirm.yes {
+            true => db.admin().repair(&self.confirm.operator())?,
             false => db.admin().faults()?,
         };
         let findings = faults.into_iter().map(|fault| Finding {
@@ -52,7 +43,7 @@ impl Repair {
             examples: fault.examples,
         });
         let findings: Vec<Finding> = findings.collect();
-        let (fine, wrong) = match self.yes {
+        let (fine, wrong) = match self.confirm.yes {
             true => ("there is nothing to repair", "repaired"),
             false => (
                 "there is nothing to repair",
@@ -60,7 +51,11 @@ impl Repair {
             ),
         };
         let ending = report(&findings, fine, wrong, cx)?;
-        Ok(if self.yes { Ending::Done } else { ending })
+        Ok(if self.confirm.yes {
+            Ending::Done
+        } else {
+            ending
+        })
     }
 }
 

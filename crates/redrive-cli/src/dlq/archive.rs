@@ -8,11 +8,11 @@ use redrive::dlq::{ArchivedLetter, LetterFilter};
 use redrive::{Database, JobId};
 use serde::Serialize;
 
-use super::filter::FilterArgs;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::letter::{Backtrace, letter_line, print_letter};
 use crate::ndjson::CaptureLine;
+use crate::selection::Words;
 use crate::subcommands::subcommands;
 use crate::terminal::{Table, json_line, table};
 use crate::time::{ago, rfc3339};
@@ -39,11 +39,8 @@ Examples:
   redrive dlq archive list payload.customer=42 --json | jq .history
 ")]
 pub(crate) struct ListArchive {
-    /// Only letters of this queue. A condition may take its place.
-    #[arg(help_heading = "Selection")]
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    words: Words,
     /// At most this many letters.
     #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
@@ -70,11 +67,8 @@ Example:
   redrive dlq archive export orders > orders.ndjson
 ")]
 pub(crate) struct ExportArchive {
-    /// Only letters of this queue. A condition may take its place.
-    #[arg(help_heading = "Selection")]
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    words: Words,
 }
 
 fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
@@ -102,7 +96,7 @@ fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
 
 impl ListArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let matching = self.filter.letters(self.queue.as_deref())?;
+        let matching = self.words.letters()?;
         let mut filter = matching.clone().limit(self.limit);
         if let Some(after) = self.after {
             filter = filter.after(after);
@@ -147,7 +141,7 @@ impl ShowArchived {
         print_letter(cx.out, &archived.letter, &[], None, Backtrace::Full)?;
         writeln!(
             cx.out,
-            "\nArchived {} ago. To restore it:\n  redrive dlq archive restore --id {}",
+            "\nArchived {} ago. To restore it:\n  redrive dlq archive restore {}",
             ago(archived.archived_at),
             self.id
         )?;
@@ -157,7 +151,7 @@ impl ShowArchived {
 
 impl ExportArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.filter.letters(self.queue.as_deref())?;
+        let filter = self.words.letters()?;
         let db: Database = cx.database()?;
         let mut page = db.dlq().archived(&filter.clone().limit(PAGE))?;
         if page.is_empty() {

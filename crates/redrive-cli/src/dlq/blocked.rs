@@ -4,8 +4,8 @@
 use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
 use serde::Serialize;
 
-use super::filter::quoted;
 use crate::context::Context;
+use crate::selection::quoted;
 use crate::terminal::{Json as _, counted, line};
 use crate::time::ago;
 

@@ -4,9 +4,9 @@ use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterProperty, PropertyCount};
 use serde_json::json;
 
-use super::filter::quoted;
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::selection::quoted;
 use crate::terminal::{Window, command_lines, grouped, line, table};
 use crate::time::ago;
 

@@ -10,15 +10,12 @@ use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
 use redrive::{Database, Failure, JobId};
 use serde_json::json;
 
-use super::bulk::needs_reason;
-use super::filter::quoted;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use super::not_done::{say_not_done, skipped_json};
-use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
-use crate::operator;
+use crate::selection::{Bulk, quoted};
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::stopped::Stopped;
 use crate::terminal::{Progress, counted, grouped, json_line, line};
@@ -31,7 +28,7 @@ const MAX_NAMED: usize = 20;
 
 /// Deliver open letters to a command or a sink, one at a time
 ///
-/// Without --yes this is a dry run. Letters given by --id are delivered at once. The command gets
+/// Without --yes this is a dry run. Letters given by id are delivered at once. The command gets
 /// the payload as one line on stdin, or the captured bytes unchanged.
 ///
 /// If the command exits with 0, the letter is recovered. Otherwise it stays open and its timeline
@@ -40,13 +37,11 @@ const MAX_NAMED: usize = 20;
 /// --force is given.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which").required(true)),
     group(ArgGroup::new("where").required(true)),
-    override_usage = "redrive dlq deliver <QUEUE | --id ID...> [CONDITION...] <--exec COMMAND | --sink NAME> [OPTIONS]",
     before_help = "\
 Examples:
-  redrive dlq deliver --id 42 --exec 'curl -fsS --data-binary @- https://example.org/hook'
-  redrive dlq deliver orders --kind order.placed --exec 'kcat -P -b broker -t orders' --yes
+  redrive dlq deliver 42 --exec 'curl -fsS --data-binary @- https://example.org/hook'
+  redrive dlq deliver orders kind=order.placed --exec 'kcat -P -b broker -t orders' --yes
 ",
     after_help = "\
 Environment of the command:
@@ -61,7 +56,7 @@ command, prints how many letters were delivered, and exits with 130."
 )]
 pub(super) struct Deliver {
     #[command(flatten)]
-    selection: Selection,
+    selection: Bulk,
     /// Command that `sh -c` runs for each letter.
     #[arg(long, help_heading = "Action", value_name = "COMMAND", group = "where")]
     exec: Option<String>,
@@ -71,28 +66,18 @@ pub(super) struct Deliver {
     /// Time limit of the command.
     #[arg(long, help_heading = "Action", value_name = "TIME", value_parser = time::parse, default_value = "1m", allow_hyphen_values = true)]
     deadline: Duration,
-    /// The reason, for the letters and the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
     /// Also deliver letters whose payload was redacted.
     #[arg(long, help_heading = "Action")]
     force: bool,
-    /// Change nothing; show how many letters match, and some of them.
-    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Deliver all letters that match.
-    #[arg(long, help_heading = "Action")]
-    yes: bool,
 }
 
 impl Deliver {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (sink, shell) = self.sink(cx)?;
         let db = cx.database()?;
-        self.selection.resolve(&db)?;
-        let is_dry_run = self.dry_run || (self.selection.ids().is_empty() && !self.yes);
-        if self.force && self.reason.is_none() && !is_dry_run {
-            return Err(needs_reason("--force"));
+        let is_dry_run = self.selection.is_dry_run();
+        if self.force {
+            self.selection.check_reason("--force")?;
         }
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
@@ -120,7 +105,7 @@ impl Deliver {
             // If stderr is closed, the exit code still reports the interruption.
             _ = writeln!(io::stderr(), "{}", stopped.text_of("letter"));
         })?;
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.selection.operator();
         let done = match self.force {
             true => db.dlq().deliver_forced(&open, &sink, &operator)?,
             false => db.dlq().deliver(&open, &sink, &operator)?,
@@ -183,7 +168,6 @@ impl Deliver {
                 filter: &self.selection.letters()?,
                 states: &[LetterState::Open],
                 what: "no open letter matches".to_owned(),
-                by_id: "deliver --id",
                 quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
             };
             return none.say(db, cx);
@@ -201,12 +185,10 @@ impl Deliver {
                     format!("--exec {}", quoted(command.as_deref().unwrap_or_default()))
                 }
             };
-            writeln!(
-                cx.out,
-                "\nNothing was delivered. To act:\n  {} dlq deliver {} {to} --yes",
-                cx.registry.name,
-                self.selection.words()
-            )?;
+            writeln!(cx.out)?;
+            let command = format!("{} dlq deliver", cx.registry.name);
+            let selection = &self.selection;
+            cx.propose(&selection.command_line(&command, selection.reason(), &[to]))?;
         }
         Ok(Ending::Done)
     }

@@ -8,34 +8,31 @@ use serde_json::json;
 use super::edit_preview::Preview;
 use super::edit_report::report_edit;
 use super::payload_edit::PayloadEdit;
-use super::selection::Selection;
 use crate::batches::in_batches;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
-use crate::operator;
+use crate::selection::Bulk;
 use crate::stopped::Stopped;
 use crate::terminal::counted;
 
 /// Change the payloads of open and quarantined letters
 ///
-/// Without --yes this is a dry run that shows the differences. Letters given by --id are changed
+/// Without --yes this is a dry run that shows the differences. Letters given by id are changed
 /// at once. Every version of a payload is kept, with the operator and the reason.
 ///
 /// A patch applies to the payload at that moment, so two concurrent edits do not overwrite each
 /// other.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which").required(true)),
     group(ArgGroup::new("how").required(true)),
-    override_usage = "redrive dlq edit <QUEUE | --id ID...> [CONDITION...] <EDIT> [OPTIONS]",
     before_help = "\
 Examples:
-  redrive dlq edit orders --kind order.placed --merge '{\"currency\": \"EUR\"}'
+  redrive dlq edit orders kind=order.placed --merge '{\"currency\": \"EUR\"}'
   redrive dlq edit orders --merge '{\"currency\": \"EUR\"}' --reason 'bug 812' --yes
-  redrive dlq edit --id 42 --patch '[{\"op\": \"remove\", \"path\": \"/items/3\"}]'
-  redrive dlq edit --id 42 --set @fixed.json --reason 'the payload was truncated'
+  redrive dlq edit 42 --patch '[{\"op\": \"remove\", \"path\": \"/items/3\"}]'
+  redrive dlq edit 42 --set @fixed.json --reason 'the payload was truncated'
   redrive dlq edit orders --exec \"jq -c '.currency |= ascii_upcase'\" --yes
-  redrive dlq edit --id 42 --undo
+  redrive dlq edit 42 --undo
   redrive dlq edit audit=414 --undo --yes
 ",
     after_help = "\
@@ -46,18 +43,9 @@ could not be changed or none matches."
 )]
 pub(super) struct Edit {
     #[command(flatten)]
-    selection: Selection,
+    selection: Bulk,
     #[command(flatten)]
     change: EditArgs,
-    /// The reason, for the letters and the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
-    /// Change nothing; show the differences.
-    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Change all letters that match.
-    #[arg(long, help_heading = "Action")]
-    yes: bool,
 }
 
 /// The edit. Exactly one of these is required.
@@ -79,10 +67,9 @@ impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let edit = self.change.change.read()?;
         let db = cx.database()?;
-        self.selection.resolve(&db)?;
         let filter = self.selection.letters()?;
         let has_ids = !self.selection.ids().is_empty();
-        let is_dry_run = self.dry_run || (!has_ids && !self.yes);
+        let is_dry_run = self.selection.is_dry_run();
         match &edit {
             None if is_dry_run => self.preview_restore(&filter, &db, cx),
             None if has_ids => self.restore(&db, cx),
@@ -103,15 +90,11 @@ impl Edit {
         let mut preview = Preview::of("letter");
         db.dlq()
             .preview_edit(filter, edit, |letter| preview.add(letter, cx))?;
-        preview.end("no open or quarantined letter matches", self.repeat(), cx)
-    }
-
-    /// Words after "repeat the command" in a dry run.
-    fn repeat(&self) -> &'static str {
-        match self.selection.ids().is_empty() {
-            true => "with --yes",
-            false => "without --dry-run",
-        }
+        preview.end(
+            "no open or quarantined letter matches",
+            self.selection.repeat(),
+            cx,
+        )
     }
 
     /// Edits the letters in batches, until a signal arrives.
@@ -123,7 +106,7 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let total = self.editable(filter, db)?;
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.selection.operator();
         let mut edited = (0, None);
         let (tried, course, done) = in_batches("editing", total, |go_on| {
             db.dlq().edit_while(filter, edit, &operator, |so_far| {
@@ -173,7 +156,7 @@ impl Edit {
                 "{} would get {version}, if they have one.\n\
                  Nothing was changed. To act, repeat the command {}.",
                 counted(letters, "letter"),
-                self.repeat(),
+                self.selection.repeat(),
             ),
         )
     }
@@ -186,7 +169,7 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let total = self.editable(filter, db)?;
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.selection.operator();
         let (version, mut audit) = (self.change.restore, None);
         let (letters, course, done) = in_batches("restoring", total, |go_on| {
             db.dlq()
@@ -209,13 +192,10 @@ impl Edit {
     }
 
     fn restore(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.selection.operator();
         let mut ending = Ending::Done;
         for id in self.selection.ids() {
-            match db
-                .dlq()
-                .restore_version(*id, self.change.restore, &operator)
-            {
+            match db.dlq().restore_version(id, self.change.restore, &operator) {
                 Ok(version) => {
                     cx.print(
                         &json!({ "id": id.get(), "version": version }),

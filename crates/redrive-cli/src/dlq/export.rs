@@ -3,10 +3,10 @@
 use clap::Args;
 
 use super::filter::StateArg;
-use super::selection::Selection;
 use crate::context::{Context, Ending};
 use crate::error::{Error, Result};
 use crate::ndjson::CaptureLine;
+use crate::selection::Selection;
 use crate::terminal::{counted, json_line};
 
 /// How many skipped letters are named.
@@ -23,7 +23,7 @@ Examples:
   redrive dlq export orders > orders.ndjson
   redrive dlq export orders --state any | gzip > orders.ndjson.gz
   redrive dlq capture --file orders.ndjson
-  redrive dlq export orders --kind order.placed --as-jobs |
+  redrive dlq export orders kind=order.placed --as-jobs |
     redrive enqueue orders order.placed --file -
 ")]
 pub(super) struct ExportLetters {
@@ -41,7 +41,6 @@ pub(super) struct ExportLetters {
 impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        self.selection.resolve(&db)?;
         let letters = self.selection.letters()?;
         let filter = match self.state.filter().named_states() {
             Some(states) if self.state != StateArg::Any => letters.states(states),

@@ -5,28 +5,27 @@ use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
 use redrive::{Database, JobId};
 
 use super::counts::counts;
-use super::filter::{FilterArgs, StateArg, quoted};
+use super::filter::StateArg;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::letter::letter_line;
+use crate::selection::{Words, quoted};
 
 /// List letters, newest death first, or count them by a property
 #[derive(Args, Debug, Default)]
 #[command(before_help = "\
 Examples:
   redrive dlq list
-  redrive dlq list orders --cause rejected --limit 200
+  redrive dlq list orders cause=rejected --limit 200
   redrive dlq list class=Timeout 'age>2h' 'payload.amount>100'
   redrive dlq list orders --state any --json | jq .error_message
   redrive dlq list orders --by payload.tenant
 ")]
 pub(super) struct ListLetters {
-    /// Letters of this queue. A condition may take its place.
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    words: Words,
     /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
     /// waiting, which is open or quarantined [default: open].
     #[arg(long, help_heading = "Selection")]
@@ -45,7 +44,7 @@ pub(super) struct ListLetters {
 
 impl ListLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.filter.letters(self.queue.as_deref())?;
+        let filter = self.words.letters()?;
         let mut filter = match self.state {
             None => filter.or_state(LetterState::Open),
             Some(state) => filter.and(state.filter())?,
@@ -85,11 +84,10 @@ impl ListLetters {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let none = NoneMatched {
-            queue: self.queue.as_deref(),
+            queue: self.words.queue(),
             filter,
             states: &filter.named_states().unwrap_or_default(),
             what: format!("no letter matches {filter}"),
-            by_id: "show",
             quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
         };
         none.say(db, cx)
@@ -98,7 +96,7 @@ impl ListLetters {
 
 /// Count the waiting letters by error class, or list the newest ones of a class
 ///
-/// Short for `list --state waiting --by class`, and for `list --state waiting --class CLASS`.
+/// Short for `list --state waiting --by class`, and for `list --state waiting class=CLASS`.
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
@@ -115,13 +113,12 @@ pub(super) struct Ls {
 
 impl Ls {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let class = self.class.as_ref();
+        let class = class.map(|class| LetterFilter::new().error_class(class));
         let list = ListLetters {
             state: Some(StateArg::Waiting),
             by: self.class.is_none().then_some(LetterProperty::CLASS),
-            filter: FilterArgs {
-                class: self.class.clone(),
-                ..FilterArgs::default()
-            },
+            words: Words::of(class.map(|class| class.to_string()).into_iter().collect()),
             limit: self.limit,
             ..ListLetters::default()
         };

@@ -1,12 +1,12 @@
 //! The message when no letter matches: where the letters are, and the command that finds them.
 
+use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Database, JobId};
 
-use super::filter::{is_condition, quoted};
 use super::similar::similar;
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::selection::quoted;
 use crate::terminal::{grouped, one_line};
 
 /// How many queues are compared with a name that does not exist.
@@ -16,7 +16,7 @@ const NAMED: usize = 5;
 
 /// A command on letters that found none.
 pub(super) struct NoneMatched<'a> {
-    /// The first argument, which may be a queue.
+    /// The queue, if the command names one.
     pub(super) queue: Option<&'a str>,
     /// The filter of the command; its states are ignored.
     pub(super) filter: &'a LetterFilter,
@@ -24,8 +24,6 @@ pub(super) struct NoneMatched<'a> {
     pub(super) states: &'a [LetterState],
     /// The first words of the message, such as `no open letter matches`.
     pub(super) what: String,
-    /// The subcommand for a letter given by id, such as `redrive`.
-    pub(super) by_id: &'a str,
     /// The subcommand and its options that take quarantined letters with these conditions.
     pub(super) quarantined: &'a dyn Fn(&str) -> String,
 }
@@ -44,26 +42,14 @@ impl NoneMatched<'_> {
         Ok(Ending::NothingMatched)
     }
 
-    /// The answer if the first argument is no queue.
+    /// The answer if there is no such queue.
     fn missing_queue(&self, db: &Database) -> Result<Option<String>> {
-        let Some(queue) = self.queue.filter(|queue| !is_condition(queue)) else {
+        let Some(queue) = self.queue else {
             return Ok(None);
         };
         let queues = db.admin().queue_names(queue, QUEUES)?;
         if queues.is_known {
             return Ok(None);
-        }
-        if let Ok(id) = queue.parse::<JobId>()
-            && let Some(letter) = db.dlq().get(id)?
-        {
-            let command = match self.states.contains(&letter.state) {
-                true => self.by_id,
-                false => "show",
-            };
-            return Ok(Some(format!(
-                "there is no queue `{id}`; letter {id} is {}: redrive dlq {command} {id}",
-                letter.state
-            )));
         }
         Ok(Some(no_queue(queue, &queues.names)))
     }

@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn many_letters_are_counted_by_cause() {
-        let forced = format!("quarantined: redrive dlq redrive --id {ID} --force");
+        let forced = format!("quarantined: redrive dlq redrive {ID} --force");
         let letter = |id, cause: &str| (JobId::new(id), cause.to_owned());
         let few = [letter(7, &forced), letter(9, "it is recovered")];
         assert_eq!(
             lines("letter", &few, "redriven"),
             [
-                "letter 7 was not redriven: quarantined: redrive dlq redrive --id 7 --force",
+                "letter 7 was not redriven: quarantined: redrive dlq redrive 7 --force",
                 "letter 9 was not redriven: it is recovered",
             ]
         );
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(
             lines("letter", &many, "redriven"),
             [
-                "7 letters were not redriven: quarantined: redrive dlq redrive --id ID --force (1 2 3 4 5 ...)",
+                "7 letters were not redriven: quarantined: redrive dlq redrive ID --force (1 2 3 4 5 ...)",
                 "1 letter was not redriven: it is recovered (100)",
             ]
         );

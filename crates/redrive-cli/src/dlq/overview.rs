@@ -16,11 +16,11 @@ use redrive::admin::{DurabilityWarning, QueueStats};
 use redrive::dlq::{CapturedSources, FailureGroup, GroupFilter, GroupState, LetterFilter};
 use serde_json::{Value, json};
 
-use super::filter::{is_condition, quoted};
 use super::group::{failure, group_json, waiting};
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::pause::pause_json;
+use crate::selection::{Words, quoted};
 use crate::terminal::{
     Charset, Json as _, Style, Table, Window, command_lines, counted, cut, grouped, json_line,
     line, one_line, sparkline, table, width, wrap,
@@ -172,7 +172,7 @@ impl Screen {
         let line = format!("died {} ago in {}", ago(died_at), one_line(&queue.queue));
         writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
         let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
-        let selection = match is_condition(&queue.queue) {
+        let selection = match Words::of(vec![queue.queue.clone()]).queue().is_none() {
             true => LetterFilter::new().queue(&queue.queue).to_string(),
             false => queue.queue.clone(),
         };

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::subcommands::subcommands;
 use crate::terminal::{grouped, line, one_line, table};
 
@@ -50,9 +50,8 @@ pub(crate) struct SetProtection {
     /// Only this database role and its members may redrive; repeatable.
     #[arg(long = "role", value_name = "ROLE", group = "what")]
     roles: Vec<String>,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// Remove the protection of a queue
@@ -61,9 +60,8 @@ pub(crate) struct SetProtection {
 pub(crate) struct RemoveProtection {
     /// Queue of the letters.
     queue: String,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl SetProtection {
@@ -78,7 +76,7 @@ impl SetProtection {
         for role in &self.roles {
             protection = protection.role(role);
         }
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         cx.database()?.dlq().protect(&protection, &operator)?;
         cx.print(
             &protection_json(&protection),
@@ -89,7 +87,7 @@ impl SetProtection {
 
 impl RemoveProtection {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         let queue = one_line(&self.queue);
         if !cx.database()?.dlq().unprotect(&self.queue, &operator)? {
             return cx.nothing(format!("queue `{queue}` is not protected"));

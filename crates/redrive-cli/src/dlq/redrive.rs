@@ -14,16 +14,14 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
 use serde_json::json;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
-use super::bulk::{BulkPlan, BulkSelection};
-use super::filter::quoted;
 use super::follow::follow;
 use super::none_matched::{NoneMatched, words};
 use super::not_done::{ID, say_not_done, skipped_json};
 use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
 use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator;
+use crate::error::{Error, Result};
+use crate::selection::{Bulk, quoted};
 use crate::terminal::counted;
 use crate::time;
 use preview::{DryRun, preview};
@@ -34,7 +32,7 @@ use validated::{ValidateArgs, Validated};
 ///
 /// Without --yes this is a dry run. With --yes it starts a redrive run at 100 letters per second
 /// (see --rate) and waits for the outcomes. It exits with 1 if more letters die again than the run
-/// tolerates. Letters given by --id are redriven at once, without a run.
+/// tolerates. Letters given by id are redriven at once, without a run.
 ///
 /// Ctrl-C pauses the run; once all letters are sent, it only stops waiting. If this command dies, a
 /// worker continues the run.
@@ -43,17 +41,15 @@ use validated::{ValidateArgs, Validated};
 /// letters that are not JSON are skipped.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which").required(true)),
     group(ArgGroup::new("validators").args(["schema", "exec"]).requires("validate")),
-    override_usage = "redrive dlq redrive <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
     before_help = "\
 Examples:
   redrive dlq redrive orders class=Timeout 'age>2h' --reason 'gateway fixed' --yes
   redrive dlq redrive orders --canary 10 --reason 'gateway fixed, INC-7' --yes
-  redrive dlq redrive orders --cause rejected --limit 100 --yes
+  redrive dlq redrive orders cause=rejected --limit 100 --yes
   redrive dlq redrive orders --validate --schema order.schema.json --yes
   redrive dlq redrive orders --unthrottled --yes
-  redrive dlq redrive --id 42 43
+  redrive dlq redrive 42 43
 ",
     after_help = "\
 Halt: a run halts when more than a tenth of at least 20 outcomes are deaths
@@ -64,7 +60,7 @@ sixteen times as many follow, then the rest."
 )]
 pub(super) struct Redrive {
     #[command(flatten)]
-    selection: BulkSelection,
+    selection: Bulk,
     #[command(flatten)]
     job: JobArgs,
     #[command(flatten)]
@@ -82,9 +78,6 @@ pub(super) struct Redrive {
 #[command(next_help_heading = "Jobs")]
 #[group(skip)]
 struct JobArgs {
-    /// The reason, for the letters and the audit log. --force requires it, except in a dry run.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
     /// Enqueue the jobs in this queue [default: the queue of each letter].
     #[arg(long, value_name = "QUEUE")]
     to: Option<String>,
@@ -109,34 +102,33 @@ struct JobArgs {
 #[group(skip)]
 struct PaceArgs {
     /// Letters per second [default: 100].
-    #[arg(long, value_name = "N", conflicts_with_all = ["ids", "unthrottled"])]
+    #[arg(long, value_name = "N", conflicts_with = "unthrottled")]
     rate: Option<NonZeroU32>,
     /// Redrive as fast as live jobs allow: slower while these wait more than twice as long as at the
     /// start.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     unthrottled: bool,
     /// Redrive N letters first and continue only if they recover.
-    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    #[arg(long, value_name = "N")]
     canary: Option<u32>,
     /// Create the run, let the workers send its letters, and do not wait.
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     detach: bool,
 }
 
 impl Redrive {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.check_ids()?;
         let db = cx.database()?;
-        self.selection.resolve(&db)?;
         if self.job.force {
-            self.selection
-                .check_reason("--force", self.job.reason.as_deref())?;
+            self.selection.check_reason("--force")?;
         }
         let validated = match self.redrivable()? {
             Some(letters) => self.validation.validated(&letters, cx.registry, &db)?,
             None => None,
         };
-        match self.selection.plan() {
-            BulkPlan::DryRun => {
+        match (self.selection.is_dry_run(), self.selection.ids().is_empty()) {
+            (true, _) => {
                 let dry_run = DryRun {
                     selection: &self.selection,
                     options: self.options(),
@@ -149,8 +141,29 @@ impl Redrive {
                     None => self.nothing_matched(&db, cx),
                 }
             }
-            BulkPlan::Ids => self.redrive_ids(validated.as_ref(), &db, cx),
-            BulkPlan::Matching => self.start_run(validated, &db, cx),
+            (false, false) => self.redrive_ids(validated.as_ref(), &db, cx),
+            (false, true) => self.start_run(validated, &db, cx),
+        }
+    }
+
+    /// Fails if letters given by id, which are redriven at once, have an option of a run.
+    fn check_ids(&self) -> Result<()> {
+        let options = [
+            ("--rate", self.pace.rate.is_some()),
+            ("--unthrottled", self.pace.unthrottled),
+            ("--canary", self.pace.canary.is_some()),
+            ("--detach", self.pace.detach),
+            (
+                "--tolerate, --sample and --no-halt",
+                self.tolerance.is_given(),
+            ),
+        ];
+        let of_run = options.into_iter().find(|(_, is_given)| *is_given);
+        match of_run.filter(|_| !self.selection.ids().is_empty()) {
+            Some((option, _)) => Err(Error::new(format!(
+                "{option} cannot be used with ids: these letters are redriven at once, without a run"
+            ))),
+            None => Ok(()),
         }
     }
 
@@ -183,7 +196,6 @@ impl Redrive {
             filter: &self.selection.letters()?,
             states: self.states(),
             what: format!("no {} letter matches", words(self.states())),
-            by_id: "redrive --id",
             quarantined: &|conditions| {
                 format!("redrive dlq redrive {conditions} --force --reason TEXT")
             },
@@ -229,7 +241,6 @@ impl Redrive {
         let mut add = |name: &str, value: Option<String>| {
             words.extend(value.map(|value| format!("--{name} {}", quoted(&value))));
         };
-        add("reason", self.job.reason.clone());
         add("to", self.job.to.clone());
         add("priority", self.job.priority.map(|n| n.to_string()));
         add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
@@ -255,7 +266,7 @@ impl Redrive {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let operator = operator::current(self.job.reason.as_deref());
+        let operator = self.selection.operator();
         let letters = match validated {
             Some(validated) => {
                 for message in validated.messages() {
@@ -279,7 +290,7 @@ impl Redrive {
                     letter.state, letter.cause, letter.error_class
                 ),
                 (Skip::Quarantined | Skip::Redacted, _) => {
-                    format!("{skip}: redrive dlq redrive --id {ID} --force --reason TEXT")
+                    format!("{skip}: redrive dlq redrive {ID} --force --reason TEXT")
                 }
                 _ => skip.to_string(),
             };
@@ -302,7 +313,7 @@ impl Redrive {
         db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let operator = operator::current(self.job.reason.as_deref());
+        let operator = self.selection.operator();
         let filter = self.selection.letters()?;
         let mut options = self.run_options();
         if let Some(validated) = validated {

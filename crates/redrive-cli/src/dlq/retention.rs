@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::subcommands::subcommands;
 use crate::terminal::{one_line, table};
 use crate::time::{self, short};
@@ -53,9 +53,8 @@ pub(crate) struct SetRule {
     /// Delete open or quarantined letters.
     #[arg(long)]
     even_open: bool,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// Remove a rule
@@ -72,9 +71,8 @@ pub(crate) struct RemoveRule {
     /// Queue of the rule [default: the rule for every queue].
     #[arg(long)]
     queue: Option<String>,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// Stands for the queue of a rule that applies to every queue.
@@ -118,9 +116,7 @@ impl SetRule {
             rule = rule.even_open();
         }
         let db = cx.database()?;
-        db.dlq()
-            .retention()
-            .set(&rule, &operator::current(self.reason.as_deref()))?;
+        db.dlq().retention().set(&rule, &self.reason.operator())?;
         let queue = one_line(rule.for_queue().unwrap_or(EVERY_QUEUE));
         let (keep, action) = (short(rule.keep()), rule.action());
         cx.print(
@@ -136,7 +132,7 @@ impl SetRule {
 impl RemoveRule {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         if !db
             .dlq()
             .retention()

@@ -11,7 +11,7 @@ use super::patience::{MaxWait, WaitArgs};
 use super::run_report::{queue_and_conditions, run_line, skips};
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::subcommands::subcommands;
 use crate::terminal::{grouped, table};
 use crate::time::ago;
@@ -51,9 +51,8 @@ pub(crate) struct ListRuns {
 pub(crate) struct ChangeRun {
     /// The id of the run.
     id: RunId,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 /// Continue a run that is paused, halted or without a driver
@@ -118,7 +117,7 @@ impl ChangeRun {
     }
 
     fn operator(&self) -> Operator {
-        operator::current(self.reason.as_deref())
+        self.reason.operator()
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::io::Write;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 use serde_json::json;
 
 use super::none_matched::{NoneMatched, list_command, words};
-use super::selection::Selection;
 use super::validators::{ValidatorArgs, error_json, print_errors};
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::selection::Selection;
 use crate::terminal::{grouped, json_line};
 
 /// Check open letters with a JSON Schema or a command
@@ -22,14 +22,12 @@ use crate::terminal::{grouped, json_line};
 /// uses them by default.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which")),
-    override_usage = "redrive dlq validate [QUEUE | --id ID...] [CONDITION...] [OPTIONS]",
     before_help = "\
 Examples:
   redrive dlq validate orders --schema order.schema.json
-  redrive dlq validate orders --kind order.placed --exec 'jq -e .currency'
-  redrive dlq validate --id 42 --schema order.schema.json
-  redrive dlq validate orders --schema order.schema.json --passing | xargs redrive dlq redrive --id
+  redrive dlq validate orders kind=order.placed --exec 'jq -e .currency'
+  redrive dlq validate 42 --schema order.schema.json
+  redrive dlq validate orders --schema order.schema.json --passing | xargs redrive dlq redrive
 ",
     after_help = "\
 The exit code is 1 if a letter fails or none matches; with --failing and
@@ -52,7 +50,6 @@ impl Validate {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (validators, _interrupt) = self.validators.validators(cx.registry)?;
         let db = cx.database()?;
-        self.selection.resolve(&db)?;
         let open = self.selection.letters()?.or_state(LetterState::Open);
         let listed = self.listed();
         let mut is_any_listed = false;
@@ -74,7 +71,6 @@ impl Validate {
                 filter: &open,
                 states: &states,
                 what: format!("no {} letter matches", words(&states)),
-                by_id: "validate --id",
                 quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
             };
             return none.say(&db, cx);

@@ -10,11 +10,11 @@ use redrive::JobId;
 use redrive::dlq::{Letter, ValidationError, Validators};
 use serde_json::{Value, json};
 
-use super::filter::quoted;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ndjson::without_mark;
 use crate::registry::Registry;
+use crate::selection::quoted;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::{grouped, one_line};
 use crate::time;

@@ -2,7 +2,7 @@
 
 mod show;
 mod table;
-mod selection;
+mod report;
 mod list;
 mod change;
 mod edit;
@@ -10,8 +10,6 @@ mod edit;
 use redrive::admin::JobFilter;
 
 use crate::subcommands::subcommands;
-
-pub(crate) use selection::JOB_CONDITIONS;
 
 /// The conditions, for the help of every command that takes them.
 pub(crate) fn job_conditions_help() -> String {

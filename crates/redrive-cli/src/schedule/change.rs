@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::list::no_schedule;
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::terminal::{counted, one_line};
 
 /// A schedule, and the reason for the change.
@@ -17,9 +17,8 @@ use crate::terminal::{counted, one_line};
 pub(crate) struct ChangeSchedule {
     /// Name of the schedule.
     name: String,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl ChangeSchedule {
@@ -80,7 +79,7 @@ impl ChangeSchedule {
     }
 
     fn operator(&self) -> Operator {
-        operator::current(self.reason.as_deref())
+        self.reason.operator()
     }
 
     fn report(

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::set::{RhythmArgs, SetArgs};
 use crate::context::{Context, Ending};
-use crate::dlq::FilterArgs;
 use crate::error::{Error, Result};
 use crate::profession::Profession;
+use crate::selection::Words;
 use crate::terminal::{counted, grouped};
 use crate::time;
 
@@ -30,7 +30,7 @@ const MAX_TICKS: usize = 1000;
     before_help = "\
 Examples:
   redrive schedule redrive events orders --every 6h --batch 50 --generations 240
-  redrive schedule redrive nightly orders --class Partner --cron '0 22-23,0-5 * * *' \\
+  redrive schedule redrive nightly orders class=Partner --cron '0 22-23,0-5 * * *' \\
     --growth 2 --count-only
   redrive schedule redrive every-night --all --cron '0 3 * * *' --zone Europe/Berlin
 "
@@ -38,11 +38,8 @@ Examples:
 pub(crate) struct SetPolicy {
     /// Name of the schedule.
     name: String,
-    /// Letters of this queue. A condition may take its place.
-    #[arg(help_heading = "Selection")]
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    words: Words,
     /// All letters of every queue.
     #[arg(long, help_heading = "Selection")]
     all: bool,
@@ -112,7 +109,7 @@ impl SetPolicy {
 
     /// The letters of the policy: those that meet the conditions, or all with --all.
     fn letters(&self) -> Result<LetterFilter> {
-        let filter = self.filter.letters(self.queue.as_deref())?;
+        let filter = self.words.letters()?;
         match (self.all, filter == LetterFilter::new()) {
             (false, true) => Err(Error::new(
                 "the policy would redrive the letters of every queue; name a queue or a condition, \

@@ -11,7 +11,7 @@ use super::zoned::zoned;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::jobs::header;
-use crate::operator;
+use crate::operator::Reason;
 use crate::profession::Profession;
 use crate::terminal::one_line;
 use crate::time::{self, rfc3339};
@@ -110,9 +110,8 @@ pub(super) struct SetArgs {
     /// Print the next five ticks and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl RhythmArgs {
@@ -162,7 +161,7 @@ impl SetArgs {
         let result = match self.dry_run {
             true => "dry_run",
             false => {
-                let operator = operator::current(self.reason.as_deref());
+                let operator = self.reason.operator();
                 match db.schedules().set(schedule, &operator)? {
                     ScheduleChange::Created => "created",
                     ScheduleChange::Changed => "changed",

@@ -24,7 +24,7 @@ fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
     let gated = json!({"breaker": "queue:orders", "queue": "orders", "letters": 3});
     holds(&preview.json()["gated"][0], &gated);
 
-    let one = db.run(format!("dlq redrive --id {}", ids[0]));
+    let one = db.run(format!("dlq redrive {}", ids[0]));
     warns(&one.err, "1 letter");
 
     // A canary behind the breaker: its run says what it waits for.
@@ -73,7 +73,7 @@ fn a_redrive_into_a_paused_queue_warns_and_the_run_names_the_pause() {
         &gated[0],
         &json!({"breaker": null, "paused": true, "letters": 3}),
     );
-    db.run(format!("dlq redrive --id {} --yes", ids[0]));
+    db.run(format!("dlq redrive {} --yes", ids[0]));
     db.run(CANARY);
     send_the_canary(&db);
     db.run("dlq runs show 1")

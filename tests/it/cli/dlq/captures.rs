@@ -10,7 +10,7 @@ use serde_json::json;
 use super::super::letters;
 
 fn discard(db: &TestDatabase, id: JobId) {
-    db.run(format!("dlq discard --id {id} --reason refunded"));
+    db.run(format!("dlq discard {id} --reason refunded"));
 }
 
 #[test]

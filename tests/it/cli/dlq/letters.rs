@@ -12,9 +12,9 @@ fn bulk_commands_change_nothing_without_yes() {
     let queue = db.queue("orders");
     letters(&db, &queue, 12);
 
-    db.run("dlq redrive orders --cause rejected")
+    db.run("dlq redrive orders cause=rejected")
         .shows("12 open letters match; 12 would be redriven")
-        .shows("redrive dlq redrive orders --cause rejected --yes");
+        .shows("redrive dlq redrive orders cause=rejected --yes");
     db.run("dlq discard orders --reason tests");
     // Only a dry run needs no reason.
     for line in ["dlq discard orders", "dlq redrive orders --force"] {
@@ -40,10 +40,10 @@ fn letters_given_by_id_are_redriven_at_once_and_the_others_reported() {
     let queue = db.queue("orders");
     let ids = letters(&db, &queue, 2);
     let (first, second) = (ids[0].to_string(), ids[1].to_string());
-    db.fails(1, format!("dlq redrive --id {first} 999999"))
+    db.fails(1, format!("dlq redrive {first} 999999"))
         .shows("1 letter redriven")
         .tells("999999");
-    db.run(format!("dlq redrive --id {second} --dry-run"));
+    db.run(format!("dlq redrive {second} --dry-run"));
     assert_eq!(ready(&queue), 1);
     db.run("work orders --exec true --drain");
     assert_eq!(in_state(&queue, LetterState::Recovered), 1);
@@ -59,7 +59,7 @@ fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
     let id = &first["id"];
     db.run(&capture).holds(&json!({"new": false, "id": id}));
     db.run(format!("dlq show {id}")).shows("{\"broken\": \\x01");
-    db.fails(1, format!("dlq redrive --id {id}"))
+    db.fails(1, format!("dlq redrive {id}"))
         .tells("not JSON");
 }
 
@@ -78,7 +78,7 @@ fn the_commands_on_letters_accept_conditions() {
 
     for (line, why) in [
         ("dlq list orders colour=red", "unknown field"),
-        ("dlq list orders kind=a --kind b", "repeats"),
+        ("dlq list orders kind=a kind=b", "repeats"),
         ("dlq list orders state=any --state open", "repeats"),
         ("dlq redrive orders died>soon", "not a time"),
     ] {
@@ -101,9 +101,9 @@ fn a_letter_is_shown_as_one_timeline_across_its_generations() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");
     let id = letters(&db, &orders, 1)[0].to_string();
-    db.run(format!("dlq redrive --id {id}"));
+    db.run(format!("dlq redrive {id}"));
     db.run("work orders --exec 'echo worse >&2; exit 65' --drain");
-    db.run(format!("dlq discard --id {id} --reason refunded"));
+    db.run(format!("dlq discard {id} --reason refunded"));
     let shown = db.run(format!("dlq show {id}"));
     let expected = [
         "enqueued",

@@ -13,7 +13,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
     let ids = letters(&db, &queue, 5);
     let count = |state| in_state(&queue, state);
     let discard = |which: &str| format!("dlq discard {which} --reason tests --json");
-    db.run(discard(&format!("--id {}", ids[0])))
+    db.run(discard(&ids[0].to_string()))
         .holds(&json!({"letters": 1}));
     let second = db.run(discard("orders --yes")).json();
     assert_eq!(second["letters"], 4);
@@ -43,7 +43,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
 
     // By id, at once.
     let (closed, open) = (ids[0], ids[1]);
-    db.fails(1, format!("dlq reopen --id {closed} {open}"))
+    db.fails(1, format!("dlq reopen {closed} {open}"))
         .shows("1 letter reopened")
         .tells(format!("letter {open} was not reopened: it is open"));
     assert_eq!(count(LetterState::Open), 5);

@@ -45,13 +45,13 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
         "dlq redrive orders --force --yes",
         "dlq redrive orders --rate 0 --yes",
         "dlq redrive orders --rate 5 --unthrottled",
-        "dlq redrive --id 1 --canary 5",
+        "dlq redrive 1 --canary 5",
         "dlq redrive orders --to ' ' --yes",
         "dlq runs show x",
         "dlq redrive orders --tolerate 101%",
         "dlq redrive orders --sample 0",
         "dlq redrive orders --canary 5 --no-halt",
-        "dlq redrive --id 1 --no-halt",
+        "dlq redrive 1 --no-halt",
     ] {
         db.fails(2, wrong);
     }

@@ -18,7 +18,8 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     ids.reverse();
     let schema = schema();
     let validate = format!("dlq validate orders --schema {schema}");
-    db.run(format!("{validate} --passing"))
+    let passing = db.run(format!("{validate} --passing"));
+    passing
         .prints(format!("{}\n{}\n", ids[0], ids[1]))
         .tells("2 would pass, 3 fail");
     let lines = db.run(format!("{validate} --failing --json")).lines();
@@ -28,6 +29,11 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     assert!(error.starts_with("/order: "), "{error}");
     db.fails(1, format!("{validate} payload.order>2 --passing"));
     db.fails(2, format!("{validate} --passing --failing"));
+
+    // The ids can be given to a redrive.
+    let passing = passing.out.replace('\n', " ");
+    db.run(format!("dlq redrive {passing}"));
+    assert_eq!(letters_in(&db.open(), "orders", LetterState::Redriving), 2);
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn letters_given_by_id_are_validated_before_they_are_redriven() {
     let db = TestDatabase::migrated();
     let queue = db.queue("orders");
     let ids = letters(&db, &queue, 3);
-    let these = format!("dlq redrive --id {} {}", ids[2], ids[0]);
+    let these = format!("dlq redrive {} {}", ids[2], ids[0]);
     db.fails(1, format!("{these} --validate --exec 'grep -v 3'"))
         .shows("1 letter redriven")
         .tells("1 letter left out: failed validation");

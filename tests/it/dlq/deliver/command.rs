@@ -26,7 +26,7 @@ fn a_delivery_command_receives_the_original_bytes() {
     );
     let deliver = |id: JobId, command: &str| {
         let id = id.to_string();
-        ran(&test, &["dlq", "deliver", "--id", &id, "--exec", command]).exits_with(0)
+        ran(&test, &["dlq", "deliver", &id, "--exec", command]).exits_with(0)
     };
     deliver(id, &command);
     assert_eq!(file.bytes(), bytes);

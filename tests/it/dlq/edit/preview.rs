@@ -63,12 +63,12 @@ fn the_command_shows_the_difference_before_it_acts() {
     has(kept.person.as_deref().expect("a person"), "@");
 
     let id = ids[0].to_string();
-    test.run(format!("dlq edit --id {id} --undo"))
+    test.run(format!("dlq edit {id} --undo"))
         .shows("version 2");
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
-    test.run(format!("dlq edit --id {id} --restore 1"));
+    test.run(format!("dlq edit {id} --restore 1"));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 3 }));
-    test.fails(1, format!("dlq edit --id {id} --restore 17"))
+    test.fails(1, format!("dlq edit {id} --restore 17"))
         .tells("no version 17");
 }
 
@@ -92,10 +92,10 @@ fn a_command_edits_each_letter_by_its_payload() {
     for (id, number) in [(ids[0], 101), (ids[1], 2), (ids[2], 103)] {
         assert_eq!(payload(&queue, id), json!({ "number": number }));
     }
-    test.run(format!("dlq edit --id {} --undo", ids[0]));
+    test.run(format!("dlq edit {} --undo", ids[0]));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
     let id = ids[1];
-    test.fails(1, format!("dlq edit --id {id} --undo"))
+    test.fails(1, format!("dlq edit {id} --undo"))
         .tells(format!("letter {id} was never edited"));
     for (command, deadline, error) in [
         ("echo '{'", "1m", "JSON"),
@@ -128,14 +128,14 @@ fn bad_edits_are_rejected_and_letters_that_cannot_be_edited_are_reported() {
         "--merge {} --set 1",
         "",
     ] {
-        test.fails(2, format!("dlq edit --id {id} {bad}").trim_end());
+        test.fails(2, format!("dlq edit {id} {bad}").trim_end());
     }
     let missing = r#"[{"op": "remove", "path": "/nothing"}]"#;
-    test.fails(1, format!("dlq edit --id {id} --patch '{missing}'"))
+    test.fails(1, format!("dlq edit {id} --patch '{missing}'"))
         .shows("0 letters edited, 1 invalid")
         .shows("/nothing");
-    test.run(format!("dlq redrive --id {id}"));
-    test.fails(1, format!("dlq edit --id {id} --set 1"))
+    test.run(format!("dlq redrive {id}"));
+    test.fails(1, format!("dlq edit {id} --set 1"))
         .tells("neither open nor quarantined");
     assert_eq!(in_state(&queue, LetterState::Redriving), 1);
 }

@@ -5,9 +5,8 @@ use serde_json::json;
 
 use crate::batches::Batches;
 use crate::context::{Context, Ending};
-use crate::dlq::FilterArgs;
 use crate::error::Result;
-use crate::operator;
+use crate::selection::{Confirm, Words};
 use crate::terminal::{counted, json_line};
 
 /// Apply the redactions to letters that exist already
@@ -26,37 +25,28 @@ Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, an
 if nothing would change."
 )]
 pub(crate) struct ApplyRedactions {
-    /// Letters of this queue [default: every queue]. A condition may take its place.
-    #[arg(help_heading = "Selection")]
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
-    /// The reason, for the letters and the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
-    /// Change nothing; count the letters.
-    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Redact all letters that match.
-    #[arg(long, help_heading = "Action")]
-    yes: bool,
+    words: Words,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl ApplyRedactions {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.filter.letters(self.queue.as_deref())?;
+        let filter = self.words.letters()?;
         let db = cx.database()?;
         let letters = db.dlq().redactions().preview(&filter)?;
         if letters == 0 {
             if cx.global.json {
-                let line = json!({ "dry_run": !self.yes, "action": "redact", "letters": 0 });
+                let line =
+                    json!({ "dry_run": !self.confirm.yes, "action": "redact", "letters": 0 });
                 json_line(cx.out, &line)?;
             }
             return cx.nothing(
                 "no letter would change: its redactions apply already, or there are none",
             );
         }
-        if !self.yes {
+        if !self.confirm.yes {
             return cx.print(
                 &json!({ "dry_run": true, "action": "redact", "letters": letters }),
                 format!(
@@ -74,7 +64,7 @@ impl ApplyRedactions {
             total: letters,
             undo: "repeat the command for the others; a redaction cannot be undone",
         };
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.confirm.operator();
         redact.run(cx, |go_on| {
             db.dlq().redactions().apply_while(&filter, &operator, go_on)
         })

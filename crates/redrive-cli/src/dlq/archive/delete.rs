@@ -1,15 +1,13 @@
 //! `redrive dlq archive delete`: deletes archived letters.
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use serde_json::json;
 
 use super::{nothing_matched, table};
 use crate::batches::Batches;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::with_reason;
-use crate::dlq::selection::Selection;
 use crate::error::Result;
-use crate::operator;
+use crate::selection::Bulk;
 use crate::terminal::{counted, json_line};
 
 /// How many letters a dry run shows.
@@ -17,16 +15,14 @@ const SAMPLE: u64 = 5;
 
 /// Delete archived letters
 ///
-/// Without --yes this is a dry run, for letters given by --id too. Deleted letters cannot be
+/// Without --yes this is a dry run, for letters given by id too. Deleted letters cannot be
 /// restored. The audit log keeps the conditions and the number of letters.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which").required(true)),
-    override_usage = "redrive dlq archive delete <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
     before_help = "\
 Examples:
   redrive dlq archive delete orders 'age>730d' --reason 'retention policy' --yes
-  redrive dlq archive delete --id 42 --yes
+  redrive dlq archive delete 42 --yes
 ",
     after_help = "\
 To delete everything about a person or tenant, see `redrive erase --help`. Ctrl-C stops
@@ -34,16 +30,7 @@ after the current batch of 2,000 letters; the exit code is 1 then, and if nothin
 )]
 pub(crate) struct DeleteArchived {
     #[command(flatten)]
-    selection: Selection,
-    /// The reason, for the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
-    /// Change nothing; count the letters.
-    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Delete all letters that match.
-    #[arg(long, help_heading = "Action")]
-    yes: bool,
+    selection: Bulk,
 }
 
 impl DeleteArchived {
@@ -51,10 +38,10 @@ impl DeleteArchived {
         let filter = self.selection.letters()?;
         let db = cx.database()?;
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
-        if total == 0 || cx.global.json && !self.yes {
+        if total == 0 || cx.global.json && !self.selection.is_confirmed() {
             if cx.global.json {
                 let mut line = json!({ "action": "delete", "letters": total });
-                if !self.yes {
+                if !self.selection.is_confirmed() {
                     line["dry_run"] = true.into();
                 }
                 json_line(cx.out, &line)?;
@@ -64,7 +51,7 @@ impl DeleteArchived {
                 _ => Ok(Ending::Done),
             };
         }
-        if !self.yes {
+        if !self.selection.is_confirmed() {
             let total_text = counted(total, "letter");
             writeln!(
                 cx.out,
@@ -72,8 +59,11 @@ impl DeleteArchived {
             )?;
             table(&db.dlq().archived(&filter.limit(SAMPLE.min(total)))?).write(cx.out)?;
             writeln!(cx.out)?;
-            let words = with_reason(self.selection.words(), self.reason.as_deref());
-            return cx.propose(&format!("redrive dlq archive delete {words} --yes"));
+            let command = "redrive dlq archive delete";
+            let command = self
+                .selection
+                .command_line(command, self.selection.reason(), &[]);
+            return cx.propose(&command);
         }
         let delete = Batches {
             action: "delete",
@@ -83,7 +73,7 @@ impl DeleteArchived {
             total,
             undo: "deleted letters cannot be restored",
         };
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.selection.operator();
         delete.run(cx, |go_on| {
             db.dlq().delete_archived_while(&filter, &operator, go_on)
         })

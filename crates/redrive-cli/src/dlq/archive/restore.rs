@@ -1,6 +1,6 @@
 //! `redrive dlq archive restore`: moves archived letters back.
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use redrive::dlq::{LetterFilter, NotRestored, Restored};
 use redrive::{Database, JobId};
 use serde_json::json;
@@ -8,27 +8,23 @@ use serde_json::json;
 use super::nothing_matched;
 use crate::batches::in_batches;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::with_reason;
 use crate::dlq::not_done::skipped_json;
-use crate::dlq::selection::Selection;
 use crate::error::Result;
-use crate::operator;
+use crate::selection::Bulk;
 use crate::stopped::Stopped;
 use crate::terminal::{counted, grouped, json_line};
 
 /// Move archived letters back, with their ids, history and counts
 ///
-/// Without --yes this is a dry run. Letters given by --id are restored at once. A restored letter is
+/// Without --yes this is a dry run. Letters given by id are restored at once. A restored letter is
 /// open, or quarantined if it was. A letter stays in the archive if another letter has its id or
 /// its source and position, or if a live job holds its unique key.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which").required(true)),
-    override_usage = "redrive dlq archive restore <QUEUE | --id ID...> [CONDITION...] [OPTIONS]",
     before_help = "\
 Examples:
   redrive dlq archive restore orders class=Timeout
-  redrive dlq archive restore --id 42 --reason 'the customer asked again'
+  redrive dlq archive restore 42 --reason 'the customer asked again'
 ",
     after_help = "\
 Ctrl-C stops after the current batch of 500 letters. The exit code is 1 then, if a
@@ -36,25 +32,16 @@ letter stays in the archive, and if nothing matches."
 )]
 pub(crate) struct RestoreArchived {
     #[command(flatten)]
-    selection: Selection,
-    /// The reason, for the letters and the audit log.
-    #[arg(long, help_heading = "Action", value_name = "TEXT")]
-    reason: Option<String>,
-    /// Change nothing; count the letters.
-    #[arg(long, help_heading = "Action", conflicts_with = "yes")]
-    dry_run: bool,
-    /// Restore all letters that match.
-    #[arg(long, help_heading = "Action")]
-    yes: bool,
+    selection: Bulk,
 }
 
 impl RestoreArchived {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let filter = self.selection.letters()?;
         let db = cx.database()?;
-        match self.yes || !self.dry_run && !self.selection.ids().is_empty() {
-            true => self.restore(&filter, &db, cx),
-            false => self.preview(&filter, &db, cx),
+        match self.selection.is_dry_run() {
+            true => self.preview(&filter, &db, cx),
+            false => self.restore(&filter, &db, cx),
         }
     }
 
@@ -93,8 +80,12 @@ impl RestoreArchived {
             writeln!(cx.out, "{line}")?;
         }
         if restorable > 0 {
-            let words = with_reason(self.selection.words(), self.reason.as_deref());
-            cx.propose(&format!("redrive dlq archive restore {words} --yes"))?;
+            let command = "redrive dlq archive restore";
+            cx.propose(
+                &self
+                    .selection
+                    .command_line(command, self.selection.reason(), &[]),
+            )?;
         }
         Ok(Ending::Done)
     }
@@ -107,7 +98,7 @@ impl RestoreArchived {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let total = self.selection.limited(db.dlq().count_archived(filter)?);
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.selection.operator();
         let mut so_far = Restored::default();
         let (_, course, restored) = in_batches("restoring", total, |go_on| {
             db.dlq().restore_while(filter, &operator, |restored| {
@@ -125,7 +116,7 @@ impl RestoreArchived {
             }),
         };
         restored.inspect_err(|_| stopped.say_after_error("letter", cx))?;
-        let ids = self.selection.ids().iter().copied();
+        let ids = self.selection.ids().into_iter();
         let missing: Vec<JobId> = ids
             .filter(|id| {
                 !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == id)

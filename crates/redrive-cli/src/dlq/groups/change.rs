@@ -8,10 +8,10 @@ use serde_json::json;
 use super::matching::{Counted, MAX_GROUPS, matching};
 use super::show::not_found;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::{is_condition, quoted, with_reason};
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
 use crate::error::{Error, Result};
-use crate::operator;
+use crate::operator::{self, Reason};
+use crate::selection::{is_condition, quoted, with_reason};
 use crate::terminal::{Charset, counted, json_line, one_line};
 
 /// How many groups a dry run shows.
@@ -25,9 +25,8 @@ pub(super) struct ChangeGroup {
     /// conditions this is a dry run without --yes.
     #[arg(value_name = "GROUP | CONDITION", required = true)]
     groups: Vec<String>,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
     /// Change all groups that match the conditions.
     #[arg(long)]
     yes: bool,
@@ -56,7 +55,7 @@ impl ChangeGroup {
         let Some(ids) = ids else {
             return self.change_matching(state, &db, cx);
         };
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         let mut ending = Ending::Done;
         for id in ids {
             let exists = db.dlq().groups().set_state(id, state, &operator)?;
@@ -98,7 +97,7 @@ impl ChangeGroup {
         if !self.yes {
             return self.preview(state, &groups, cx);
         }
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         for MatchingGroup { group, .. } in &groups {
             db.dlq().groups().set_state(group.id, state, &operator)?;
         }
@@ -143,7 +142,7 @@ impl ChangeGroup {
         };
         let words: Vec<String> = self.groups.iter().map(|word| quoted(word)).collect();
         let command = format!("redrive dlq groups {verb} {}", words.join(" "));
-        cx.propose(&(with_reason(command, self.reason.as_deref()) + " --yes"))
+        cx.propose(&(with_reason(command, self.reason.text()) + " --yes"))
     }
 }
 

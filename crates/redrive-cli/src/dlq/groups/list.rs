@@ -6,9 +6,9 @@ use redrive::dlq::{GroupFilter, GroupState};
 
 use super::matching::{Counted, MAX_GROUPS, matching};
 use crate::context::{Context, Ending};
-use crate::dlq::filter::FilterArgs;
 use crate::dlq::group::{MatchingGroup, group_json, group_table, waiting};
 use crate::error::Result;
+use crate::selection::Words;
 use crate::terminal::Charset;
 
 /// List failure groups, most waiting letters first
@@ -25,11 +25,8 @@ Examples:
   redrive dlq groups list --all --json | jq .title
 ")]
 pub(super) struct ListGroups {
-    /// Only groups of this queue. A condition may take its place.
-    #[arg(help_heading = "Selection")]
-    queue: Option<String>,
     #[command(flatten)]
-    filter: FilterArgs,
+    words: Words,
     /// Only groups in these states: open, acknowledged, resolved, ignored.
     #[arg(long, help_heading = "Selection", value_delimiter = ',')]
     state: Vec<GroupState>,
@@ -67,22 +64,15 @@ impl ListGroups {
         if !self.state.is_empty() {
             filter = filter.states(self.state.iter().copied());
         }
-        let letters = self.filter.letters(self.queue.as_deref())?;
-        if self.filter.has_conditions(self.queue.as_deref()) {
+        if !self.words.is_queue() {
             let counted = match self.all {
                 true => Counted::All,
                 false => Counted::Waiting,
             };
-            return matching(letters, counted, filter, db);
+            return matching(self.words.letters()?, counted, filter, db);
         }
-        if let Some(queue) = &self.queue {
+        if let Some(queue) = self.words.queue() {
             filter = filter.queue(queue);
-        }
-        if let Some(kind) = &self.filter.kind {
-            filter = filter.kind(kind);
-        }
-        if let Some(class) = &self.filter.class {
-            filter = filter.error_class(class);
         }
         if !self.all {
             filter = filter.waiting();

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::rules::report;
 use super::show::not_found;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::with_reason;
 use crate::error::{Error, Result};
-use crate::operator;
+use crate::operator::Reason;
+use crate::selection::with_reason;
 use crate::terminal::{counted, one_line};
 
 /// Merge failure groups: their letters and future failures go to one group
@@ -29,9 +29,8 @@ pub(super) struct MergeGroups {
     /// The group to merge into.
     #[arg(long, value_name = "GROUP")]
     into: Option<GroupId>,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
     /// Merge the groups.
     #[arg(long)]
     yes: bool,
@@ -87,9 +86,9 @@ impl MergeGroups {
             let ids: Vec<String> = groups.iter().map(GroupId::to_string).collect();
             let (name, ids) = (&cx.registry.name, ids.join(" "));
             let command = format!("{name} dlq groups merge {ids} --into {into}");
-            return cx.propose(&(with_reason(command, self.reason.as_deref()) + " --yes"));
+            return cx.propose(&(with_reason(command, self.reason.text()) + " --yes"));
         }
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         let mut ending = Ending::Done;
         for &id in groups {
             let done = db.dlq().groups().merge(id, into, &operator)?;

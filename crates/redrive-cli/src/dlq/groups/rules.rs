@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
 use crate::subcommands::subcommands;
 use crate::terminal::{Json as _, counted, grouped, line, table};
 use crate::time::ago;
@@ -40,9 +40,8 @@ pub(crate) struct ApplyRule {
 pub(crate) struct RemoveRule {
     /// The id of the rule.
     rule: GroupRuleId,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
 }
 
 impl ApplyRule {
@@ -59,7 +58,7 @@ impl ApplyRule {
 
 impl RemoveRule {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = operator::current(self.reason.as_deref());
+        let operator = self.reason.operator();
         let rule = self.rule;
         if !cx.database()?.dlq().groups().remove_rule(rule, &operator)? {
             return cx.nothing(format!("group rule {rule} does not exist"));

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::rules::report;
 use super::show::not_found;
 use crate::context::{Context, Ending};
-use crate::dlq::filter::{quoted, with_reason};
 use crate::error::Result;
-use crate::operator;
+use crate::operator::Reason;
+use crate::selection::{quoted, with_reason};
 use crate::terminal::{grouped, one_line, table};
 
 /// Split a failure group: letters and future failures that match go to new groups
@@ -35,9 +35,8 @@ pub(super) struct SplitGroup {
     /// The property that decides; see below.
     #[arg(long, value_name = "PROPERTY")]
     by: SplitBy,
-    /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
+    #[command(flatten)]
+    reason: Reason,
     /// Split the group.
     #[arg(long)]
     yes: bool,
@@ -52,7 +51,7 @@ impl SplitGroup {
             return not_found(self.group, cx);
         }
         if self.yes {
-            let operator = operator::current(self.reason.as_deref());
+            let operator = self.reason.operator();
             let done = groups.split(self.group, &self.by, &operator)?;
             let what = format!(
                 "group {} is split by {}",
@@ -83,6 +82,6 @@ impl SplitGroup {
         writeln!(cx.out)?;
         let (name, group, by) = (&cx.registry.name, self.group, quoted(&by));
         let command = format!("{name} dlq groups split {group} --by {by}");
-        cx.propose(&(with_reason(command, self.reason.as_deref()) + " --yes"))
+        cx.propose(&(with_reason(command, self.reason.text()) + " --yes"))
     }
 }

@@ -5,10 +5,10 @@ use redrive::admin::{BreakerState, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
 use serde_json::{Value, json};
 
-use crate::dlq::filter::quoted;
 use crate::dlq::run_report::{run_line, skips};
 use crate::error::Result;
 use crate::pause::{breaker_line, ends_in, pause_json};
+use crate::selection::quoted;
 use crate::terminal::{counted, grouped, line};
 use crate::time::ago;
 

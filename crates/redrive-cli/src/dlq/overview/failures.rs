@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use redrive::dlq::FailureGroup;
 use serde_json::{Value, json};
 
-use crate::dlq::filter::quoted;
 use crate::dlq::group::{list_of, state, waiting};
+use crate::selection::quoted;
 use crate::time::rfc3339;
 
 /// The most groups that a command names by id.

@@ -3,7 +3,7 @@
 use redrive::dlq::{CapturedSource, CapturedSources, LetterFilter};
 use serde::Serialize;
 
-use crate::dlq::filter::quoted;
+use crate::selection::quoted;
 use crate::terminal::{Json as _, grouped, line};
 use crate::time::ago;
 

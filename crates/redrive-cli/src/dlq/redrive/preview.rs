@@ -7,27 +7,20 @@ use serde_json::json;
 use super::validated::Validated;
 use crate::context::{Context, Ending};
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
-use crate::dlq::bulk::{BulkAction, BulkSelection};
 use crate::dlq::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
 use crate::error::Result;
+use crate::selection::Bulk;
 use crate::terminal::{counted, grouped, json_line, table};
 
-const ACTION: BulkAction<'static> = BulkAction {
-    command: "redrive",
-    participle: "redriven",
-    progressive: "redriving",
-    affects: |count| count.redrivable,
-    reason: None,
-};
 /// How many groups are shown.
 const GROUPS: usize = 10;
 
 /// A redrive that is only shown.
 pub(super) struct DryRun<'a> {
-    pub(super) selection: &'a BulkSelection,
+    pub(super) selection: &'a Bulk,
     pub(super) options: RedriveOptions,
     /// The states from which letters are redriven.
     pub(super) states: &'a [LetterState],
@@ -66,7 +59,7 @@ pub(super) fn preview(
             cx.out,
             &json!({
                 "dry_run": true,
-                "action": ACTION.command,
+                "action": "redrive",
                 "letters": affected,
                 "matching": matching_letters,
                 "skipped": left_out_json("letters", &left_out),
@@ -93,10 +86,9 @@ pub(super) fn preview(
     } else if matching_letters > 0 {
         writeln!(
             cx.out,
-            "{}; {} would be {}.\n",
+            "{}; {} would be redriven.\n",
             matching(matching_letters, &words(dry_run.states)),
-            grouped(affected),
-            ACTION.participle
+            grouped(affected)
         )?;
         write_left_out("letter", &left_out, cx.out)?;
         if let Some(validated) = dry_run.validated.filter(|of| of.validation.failed > 0) {
@@ -113,7 +105,11 @@ pub(super) fn preview(
         } else {
             let sample = LetterFilter::new().ids(preview.sample.iter().copied());
             letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
-            let command = dry_run.selection.command_line(&ACTION, &dry_run.words);
+            let reason = dry_run.selection.reason();
+            let command =
+                dry_run
+                    .selection
+                    .command_line("redrive dlq redrive", reason, &dry_run.words);
             writeln!(cx.out)?;
             cx.propose(&command)?;
         }

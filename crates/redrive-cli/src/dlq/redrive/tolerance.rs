@@ -12,17 +12,21 @@ use redrive::dlq::runs::RunOptions;
 pub(super) struct ToleranceArgs {
     /// Halt the run, and exit with 1, if more than this share of the letters die again
     /// [default: 10%].
-    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "ids")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     tolerate: Option<u8>,
     /// Halt only after this many outcomes [default: 20]. A canary needs none but its own.
-    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    #[arg(long, value_name = "N")]
     sample: Option<NonZeroU32>,
     /// Send all letters, however many die again.
-    #[arg(long, conflicts_with_all = ["ids", "sample", "canary"])]
+    #[arg(long, conflicts_with_all = ["sample", "canary"])]
     no_halt: bool,
 }
 
 impl ToleranceArgs {
+    pub(super) fn is_given(&self) -> bool {
+        self.tolerate.is_some() || self.sample.is_some() || self.no_halt
+    }
+
     pub(super) fn apply(&self, mut options: RunOptions) -> RunOptions {
         if let Some(percent) = self.tolerate {
             options = options.tolerate(percent);

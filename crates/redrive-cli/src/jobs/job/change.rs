@@ -5,13 +5,14 @@ use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState};
 use redrive::{Database, JobId};
 use serde_json::json;
 
-use super::selection::{JobSelection, left_out_jobs, matching, write_sample};
+use super::report::{left_out_jobs, matching, write_sample};
 use super::show::not_found;
 use crate::batches::in_batches;
 use crate::context::{Context, Ending};
 use crate::dlq::{LeftOut, left_out_json, write_left_out};
 use crate::error::Result;
 use crate::operator;
+use crate::selection::Bulk;
 use crate::stopped::Stopped;
 use crate::terminal::{counted, grouped, json_line};
 
@@ -35,7 +36,7 @@ Examples:
 )]
 pub(crate) struct Cancel {
     #[command(flatten)]
-    selection: JobSelection,
+    selection: Bulk,
 }
 
 /// Set the priority of waiting jobs
@@ -55,7 +56,7 @@ pub(crate) struct Priority {
     #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
     priority: i16,
     #[command(flatten)]
-    selection: JobSelection,
+    selection: Bulk,
 }
 
 /// Make delayed jobs ready now
@@ -73,7 +74,7 @@ Examples:
 )]
 pub(crate) struct RunNow {
     #[command(flatten)]
-    selection: JobSelection,
+    selection: Bulk,
 }
 
 impl Cancel {
@@ -119,7 +120,7 @@ impl SetPriority {
     }
 }
 
-fn run(selection: &JobSelection, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
+fn run(selection: &Bulk, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
     let db = cx.database()?;
     match (selection.is_dry_run(), selection.ids().is_empty()) {
         (true, _) => dry_run(selection, change, &db, cx),
@@ -129,14 +130,17 @@ fn run(selection: &JobSelection, change: JobChange, cx: &mut Context<'_>) -> Res
 }
 
 fn dry_run(
-    selection: &JobSelection,
+    selection: &Bulk,
     change: JobChange,
     db: &Database,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    let filter = selection.filter()?;
+    let filter = selection.jobs()?;
     let (count, changeable) = db.admin().jobs().preview(&filter, change)?;
-    let (_, affected) = db.admin().jobs().preview(&selection.limited()?, change)?;
+    let (_, affected) = db
+        .admin()
+        .jobs()
+        .preview(&selection.limited_jobs()?, change)?;
     let left_out = left_out(&count, changeable, change);
     let of = words(change);
     if cx.global.json {
@@ -166,7 +170,8 @@ fn dry_run(
     if affected > 0 && !cx.global.json {
         write_sample(db.admin().jobs().list(&filter)?, of.takes, cx)?;
         writeln!(cx.out)?;
-        cx.propose(&selection.command_line(&of.command))?;
+        let command = format!("redrive job {}", of.command);
+        cx.propose(&selection.command_line(&command, selection.reason(), &[]))?;
     }
     Ok(match affected {
         0 => Ending::NothingMatched,
@@ -176,15 +181,15 @@ fn dry_run(
 
 /// Changes all matching jobs in batches, until a signal arrives.
 fn change_matching(
-    selection: &JobSelection,
+    selection: &Bulk,
     change: JobChange,
     db: &Database,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    let filter = selection.filter()?;
+    let filter = selection.jobs()?;
     let jobs = db.admin().jobs();
     let (count, changeable) = jobs.preview(&filter, change)?;
-    let (_, total) = jobs.preview(&selection.limited()?, change)?;
+    let (_, total) = jobs.preview(&selection.limited_jobs()?, change)?;
     let words = words(change);
     let mut audit = None;
     // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
@@ -233,14 +238,14 @@ fn change_matching(
 
 /// Changes the jobs given by id, and explains why others did not change.
 fn change_ids(
-    selection: &JobSelection,
+    selection: &Bulk,
     change: JobChange,
     db: &Database,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    let filter = selection.filter()?;
+    let filter = selection.jobs()?;
     let jobs = db.admin().jobs();
-    let changed = jobs.change(&selection.limited()?, change, &selection.operator())?;
+    let changed = jobs.change(&selection.limited_jobs()?, change, &selection.operator())?;
     let mut ending = Ending::Done;
     for id in selection.ids() {
         let this = match changed.jobs.contains(&id) {

@@ -4,11 +4,12 @@ use clap::{ArgGroup, Args};
 use redrive::Database;
 use redrive::admin::JobFilter;
 
-use super::selection::{JobSelection, left_out_jobs};
+use super::report::left_out_jobs;
 use crate::batches::in_batches;
 use crate::context::{Context, Ending};
 use crate::dlq::{LeftOut, PayloadEdit, Preview, report_edit, write_left_out};
 use crate::error::{Error, Result};
+use crate::selection::Bulk;
 use crate::stopped::Stopped;
 
 /// Change the payloads of waiting jobs
@@ -29,7 +30,7 @@ The exit code is 1 then, and if a job could not be changed or none matches."
 )]
 pub(crate) struct EditJobs {
     #[command(flatten)]
-    selection: JobSelection,
+    selection: Bulk,
     #[command(flatten)]
     change: PayloadEdit,
 }
@@ -42,7 +43,7 @@ impl EditJobs {
             ));
         };
         let db = cx.database()?;
-        let filter = self.selection.limited()?;
+        let filter = self.selection.limited_jobs()?;
         if !self.selection.is_dry_run() {
             return self.edit(&filter, &edit, &db, cx);
         }
@@ -57,7 +58,7 @@ impl EditJobs {
 
     /// Matching jobs that cannot be edited because they run.
     fn left_out(&self, db: &Database) -> Result<Vec<LeftOut>> {
-        let count = db.admin().jobs().count(&self.selection.filter()?)?;
+        let count = db.admin().jobs().count(&self.selection.jobs()?)?;
         let leased = left_out_jobs(count.leased, "leased", "a worker runs them");
         Ok(leased.into_iter().collect())
     }
@@ -72,7 +73,7 @@ impl EditJobs {
     ) -> Result<Ending> {
         let jobs = db.admin().jobs();
         let left_out = self.left_out(db)?;
-        let total = self.selection.at_most(jobs.count(filter)?.waiting());
+        let total = self.selection.limited(jobs.count(filter)?.waiting());
         let operator = self.selection.operator();
         let mut edited = 0;
         let (tried, course, done) = in_batches("editing", total, |go_on| {

@@ -3,11 +3,11 @@
 use clap::Args;
 use redrive::JobId;
 
-use super::selection::{JOB_CONDITIONS, filter_of};
 use super::show::job_line;
 use super::table::job_table;
 use crate::context::{Context, Ending};
 use crate::error::Result;
+use crate::selection::Words;
 
 /// List jobs that have not ended, the oldest id first
 #[derive(Args, Debug)]
@@ -18,9 +18,8 @@ Examples:
   redrive job list orders 'attempts>=2' --json | jq .payload
 ")]
 pub(crate) struct ListJobs {
-    /// Jobs with these ids, or of this queue; conditions such as state=ready 'age>5m'; see below.
-    #[arg(id = JOB_CONDITIONS, value_name = "ID|QUEUE|CONDITION")]
-    words: Vec<String>,
+    #[command(flatten)]
+    words: Words,
     /// At most this many jobs.
     #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
@@ -31,7 +30,7 @@ pub(crate) struct ListJobs {
 
 impl ListJobs {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut filter = filter_of(&self.words)?.limit(self.limit);
+        let mut filter = self.words.jobs()?.limit(self.limit);
         if let Some(after) = self.after {
             filter = filter.after(after);
         }

@@ -14,9 +14,9 @@ const COMPARISONS: [(&str, &str); 6] = [
     ("<>", "="),
 ];
 
-/// The states of letters, verdicts, runs, breakers, groups, policies and retention, each with
+/// The states of letters, verdicts, runs, breakers, groups and retention, each with
 /// another one that it may be confused with.
-const STATES: [(&str, &str); 25] = [
+const STATES: [(&str, &str); 23] = [
     ("open", "discarded"),
     ("redriving", "open"),
     ("recovered", "discarded"),
@@ -38,8 +38,6 @@ const STATES: [(&str, &str); 25] = [
     ("acknowledged", "resolved"),
     ("resolved", "ignored"),
     ("ignored", "resolved"),
-    ("active", "paused"),
-    ("dry_run", "active"),
     ("delete", "archive"),
     ("archive", "delete"),
 ];

@@ -1,0 +1,318 @@
+//! What a command acts on: letters or jobs by id, or by queue and conditions.
+
+use clap::{ArgGroup, Args};
+use redrive::admin::JobFilter;
+use redrive::dlq::{Fields, Filter, LetterFilter};
+use redrive::{JobId, Operator};
+
+use crate::error::{Error, Result};
+use crate::operator::Reason;
+use crate::terminal::clean;
+
+/// The id of the argument that takes conditions.
+pub(crate) const WORDS: &str = "words";
+
+/// Letters or jobs, of all that there are.
+#[derive(Args, Clone, Debug, Default)]
+#[group(skip)]
+pub(crate) struct Words {
+    /// Only these ids, or only this queue; conditions such as kind=invoice 'age>5m'; see below.
+    #[arg(id = WORDS, value_name = "ID|QUEUE|CONDITION", help_heading = "Selection")]
+    words: Vec<String>,
+}
+
+/// Letters or jobs, at most some of them.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Selection {
+    #[command(flatten)]
+    words: Words,
+    /// At most this many.
+    #[arg(long, value_name = "N", help_heading = "Selection", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+/// Letters or jobs to act on, whether to act, and why.
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("which").arg(WORDS).required(true)))]
+#[group(skip)]
+pub(crate) struct Bulk {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    confirm: Confirm,
+}
+
+/// Whether to act, and why.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Action")]
+#[group(skip)]
+pub(crate) struct Confirm {
+    #[command(flatten)]
+    reason: Reason,
+    /// Change nothing; show how many match, and some of them.
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Act on all that match.
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+impl Words {
+    /// The words themselves.
+    pub(crate) fn of(words: Vec<String>) -> Words {
+        Words { words }
+    }
+
+    /// The letters in any state.
+    pub(crate) fn letters(&self) -> Result<LetterFilter> {
+        self.filter(
+            |ids| LetterFilter::new().ids(ids),
+            |queue| LetterFilter::new().queue(queue),
+        )
+    }
+
+    /// The jobs in any state.
+    pub(crate) fn jobs(&self) -> Result<JobFilter> {
+        self.filter(
+            |ids| JobFilter::new().ids(ids),
+            |queue| JobFilter::new().queue(queue),
+        )
+    }
+
+    /// Ids or a queue come first, and then conditions. A queue whose name is a number needs `queue=`.
+    fn filter<F: Fields>(
+        &self,
+        of_ids: impl FnOnce(Vec<JobId>) -> Filter<F>,
+        of_queue: impl FnOnce(&str) -> Filter<F>,
+    ) -> Result<Filter<F>> {
+        let ids = self.ids();
+        let (first, conditions) = match (self.queue(), &*self.words) {
+            (Some(queue), [_, conditions @ ..]) => (of_queue(queue), conditions),
+            (_, words) if ids.is_empty() => (Filter::new(), words),
+            (_, words) => (of_ids(ids.clone()), &words[ids.len()..]),
+        };
+        let mut filter = first;
+        for condition in conditions {
+            filter = filter.and(Filter::parse_condition(condition)?)?;
+        }
+        Ok(filter)
+    }
+
+    /// The ids on the command line.
+    pub(crate) fn ids(&self) -> Vec<JobId> {
+        let words = self.words.iter();
+        words.map_while(|word| word.parse().ok()).collect()
+    }
+
+    /// The queue, if the first word is its name.
+    pub(crate) fn queue(&self) -> Option<&str> {
+        let first = self.words.first().map(String::as_str);
+        first.filter(|word| !is_condition(word) && word.parse::<JobId>().is_err())
+    }
+
+    /// Whether there is nothing but a queue, or nothing at all.
+    pub(crate) fn is_queue(&self) -> bool {
+        self.words.len() == usize::from(self.queue().is_some())
+    }
+
+    /// The same words as arguments for a shell.
+    fn quoted(&self) -> Vec<String> {
+        self.words.iter().map(|word| quoted(word)).collect()
+    }
+}
+
+impl Selection {
+    /// The letters in any state. Of letters given by id, each is taken once, even if it dies again at once.
+    pub(crate) fn letters(&self) -> Result<LetterFilter> {
+        let letters = self.words.letters()?;
+        let ids = self.words.ids().len() as u64;
+        Ok(match self.limit.or((ids > 0).then_some(ids)) {
+            Some(limit) => letters.limit(limit),
+            None => letters,
+        })
+    }
+
+    /// The queue, if the first word is its name.
+    pub(crate) fn queue(&self) -> Option<&str> {
+        self.words.queue()
+    }
+}
+
+impl Bulk {
+    /// The letters in any state.
+    pub(crate) fn letters(&self) -> Result<LetterFilter> {
+        self.selection.letters()
+    }
+
+    /// The jobs in any state, without the limit.
+    pub(crate) fn jobs(&self) -> Result<JobFilter> {
+        self.selection.words.jobs()
+    }
+
+    /// The jobs that the command may change.
+    pub(crate) fn limited_jobs(&self) -> Result<JobFilter> {
+        let jobs = self.jobs()?;
+        Ok(match self.selection.limit {
+            Some(limit) => jobs.limit(limit),
+            None => jobs,
+        })
+    }
+
+    /// The ids on the command line.
+    pub(crate) fn ids(&self) -> Vec<JobId> {
+        self.selection.words.ids()
+    }
+
+    /// The queue, if the first word is its name.
+    pub(crate) fn queue(&self) -> Option<&str> {
+        self.selection.queue()
+    }
+
+    /// How many of those that match the limit allows.
+    pub(crate) fn limited(&self, matching: u64) -> u64 {
+        self.selection
+            .limit
+            .map_or(matching, |limit| limit.min(matching))
+    }
+
+    /// Whether to change nothing. Letters and jobs given by id need no --yes.
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.confirm.dry_run || (!self.confirm.yes && self.ids().is_empty())
+    }
+
+    /// Whether --yes is given.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirm.yes
+    }
+
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.confirm.reason.text()
+    }
+
+    pub(crate) fn operator(&self) -> Operator {
+        self.confirm.operator()
+    }
+
+    /// Fails if something needs a reason, has none, and is not a dry run.
+    pub(crate) fn check_reason(&self, why: &str) -> Result<()> {
+        match self.is_dry_run() || self.reason().is_some() {
+            true => Ok(()),
+            false => Err(Error::new(format!("{why} needs --reason TEXT"))),
+        }
+    }
+
+    /// Words after "repeat the command" in a dry run.
+    pub(crate) fn repeat(&self) -> &'static str {
+        match self.ids().is_empty() {
+            true => "with --yes",
+            false => "without --dry-run",
+        }
+    }
+
+    /// The command line that acts, with a reason and further options.
+    pub(crate) fn command_line(
+        &self,
+        command: &str,
+        reason: Option<&str>,
+        options: &[String],
+    ) -> String {
+        let mut words = vec![command.to_owned()];
+        words.extend(self.selection.words.quoted());
+        let limit = self.selection.limit;
+        words.extend(limit.map(|limit| format!("--limit {limit}")));
+        words.extend(reason.map(|reason| format!("--reason {}", quoted(reason))));
+        words.extend(options.iter().cloned());
+        if self.ids().is_empty() {
+            words.push("--yes".to_owned());
+        }
+        words.join(" ")
+    }
+}
+
+impl Confirm {
+    /// The operator, with the reason.
+    pub(crate) fn operator(&self) -> Operator {
+        self.reason.operator()
+    }
+}
+
+/// Whether an argument is a condition and not the name of a queue.
+pub(crate) fn is_condition(argument: &str) -> bool {
+    argument.contains(['=', '<', '>', '~'])
+}
+
+/// Adds the option that gives a reason to a command.
+pub(crate) fn with_reason(command: impl Into<String>, reason: Option<&str>) -> String {
+    let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
+    command.into() + &reason.unwrap_or_default()
+}
+
+/// Quotes a word for a shell. Dangerous characters, which a name in the database may contain, are
+/// shown as escapes.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "_-./:@+,=".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", clean(word).replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Words {
+        Words::of(words.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn words_are_ids_or_a_queue_and_then_conditions() {
+        for (typed, filter) in [
+            (&[][..], ""),
+            (&["orders"], "queue=orders"),
+            (&["orders", "kind=a b"], "queue=orders kind=\"a b\""),
+            (&["kind=a", "age>5m"], "kind=a age>5m"),
+            (&[" age>2h "], "age>2h"),
+            (&["42"], "id=42"),
+            (&["queue=42"], "queue=42"),
+        ] {
+            let words = words(typed);
+            assert_eq!(words.jobs().expect(filter).to_string(), filter);
+            assert_eq!(words.letters().expect(filter).to_string(), filter);
+        }
+        let some = words(&["42", "43", "state=ready"]).jobs().expect("jobs");
+        assert_eq!(some.to_string(), "state=ready id=42,43");
+        for (typed, filter) in [
+            ("class=exit 1", r#"class="exit 1""#),
+            ("class=exit 1,Timeout", r#"class="exit 1",Timeout"#),
+            ("message~card declined", r#"message~"card declined""#),
+            ("payload.a>=x, y", r#"payload.a>="x, y""#),
+        ] {
+            let letters = words(&[typed]).letters().expect(filter);
+            assert_eq!(letters.to_string(), filter);
+        }
+        for typed in [
+            ["orders", "42"],
+            ["kind=a", "orders"],
+            ["42", "orders"],
+            ["kind=a", "kind=b"],
+        ] {
+            assert!(words(&typed).jobs().is_err(), "{typed:?}");
+            assert!(words(&typed).letters().is_err(), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let words = words(&["orders", "age>2h", "class=it's exit 1"]);
+        assert_eq!(
+            words.quoted().join(" "),
+            r"orders 'age>2h' 'class=it'\''s exit 1'"
+        );
+        assert_eq!(quoted(""), "''");
+        assert_eq!(quoted("$(rm)"), "'$(rm)'");
+        assert_eq!(quoted("a\u{202e}b"), r"'a\u{202e}b'");
+    }
+}
