@@ -293,7 +293,8 @@ BEGIN
         FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
     END IF;
     PERFORM redrive.record_act(
-        'trigger_schedule', person, reason, NULL, coalesce(letters, is_new::integer),
+        -- The record of a policy counts its letters.
+        'trigger_schedule', person, reason, NULL, coalesce(is_new::integer, 0),
         jsonb_strip_nulls(jsonb_build_object('schedule', found_row.name, 'job', trigger_schedule.job_id, 'letters', letters)));
 END
 $$;

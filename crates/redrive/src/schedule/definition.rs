@@ -220,7 +220,7 @@ mod tests {
     fn an_invalid_schedule_says_why() {
         let minute = Duration::from_mins(1);
         for (schedule, why) in [
-            (daily(), "it has no job"),
+            (daily(), "neither a job nor a policy"),
             (daily().job("", job()), "queue name"),
             (daily().job("q", job().delay(minute)), "a delay"),
             (daily().job("q", job().unique("k")), "a unique key"),
@@ -243,14 +243,14 @@ mod tests {
                 "1 minute to 366 days",
             ),
         ] {
-            let error = schedule.checked_job().expect_err(why);
+            let error = schedule.checked().expect_err(why);
             assert!(
                 error.is_invalid() && error.to_string().contains(why),
                 "{error}"
             );
         }
         let good = daily().job("q", job().header("a", "b").expires_in(minute));
-        assert!(good.missed_bounds(1000, MAX_INTERVAL).checked_job().is_ok());
+        assert!(good.missed_bounds(1000, MAX_INTERVAL).checked().is_ok());
         assert!(Schedule::cron("", "@daily").is_err() && Schedule::every("", minute).is_err());
         let zoned = Schedule::every("e", minute).and_then(|every| every.zone("UTC"));
         assert!(zoned.expect_err("a zone").to_string().contains("interval"));
