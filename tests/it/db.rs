@@ -16,6 +16,7 @@ mod pooler;
 mod replication;
 mod restore;
 mod roles;
+mod scripts;
 mod search_path;
 mod silent_server;
 mod statements;

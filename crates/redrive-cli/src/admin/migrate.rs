@@ -1,9 +1,12 @@
 //! `redrive migrate`: the database schema.
 
+mod scripts;
+
 use clap::Args;
 use redrive::Database;
 use serde_json::json;
 
+use self::scripts::ScriptArgs;
 use super::findings::{Finding, report};
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -20,22 +23,20 @@ Examples:
   redrive migrate
   redrive migrate --check || echo 'run the migrations first'
   redrive migrate --print > redrive.sql
+  redrive migrate --print --no-transaction --split migrations
 ")]
 pub(crate) struct Migrate {
     /// Change nothing; exit with 1 if migrations are missing, or if an object of the schema is missing, disabled or changed. Needs the privilege CREATE on the database, to create a second schema to compare with and roll it back.
     #[arg(long, conflicts_with = "print")]
     check: bool,
-    /// Print the SQL of all migrations, for another migration tool. Needs no database.
-    #[arg(long)]
-    print: bool,
+    #[command(flatten)]
+    scripts: ScriptArgs,
 }
 
 impl Migrate {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        if self.print {
-            let sql = redrive::migrate::print();
-            writeln!(cx.out, "{}", sql.trim_end())?;
-            return Ok(Ending::Done);
+        if self.scripts.print {
+            return self.scripts.run(cx);
         }
         let db = cx.unchecked_database()?;
         if self.check {

@@ -114,7 +114,7 @@ fn drifts(session: &mut Session) -> Result<Vec<SchemaDrift>> {
     let other = format!("{SCHEMA}_{}", Uuid::new_v4().simple());
     session
         .client()
-        .batch_execute(&named(&migrate::script(), &other))
+        .batch_execute(&named(&migrate::whole(), &other))
         .map_err(|error| match error.code() {
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 let doing = format!("{DOING}, which needs the privilege CREATE on the database");

@@ -1,14 +1,13 @@
 //! Migrations: forward only, checksummed, safe for any number of migrators at once; and the definitions that they
 //! leave to be replaced: functions, views and triggers.
 //!
-//! The only place that runs DDL. All missing migrations and all changed definitions are one transaction under one
+//! The only place that runs DDL, except for tools of others, which run the [scripts](script). All missing migrations and all changed definitions are one transaction under one
 //! advisory lock, so a database that refuses one of them is left as it was. A migrator that waited for the lock
 //! re-checks what was applied.
 
-use std::fmt::Write as _;
+mod script;
 
 use postgres::error::SqlState;
-use postgres::types::Type;
 use postgres::{IsolationLevel, Row, SimpleQueryRow, Transaction};
 use semver::Version;
 
@@ -17,6 +16,9 @@ use crate::db::obstacles::refuse_obstacles;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
+
+pub(crate) use script::whole;
+pub use script::{Script, after, all, in_transaction, print};
 
 /// One migration: its number, its name and its SQL.
 #[derive(Debug)]
@@ -173,6 +175,11 @@ BEGIN
             USING HINT = 'CREATE DATABASE ... TEMPLATE template0 ENCODING ''UTF8''',
                   ERRCODE = 'feature_not_supported';
     END IF;
+    IF to_regclass('redrive.migrations') IS NOT NULL AND to_regclass('redrive.definitions') IS NOT NULL THEN
+        RAISE EXCEPTION 'redrive: the database % has the schema already; leave out what was applied: redrive migrate --print --from N',
+            current_database()
+            USING ERRCODE = 'duplicate_schema';
+    END IF;
     SELECT min(o.name) INTO other
     FROM (
         SELECT 'relation ' || c.relname AS name, c.relnamespace AS namespace FROM pg_class c
@@ -280,45 +287,6 @@ impl Database {
             refuse_obstacles(session)
         })
     }
-}
-
-/// Returns the SQL of the whole schema as one script, for your own migration tool.
-///
-/// The script writes the same ledgers as [`Database::migrate`], so you can use both. It is for a
-/// database without redrive; release notes list what to apply for an upgrade.
-pub fn print() -> String {
-    let script = script();
-    format!("BEGIN ISOLATION LEVEL READ COMMITTED;\n{SETTINGS};\n{LOCK};\n{script}\nCOMMIT;\n")
-}
-
-/// Returns the SQL of the whole schema, for a transaction with the [settings](SETTINGS).
-pub(crate) fn script() -> String {
-    let mut script = format!("{CREATE_LEDGER};\n");
-    // Writing to a String cannot fail.
-    for migration in MIGRATIONS {
-        _ = write!(
-            script,
-            "\n-- {name}\n{text}\nINSERT INTO redrive.migrations (version, name, checksum, breaking)\n\
-             VALUES ({version}, '{name}', '{checksum}', {breaking});\n",
-            name = migration.name,
-            text = migration.text,
-            version = migration.version,
-            checksum = checksum(migration.text),
-            breaking = migration.is_breaking(),
-        );
-    }
-    for definition in DEFINITIONS {
-        _ = write!(
-            script,
-            "\n-- {file}\n{text}\nINSERT INTO redrive.definitions (file, checksum, library)\n\
-             VALUES ('{file}', '{checksum}', '{LIBRARY}');\n",
-            file = definition.file,
-            text = definition.text,
-            checksum = checksum(definition.text),
-        );
-    }
-    _ = writeln!(script, "\n{REVOKE};");
-    script
 }
 
 /// A row of the ledger: an applied migration.
@@ -550,48 +518,25 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
 
 /// Applies a migration.
 fn add(transaction: &mut Transaction<'_>, migration: &Migration) -> Result<()> {
-    let failed = |error| Error::from_setup(&format!("apply migration `{}`", migration.name), error);
-    transaction.batch_execute(migration.text).map_err(failed)?;
     transaction
-        .execute_typed(
-            "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES ($1, $2, $3, $4)",
-            &[
-                (&migration.version, Type::INT4),
-                (&migration.name, Type::TEXT),
-                (&checksum(migration.text), Type::TEXT),
-                (&migration.is_breaking(), Type::BOOL),
-            ],
-        )
-        .map_err(failed)?;
-    Ok(())
+        .batch_execute(&migration.script())
+        .map_err(|error| Error::from_setup(&format!("apply migration `{}`", migration.name), error))
 }
 
 /// Replaces what a file defines.
 fn replace(transaction: &mut Transaction<'_>, definition: &Definition) -> Result<()> {
-    let failed = |error: postgres::Error| {
-        let advice = match error.code() {
-            Some(&SqlState::INVALID_FUNCTION_DEFINITION | &SqlState::INVALID_TABLE_DEFINITION) => {
-                ", because the parameters, the result or the columns differ; drop it and migrate again"
-            }
-            _ => "",
-        };
-        let doing = format!("replace what `{}` defines{advice}", definition.file);
-        Error::from_setup(&doing, error)
-    };
-    transaction.batch_execute(definition.text).map_err(failed)?;
     transaction
-        .execute_typed(
-            "INSERT INTO redrive.definitions (file, checksum, library) VALUES ($1, $2, $3) \
-             ON CONFLICT (file) DO UPDATE SET checksum = EXCLUDED.checksum, library = EXCLUDED.library, \
-                 applied_at = EXCLUDED.applied_at, applied_by = EXCLUDED.applied_by",
-            &[
-                (&definition.file, Type::TEXT),
-                (&checksum(definition.text), Type::TEXT),
-                (&LIBRARY, Type::TEXT),
-            ],
-        )
-        .map_err(failed)?;
-    Ok(())
+        .batch_execute(&definition.script())
+        .map_err(|error| {
+            let advice = match error.code() {
+                Some(&SqlState::INVALID_FUNCTION_DEFINITION | &SqlState::INVALID_TABLE_DEFINITION) => {
+                    ", because the parameters, the result or the columns differ; drop it and migrate again"
+                }
+                _ => "",
+            };
+            let doing = format!("replace what `{}` defines{advice}", definition.file);
+            Error::from_setup(&doing, error)
+        })
 }
 
 /// Returns the 64-bit FNV-1a hash (<http://www.isthe.com/chongo/tech/comp/fnv/>) in hexadecimal.

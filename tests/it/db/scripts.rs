@@ -1,0 +1,256 @@
+//! The scripts for other migration tools: what such a tool does with them, and the files that it reads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use postgres::Client;
+use redrive::migrate::{Script, after, all, print};
+use redrive_tests::{Sql, TestDatabase, ran, ran_alone};
+
+use super::migrate::{LAST, as_of, catalog, with_functions_of};
+
+/// A tool that runs numbered scripts once and writes down which, each in one transaction, as refinery and sqlx do.
+struct Tool(Client);
+
+impl Tool {
+    fn new(test: &TestDatabase) -> Tool {
+        let mut client = test.client();
+        client.sql("CREATE TABLE history (number bigint PRIMARY KEY, text text NOT NULL)");
+        Tool(client)
+    }
+
+    /// Runs one script in a transaction of the tool, which finds its own table by the search path.
+    fn run(&mut self, script: &Script) -> Result<(), postgres::Error> {
+        let mut tx = self.0.transaction()?;
+        tx.batch_execute(&script.sql)?;
+        let note = "INSERT INTO history VALUES ($1, $2)";
+        tx.execute(note, &[&script.number, &script.sql])?;
+        tx.commit()
+    }
+
+    fn settings(&mut self) -> Vec<(String, String)> {
+        let asked =
+            "SELECT name, setting FROM pg_settings WHERE name NOT LIKE 'redrive.%' ORDER BY name";
+        let rows = self.0.query(asked, &[]).unwrap();
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+}
+
+/// Checks that the schema is the one that `migrate` makes, with the same ledgers.
+fn is_whole(test: &TestDatabase) {
+    let (ours, theirs) = (catalog(&TestDatabase::migrated()), catalog(test));
+    assert!(ours.len() > 100, "only {} things", ours.len());
+    let differing: Vec<&String> = ours.symmetric_difference(&theirs).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+    assert_eq!(test.open().migrate().unwrap(), [], "nothing is left to do");
+    ran(test, &["migrate", "--check"]).exits_with(0);
+}
+
+#[test]
+fn the_printed_script_creates_the_same_schema() {
+    let test = TestDatabase::empty();
+    let mut client = test.client();
+    client.sql(&print());
+    is_whole(&test);
+    let error = client.batch_execute(&print()).expect_err("it is there");
+    let said = error.as_db_error().unwrap().message();
+    assert!(said.contains("has the schema already"), "{said}");
+    client.sql("ROLLBACK");
+    is_whole(&test);
+}
+
+#[test]
+fn a_tool_with_its_own_transactions_creates_the_same_schema_and_finds_its_session_unchanged() {
+    let test = TestDatabase::empty();
+    let mut tool = Tool::new(&test);
+    tool.0.sql(
+        "SET search_path = public; SET statement_timeout = '9min'; SET check_function_bodies = off",
+    );
+    let before = tool.settings();
+    for script in all() {
+        tool.run(&script).unwrap();
+        // As it was within the transaction of the tool, and after it.
+        assert_eq!(tool.settings(), before, "{}", script.name);
+    }
+    is_whole(&test);
+    // Repeated by a tool that lost its history, each fails and changes nothing.
+    tool.0.sql("TRUNCATE history");
+    for script in &all()[..all().len() - 1] {
+        let error = tool.run(script).expect_err("it was run");
+        let state = error.as_db_error().unwrap().code().code();
+        assert!(["42P06", "55000"].contains(&state), "{error:?}");
+    }
+    is_whole(&test);
+}
+
+/// As tools do that send a file as it is.
+#[test]
+fn one_message_without_begin_is_a_transaction_and_single_statements_are_refused() {
+    let test = TestDatabase::empty();
+    let mut client = test.client();
+    for script in all() {
+        client.batch_execute(&script.sql).unwrap();
+    }
+    is_whole(&test);
+    let script = &all()[0].sql;
+    let (first, _) = script.split_once(";\n").unwrap();
+    let error = client.batch_execute(first).expect_err("no transaction");
+    assert_eq!(error.as_db_error().unwrap().code().code(), "25P01");
+}
+
+#[test]
+fn an_upgrade_is_what_comes_after_the_last_migration() {
+    for version in [1, LAST - 1, LAST] {
+        let test = as_of(version);
+        let mut tool = Tool::new(&test);
+        for script in after(version).unwrap() {
+            tool.run(&script).unwrap();
+        }
+        is_whole(&test);
+    }
+    // A release that changed functions only.
+    let test = with_functions_of("0.0.9");
+    let scripts = after(LAST).unwrap();
+    assert_eq!(scripts.len(), 1);
+    Tool::new(&test).run(&scripts[0]).unwrap();
+    is_whole(&test);
+    for wrong in [-1, LAST + 1, i32::MAX] {
+        assert!(after(wrong).expect_err("no such migration").is_invalid());
+    }
+}
+
+#[test]
+fn a_script_fails_on_a_schema_that_it_does_not_fit() {
+    let refused = |test: &TestDatabase, script: &Script, reason: &str| {
+        let before = catalog(test);
+        let error = Tool::new(test).run(script).expect_err(reason);
+        let said = error.as_db_error().unwrap().message();
+        assert!(said.contains(reason), "{}: {said}", script.name);
+        assert_eq!(before, catalog(test));
+    };
+    let scripts = all();
+    let last = scripts.last().unwrap();
+    // A gap, and functions before their tables.
+    refused(&as_of(1), &scripts[2], "follows migration 2");
+    refused(&as_of(LAST - 1), last, &format!("follows migration {LAST}"));
+    for newer in ["0.1.1", "0.2.0-rc.1", "1.0.0", "10.0.0"] {
+        refused(&with_functions_of(newer), last, "a newer version");
+    }
+}
+
+/// A folder for files, removed at the end of the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let name = format!("redrive-scripts-{name}-{}", std::process::id());
+        Folder(std::env::temp_dir().join(name))
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn split(folder: &Path, arguments: &[&str]) -> redrive_tests::Ran {
+    let folder = folder.to_str().unwrap();
+    let print = ["migrate", "--print", "--split", folder];
+    ran_alone(&[&print, arguments].concat())
+}
+
+#[test]
+fn each_script_is_a_file_that_is_never_overwritten() {
+    let folder = Folder::new("each");
+    let nested = Folder(folder.0.join("new/folder"));
+    let wrote = split(&nested.0, &["--no-transaction", "--json"]).exits_with(0);
+    assert_eq!(wrote.lines().len(), all().len());
+    let files = nested.files();
+    assert!(files[0].ends_with("V0001000000__redrive_0001_types.sql"));
+    for (file, script) in files.iter().zip(all()) {
+        assert_eq!(fs::read_to_string(file).unwrap(), script.sql);
+    }
+    let again = split(&nested.0, &["--no-transaction"]).exits_with(0);
+    assert!(again.out.is_empty(), "{}", again.out);
+
+    let last = files.last().unwrap();
+    fs::remove_file(&files[0]).unwrap();
+    fs::write(last, "of another build").unwrap();
+    let error = split(&nested.0, &["--no-transaction"]).exits_with(2).err;
+    assert!(error.contains(last.to_str().unwrap()), "{error}");
+    assert!(!files[0].exists(), "nothing was written");
+    assert_eq!(fs::read_to_string(last).unwrap(), "of another build");
+
+    let test = TestDatabase::empty();
+    split(&folder.0, &["--names", "sqlx", "--from", "0"]).exits_with(0);
+    let files = folder.files();
+    let files = files.iter().filter(|path| path.is_file());
+    for file in files.clone() {
+        test.client().sql(&fs::read_to_string(file).unwrap());
+    }
+    assert!(
+        files
+            .clone()
+            .next()
+            .unwrap()
+            .ends_with("0001000000_redrive_0001_types.sql")
+    );
+    is_whole(&test);
+}
+
+#[test]
+fn arguments_and_folders_that_cannot_be_right_write_nothing() {
+    let folder = Folder::new("wrong");
+    let beyond = (LAST + 1).to_string();
+    for (arguments, reason) in [
+        (&["--from", &*beyond][..], "the last one is"),
+        (&["--from=-1"], "no migration -1"),
+        (&["--from", "x"], "--from"),
+        (&["--names", "other"], "--names"),
+        (&["--check"], "--check"),
+    ] {
+        let error = split(&folder.0, arguments).exits_with(2).err;
+        assert!(error.contains(reason), "{arguments:?}: {error}");
+        assert!(!folder.0.exists(), "{arguments:?}");
+    }
+    for alone in [
+        &["migrate", "--no-transaction"][..],
+        &["migrate", "--from", "1"],
+        &["migrate", "--split", "x"],
+        &["migrate", "--print", "--names", "sqlx"],
+    ] {
+        let error = ran_alone(alone).exits_with(2).err;
+        assert!(error.contains("required arguments"), "{alone:?}: {error}");
+    }
+    fs::write(&folder.0, "a file").unwrap();
+    for place in [folder.0.clone(), folder.0.join("below")] {
+        let error = split(&place, &[]).exits_with(2).err;
+        assert!(error.contains("could not create the folder"), "{error}");
+    }
+    fs::remove_file(&folder.0).unwrap();
+    // Nobody can write there, and neither can root.
+    let error = split(Path::new("/proc/self"), &[]).exits_with(2).err;
+    assert!(error.contains("could not write `/proc/self/V"), "{error}");
+}
+
+#[test]
+fn the_printed_text_is_what_the_arguments_choose() {
+    let whole = ran_alone(&["migrate", "--print"]).exits_with(0).out;
+    assert_eq!(whole, print());
+    let sql: String = after(LAST - 1)
+        .unwrap()
+        .into_iter()
+        .map(|script| script.sql)
+        .collect();
+    let from = (LAST - 1).to_string();
+    let printed = ran_alone(&["migrate", "--print", "--no-transaction", "--from", &from]);
+    assert_eq!(printed.exits_with(0).out, sql);
+}
