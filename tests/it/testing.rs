@@ -1,5 +1,7 @@
 //! The test kit: what a program enqueued, and what a handler decided and added.
 
+mod database;
+
 use std::time::Duration;
 
 use redrive::testing::{Decision, Ran, drain_in, enqueued, run_next, travel};

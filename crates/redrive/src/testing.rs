@@ -1,5 +1,5 @@
-//! For the tests of programs: samples of jobs, what a handler decided, what a program enqueued, and what
-//! its handlers make of it.
+//! For the tests of programs: samples of jobs, what a handler decided, what a program enqueued, what
+//! its handlers make of it, and a database for each test.
 //!
 //! ```
 //! use redrive::testing::{Decision, drain_in, enqueued, travel};
@@ -52,6 +52,10 @@
 //! ```
 
 mod run;
+#[cfg(unix)]
+mod server;
+#[cfg(unix)]
+mod database;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -67,6 +71,8 @@ use crate::job::payload::{JsonText, Payload, read};
 pub use crate::job::disposition::Disposition as Decision;
 pub use crate::job::follow_up::FollowUp;
 pub use crate::job::sample::Sample;
+#[cfg(unix)]
+pub use database::TestDatabase;
 pub use run::{Ran, drain_in, run_next, travel};
 
 /// A live job, as [`enqueued`] returns it.
