@@ -10,14 +10,14 @@ fn runbooks() -> String {
     std::fs::read_to_string(path).expect("the runbooks")
 }
 
-/// A database in which the run 1, the failure group 1 and the policy `nightly` exist, and in whose
+/// A database in which the run 1, the failure group 1 and the policy `redrive-orders` exist, and in whose
 /// queue `orders` nothing waits, so that no command has long to run.
 fn furnished() -> TestDatabase {
     let test = TestDatabase::migrated();
     test.client().sql("SELECT redrive.capture('kafka:other', '1', 'other', 'k', '\\x7b7d', error_class => 'Timeout')");
     test.run("dlq redrive other --yes --detach");
     test.run("dlq runs pause 1");
-    test.run("schedule redrive nightly orders --every 6h --batch 50");
+    test.run("schedule redrive redrive-orders orders --every 6h --batch 50");
     test
 }
 

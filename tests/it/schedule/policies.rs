@@ -27,10 +27,11 @@ fn orders() -> LetterFilter {
 
 /// Redrives the letters of a policy now.
 fn trigger(db: &Database, name: &str) -> u64 {
-    match db.schedules().trigger(name, &operator()).unwrap() {
-        Triggered::Redriven(letters) => letters,
-        other => panic!("{other:?}"),
-    }
+    let triggered = db.schedules().trigger(name, &operator()).unwrap();
+    let Triggered::Redriven(letters) = triggered else {
+        panic!("{triggered:?}");
+    };
+    letters
 }
 
 /// Runs the tick that is due, and returns the number of letters.

@@ -355,7 +355,9 @@ pub(crate) fn begun_at(at: &[i64]) -> Records {
     let mut records = claimed_by_the_lost_worker();
     records.terms.is_calm = false;
     records.handlers.clear();
-    at.iter().for_each(|at| records.add(&format!("begin {at}")));
+    for at in at {
+        records.add(&format!("begin {at}"));
+    }
     records
 }
 
