@@ -104,7 +104,7 @@ fn tick(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
             plain(all().error_class("Class39")),
         ),
         ("tick of 10,000", plain(all()).batch(10_000)),
-        ("dry tick of 50", plain(all()).mode(PolicyMode::DryRun)),
+        ("counting tick of 50", plain(all()).count_only()),
         (
             "tick that finds nothing in a million",
             plain(all().kind("no.such")),

@@ -21,10 +21,10 @@ fn queues_are_listed_paused_and_resumed() {
     let list = db.run("queue list");
     let lines: Vec<&str> = list.out.lines().collect();
     assert_eq!(lines.len(), 3, "{}", list.out);
-    has(&lines[1], "unserved");
+    has(lines[1], "unserved");
     assert!(lines[1].starts_with("mails"), "{}", lines[1]);
     for word in ["orders", "paused", "never", "upgrade", "@"] {
-        has(&lines[2], word);
+        has(lines[2], word);
     }
     list.hides("\u{1b}");
 

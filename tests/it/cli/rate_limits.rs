@@ -19,7 +19,7 @@ fn rate_limits_are_set_listed_and_removed() {
     assert_eq!(lines.len(), 3, "{}", list.out);
     for (line, words) in [(1, ["(all)", "100", "1s"]), (2, ["news", "5", "1m"])] {
         for word in words {
-            has(&lines[line], word);
+            has(lines[line], word);
         }
     }
     list.hides("\u{1b}");

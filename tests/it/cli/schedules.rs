@@ -14,9 +14,9 @@ fn setting_a_schedule_prints_its_next_five_ticks_first() {
     assert_eq!(lines[0], "The next ticks:");
     assert_eq!(lines[6], "Nothing was changed.");
     for line in &lines[1..6] {
-        has(&line, " 08:00:00 +0");
-        lacks(&line, "Sat");
-        lacks(&line, "Sun");
+        has(line, " 08:00:00 +0");
+        lacks(line, "Sat");
+        lacks(line, "Sun");
     }
     test.fails(1, "schedule list");
     let created = set("");

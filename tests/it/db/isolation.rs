@@ -36,7 +36,7 @@ fn all_refuse(client: &mut Client, begin: &str, level: &str) {
             "{statement}: {error}"
         );
         let message = refusal(&error);
-        has(&message, level);
+        has(message, level);
         client.sql("ROLLBACK");
     }
 }

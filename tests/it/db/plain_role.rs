@@ -69,9 +69,9 @@ fn ask(client: &mut Client, question: &str) -> String {
 fn enqueue(queue: &Queue, client: &mut Client) {
     queue.enqueue_many(&Order::up_to(8)).unwrap();
     queue.enqueue_many(&Order::up_to(1001)).unwrap();
-    put(&queue, new_order(9).delay(Duration::from_millis(1)));
+    put(queue, new_order(9).delay(Duration::from_millis(1)));
     let unique = || new_order(10).unique("ten");
-    let first = put(&queue, unique());
+    let first = put(queue, unique());
     assert_eq!(
         queue.enqueue_job(unique()).unwrap(),
         Enqueued::Existing(first)

@@ -66,9 +66,14 @@ struct Cast {
 impl Cast {
     fn new() -> Cast {
         let (test, owner) = TestDatabase::with_client();
-        let roles = Profession::ALL.map(|profession| match profession {
-            Nobody => test.role("nobody"),
-            _ => test.role_of(profession.name(), &[profession.name()]),
+        let roles = Profession::ALL.map(|profession| {
+            let kind = [profession.name()];
+            let kinds = if profession == Nobody {
+                &kind[1..]
+            } else {
+                &kind
+            };
+            test.role_of(profession.name(), kinds)
         });
         Cast { roles, owner, test }
     }

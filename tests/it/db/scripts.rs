@@ -29,8 +29,7 @@ impl Tool {
     }
 
     fn settings(&mut self) -> Vec<(String, String)> {
-        let asked =
-            "SELECT name, setting FROM pg_settings WHERE name NOT LIKE 'redrive.%' ORDER BY name";
+        let asked = "SELECT name, setting FROM pg_settings WHERE name NOT LIKE '%.%' ORDER BY name";
         let rows = self.0.query(asked, &[]).unwrap();
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }

@@ -38,7 +38,7 @@ fn tenant(tenant: u64) -> LetterFilter {
 fn dead(queue: &Queue, tenants: &[u64]) -> Vec<JobId> {
     let ids: Vec<JobId> = tenants
         .iter()
-        .map(|tenant| put(&queue, order(*tenant)))
+        .map(|tenant| put(queue, order(*tenant)))
         .collect();
     work_off(queue, |job: &Job<TenantOrder>| {
         let card = &job.payload().card;
@@ -280,7 +280,7 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
 
 /// Makes a letter with this message.
 fn dead_of(queue: &Queue, tenant: u64, message: &'static str) {
-    put(&queue, order(tenant));
+    put(queue, order(tenant));
     work_off(queue, move |_: &Job<TenantOrder>| {
         Err(Failure::reject(message))
     });

@@ -47,7 +47,7 @@ fn every_page_of_the_exporter_responds() {
     assert_eq!((head.status, &*head.text), (200, ""));
     let length = format!("Content-Length: {}", landing.text.len());
     has(&head.head, &length);
-    lacks(&exporter.log(), "WARN");
+    lacks(exporter.log(), "WARN");
 }
 
 #[test]

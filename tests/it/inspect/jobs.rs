@@ -59,8 +59,11 @@ fn only_a_live_job_can_be_cancelled() {
     assert!(db.dlq().get(JobId::new(12345)).unwrap().is_none());
 }
 
+/// What a handler returns.
+type Answer = fn() -> Result<(), Failure>;
+
 /// Cancels a running job, whose handler returns after it sees the cancellation.
-fn cancel_a_running_job(answer: fn() -> Result<(), Failure>) -> (TestDatabase, JobId) {
+fn cancel_a_running_job(answer: Answer) -> (TestDatabase, JobId) {
     let (test, queue) = TestDatabase::with_orders();
     let begun = Gate::new();
     begun.open();
@@ -86,7 +89,7 @@ fn cancel_a_running_job(answer: fn() -> Result<(), Failure>) -> (TestDatabase, J
 
 #[test]
 fn a_cancelled_running_job_sees_the_cancellation_and_dies_unless_it_succeeds() {
-    let answers: [(fn() -> Result<(), Failure>, bool); 4] = [
+    let answers: [(Answer, bool); 4] = [
         (|| Err(Failure::retry("asked to end")), true),
         (|| Err(Failure::snooze(Duration::ZERO)), true),
         (|| Err(Failure::reject("asked to end")), true),

@@ -164,7 +164,7 @@ fn a_role_without_grants_reports_the_missing_privilege() {
     assert!(reading.is_connected && !reading.is_ready());
     let (source, error) = &reading.failures[0];
     assert_eq!(*source, None);
-    has(&error, "read the schema's version");
+    has(error, "read the schema's version");
 }
 
 #[test]

@@ -42,7 +42,8 @@ fn eight_processes_run_each_tick_once() {
     let won: usize = racers.into_iter().map(|racer| racer.join().unwrap()).sum();
     assert_eq!(won, 20);
     assert_eq!(client.count("jobs"), ROUNDS);
-    let distinct = "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.live_jobs";
+    let distinct =
+        "SELECT count(DISTINCT headers ->> 'redrive-scheduled-for') FROM redrive.live_jobs";
     assert_eq!(scalar(&mut client, distinct), ROUNDS);
 }
 

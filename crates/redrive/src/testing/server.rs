@@ -87,10 +87,7 @@ impl Server {
             .append(true)
             .open(folder.join("data/postgresql.conf"));
         let quoted = socket.replace('\'', "''");
-        write!(
-            settings?,
-            "{SETTINGS}unix_socket_directories = '{quoted}'\n"
-        )?;
+        writeln!(settings?, "{SETTINGS}unix_socket_directories = '{quoted}'")?;
         run("pg_ctl", &PG_CTL).map_err(|error| {
             let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
             io::Error::other(format!("{error}{log}"))

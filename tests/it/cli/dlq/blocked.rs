@@ -15,8 +15,8 @@ fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
     let warns = |err: &str, letters: &str| {
         let what =
             format!("{letters} would wait until it closes: redrive breaker close queue:orders");
-        has(&err, "warning: breaker queue:orders is open for");
-        has(&err, &what);
+        has(err, "warning: breaker queue:orders is open for");
+        has(err, &what);
     };
 
     let preview = db.run("dlq redrive orders --json");

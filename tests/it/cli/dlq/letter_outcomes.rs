@@ -13,7 +13,9 @@ fn all_are(db: &TestDatabase, run: u8, outcome: &str, state: &str) {
         .lines();
     assert_eq!(lines.len(), 3);
     let expected = json!({"outcome": outcome, "reason": null, "state": state});
-    lines.iter().for_each(|line| holds(line, &expected));
+    for line in &lines {
+        holds(line, &expected);
+    }
 }
 
 #[test]

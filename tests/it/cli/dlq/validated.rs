@@ -31,7 +31,7 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     db.fails(2, format!("{validate} --passing --failing"));
 
     // The ids can be given to a redrive.
-    let passing = passing.out.replace('\n', " ");
+    let passing = passing.out.trim_end().replace('\n', " ");
     db.run(format!("dlq redrive {passing}"));
     assert_eq!(letters_in(&db.open(), "orders", LetterState::Redriving), 2);
 }

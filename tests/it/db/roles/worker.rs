@@ -18,7 +18,6 @@ use super::{Cast, Profession};
 /// A worker with that role runs jobs of every outcome and all chores without an error in its
 /// log.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one step per privilege")]
 fn a_worker_needs_only_the_worker_role() {
     let logged = Logged::start(log::LevelFilter::Warn);
     let mut cast = Cast::new();

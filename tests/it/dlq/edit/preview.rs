@@ -63,8 +63,7 @@ fn the_command_shows_the_difference_before_it_acts() {
     has(kept.person.as_deref().expect("a person"), "@");
 
     let id = ids[0].to_string();
-    test.run(format!("dlq edit {id} --undo"))
-        .shows("version 2");
+    test.run(format!("dlq edit {id} --undo")).shows("version 2");
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
     test.run(format!("dlq edit {id} --restore 1"));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 3 }));

@@ -237,7 +237,9 @@ fn an_empty_list_selects_nothing_in_every_operation() {
     client
         .query(ERASE, &[&"{\"ids\": [], \"payload\": \"$.number == 1\"}"])
         .unwrap();
-    client.query("SELECT redrive.trigger_schedule('p')", &[]).unwrap();
+    client
+        .query("SELECT redrive.trigger_schedule('p')", &[])
+        .unwrap();
     assert_eq!(client.count("dead_letters WHERE state = 'open'"), 3);
     assert_eq!(client.count("live_jobs WHERE priority = 0"), 3);
     assert_eq!(client.count("audit WHERE letters > 0"), 0);

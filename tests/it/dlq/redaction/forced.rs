@@ -8,8 +8,7 @@ use redrive::dlq::{
 };
 use redrive::schedule::{Schedule, Triggered};
 use redrive::{Failure, JobId, Operator, Queue};
-use redrive_tests::{Dead, Sql, TestDatabase, maria, only, statement};
-use uuid::Uuid;
+use redrive_tests::{Dead, TestDatabase, maria, only};
 
 use super::{cards, charge, declined, die};
 

@@ -285,7 +285,7 @@ fn every_number_of_the_schema_equals_its_value_in_the_database() {
     let mut client = test.client();
     let (stated, _) = stated();
     for (name, question, unit) in SCHEMA {
-        let value: i64 = client.ask(*question, &[]);
+        let value: i64 = client.ask(question, &[]);
         assert_stated(&stated, name, &format!("{value}{unit}"));
     }
 }

@@ -123,7 +123,7 @@ fn bloat_is_estimated_and_measured_where_it_can_be() {
         number(&reading.families, name, &["jobs_delayed", method]).unwrap()
     };
     let heap =
-        |reading: &Reading| -> f64 { series(&reading, "table_bytes{jobs_delayed,heap}").unwrap() };
+        |reading: &Reading| -> f64 { series(reading, "table_bytes{jobs_delayed,heap}").unwrap() };
     // The server publishes the statistics of a session at its end, or a second later.
     let mut in_range = |what: &str, range: std::ops::Range<f64>| {
         wait_until(what, SOON, || {

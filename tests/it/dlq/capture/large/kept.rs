@@ -84,8 +84,8 @@ fn every_way_to_capture_keeps_all_bytes() {
 
 /// Captures the lines in another database.
 fn import(test: &TestDatabase, lines: &str) -> String {
-    test.run(format!("dlq capture --file {}", TempFile::of(lines)))
-        .out
+    let file = TempFile::of(lines);
+    test.run(format!("dlq capture --file {file}")).out
 }
 
 #[test]
