@@ -1,7 +1,7 @@
 //! Migrations: forward only, checksummed, safe for any number of migrators at once; and the definitions that they
 //! leave to be replaced: functions, views and triggers.
 //!
-//! The only place that runs DDL, except for tools of others, which run the [scripts](script). All missing migrations and all changed definitions are one transaction under one
+//! The only place that runs DDL, except for tools of others, which run the [scripts](all). All missing migrations and all changed definitions are one transaction under one
 //! advisory lock, so a database that refuses one of them is left as it was. A migrator that waited for the lock
 //! re-checks what was applied.
 
