@@ -36,7 +36,7 @@ use crate::db_trace::{
 use crate::history::{HandlerEvent, HistoryLine};
 
 use job_history::JobHistory;
-use requests::Calls;
+use requests::{Call, Calls};
 pub(crate) use rule::Rule;
 
 /// How long a commit may take until others see it, in microseconds.
@@ -103,11 +103,11 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Whether work acknowledged at this time may be lost.
-    fn may_be_lost(&self, at: i64) -> bool {
-        self.lossy_windows
-            .iter()
-            .any(|(from, to)| (from..=to).contains(&&at))
+    /// Whether what a call did may be lost. It may have been committed long before its answer arrived.
+    fn may_be_lost(&self, call: &Call<'_>) -> bool {
+        let until = call.answer().map_or(i64::MAX, |(at, _)| at);
+        let mut windows = self.lossy_windows.iter();
+        windows.any(|(from, to)| call.at <= *to && *from <= until)
     }
 
     /// Whether the claim of an attempt that began at this time may be lost.

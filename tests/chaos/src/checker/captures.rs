@@ -20,7 +20,7 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     for (call, at, ids) in run.calls.answered(Operation::Capture) {
         for (id, key) in ids.iter().zip(call.keys) {
             let position = run.jobs.get(id).and_then(|job| job.position.as_deref());
-            if position != Some(&*key.to_string()) && !run.terms.may_be_lost(at) {
+            if position != Some(&*key.to_string()) && !run.terms.may_be_lost(call) {
                 let process = call.process;
                 let text = format!("{process} got it for position {key}, but it has {position:?}");
                 findings.add(Rule::Capture, *id, at, text);

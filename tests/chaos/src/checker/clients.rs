@@ -179,7 +179,7 @@ fn check_enqueue(call: &Call<'_>, run: &Run<'_>, by_key: &ByKey<'_>, findings: &
                         findings.add(Rule::Honest, job.job, at, text);
                     }
                 } else if run.jobs.get(id).is_none_or(|job| job.key != Some(*key)) {
-                    match run.terms.may_be_lost(at) {
+                    match run.terms.may_be_lost(call) {
                         true => findings.count("acknowledged jobs lost in a failover"),
                         false => {
                             let text =
@@ -211,7 +211,7 @@ fn check_replaced(call: &Call<'_>, id: i64, at: i64, run: &Run<'_>, findings: &m
         let mut altered = job.altered.iter();
         altered.any(|change| (call.at..=at).contains(&change.at) && *change.by == *call.process)
     });
-    if !was_replaced && !run.terms.may_be_lost(at) {
+    if !was_replaced && !run.terms.may_be_lost(call) {
         let text = format!(
             "{} got it as replaced, but did not replace it",
             call.process
@@ -229,7 +229,7 @@ fn check_existing(id: i64, call: &Call<'_>, at: i64, run: &Run<'_>, findings: &m
         let mut keys = job.keys.iter();
         in_window || keys.any(|span| span.from.1 <= at && span.visible_to >= call.at)
     });
-    if !held && !run.terms.may_be_lost(at) {
+    if !held && !run.terms.may_be_lost(call) {
         let text = format!(
             "{} got it as the holder of the key, but it was not live",
             call.process

@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
     ) {
         for (call, at, ids) in self.calls.answered(operation) {
             for id in ids {
-                if !has_effect(call, *id) && !self.terms.may_be_lost(at) {
+                if !has_effect(call, *id) && !self.terms.may_be_lost(call) {
                     findings.add(rule, *id, at, format!("{} {what}", call.process));
                 }
             }
