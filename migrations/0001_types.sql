@@ -15,14 +15,13 @@ CREATE DOMAIN redrive.name AS text COLLATE "C"
 CREATE DOMAIN redrive.kind AS text COLLATE "C"
     CHECK (length(VALUE) >= 1 AND length(VALUE) <= 255 AND VALUE = btrim(VALUE) AND VALUE !~ '[[:cntrl:]]');
 
--- Bounds on the columns of live jobs. These are domains rather than table CHECKs because a session
+-- Bounds on the columns of live jobs and others. These are domains rather than table CHECKs because a session
 -- caches the condition of a domain, but parses a table's CHECKs for every statement. Nine CHECKs
 -- doubled the cost of inserting one job.
 CREATE DOMAIN redrive.short_text AS text COLLATE "C" CHECK (length(VALUE) BETWEEN 1 AND 100);
 CREATE DOMAIN redrive.kind_text AS text COLLATE "C" CHECK (length(VALUE) BETWEEN 1 AND 255);
 CREATE DOMAIN redrive.priority AS smallint CHECK (VALUE BETWEEN -1000 AND 1000);
 CREATE DOMAIN redrive.attempt_limit AS integer CHECK (VALUE BETWEEN 1 AND 1000);
-CREATE DOMAIN redrive.counter AS integer CHECK (VALUE >= 0);
 CREATE DOMAIN redrive.small_counter AS smallint CHECK (VALUE >= 0);
 CREATE DOMAIN redrive.run_time AS timestamptz CHECK (VALUE > '2000-01-01Z' AND VALUE < '3000-01-01Z');
 CREATE DOMAIN redrive.group_key AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 200);

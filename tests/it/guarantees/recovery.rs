@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
-use redrive::{Database, DatabaseBuilder, Job, Queue, Worker, WorkerBuilder};
+use redrive::{Database, DatabaseBuilder, Job, NewJob, Queue, Worker, WorkerBuilder};
 use redrive_tests::{
     Begin, Cluster, Gate, Hold, Order, Proxy, SOON, Sql, TestDatabase, eventually, wait_until,
     worker,
@@ -175,8 +175,11 @@ fn a_worker_survives_schema_changes_under_its_plans() {
     let worker = builder(test.url()).started();
     let queue = test.queue("orders");
     let mut client = test.client();
+    // So many are copied, and with all that is beyond a plain job.
+    let labelled = vec![NewJob::new(&Order { number: 1 }).unwrap().priority(3); 1001];
     for change in [
         "ALTER TABLE redrive.jobs ADD COLUMN one_more text",
+        "ALTER TYPE redrive.job_meta ADD ATTRIBUTE one_more text",
         "ALTER TABLE redrive.workers ADD COLUMN one_more text",
         "ALTER TABLE redrive.leases ADD COLUMN one_more text",
         "ANALYZE",
@@ -184,8 +187,9 @@ fn a_worker_survives_schema_changes_under_its_plans() {
         queue.enqueue_many(&Order::up_to(50)).unwrap();
         client.sql(change);
         queue.enqueue_many(&Order::up_to(50)).unwrap();
+        queue.enqueue_jobs(&labelled).unwrap();
         redrive_tests::drained(&queue);
     }
     let stopped = redrive_tests::stop(worker);
-    assert_eq!((stopped.stats.done, stopped.stats.retried), (400, 0));
+    assert_eq!((stopped.stats.done, stopped.stats.retried), (5 * 1101, 0));
 }

@@ -1,10 +1,11 @@
--- Purpose: takes ids from the sequence for a bulk enqueue, returns the current segment and time, and
---          counts the jobs. The jobs are stored in the same transaction, so the count is exact.
+-- Purpose: takes ids from the sequence for a bulk enqueue, returns the current segment, the time and the types of
+--          the attributes of job_meta, which a later version may have extended, and counts the jobs. The jobs are
+--          stored in the same transaction, so the count is exact.
 -- Called by: pipeline/copy.rs.
 -- $1 bigint    number of ids
 -- $2 text      queue
 -- Locks: none.
--- Index relied on: none.
+-- Index relied on: that of pg_attribute.
 -- Rows: always one.
 WITH counted AS (
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
@@ -13,5 +14,7 @@ WITH counted AS (
 )
 SELECT (SELECT r.segment FROM redrive.ring r) AS segment,
        clock_timestamp() AS now,
+       (SELECT array_agg(a.atttypid ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = 'redrive.job_meta'::regclass AND NOT a.attisdropped) AS meta_types,
        array_agg(nextval('redrive.job_id')) AS ids
 FROM generate_series(1, $1::bigint)

@@ -16,9 +16,9 @@ use crate::job::new_job::{DEFAULT_ATTEMPTS, NewJob};
 /// How many bytes are encoded before they are sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// The types of the attributes of `redrive.job_meta`, in order, by their fixed numbers: timestamptz, integer three
-/// times, smallint three times, jsonb, text, timestamptz, jsonb, text.
-const META_TYPES: [i32; 12] = [1184, 23, 23, 23, 21, 21, 21, 3802, 25, 1184, 3802, 25];
+/// The places of the attributes of `redrive.job_meta` that a new job may have here.
+const MAX_ATTEMPTS_PLACE: usize = 2;
+const PRIORITY_PLACE: usize = 4;
 
 /// Stores jobs with COPY; the caller must be in a transaction. Returns the ids in the order of the
 /// jobs.
@@ -37,12 +37,18 @@ pub(crate) fn enqueue(
     let segment: i16 = reserved.try_get("segment")?;
     // All delays count from one reading of the database's clock.
     let now: SystemTime = reserved.get("now");
+    let meta_types: Vec<u32> = reserved.get("meta_types");
 
     let numbered = || ids.iter().copied().zip(jobs);
     let ready = numbered().filter(|(_, job)| job.delay.is_zero());
-    copy(client, &sql::COPY_JOBS, ready, queue, |row, _| {
-        row.int2(segment);
-    })?;
+    copy(
+        client,
+        &sql::COPY_JOBS,
+        ready,
+        queue,
+        &meta_types,
+        |row, _| row.int2(segment),
+    )?;
     if jobs.iter().any(|job| !job.delay.is_zero()) {
         let delayed = numbered().filter(|(_, job)| !job.delay.is_zero());
         copy(
@@ -50,6 +56,7 @@ pub(crate) fn enqueue(
             &sql::COPY_JOBS_DELAYED,
             delayed,
             queue,
+            &meta_types,
             |row, job| row.timestamp(now + job.delay),
         )?;
     }
@@ -62,6 +69,7 @@ fn copy<'a>(
     statement: &sql::Sql,
     jobs: impl Iterator<Item = (i64, &'a NewJob)>,
     queue: &str,
+    meta_types: &[u32],
     second_column: impl Fn(&mut Encoder, &NewJob),
 ) -> Result<(), postgres::Error> {
     // COPY is the one statement that the driver must prepare by name. It closes the name in the
@@ -76,7 +84,7 @@ fn copy<'a>(
         rows.text(queue);
         rows.text(&job.kind);
         rows.text(job.payload.as_str());
-        rows.meta(job);
+        rows.meta(job, meta_types);
         if rows.0.len() >= CHUNK_BYTES {
             // `finish` returns the server's error.
             if writer.write_all(&rows.0).is_err() {
@@ -120,19 +128,20 @@ impl Encoder {
         self.0.extend_from_slice(&(-1_i32).to_be_bytes());
     }
 
-    /// A `redrive.job_meta`: the number of its attributes, then each with the oid of its type.
-    fn meta(&mut self, job: &NewJob) {
+    /// A `redrive.job_meta`: the number of its attributes, then each with the oid of its type; NULL for a plain job.
+    fn meta(&mut self, job: &NewJob, types: &[u32]) {
         let attempts = job.max_attempts.cast_signed();
         if job.priority == 0 && attempts == DEFAULT_ATTEMPTS.cast_signed() {
             return self.null();
         }
-        let mut meta = Encoder(Vec::with_capacity(META_TYPES.len() * 12));
-        meta.0.extend_from_slice(&12_i32.to_be_bytes());
-        for (place, oid) in META_TYPES.iter().enumerate() {
+        let mut meta = Encoder(Vec::with_capacity(types.len() * 12));
+        let count = i32::try_from(types.len()).unwrap_or(i32::MAX);
+        meta.0.extend_from_slice(&count.to_be_bytes());
+        for (place, oid) in types.iter().enumerate() {
             meta.0.extend_from_slice(&oid.to_be_bytes());
             match place {
-                2 => meta.int4(attempts),
-                4 => meta.int2(job.priority),
+                MAX_ATTEMPTS_PLACE => meta.int4(attempts),
+                PRIORITY_PLACE => meta.int2(job.priority),
                 _ => meta.null(),
             }
         }
