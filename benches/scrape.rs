@@ -21,8 +21,8 @@ const READINGS: usize = 200;
 const BUDGET: Duration = Duration::from_secs(9);
 
 const FILL_JOBS: &str = "
-    INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.ready_at)
-    SELECT n * 4 / $2::bigint, 'queue-' || n % 10, 'kind-' || n % 20, jsonb_build_object('order', n, 'pad', 'a hundred bytes of something'),
+    INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority, meta.ready_at)
+    SELECT n * 4 / $2::bigint, CASE WHEN n % 10 = 0 THEN -10 ELSE 0 END, 'queue-' || n % 10, 'kind-' || n % 20, jsonb_build_object('order', n, 'pad', 'a hundred bytes of something'),
            CASE WHEN n % 10 = 0 THEN 5 ELSE 0 END, clock_timestamp() - ($2::bigint - n) * interval '10 milliseconds'
     FROM generate_series($1::bigint, $3::bigint) n";
 const FILL_DELAYED: &str = "

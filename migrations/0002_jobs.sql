@@ -70,14 +70,16 @@ CREATE TABLE redrive.jobs (
     id           bigint                NOT NULL DEFAULT nextval('redrive.job_id'),
     enqueued_at  timestamptz           NOT NULL DEFAULT clock_timestamp(),
     segment      smallint              NOT NULL,
-    rank         smallint              NOT NULL GENERATED ALWAYS AS (
-        (coalesce((meta).generation, 0) > 0)::integer - 2 * coalesce((meta).priority, 0)) STORED,
+    rank         smallint              NOT NULL DEFAULT 0,
     queue        redrive.short_text    NOT NULL,
     kind         redrive.kind_text     NOT NULL,
     payload      json                  NOT NULL,
-    meta         redrive.checked_meta
+    meta         redrive.checked_meta,
+    CONSTRAINT jobs_have_the_rank_of_their_priority CHECK (
+        rank = (coalesce((meta).generation, 0) > 0)::integer - 2 * coalesce((meta).priority, 0))
 ) PARTITION BY LIST (segment);
 
+COMMENT ON COLUMN redrive.jobs.rank IS 'The order of claims. Not generated: PostgreSQL 18 deletes no row whose replica identity has a generated column.';
 COMMENT ON TABLE redrive.jobs IS 'Ready jobs: inserted by enqueue, promote, redrive and reap; deleted by claim and cancel.';
 COMMENT ON COLUMN redrive.job_meta.attempt IS 'Attempts charged in this generation. A claim charges the next one.';
 COMMENT ON COLUMN redrive.job_meta.generation IS 'How many times the job was redriven. Above 0, a letter with the same id exists.';

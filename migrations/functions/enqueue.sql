@@ -129,10 +129,10 @@ BEGIN
         INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, run_at, meta)
         VALUES (new_id, enqueue.queue, enqueue.kind, body::json, clock_timestamp() + enqueue.delay, meta);
     ELSE
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
+        INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
         VALUES (CASE WHEN enqueue.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
                      ELSE redrive.entry_segment(enqueue.queue, enqueue.group_key, new_id) END,
-                new_id, enqueue.queue, enqueue.kind, body::json, meta);
+                new_id, -2 * coalesce(enqueue.priority, 0), enqueue.queue, enqueue.kind, body::json, meta);
     END IF;
     INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
     SELECT m.segment, enqueue.queue, '{enqueued}', '{1}' FROM redrive.metric_ring m;

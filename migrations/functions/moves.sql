@@ -13,6 +13,13 @@ BEGIN ATOMIC
                (meta).headers, (meta).group_key)::redrive.job;
 END;
 
+-- Returns the place of a job in the order of claims: higher priorities first; within one, new jobs before redriven ones.
+CREATE OR REPLACE FUNCTION redrive.rank_of(job redrive.job) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT (job.generation > 0)::integer - 2 * job.priority;
+END;
+
 -- Returns what a job has beyond a plain one; NULL: it is plain.
 CREATE OR REPLACE FUNCTION redrive.meta_of(job redrive.job, ready_at timestamptz) RETURNS redrive.job_meta
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -92,13 +99,13 @@ DECLARE
     returned_at CONSTANT timestamptz := clock_timestamp();
 BEGIN
     IF cardinality(ready) > 0 THEN
-        INSERT INTO redrive.jobs (segment, id, enqueued_at, queue, kind, payload, meta)
+        INSERT INTO redrive.jobs (segment, id, rank, enqueued_at, queue, kind, payload, meta)
         SELECT CASE
                    WHEN j.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
                    WHEN has_returned OR j.crashes > 0 THEN redrive.segment_of_returned(j.queue, j.group_key, j.id)
                    ELSE redrive.entry_segment(j.queue, j.group_key, j.id)
                END,
-               j.id, j.enqueued_at, j.queue, j.kind, j.payload,
+               j.id, redrive.rank_of(j), j.enqueued_at, j.queue, j.kind, j.payload,
                redrive.meta_of(j, nullif(coalesce(j.ready_at, returned_at), j.enqueued_at))
         FROM unnest(ready) j;
     END IF;

@@ -25,7 +25,7 @@ DECLARE
     -- Only these columns: a role that writes the others could change how often a job is attempted.
     enqueuer CONSTANT text[] := ARRAY[
         'USAGE ON SEQUENCE redrive.job_id',
-        'SELECT (id), INSERT (id, segment, queue, kind, payload, meta) ON redrive.jobs',
+        'SELECT (id), INSERT (id, segment, rank, queue, kind, payload, meta) ON redrive.jobs',
         'INSERT (id, run_at, queue, kind, payload, meta) ON redrive.jobs_delayed',
         'SELECT, INSERT ON redrive.unique_keys',
         'SELECT ON redrive.unique_windows',
@@ -55,7 +55,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
-            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.meta_of, '
+            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.rank_of, redrive.meta_of, '
             'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '

@@ -192,8 +192,8 @@ BEGIN
         INSERT INTO redrive.schedule_ticks (schedule, tick_at, outcome, job_id)
         VALUES (due.name, tick_at, CASE live_id WHEN new_id THEN run_ticks.outcome ELSE 'overlapped' END, live_id);
         CONTINUE WHEN live_id <> new_id;
-        INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
-        SELECT r.segment, new_id, due.queue, due.kind, due.payload, redrive.new_meta(
+        INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
+        SELECT r.segment, new_id, -2 * due.priority, due.queue, due.kind, due.payload, redrive.new_meta(
             due.priority, due.max_attempts, lock_key,
             coalesce(due.headers, '{}') || jsonb_build_object('redrive-schedule', due.name, 'redrive-scheduled-for',
                 to_char(tick_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')))

@@ -19,8 +19,8 @@ const PLAIN: &str = "RESET ALL";
 /// are not analyzed.
 const FILL: &str = "
     SELECT setval('redrive.job_id', 10000000);
-    INSERT INTO redrive.jobs (id, segment, queue, kind, payload, meta.priority)
-    SELECT 1000000 + n, n % 8, CASE n % 10 WHEN 0 THEN 'other' ELSE 'orders' END, 'order', '{\"number\": 1}', n % 3
+    INSERT INTO redrive.jobs (id, segment, rank, queue, kind, payload, meta.priority)
+    SELECT 1000000 + n, n % 8, -2 * (n % 3), CASE n % 10 WHEN 0 THEN 'other' ELSE 'orders' END, 'order', '{\"number\": 1}', n % 3
     FROM generate_series(1, 1000000) n;
     INSERT INTO redrive.group_policies (queue, mode, job_limit, on_death) VALUES ('orders', 'limit', 3, 'continue');
     INSERT INTO redrive.jobs (id, segment, queue, kind, payload, meta.group_key)

@@ -122,8 +122,8 @@ fn sequential(node: &Value) -> bool {
 fn the_claim_uses_an_index_range_on_a_full_table_without_statistics() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql("ALTER TABLE redrive.jobs_0 SET (autovacuum_enabled = off); \
-             INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority) \
-             SELECT 0, 'orders', 'order', '{\"number\": 1}', n % 3 FROM generate_series(1, 100000) n");
+             INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority) \
+             SELECT 0, -2 * (n % 3), 'orders', 'order', '{\"number\": 1}', n % 3 FROM generate_series(1, 100000) n");
     is_by_range(&plan_of_the_claim(&mut client));
 }
 

@@ -25,9 +25,9 @@ pub(super) fn ids(db: &Database, filter: &str) -> Vec<i64> {
 
 /// Stores jobs 1 to 6, which differ in everything: two ready, two delayed, two in one lease.
 fn six(client: &mut Client) {
-    client.sql(r#"INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.priority, meta.unique_key, enqueued_at)
-             VALUES (0, 1, 'orders', 'placed', '{"amount": 5, "tags": ["x y"]}', 0, NULL, now() - interval '10 minutes'),
-                    (3, 2, 'orders', 'paid', '{"amount": 500}', -10, 'report-7', now());
+    client.sql(r#"INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta.priority, meta.unique_key, enqueued_at)
+             VALUES (0, 1, 0, 'orders', 'placed', '{"amount": 5, "tags": ["x y"]}', 0, NULL, now() - interval '10 minutes'),
+                    (3, 2, 20, 'orders', 'paid', '{"amount": 500}', -10, 'report-7', now());
              INSERT INTO redrive.jobs_delayed (id, queue, kind, payload, run_at, meta.attempt, meta.generation, enqueued_at)
              VALUES (3, 'orders', 'placed', '{"amount": 100.5}', now() + interval '1 hour', 2, 0, now() - interval '2 days'),
                     (4, 'mails', 'welcome', '"text"', now() + interval '1 hour', 0, 1, now());

@@ -25,8 +25,8 @@ const LIVE: &str = "
                  ('00000000-0000-0000-0000-000000000009', interval '70 seconds', 1, '{}')) AS w (worker_id, age, jobs, done),
          LATERAL (SELECT array_agg(n), array_agg('order'::text), array_agg(json_build_object('pad', repeat('x', 100))), array_agg(now())
                   FROM generate_series(1, w.jobs) n) j;
-    INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.ready_at)
-    SELECT 0, 'orders', 'order', '{}', CASE n WHEN 2 THEN 5 ELSE 0 END, now() - n * interval '1 hour'
+    INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority, meta.ready_at)
+    SELECT 0, CASE n WHEN 2 THEN -10 ELSE 0 END, 'orders', 'order', '{}', CASE n WHEN 2 THEN 5 ELSE 0 END, now() - n * interval '1 hour'
     FROM generate_series(1, 3) n;
     INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
     SELECT now() + interval '1 hour', q, 'order', '{}' FROM unnest('{orders,orders,mail}'::text[]) q";

@@ -13,9 +13,9 @@ const JOB: i64 = 7;
 /// A job whose fields all differ from their defaults.
 const NEW_JOB: &str = r#"
     INSERT INTO redrive.jobs
-        (segment, id, enqueued_at, meta.attempt, meta.max_attempts, meta.generation, meta.priority, meta.refunds, queue, kind,
+        (segment, id, rank, enqueued_at, meta.attempt, meta.max_attempts, meta.generation, meta.priority, meta.refunds, queue, kind,
          payload, meta.history, meta.unique_key, meta.outage_since, meta.headers, meta.group_key)
-    SELECT r.segment, 7, '2026-01-02 03:04:05.678901+00', 2, 9, 3, 7, 4, 'orders', 'order', '{"a": 2, "b": 1.00}',
+    SELECT r.segment, 7, -13, '2026-01-02 03:04:05.678901+00', 2, 9, 3, 7, 4, 'orders', 'order', '{"a": 2, "b": 1.00}',
            '[{"attempt": 1}, {"attempt": 2}]', 'key-17', '2026-01-01', '{"trace": "4bf9"}', 'customer-17'
     FROM redrive.ring r;
     INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES ('orders', 'key-17', 7);
@@ -183,7 +183,7 @@ impl Life {
 
     /// Reaps the leases of the worker, which has no registration.
     fn reap(&mut self, max_crashes: i32) {
-        let reaper = Uuid::new_v4();
+        let reaper = vec![Uuid::new_v4()];
         self.run(
             "reap",
             &[

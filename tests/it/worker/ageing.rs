@@ -81,8 +81,8 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
 #[test]
 fn each_job_is_raised_once_and_its_header_keeps_the_earlier_priority() {
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.generation, meta.ready_at, meta.headers)
-             SELECT 0, k.queue, k.kind, '{}', k.priority, k.generation, now() - k.waited * interval '1 minute',
+    client.sql("INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority, meta.generation, meta.ready_at, meta.headers)
+             SELECT 0, (k.generation > 0)::integer - 2 * k.priority, k.queue, k.kind, '{}', k.priority, k.generation, now() - k.waited * interval '1 minute',
                     k.headers::jsonb
              FROM (VALUES
                 ('orders', 'a low', -10, 0, 2, NULL), ('orders', 'b young', -10, 0, 0, NULL),

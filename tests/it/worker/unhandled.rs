@@ -117,6 +117,6 @@ fn a_kind_is_unhandled_if_no_live_worker_of_its_queue_handles_it() {
     assert_eq!(unhandled(10), ["elsewhere", "expired"]);
     // It reads jobs in the order of claims: redriven ones come last.
     test.client()
-        .sql("UPDATE redrive.jobs SET meta.generation = 1 WHERE kind IN ('handled', 'expired')");
+        .sql("UPDATE redrive.jobs SET meta.generation = 1, rank = 1 WHERE kind IN ('handled', 'expired')");
     assert_eq!(unhandled(1), ["elsewhere"]);
 }

@@ -3,4 +3,4 @@
 -- Locks: the rows it inserts.
 -- Index relied on: none.
 -- Rows: none.
-COPY redrive.jobs (id, segment, queue, kind, payload, meta) FROM STDIN BINARY
+COPY redrive.jobs (id, segment, rank, queue, kind, payload, meta) FROM STDIN BINARY

@@ -18,8 +18,8 @@ WITH incoming AS MATERIALIZED (
         WITH ORDINALITY AS n (kind, payload, delay_ms, priority, max_attempts, ordinal)
 ),
 ready AS (
-    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
-    SELECT (SELECT r.segment FROM redrive.ring r), i.id, $1::text, i.kind, i.payload,
+    INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
+    SELECT (SELECT r.segment FROM redrive.ring r), i.id, -2 * i.priority, $1::text, i.kind, i.payload,
            redrive.new_meta(i.priority, i.max_attempts)
     FROM incoming i
     WHERE i.delay_ms = 0

@@ -15,8 +15,8 @@ WITH counted AS (
     SELECT m.segment, $1, '{enqueued}', '{1}'
     FROM redrive.metric_ring m
 )
-INSERT INTO redrive.jobs (segment, queue, kind, payload, meta)
-VALUES ((SELECT r.segment FROM redrive.ring r), $1::text, $2::text, $3::json, redrive.new_meta($4::smallint, $5::integer))
+INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta)
+VALUES ((SELECT r.segment FROM redrive.ring r), -2 * $4::smallint, $1::text, $2::text, $3::json, redrive.new_meta($4::smallint, $5::integer))
 -- A CTE would cost a tenth of the statement.
 RETURNING id, CASE WHEN EXISTS (
     SELECT FROM redrive.workers w

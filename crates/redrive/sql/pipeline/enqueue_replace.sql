@@ -52,9 +52,9 @@ placed AS MATERIALIZED (
     LEFT JOIN held h ON h.key = i.unique_key
 ),
 ready AS (
-    INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta)
+    INSERT INTO redrive.jobs (segment, id, rank, queue, kind, payload, meta)
     SELECT CASE WHEN p.group_key IS NULL THEN (SELECT r.segment FROM redrive.ring r)
-                ELSE redrive.entry_segment($1, p.group_key, p.id) END, p.id, $1, p.kind, p.payload,
+                ELSE redrive.entry_segment($1, p.group_key, p.id) END, p.id, -2 * p.priority, $1, p.kind, p.payload,
            redrive.new_meta(p.priority, p.max_attempts, p.unique_key, p.headers, p.group_key)
     FROM placed p
     WHERE p.is_new AND p.delay_ms = 0

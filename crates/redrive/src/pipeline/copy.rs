@@ -47,7 +47,11 @@ pub(crate) fn enqueue(
         ready,
         queue,
         &meta_types,
-        |row, _| row.int2(segment),
+        7,
+        |row, job| {
+            row.int2(segment);
+            row.int2(-2 * job.priority);
+        },
     )?;
     if jobs.iter().any(|job| !job.delay.is_zero()) {
         let delayed = numbered().filter(|(_, job)| !job.delay.is_zero());
@@ -57,6 +61,7 @@ pub(crate) fn enqueue(
             delayed,
             queue,
             &meta_types,
+            6,
             |row, job| row.timestamp(now + job.delay),
         )?;
     }
@@ -70,7 +75,8 @@ fn copy<'a>(
     jobs: impl Iterator<Item = (i64, &'a NewJob)>,
     queue: &str,
     meta_types: &[u32],
-    second_column: impl Fn(&mut Encoder, &NewJob),
+    columns: i16,
+    after_id: impl Fn(&mut Encoder, &NewJob),
 ) -> Result<(), postgres::Error> {
     // COPY is the one statement that the driver must prepare by name. It closes the name in the
     // same transaction, so a pooler never sees it.
@@ -78,9 +84,9 @@ fn copy<'a>(
     let mut rows = Encoder(Vec::with_capacity(CHUNK_BYTES * 2));
     rows.header();
     for (id, job) in jobs {
-        rows.begin(6);
+        rows.begin(columns);
         rows.int8(id);
-        second_column(&mut rows, job);
+        after_id(&mut rows, job);
         rows.text(queue);
         rows.text(&job.kind);
         rows.text(job.payload.as_str());

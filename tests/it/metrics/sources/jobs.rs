@@ -45,8 +45,8 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
 fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
     const UNHANDLED: &str = "redrive_queue_unhandled_jobs";
     let (_test, mut client) = TestDatabase::with_client();
-    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority) \
-             SELECT n % 8, q, k, '{}', n % 3 \
+    client.sql("INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority) \
+             SELECT n % 8, -2 * (n % 3), q, k, '{}', n % 3 \
              FROM generate_series(1, 5) n, unnest('{one,many,all,none}'::text[]) q, unnest('{a,b,c}'::text[]) k; \
              INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
              SELECT gen_random_uuid(), q, 'h', 1, '1', 1, k::text[], now() + e::interval \
@@ -100,8 +100,8 @@ fn the_oldest_job_is_found_behind_jobs_of_higher_priorities_and_in_any_segment()
     const NEXT: &str = "redrive_queue_next_ready_age_seconds";
     let (_test, mut client) = TestDatabase::with_client();
     let mut add = |queue: &str, priority: i16, segment: i16, jobs: i32, age: i32| {
-        let added = "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.priority, meta.ready_at) \
-                     SELECT $3::smallint, $1::text, 'order', '{}', $2::smallint, now() - $5::integer * interval '1 hour' \
+        let added = "INSERT INTO redrive.jobs (segment, rank, queue, kind, payload, meta.priority, meta.ready_at) \
+                     SELECT $3::smallint, -2 * $2::smallint, $1::text, 'order', '{}', $2::smallint, now() - $5::integer * interval '1 hour' \
                      FROM generate_series(1, $4::integer)";
         client.change(added, &[&queue, &priority, &segment, &jobs, &age]);
     };
