@@ -183,7 +183,7 @@ export const deadLetters = dashboard({
           about: 'Deaths per minute. `exhausted`: all attempts failed. `rejected`: the handler rejected the job. `undecodable`: the payload does not match the release. `worker_lost`: the job killed its worker. `captured`: a failure captured from another system.',
           healthy: 'nothing.',
           otherwise: '`exhausted` points to a dependency, `rejected` to data, `undecodable` to a release. Alert: RedriveDlqSpike.',
-          type: 'redrive dlq list --cause REASON',
+          type: 'redrive dlq list cause=REASON',
         },
       }),
       graph({

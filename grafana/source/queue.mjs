@@ -228,7 +228,7 @@ export const queue = dashboard({
           about: 'How long handlers ran, failures included.',
           healthy: 'a stable band.',
           otherwise: 'a band at the top is timeouts: a dependency of the handlers hangs.',
-          type: ['redrive dlq list QUEUE --cause timeout', 'redrive breaker list'],
+          type: ['redrive dlq list QUEUE cause=timeout', 'redrive breaker list'],
         },
       }),
       heatmap({
@@ -291,7 +291,7 @@ export const queue = dashboard({
           about: 'Leases whose worker was lost, results that were rejected because their lease was lost, and leases that are not reaped yet.',
           healthy: '0.',
           otherwise: 'workers are killed (check memory), paused (a debugger, a frozen machine), or cannot renew because the database is too slow. Alert: RedriveLeasesLost.',
-          type: ['redrive dlq list QUEUE --cause worker_lost', 'redrive stats QUEUE'],
+          type: ['redrive dlq list QUEUE cause=worker_lost', 'redrive stats QUEUE'],
         },
       }),
       graph({

@@ -6,7 +6,6 @@
 
 mod catalogue;
 mod checks;
-mod commands;
 mod context;
 mod environment;
 mod scenarios;
@@ -109,7 +108,6 @@ fn check_and_draw(
     let recorded = environment.run_scenarios(pause)?;
     // Run all checks before failing: the scenarios take long.
     let results = [
-        commands::check(root, interrupt, &recorded),
         checks.check_metrics(&recorded),
         checks.check_queries(&recorded),
         checks.draw(&recorded, drawing),

@@ -1,6 +1,9 @@
-//! The runbooks of the alerts: every command exists and every statement runs.
+//! The runbooks of the alerts and the panels of the dashboards: every command exists and every statement runs.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+
+use serde_json::Value;
 
 use redrive_tests::{Sql, TestDatabase, ran, words};
 
@@ -62,6 +65,67 @@ fn every_statement_in_the_runbooks_runs() {
         blocks += 1;
     }
     assert!(blocks > 10, "only {blocks} blocks");
+}
+
+/// What a placeholder of a panel stands for.
+const PLACEHOLDERS: [(&str, &str); 12] = [
+    ("DEPENDENCY", "gateway"),
+    ("REASON", "timeout"),
+    ("QUEUE", "orders"),
+    ("CLASS", "Timeout"),
+    ("GROUP", "1"),
+    ("TABLE", "leases"),
+    ("KIND", "order"),
+    ("NAME", "ann"),
+    ("TEXT", "fixed"),
+    ("SLOT", "backup"),
+    ("RUN", "1"),
+    ("ID", "1"),
+];
+
+#[test]
+fn what_panels_suggest_to_type_is_valid() {
+    let test = TestDatabase::migrated();
+    let mut client = test.client();
+    let typed = suggested();
+    let mut wrong = Vec::new();
+    for line in &typed {
+        if line.starts_with("SELECT") {
+            client.sql(&format!("EXPLAIN {}", line.replace("PID", "1")));
+        }
+        let fill = |line: String, (word, value): &(&str, &str)| line.replace(word, value);
+        let line = PLACEHOLDERS.iter().fold(line.clone(), fill);
+        if let Some(arguments) = line.strip_prefix("redrive ") {
+            // It does nothing then.
+            let ran = test.run(format!("{arguments} --help"));
+            if ran.code != ExitCode::SUCCESS {
+                wrong.push(format!("`{line}`: {}", ran.err));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(typed.len() > 40, "only {} lines", typed.len());
+}
+
+/// Returns what the descriptions of the panels suggest to type.
+fn suggested() -> BTreeSet<String> {
+    let mut typed = BTreeSet::new();
+    for name in ["overview", "queue", "dead-letters", "postgres"] {
+        let path = format!("{}/../grafana/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("a dashboard");
+        let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+        let panels = dashboard["panels"].as_array().expect("panels");
+        let nested = panels
+            .iter()
+            .flat_map(|row| row["panels"].as_array().into_iter().flatten());
+        for panel in panels.iter().chain(nested) {
+            let described = panel["description"].as_str().unwrap_or_default();
+            if let Some((_, lines)) = described.split_once("**Type:** ") {
+                typed.extend(lines.split('`').skip(1).step_by(2).map(str::to_owned));
+            }
+        }
+    }
+    typed
 }
 
 /// Returns the inline code of a text.
