@@ -99,9 +99,9 @@ fn http_gateway(url: String) -> Gateway {
 fn main() -> Result<(), Box<dyn Error>> {
     let gateway = std::env::args().nth(1).ok_or("usage: shop GATEWAY_URL")?;
     let url = std::env::var("DATABASE_URL")?;
-    // The web threads and the two workers share a pool: a worker needs five connections.
+    // The web threads and the worker share a pool: a worker needs five connections.
     let manager = PostgresConnectionManager::new(url.parse()?, NoTls);
-    let pool = r2d2::Pool::builder().max_size(14).build(manager)?;
+    let pool = r2d2::Pool::builder().max_size(9).build(manager)?;
     let db = Database::from_pool(pool.clone());
     db.migrate()?;
     pool.get()?.batch_execute(SCHEMA)?;
@@ -121,11 +121,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
     }
     let handlers = handlers(http_gateway(gateway));
-    let workers = Workers::builder(&db)
+    let worker = Workers::builder(&db)
         .queue("payments", 4, &handlers)
         .queue("parcels", 2, &handlers)
         .start()?;
-    workers.run_until_signal(Duration::from_secs(10))?;
+    worker.run_until_signal(Duration::from_secs(10))?;
     Ok(())
 }
 
