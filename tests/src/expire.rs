@@ -88,7 +88,7 @@ pub fn reap_within(
                 &DeathCause::Manual.as_str(),
                 &limits.jobs,
                 &limits.bytes,
-                &limits.worker,
+                &[limits.worker].as_slice(),
             ],
         )
         .expect("reap");

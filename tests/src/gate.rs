@@ -17,6 +17,7 @@ pub struct Gate {
 struct State {
     open: bool,
     arrived: usize,
+    admitted: usize,
 }
 
 impl Gate {
@@ -30,10 +31,11 @@ impl Gate {
         let (state, changed) = &*self.shared;
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         state.arrived += 1;
+        let place = state.arrived;
         changed.notify_all();
         drop(
             changed
-                .wait_while(state, |state| !state.open)
+                .wait_while(state, |state| !state.open && place > state.admitted)
                 .unwrap_or_else(PoisonError::into_inner),
         );
     }
@@ -52,6 +54,14 @@ impl Gate {
             gate.pass();
             Ok(())
         }
+    }
+
+    /// Lets one more caller pass, in the order in which they came.
+    pub fn admit_one(&self) {
+        let (state, changed) = &*self.shared;
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.admitted += 1;
+        changed.notify_all();
     }
 
     /// Opens the gate permanently.

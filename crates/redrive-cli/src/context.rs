@@ -171,12 +171,10 @@ impl Context<'_> {
         Ok(Queue::new(&self.database()?, name)?)
     }
 
-    /// Opens the database for this many workers. Waits for it as long as it takes, unless `--no-wait` is given.
-    pub(crate) fn database_for_workers(&mut self, workers: usize) -> Result<Database> {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-        // As many again as one worker holds, for the calls of the command itself.
-        let connections = workers.saturating_add(1).saturating_mul(WORKER_CONNECTIONS);
-        checked(self.open(None, Some(connections))?)
+    /// Opens the database for a worker. Waits for it as long as it takes, unless `--no-wait` is given.
+    pub(crate) fn database_for_worker(&mut self) -> Result<Database> {
+        // As many again, for the calls of the command itself.
+        checked(self.open(None, Some(2 * WORKER_CONNECTIONS))?)
     }
 
     /// How long one chunk of a bulk load may take.

@@ -1,4 +1,4 @@
-//! Runs the jobs of one queue on plain threads.
+//! Runs the jobs of a queue, or of several, on plain threads.
 //!
 //! The *fetcher* claims jobs, *slots* run handlers, and the *settler* writes verdicts in batches.
 //! The *renewer* keeps the leases and receives notifications, and the *chores* have their own thread.
@@ -18,6 +18,7 @@ mod batch_handler;
 mod handler_table;
 pub(crate) mod registry;
 mod slot_state;
+mod slots;
 #[cfg(feature = "tracing")]
 mod span;
 pub(crate) mod observer;
@@ -26,6 +27,7 @@ mod stats;
 mod passed_groups;
 mod outage_log;
 mod state;
+mod queues;
 mod threads;
 mod retry;
 mod lapses;
@@ -52,7 +54,6 @@ mod builder;
 pub(crate) mod workers;
 
 use std::fmt;
-use std::iter::Sum;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,9 +64,9 @@ pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
 pub use recovery_bounds::RecoveryBounds;
-use settler::{Finish, Message};
-use slot_state::RunningJob;
-use state::State;
+use settler::{Finish, Message, SettlerGone, ToSettler};
+use slot_state::{RunningJob, SlotState};
+use state::{Shared, State};
 pub use stats::WorkerStats;
 pub use workers::{Workers, WorkersBuilder};
 
@@ -77,7 +78,7 @@ use crate::pipeline::queue::Queue;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crate::sync::channel::{Receiver, RecvTimeoutError, bounded};
 use crate::sync::thread::{self, JoinHandle};
 
 /// How long cancelled handlers get to end after the grace period.
@@ -96,13 +97,13 @@ const MAX_END_PAUSE: Duration = Duration::from_millis(20);
 const MIN_DRAIN_PAUSE: Duration = Duration::from_millis(5);
 const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
 
-/// Runs claimed jobs on a pool of threads.
+/// Runs the jobs of a queue, or of [several](Workers::builder), on a pool of threads.
 ///
 /// Call [`stop`](Worker::stop) to shut down gracefully. Dropping a worker stops claiming at once;
 /// jobs it still holds are retried elsewhere when their lease expires.
 pub struct Worker {
-    state: Arc<State>,
-    settle: Sender<Message>,
+    queues: Vec<Served>,
+    shared: Shared,
     /// Receives a message when a slot ends.
     left: Receiver<()>,
     over: Arc<Latch>,
@@ -110,7 +111,21 @@ pub struct Worker {
     claimed_last: LatchReceiver,
     threads: Vec<JoinHandle<()>>,
     /// It holds connections of the pool.
-    _share: Arc<PoolShare>,
+    _share: PoolShare,
+}
+
+/// A queue of a worker.
+struct Served {
+    state: Arc<State>,
+    settle: ToSettler,
+}
+
+/// What a stop waits for, of one queue.
+struct Stopping {
+    /// The jobs whose handlers it did not wait for.
+    running: Vec<Arc<RunningJob>>,
+    /// Receives the released jobs.
+    released: Receiver<Result<Vec<JobId>>>,
 }
 
 impl Worker {
@@ -121,12 +136,16 @@ impl Worker {
 
     /// Returns what the worker has done since it started.
     pub fn stats(&self) -> WorkerStats {
-        self.state.counts.read()
+        self.states().map(|state| state.counts.read()).sum()
+    }
+
+    fn states(&self) -> impl Iterator<Item = &Arc<State>> {
+        self.queues.iter().map(|queue| &queue.state)
     }
 
     /// Returns whether the worker holds no job at this moment.
     pub fn is_idle(&self) -> bool {
-        self.state.in_flight() == 0
+        self.states().all(|state| state.in_flight() == 0)
     }
 
     /// Returns why the worker failed, or `None` while it is healthy.
@@ -135,12 +154,18 @@ impl Worker {
     /// and still run a second later, or if one of its threads panics. Restart the program then, because
     /// threads cannot be killed.
     pub fn failure(&self) -> Option<&str> {
-        self.state.failure.get().map(String::as_str)
+        self.failed().map(|(_, why)| why)
     }
 
-    /// Waits up to `timeout` until the queue is empty. Returns whether it is.
+    /// Returns the queue that failed, and why.
+    fn failed(&self) -> Option<(&State, &str)> {
+        self.states()
+            .find_map(|state| Some((&**state, state.failure()?)))
+    }
+
+    /// Waits up to `timeout` until its queues are empty. Returns whether they are.
     ///
-    /// The queue is empty when no job is ready, delayed or leased, so a job that waits for its
+    /// A queue is empty when no job is ready, delayed or leased, so a job that waits for its
     /// retry delays the end. The worker keeps running; call [`stop`](Worker::stop) afterwards.
     ///
     /// # Errors
@@ -148,23 +173,33 @@ impl Worker {
     pub fn drain(&self, timeout: Duration) -> Result<bool> {
         let until = from_now(timeout);
         let mut pause = MIN_DRAIN_PAUSE;
-        loop {
-            if self.state.config.queue.is_drained()? {
-                return Ok(true);
-            }
+        while let Some(undrained) = self.undrained()? {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
-            if self.state.stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
+            if self.shared.stop.recv_timeout(pause.min(left)) != Err(RecvTimeoutError::Timeout) {
                 let why = self.failure().unwrap_or("a stop was requested");
                 return Err(Error::unavailable(format!(
                     "could not drain queue `{}`: the worker stopped: {why}",
-                    self.state.queue()
+                    undrained.queue()
                 )));
             }
             pause = (pause * 2).min(MAX_DRAIN_PAUSE);
         }
+        Ok(true)
+    }
+
+    /// Returns a queue that has jobs. A job of the last one may add a follow-up to the first, so it looks at
+    /// several queues twice.
+    fn undrained(&self) -> Result<Option<&State>> {
+        let looks = self.queues.len().min(2);
+        for state in (0..looks).flat_map(|_| self.states()) {
+            if !state.config.queue.is_drained()? {
+                return Ok(Some(state));
+            }
+        }
+        Ok(None)
     }
 
     /// Runs until the process receives SIGTERM, SIGINT, SIGHUP or SIGQUIT, then
@@ -182,14 +217,14 @@ impl Worker {
     pub fn run_until_signal(self, grace: Duration) -> Result<StopReport> {
         let _signals = signals::StopSignals::listen(self.stop_handle())?;
         // Closes when a stop is requested. It carries no messages.
-        _ = self.state.stop.recv();
+        _ = self.shared.stop.recv();
         self.stop(grace)
     }
 
     /// Returns a handle that can request a stop from any thread.
     pub fn stop_handle(&self) -> StopHandle {
         StopHandle {
-            stopping: Arc::clone(&self.state.stopping),
+            stopping: Arc::clone(&self.shared.stopping),
         }
     }
 
@@ -210,12 +245,12 @@ impl Worker {
     /// their lease expires.
     pub fn stop(mut self, grace: Duration) -> Result<StopReport> {
         let deadline = from_now(grace);
-        self.state.stopping.set();
+        self.shared.stopping.set();
         self.wait_until_quiet(deadline);
-        let (started, cut_off) = self.cut_off();
-        let (decided, running) = self.conclude_decided(&cut_off);
-        let (reply, answer) = bounded(1);
-        let call_timeout = self.state.config.queue.database().call_timeout();
+        self.cancel_running();
+        let judged: Vec<_> = self.queues.iter().map(cut_off).collect();
+        let database = self.queues[0].state.config.queue.database();
+        let call_timeout = database.call_timeout();
         // The rest of the grace period, but not longer than a call, and at least a moment.
         let rest = |least: Duration| {
             deadline
@@ -226,59 +261,33 @@ impl Worker {
         let is_claiming =
             self.claimed_last.recv_deadline(rest(CLAIM_TIME)) == Err(RecvTimeoutError::Timeout);
         let until = rest(RELEASE_TIME);
-        // Fails if it is set already, which only this method does, once.
-        _ = self.state.end_by.set(until);
-        let slots = lock(&self.state.slots).clone();
-        let finish = Finish {
-            settlements: slots
-                .iter()
-                .flat_map(|slot_state| slot_state.take_verdicts())
-                .chain(decided)
-                .collect(),
-            started,
-            transactions: running
-                .iter()
-                .filter_map(|running| running.signal.transaction.get().copied())
-                .collect(),
-            until,
-            reply,
-        };
-        let finished = self
-            .settle
-            .send_timeout(Message::Finish(finish), END_TIME)
-            .map_err(|_| {
-                Error::unavailable("could not stop the worker: its settler does not respond")
-            })
-            .and_then(|()| {
-                answer.recv_deadline(until + END_TIME).map_err(|_| {
-                    Error::unavailable(
-                        "could not stop the worker: the database does not answer its settler",
-                    )
-                })
-            });
+        let queues = self.queues.iter().zip(judged);
+        let finished: Result<Vec<StoppedQueue>> = queues
+            .map(|(queue, judged)| queue.finish(judged, until))
+            // All are asked before the first answers.
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|stopping| stopping?.wait(until))
+            .collect();
         self.over.set();
         if finished.is_ok() && !is_claiming {
             self.join(until.max(from_now(END_TIME)));
         }
-        let released = finished??;
-        if is_claiming || self.state.claim_unanswered.load(Ordering::Relaxed) {
+        let still_running = finished?.into_iter().collect::<Result<Vec<_>>>()?.concat();
+        let unanswered = |state: &Arc<State>| state.claim_unanswered.load(Ordering::Relaxed);
+        if is_claiming || self.states().any(unanswered) {
             return Err(Error::unavailable(
                 "could not release the jobs of a claim that the database has not answered",
             ));
         }
-        match self.state.failure.get() {
-            Some(why) => Err(Error::unavailable(format!(
+        match self.failed() {
+            Some((state, why)) => Err(Error::unavailable(format!(
                 "the worker of queue `{}` had stopped: {why}",
-                self.state.queue()
+                state.queue()
             ))),
             None => Ok(StopReport {
                 released: self.stats().released,
-                // A transaction may have committed before its job was released.
-                still_running: running
-                    .iter()
-                    .map(|running| running.meta.id)
-                    .filter(|job| released.contains(job))
-                    .collect(),
+                still_running,
                 stats: self.stats(),
             }),
         }
@@ -299,58 +308,118 @@ impl Worker {
         }
     }
 
-    /// Judges the jobs of batches that their handlers have decided about. Returns the settlements, and
-    /// the other jobs.
-    fn conclude_decided(
-        &self,
-        running: &[Arc<RunningJob>],
-    ) -> (Vec<Settlement>, Vec<Arc<RunningJob>>) {
-        let now = Instant::now();
-        let (mut decided, mut undecided) = (Vec::new(), Vec::new());
-        for batch in running.chunk_by(|job, next| job.started == next.started) {
-            for running in batch {
-                let run_time = share(running.started, batch.len(), now);
-                match EndedAttempt::decided(&running.signal, run_time, now) {
-                    // A breaker that this opens would not be stored by a worker that stops.
-                    Some(ended) => decided.push(conclude(&self.state, running, ended).0),
-                    None => undecided.push(Arc::clone(running)),
-                }
-            }
-        }
-        (decided, undecided)
-    }
-
     fn wait_until_quiet(&self, deadline: Instant) {
-        while self.state.has_busy_slots() && self.left.recv_deadline(deadline).is_ok() {}
+        let is_busy = || self.states().any(|state| state.has_busy_slots());
+        while is_busy() && self.left.recv_deadline(deadline).is_ok() {}
     }
 
-    /// Takes the jobs of handlers that are still running. Returns the jobs that have started, including those whose
-    /// slots are about to judge them, and those that it has taken.
-    fn cut_off(&self) -> (Vec<JobId>, Vec<Arc<RunningJob>>) {
-        let slots = lock(&self.state.slots).clone();
-        let running = || {
-            slots
-                .iter()
-                .flat_map(|slot_state| lock(&slot_state.running).clone())
-        };
-        if running().next().is_none() {
-            return (Vec::new(), Vec::new());
+    /// Cancels the handlers that are still running, and gives them a moment to end.
+    fn cancel_running(&self) {
+        let running: Vec<_> = self.queues.iter().flat_map(running).collect();
+        if running.is_empty() {
+            return;
         }
-        for running in running() {
+        for running in running {
             running.signal.cancel_by_stop();
         }
         self.wait_until_quiet(from_now(CANCEL_GRACE));
-        let running: Vec<_> = running().collect();
-        let started = running.iter().map(|running| running.meta.id).collect();
-        let is_ours =
-            |running: &Arc<RunningJob>| !running.signal.given_away.swap(true, Ordering::AcqRel);
-        (started, running.into_iter().filter(is_ours).collect())
+    }
+}
+
+/// Returns the jobs of a queue that run.
+fn running(queue: &Served) -> Vec<Arc<RunningJob>> {
+    let slots = queue.state.slots.all();
+    let running = |slot_state: &Arc<SlotState>| lock(&slot_state.running).clone();
+    let is_its = |running: &Arc<RunningJob>| running.queue == queue.settle.queue;
+    slots.iter().flat_map(running).filter(is_its).collect()
+}
+
+/// What a stop does with the jobs of a queue whose handlers still run.
+struct CutOff {
+    /// All that have started, including those whose slots are about to judge them.
+    started: Vec<JobId>,
+    /// The verdicts about those of batches that their handlers have decided about.
+    decided: Vec<Settlement>,
+    /// The others that it took from their slots.
+    running: Vec<Arc<RunningJob>>,
+}
+
+/// Takes the jobs of handlers that are still running.
+fn cut_off(queue: &Served) -> CutOff {
+    let running = running(queue);
+    let started = running.iter().map(|running| running.meta.id).collect();
+    let is_ours =
+        |running: &Arc<RunningJob>| !running.signal.given_away.swap(true, Ordering::AcqRel);
+    let taken: Vec<_> = running.into_iter().filter(is_ours).collect();
+    let now = Instant::now();
+    let (mut decided, mut undecided) = (Vec::new(), Vec::new());
+    for batch in taken.chunk_by(|job, next| job.started == next.started) {
+        for running in batch {
+            let run_time = share(running.started, batch.len(), now);
+            match EndedAttempt::decided(&running.signal, run_time, now) {
+                // A breaker that this opens would not be stored by a worker that stops.
+                Some(ended) => decided.push(conclude(&queue.state, running, ended).0),
+                None => undecided.push(Arc::clone(running)),
+            }
+        }
+    }
+    CutOff {
+        started,
+        decided,
+        running: undecided,
+    }
+}
+
+/// The jobs whose handlers still run and that were released, unless the database rejected the release.
+type StoppedQueue = Result<Vec<JobId>>;
+
+impl Served {
+    /// Asks the settler to write what is known, and to release the rest.
+    fn finish(&self, cut_off: CutOff, until: Instant) -> Result<Stopping> {
+        let (reply, released) = bounded(1);
+        // Fails if it is set already, which only a stop does, once.
+        _ = self.state.end_by.set(until);
+        let slots = self.state.slots.all();
+        let of_queue = |slot: &Arc<SlotState>| slot.take_verdicts_of(self.settle.queue);
+        let verdicts = slots.iter().flat_map(of_queue);
+        let transactions = cut_off.running.iter();
+        let finish = Finish {
+            settlements: verdicts.chain(cut_off.decided).collect(),
+            started: cut_off.started,
+            transactions: transactions
+                .filter_map(|running| running.signal.transaction.get().copied())
+                .collect(),
+            until,
+            reply,
+        };
+        let running = cut_off.running;
+        match self.settle.send(Message::Finish(finish)) {
+            Ok(()) => Ok(Stopping { running, released }),
+            Err(SettlerGone) => Err(Error::unavailable(
+                "could not stop the worker: its settler does not respond",
+            )),
+        }
+    }
+}
+
+impl Stopping {
+    fn wait(self, until: Instant) -> Result<StoppedQueue> {
+        let released = self.released.recv_deadline(until + END_TIME).map_err(|_| {
+            Error::unavailable(
+                "could not stop the worker: the database does not answer its settler",
+            )
+        })?;
+        // A transaction may have committed before its job was released.
+        Ok(released.map(|released| {
+            let jobs = self.running.iter().map(|running| running.meta.id);
+            jobs.filter(|job| released.contains(job)).collect()
+        }))
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.state.stopping.set();
+        self.shared.stopping.set();
         self.over.set();
     }
 }
@@ -358,7 +427,10 @@ impl Drop for Worker {
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
-            .field("queue", &self.state.queue())
+            .field(
+                "queues",
+                &self.states().map(|state| state.queue()).collect::<Vec<_>>(),
+            )
             .finish_non_exhaustive()
     }
 }
@@ -391,16 +463,4 @@ pub struct StopReport {
     pub still_running: Vec<JobId>,
     /// The worker's results until it stopped.
     pub stats: WorkerStats,
-}
-
-/// The result of several workers together.
-impl Sum for StopReport {
-    fn sum<I: Iterator<Item = StopReport>>(all: I) -> StopReport {
-        all.fold(StopReport::default(), |mut sum, one| {
-            sum.released += one.released;
-            sum.still_running.extend(one.still_running);
-            sum.stats = [sum.stats, one.stats].into_iter().sum();
-            sum
-        })
-    }
 }

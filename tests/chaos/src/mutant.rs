@@ -127,7 +127,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "reap" "interval '1 millisecond')\n            < statement_timestamp()"
             => "interval '1 millisecond')\n            < statement_timestamp() + interval '1 hour'";
     "renew-sets-a-past-expiry" in LongRun breaks [LawfulReap], Statement
-        "renew" "clock_timestamp() + $8::bigint" => "clock_timestamp() - interval '1 minute' + $8::bigint";
+        "renew" "clock_timestamp() + u.lease_ms" => "clock_timestamp() - interval '1 minute' + u.lease_ms";
     "no-grace-after-a-restart" in Restart breaks [LawfulReap], Statement
         "reap" "pg_postmaster_start_time() + $1::integer * interval '1 millisecond'"
             => "pg_postmaster_start_time() + 0 * interval '1 millisecond'";

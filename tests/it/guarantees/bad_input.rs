@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::{Batch, BatchOptions, Database, Failure, Job, JobId, NewJob, Operator, Queue};
+use redrive::{
+    Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue,
+};
 use redrive_tests::{
     Begin, Dead, Order, Sql, TestDatabase, drained, finish, has, in_state, new_order, put, stop,
     worker,
@@ -284,6 +286,12 @@ fn a_misconfigured_worker_does_not_start() {
         ),
         (one().slots(0), "0 slots"),
         (one().slots(10_001), "10001 slots"),
+        (
+            worker(&queue).handle_with(HandlerOptions::new().concurrency(0), |_: &Job<Order>| {
+                Ok(())
+            }),
+            "concurrency of 0",
+        ),
         (batch(BatchOptions::new(0)), "batches of 0 jobs"),
         (batch(BatchOptions::new(1001)), "batches of 1001 jobs"),
         (

@@ -1,5 +1,7 @@
 //! Workers of several queues in one process.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redrive::{Failure, Handlers, Job, NewJob, Workers};
@@ -120,37 +122,108 @@ fn when_one_fails_all_stop_claiming() {
 #[test]
 fn more_workers_than_the_pool_has_connections_for_do_not_start() {
     let (test, db) = database(12);
-    let refused = "3 workers need 15 of the pool's 12 connections";
     let of = |names: &[&str]| {
         let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
             builder.queue(name, 1, &finishing())
         });
         builder.start()
     };
-    let error = of(&["a", "b", "c"]).expect_err("too many");
-    assert!(
-        error.is_invalid() && error.to_string() == refused,
-        "{error}"
-    );
-    let registered = "SELECT count(*) FROM redrive.workers";
-    assert_eq!(
-        scalar(&mut test.client(), registered),
-        0,
-        "none has started"
-    );
-
-    // Workers of the pool count, however they were started.
-    let both = of(&["a", "b"]).unwrap();
-    let queue = redrive::Queue::new(&db, "c").unwrap();
+    let two = [of(&["a", "b", "c"]), of(&["d"])].map(Result::unwrap);
+    let queue = redrive::Queue::new(&db, "e").unwrap();
     let third = || {
         redrive::Worker::builder(&queue)
             .handlers(&finishing())
             .start()
     };
     let error = third().expect_err("too many");
-    assert_eq!(error.to_string(), refused);
-    both.stop(SOON).unwrap();
+    let refused = "3 workers need 15 of the pool's 12 connections";
+    assert!(
+        error.is_invalid() && error.to_string() == refused,
+        "{error}"
+    );
+    let registered = "SELECT count(*) FROM redrive.workers";
+    assert_eq!(scalar(&mut test.client(), registered), 4, "a row per queue");
+    for worker in two {
+        worker.stop(SOON).unwrap();
+    }
     third().unwrap().stop(SOON).unwrap();
+}
+
+/// Twenty idle queues need what one needs, and each still hears of its jobs.
+#[test]
+fn many_idle_queues_share_threads_and_connections() {
+    let (test, db) = database(10);
+    let names: Vec<String> = (0..20).map(|n| format!("queue-{n}")).collect();
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        tasks.count()
+    };
+    let before = threads();
+    let mut client = test.client();
+    let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
+        builder.queue(name, 1, &finishing())
+    });
+    let workers = builder.start().unwrap();
+    let waiting = "SELECT count(*) FROM redrive.workers WHERE waiting";
+    wait_until("all queues to be idle", SOON, || {
+        scalar(&mut client, waiting) == 20
+    });
+    assert!(threads() - before <= 20 + 12, "{} threads", threads());
+    let connections = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let open = scalar(&mut client, connections);
+    assert!(open <= 4, "{open} connections");
+    for name in &names {
+        let queue = redrive::Queue::new(&db, name).unwrap();
+        queue.enqueue(&Finish {}).unwrap();
+    }
+    wait_until("a job of each", SOON, || workers.stats().done == 20);
+    assert_eq!(workers.stop(SOON).unwrap().stats.done, 20);
+}
+
+/// While two queues have jobs, they run in proportion to their weights. Fast jobs are claimed by the hundred, so the
+/// proportion shows over thousands.
+#[test]
+fn queues_share_a_pool_by_weight() {
+    const JOBS: usize = 9_000;
+    let (_test, db) = database(10);
+    for name in ["heavy", "light"] {
+        let queue = redrive::Queue::new(&db, name).unwrap();
+        queue.enqueue_many(&[Finish {}; JOBS]).unwrap();
+    }
+    let light = Arc::new(AtomicUsize::new(0));
+    let light_at_end = Arc::new(OnceLock::new());
+    let of_light = {
+        let light = Arc::clone(&light);
+        Handlers::new().handle(move |_: &Job<Finish>| {
+            light.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })
+    };
+    let of_heavy = {
+        let (light, at_end) = (Arc::clone(&light), Arc::clone(&light_at_end));
+        let heavy = AtomicUsize::new(0);
+        Handlers::new().handle(move |_: &Job<Finish>| {
+            if heavy.fetch_add(1, Ordering::SeqCst) + 1 == JOBS {
+                _ = at_end.set(light.load(Ordering::SeqCst));
+            }
+            Ok(())
+        })
+    };
+    let worker = Workers::builder(&db)
+        .pool(4)
+        .share("heavy", 3, &of_heavy)
+        .share("light", 1, &of_light)
+        .start()
+        .unwrap();
+    assert!(worker.drain(SOON).unwrap());
+    assert_eq!(worker.stop(SOON).unwrap().stats.done, 2 * JOBS as u64);
+    let light = *light_at_end.get().expect("all heavy jobs");
+    let expected = JOBS / 3;
+    assert!(
+        (expected / 2..=2 * expected).contains(&light),
+        "{light} light jobs ran while {JOBS} heavy ones did"
+    );
 }
 
 #[test]
@@ -172,6 +245,14 @@ fn a_set_that_cannot_start_names_why_and_runs_nothing() {
         (
             builder().queue("b", 0, &finishing()),
             "queue `b` has 0 slots",
+        ),
+        (
+            builder().pool(0).share("b", 1, &finishing()),
+            "queue `b` has 0 slots",
+        ),
+        (
+            builder().share("b", 0, &finishing()),
+            "queue `b` has a weight of 0; it must be 1 to 1000",
         ),
         (
             builder().queue("b", 1, &Handlers::new()),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redrive::{Job, JobId, NewJob, Payload};
+use redrive::{HandlerOptions, Job, JobId, NewJob, Payload};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, TestDatabase, counted, drained, finish, stop, worker,
+    Begin, Finish, Gate, Hold, Order, TestDatabase, counted, drained, finish, stop, worker,
 };
 
 #[test]
@@ -83,4 +83,26 @@ fn fast_jobs_behind_a_slow_one_of_their_chunk_run_on_another_slot() {
     });
     gate.open();
     finish(&queue, worker);
+}
+/// A kind never runs more jobs than its handler allows, and takes no slot from others meanwhile.
+#[test]
+fn a_handler_runs_at_most_as_many_jobs_as_it_allows() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let (few, many) = (Gate::new(), Gate::new());
+    let worker = worker(&queue)
+        .slots(4)
+        .handle_with(HandlerOptions::new().concurrency(2), few.handler())
+        .handle(many.passing::<Finish>())
+        .started();
+    queue.enqueue_many(&[Hold {}; 5]).unwrap();
+    few.wait_for(2);
+    queue.enqueue_many(&[Finish {}; 2]).unwrap();
+    many.wait_for(2);
+    assert_eq!(few.arrived(), 2, "the other slots are for others");
+    few.admit_one();
+    few.wait_for(3);
+    few.open();
+    many.open();
+    drained(&queue);
+    assert_eq!(stop(worker).stats.done, 7);
 }

@@ -32,7 +32,9 @@ pub(crate) fn execute(tables: &mut Tables, name: &str, given: &[Parameter<'_>]) 
         "give_back" => lease::give_back(tables, given),
         "renew" => lease::renew(tables, given),
         "leave" => {
-            tables.workers.remove(&uuid(given, 1));
+            for row in uuids(given, 1) {
+                tables.workers.remove(&row);
+            }
             Vec::new()
         }
         "wait" => {

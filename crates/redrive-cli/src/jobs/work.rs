@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use redrive::worker::StopReport;
-use redrive::{Database, Queue, WorkerBuilder, Workers};
+use redrive::{Database, Queue, Worker, WorkerBuilder, Workers};
 use serde_json::json;
 use signal_hook::iterator::Signals;
 
@@ -79,7 +79,7 @@ pub(crate) struct Work {
     /// Command that `sh -c` runs for each job. Without it, the program's own handlers run.
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
-    /// Commands that run at the same time, for each queue [default: number of processors].
+    /// Commands that run at the same time, in equal parts while several queues have jobs [default: number of processors].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     slots: Option<u32>,
     /// Exit when the queues are empty: no ready, delayed or leased job, and no letter that a running
@@ -133,7 +133,7 @@ impl Work {
             || thread::available_parallelism().map_or(4, |count| count.get() as u64),
             u64::from,
         );
-        let room = room::of(wanted, self.queues.len() as u64, self.exec.is_some())?;
+        let room = room::of(wanted, self.exec.is_some())?;
         if let Some(why) = room.why_fewer {
             cx.say(why);
         }
@@ -148,7 +148,7 @@ impl Work {
                 .map_err(|error| Error::caused_by("the working directory is gone", error))?;
             shell.check().map_err(Error::new)?;
         }
-        let db = cx.database_for_workers(self.queues.len())?;
+        let db = cx.database_for_worker()?;
         let queues = self.queues.iter().map(|name| Queue::new(&db, name));
         let queues = queues.collect::<redrive::Result<Vec<Queue>>>()?;
         let workers = self.start(&db, room.slots, &shell, cx.registry)?;
@@ -178,19 +178,18 @@ impl Work {
         slots: u64,
         shell: &Arc<Shell>,
         registry: &Registry,
-    ) -> Result<Workers> {
-        let workers = self.queues.iter().fold(Workers::builder(db), |all, name| {
-            all.queue_with(name, |builder| {
-                self.configured(builder, slots, shell, registry)
-            })
+    ) -> Result<Worker> {
+        let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+        let worker = Workers::builder(db).pool(slots);
+        let worker = self.queues.iter().fold(worker, |worker, name| {
+            worker.share_with(name, 1, |builder| self.configured(builder, shell, registry))
         });
-        Ok(workers.start()?)
+        Ok(worker.start()?)
     }
 
     fn configured(
         &self,
         builder: WorkerBuilder,
-        slots: u64,
         shell: &Arc<Shell>,
         registry: &Registry,
     ) -> WorkerBuilder {
@@ -202,7 +201,6 @@ impl Work {
         if let Some(guard) = self.flood_guard {
             builder = builder.flood_guard(guard.letters, guard.per);
         }
-        builder = builder.slots(usize::try_from(slots).unwrap_or(usize::MAX));
         if let Some(deadline) = self.deadline {
             builder = builder.deadline(deadline);
         }
@@ -230,7 +228,7 @@ impl Work {
     /// Waits until the worker must stop.
     fn watch(
         &self,
-        workers: &Workers,
+        workers: &Worker,
         queues: &[Queue],
         shell: &Shell,
         signals: &mut Signals,
@@ -282,7 +280,7 @@ impl Work {
 /// A thread that stops the worker, so that this one can react to a second signal. It starts first, when
 /// the host still has a thread.
 struct Stopper {
-    requests: Sender<(Workers, Duration)>,
+    requests: Sender<(Worker, Duration)>,
     answers: Receiver<redrive::Result<StopReport>>,
 }
 
@@ -293,7 +291,7 @@ impl Stopper {
         let work = move || {
             if let Ok((workers, grace)) = asked.recv() {
                 // Nobody listens after a second signal.
-                _ = answer.send(Workers::stop(workers, grace));
+                _ = answer.send(Worker::stop(workers, grace));
             }
         };
         match thread::Builder::new().spawn(work) {
@@ -304,7 +302,7 @@ impl Stopper {
 
     fn stop(
         self,
-        workers: Workers,
+        workers: Worker,
         grace: Duration,
         shell: &Shell,
         signals: &mut Signals,

@@ -1,7 +1,7 @@
 -- Purpose: lists the chores that are due, and returns when the next schedule ticks. Any worker can do them on behalf
 --          of all.
 -- Called by: worker/chores.rs, every third of the lease time.
--- $1 uuid      worker
+-- $1 uuid[]    rows of the worker
 -- $2 bigint    lease time in milliseconds, for leases whose worker has no row
 -- Locks: none.
 -- Index relied on: redrive_runs_running; group_buckets_by_time; leases, workers, schedules and the deltas are small, and the
@@ -14,7 +14,7 @@ SELECT array_remove(ARRAY[
         LEFT JOIN redrive.workers w ON w.worker_id = l.worker_id
         WHERE coalesce(w.expires_at, l.claimed_at + $2::bigint * interval '1 millisecond')
               < statement_timestamp()
-            AND l.worker_id <> $1::uuid
+            AND l.worker_id <> ALL ($1::uuid[])
     ) OR EXISTS (
         SELECT FROM redrive.workers w WHERE w.expires_at < statement_timestamp() - interval '1 hour'
     ) THEN 'reap' END,
@@ -33,7 +33,7 @@ SELECT array_remove(ARRAY[
     CASE WHEN EXISTS (
         SELECT FROM redrive.redrive_runs r
         WHERE r.state = 'running'
-            AND (r.driver IS NULL OR r.driver = $1::uuid OR r.driver_expires_at < statement_timestamp())
+            AND (r.driver IS NULL OR r.driver = ANY ($1::uuid[]) OR r.driver_expires_at < statement_timestamp())
     ) THEN 'runs' END
 ], NULL) AS chores,
 (SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), statement_timestamp()))

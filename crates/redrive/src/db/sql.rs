@@ -203,6 +203,7 @@ statements! {
     QUEUE_NAMES = "inspect" / "queue_names";
     STATS_FAILURES = "inspect" / "stats_failures";
     STATS_KINDS = "inspect" / "stats_kinds";
+    IDLE_QUEUES = "worker" / "idle_queues";
     UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";
     BEGIN_OWN = "worker" / "begin_own";

@@ -8,6 +8,8 @@
 use std::ops::AddAssign;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -63,12 +65,13 @@ impl AddAssign for Reaped {
 /// Reaps expired leases for a worker, as many as the bounds allow.
 pub(crate) fn reap(
     session: &mut Session,
-    worker: WorkerId,
+    worker: &[WorkerId],
     lease: Duration,
     bounds: ReapBounds,
 ) -> Result<Reaped> {
     let lease_ms = i32::try_from(milliseconds(lease)).unwrap_or(i32::MAX);
     let delay_ms = i32::try_from(milliseconds(CRASH_DELAY)).unwrap_or(i32::MAX);
+    let ids: Vec<Uuid> = worker.iter().map(|row| row.0).collect();
     let rows = session.query(
         "reap the jobs of lost workers",
         &sql::REAP,
@@ -80,7 +83,7 @@ pub(crate) fn reap(
             &DeathCause::Manual.as_str(),
             &i64::from(bounds.jobs),
             &i64::from(bounds.bytes),
-            &worker.0,
+            &ids,
         ],
     )?;
     let dead = rows.iter().filter(|row| row.get("is_dead")).count();

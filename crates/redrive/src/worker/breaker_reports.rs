@@ -3,24 +3,19 @@
 use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
-use crate::error::Result;
 use crate::pipeline::breaker::trip;
 use crate::pipeline::gates::read_gates;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
 use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
-use crate::sync::channel::Sender;
 use crate::worker::breaker_state::BreakerReport;
 use crate::worker::retry::{call_timeout, retry};
 use crate::worker::state::State;
-use crate::worker::wake_mode::Wake;
 
 /// Writes the reports.
 pub(crate) fn write_reports(
     state: &Arc<State>,
     db_caller: &mut DbCaller,
     reports: &mut Vec<BreakerReport>,
-    wake: &Sender<Wake>,
     until: Instant,
 ) {
     for report in reports.drain(..) {
@@ -71,7 +66,7 @@ pub(crate) fn write_reports(
                 match gates {
                     Ok(gates) => {
                         state.breakers.learn(gates, Instant::now());
-                        _ = wake.try_send(Wake::Work);
+                        state.look_for_jobs();
                     }
                     // The right to the probe expires, and another worker tries.
                     Err(error) => {
@@ -84,14 +79,4 @@ pub(crate) fn write_reports(
             }
         }
     }
-}
-
-/// Reads the breakers and pauses. Returns whether the worker may claim more than before.
-pub(crate) fn learn_gates(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<bool> {
-    let deadline = call_timeout(state);
-    let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
-    // After the call, so that a pause never ends earlier here than in the database.
-    let may_claim_more = state.breakers.learn(gates, Instant::now());
-    state.counts.readings.fetch_add(1, Ordering::Release);
-    Ok(may_claim_more)
 }

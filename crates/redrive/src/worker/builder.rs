@@ -23,18 +23,22 @@ use crate::worker::observer::Attempt;
 use crate::worker::recovery_bounds::RecoveryBounds;
 use crate::worker::registry::Handlers;
 use crate::worker::state::Hooks;
+pub(crate) use start::start;
 
-/// Connections that a worker needs: 5, for the fetcher, the settler, the renewer, the chores and
-/// other calls. An idle worker holds 4.
+/// Connections that a worker needs, however many queues it serves: 5, for two fetchers, the settler, the renewer and the
+/// chores. An idle worker holds 4.
 pub const WORKER_CONNECTIONS: u32 = 5;
 
 /// Configures a worker; see [`Worker::builder`](crate::worker::Worker::builder).
 ///
 /// [`start`](WorkerBuilder::start) reports invalid settings; no setter panics.
+#[derive(Clone)]
 pub struct WorkerBuilder {
     queue: Queue,
     handlers: Handlers,
-    slots: usize,
+    pub(crate) slots: usize,
+    /// Its share of the slots of a pool. `None`: it has slots of its own.
+    pub(crate) weight: Option<u32>,
     lease: Duration,
     poll: Option<Duration>,
     hold_for: Duration,
@@ -54,6 +58,7 @@ impl WorkerBuilder {
             queue: queue.clone(),
             handlers: Handlers::new(),
             slots: thread::available_parallelism().map_or(4, usize::from),
+            weight: None,
             lease: limits::DEFAULT_LEASE,
             poll: None,
             hold_for: limits::DEFAULT_HOLD_TIME,

@@ -28,16 +28,17 @@ use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::schedule::tick::pause;
 use crate::sync::Instant;
-use crate::sync::channel::{Receiver, Sender, select};
+use crate::sync::channel::{Receiver, select};
 use crate::worker::chore::{Chore, ChoreHealth};
 use crate::worker::chore_tallies::ChoreTallies;
 use crate::worker::lapses;
 use crate::worker::latch::LatchReceiver;
+use crate::worker::queues::Queues;
 use crate::worker::recovery_bounds::check_interval;
 use crate::worker::retry::call_timeout;
 use crate::worker::state::State;
+use crate::worker::stats::WorkerStats;
 use crate::worker::unhandled_kinds::UnhandledKinds;
-use crate::worker::wake_mode::Wake;
 
 /// How often a busy and an idle worker check the ring.
 const RING_EVERY: Duration = Duration::from_secs(1);
@@ -58,14 +59,13 @@ const WRITE_TALLIES_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs until the worker ends.
 pub(crate) fn work(
-    state: &Arc<State>,
+    queues: &Queues,
     db_caller: DbCaller,
-    wake: &Sender<Wake>,
     over: &LatchReceiver,
     schedules: &Receiver<()>,
 ) {
-    let mut chores = Chores::new(state, db_caller, wake);
-    lapses::mention(state, &mut chores.db_caller);
+    let mut chores = Chores::new(queues, db_caller);
+    lapses::mention(queues.first(), &mut chores.db_caller);
     loop {
         chores.run_due();
         let pause = chores.next_at().saturating_duration_since(Instant::now());
@@ -82,11 +82,20 @@ pub(crate) fn work(
     }
 }
 
+/// What the chores remember of a queue.
+#[derive(Default)]
+struct OfQueue {
+    unhandled: UnhandledKinds,
+    /// The rank whose jobs were aged last, until none is left.
+    aged_rank: Option<i32>,
+}
+
 /// The chores of a worker and when they are next due.
 struct Chores<'a> {
+    queues: &'a Queues,
+    /// The queue that speaks for all.
     state: &'a Arc<State>,
     db_caller: DbCaller,
-    wake: &'a Sender<Wake>,
     health: BTreeMap<Chore, ChoreHealth>,
     tallies: ChoreTallies,
     tallies_written_at: Instant,
@@ -96,22 +105,21 @@ struct Chores<'a> {
     retain_at: Instant,
     /// When the next schedule ticks.
     schedules_at: Option<Instant>,
-    unhandled: UnhandledKinds,
-    /// The rank whose jobs were aged last, until none is left.
-    aged_rank: Option<i32>,
+    /// What is remembered of each queue.
+    of_queues: Vec<OfQueue>,
     /// The redrive run driven here and when its next step is due.
     run: Option<(Found, Instant)>,
 }
 
 impl<'a> Chores<'a> {
-    fn new(state: &'a Arc<State>, db_caller: DbCaller, wake: &'a Sender<Wake>) -> Chores<'a> {
+    fn new(queues: &'a Queues, db_caller: DbCaller) -> Chores<'a> {
         let now = Instant::now();
         // Spreads the workers over time.
-        let first = check_interval(state.config.lease).mul_f64(fastrand::f64());
+        let first = check_interval(queues.lease()).mul_f64(fastrand::f64());
         Chores {
-            state,
+            queues,
+            state: queues.first(),
             db_caller,
-            wake,
             health: BTreeMap::new(),
             tallies: ChoreTallies::default(),
             tallies_written_at: now,
@@ -121,8 +129,7 @@ impl<'a> Chores<'a> {
             retain_at: now + first,
             // A tick may have been missed while no worker ran.
             schedules_at: Some(now),
-            unhandled: UnhandledKinds::default(),
-            aged_rank: None,
+            of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
             run: None,
         }
     }
@@ -141,7 +148,7 @@ impl<'a> Chores<'a> {
         let now = Instant::now();
         self.tick_if_due(now);
         if now >= self.look_at {
-            self.look_at = now + check_interval(self.state.config.lease);
+            self.look_at = now + check_interval(self.queues.lease());
             let mut due = Vec::new();
             self.attempt(Chore::Look, |chores| {
                 due = chores.look()?;
@@ -153,12 +160,7 @@ impl<'a> Chores<'a> {
                     self.attempt(chore, |chores| chores.perform(chore));
                 }
             }
-            if let Some(limit) = self.state.config.unhandled_after {
-                self.attempt(Chore::Unhandled, |chores| chores.bury_unhandled(limit));
-            }
-            if let Some((after, priority)) = self.state.config.age_priorities {
-                self.attempt(Chore::Age, |chores| chores.age_priorities(after, priority));
-            }
+            self.attempt_of_queues();
         }
         if now >= self.ring_at {
             self.schedule_ring();
@@ -196,14 +198,31 @@ impl<'a> Chores<'a> {
         }
     }
 
+    /// Attempts the chores that some queues ask for.
+    fn attempt_of_queues(&mut self) {
+        let queues = self.queues;
+        for (queue, state) in queues.iter().enumerate() {
+            if let Some(limit) = state.config.unhandled_after {
+                self.attempt(Chore::Unhandled, |chores| {
+                    chores.bury_unhandled(queue, state, limit)
+                });
+            }
+            if let Some((after, priority)) = state.config.age_priorities {
+                self.attempt(Chore::Age, |chores| {
+                    chores.age_priorities(queue, state, after, priority)
+                });
+            }
+        }
+    }
+
     fn health(&mut self, chore: Chore) -> &mut ChoreHealth {
         self.health.entry(chore).or_default()
     }
 
     /// Returns the names of the chores that are due, and learns when the next schedule ticks.
     fn look(&mut self) -> Result<Vec<String>> {
-        let me = self.state.identity.id.0;
-        let lease_ms = milliseconds(self.state.config.lease);
+        let me = self.queues.ids();
+        let lease_ms = milliseconds(self.queues.lease());
         let (chores, next) = self.call("look for chores", move |session| {
             let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
             Ok((row.get("chores"), pause(row.get("schedules_ms"))))
@@ -276,7 +295,7 @@ impl<'a> Chores<'a> {
     }
 
     fn schedule_ring(&mut self) {
-        let counts = self.state.counts.read();
+        let counts: WorkerStats = self.queues.iter().map(|it| it.counts.read()).sum();
         let worked = counts.done + counts.retried + counts.dead + counts.snoozed + counts.outages;
         let idle = worked == self.worked_at_last_turn;
         self.ring_at = from_now(if idle { RING_EVERY_IDLE } else { RING_EVERY });
@@ -287,16 +306,18 @@ impl<'a> Chores<'a> {
     fn turn_ring(&mut self) -> Result<()> {
         let bytes = self.state.config.segment_bytes;
         let stragglers = self.health(Chore::Ring).bound(STRAGGLERS);
-        let state = Arc::clone(self.state);
+        let queues = self.queues.clone();
         self.call("turn the ring", move |session| {
             for _ in 0..RING_STEPS {
                 let row =
                     session.query_one("turn the ring", &sql::TURN_RING, &[&bytes, &stragglers])?;
-                state.set_segment(row.get("segment"));
-                state.set_ready_bytes(row.get("bytes"));
+                for state in queues.iter() {
+                    state.set_segment(row.get("segment"));
+                    state.set_ready_bytes(row.get("bytes"));
+                }
                 match row.get("step") {
                     "nothing" => break,
-                    step => log::debug!("{state}: ring: {step}"),
+                    step => log::debug!("{}: ring: {step}", queues.first()),
                 }
             }
             Ok(())
@@ -349,10 +370,6 @@ impl<'a> Chores<'a> {
     }
 
     /// Wakes the fetcher. A full channel means that it will poll anyway.
-    fn wake(&self) {
-        _ = self.wake.try_send(Wake::Work);
-    }
-
     fn call<T: Send + 'static>(
         &mut self,
         doing: &str,

@@ -18,13 +18,13 @@ use crate::pipeline::group_tokens::{GroupRate, claim_with_group_tokens};
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
-use crate::worker::slot_state::Chunk;
+use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
 use crate::worker::state::State;
 
 /// Claims over its own connection. All claimers of a worker share the search.
 pub(crate) struct Claimer {
     state: Arc<State>,
-    db_caller: DbCaller,
+    db_caller: Arc<Mutex<DbCaller>>,
     search: Arc<Mutex<Search>>,
     /// The suspects that it may claim at most.
     suspects: Suspects,
@@ -37,7 +37,7 @@ pub(crate) struct Claimer {
 impl Claimer {
     pub(crate) fn new(
         state: &Arc<State>,
-        db_caller: DbCaller,
+        db_caller: Arc<Mutex<DbCaller>>,
         search: &Arc<Mutex<Search>>,
         suspects: Suspects,
     ) -> Claimer {
@@ -289,7 +289,7 @@ impl Claimer {
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let deadline = self.state.config.queue.database().call_timeout();
-        self.db_caller.call(doing, deadline, work)
+        lock(&self.db_caller).call(doing, deadline, work)
     }
 }
 
@@ -304,13 +304,10 @@ pub(crate) fn places(claimed: &[ClaimedJob]) -> impl Iterator<Item = (i32, i64)>
 /// Sends claimed jobs to the slots.
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
-    pub(crate) jobs: Sender<Chunk>,
+    pub(crate) jobs: ToSlots,
     /// Takes the jobs of batch handlers to the gatherer. `None`: the worker has no such handler.
     pub(crate) gather: Option<Sender<Vec<ClaimedJob>>>,
 }
-
-/// The worker was dropped: its slots are gone.
-pub(crate) struct Disconnected;
 
 impl Dispatcher {
     /// Sends claimed jobs to the slots, in chunks.
@@ -318,7 +315,7 @@ impl Dispatcher {
         &self,
         state: &State,
         claimed: Vec<ClaimedJob>,
-    ) -> Result<(), Disconnected> {
+    ) -> Result<(), SlotsGone> {
         state.count_claimed(claimed.len());
         let claimed = match &self.gather {
             None => claimed,
@@ -327,7 +324,7 @@ impl Dispatcher {
         let size = state.chunk(claimed.len());
         for chunk in chunks(claimed, size, |job| job.follows) {
             let chunk = Chunk::OneByOne(chunk);
-            self.jobs.send(chunk).map_err(|_| Disconnected)?;
+            self.jobs.send(chunk)?;
         }
         state.wake_watchdog();
         Ok(())
@@ -338,7 +335,7 @@ impl Dispatcher {
         state: &State,
         gather: &Sender<Vec<ClaimedJob>>,
         claimed: Vec<ClaimedJob>,
-    ) -> Result<Vec<ClaimedJob>, Disconnected> {
+    ) -> Result<Vec<ClaimedJob>, SlotsGone> {
         let handlers = &state.config.handlers;
         let handler = |job: &ClaimedJob| handlers.batch(&job.meta.kind);
         let size = claimed.iter().filter_map(handler).map(|it| it.rule.size);
@@ -346,7 +343,7 @@ impl Dispatcher {
         let (batched, single): (Vec<_>, Vec<_>) =
             claimed.into_iter().partition(|job| handler(job).is_some());
         if !batched.is_empty() {
-            gather.send(batched).map_err(|_| Disconnected)?;
+            gather.send(batched).map_err(|_| SlotsGone)?;
         }
         Ok(single)
     }

@@ -163,7 +163,7 @@ fn counts_as_flood(cause: DeathCause) -> bool {
 
 /// Counts a letter. Opens the queue's breaker if the flood guard trips.
 fn flood(state: &State, now: Instant) -> Option<BreakerReport> {
-    let mut guard = lock(&state.flood);
+    let mut guard = lock(&state.config.flood);
     let guard = guard.as_mut()?;
     let message = guard.is_over(now).then(|| guard.message())?;
     state.breakers.flood(&message, now)

@@ -1,7 +1,8 @@
-//! Claims as many jobs as the slots can use, and waits while there are none.
+//! Claims as many jobs as the slots of each queue can use, in turns, and waits while there are none.
 
 mod groups;
 mod help;
+mod idle;
 mod limited;
 mod probe;
 mod promotion;
@@ -21,12 +22,16 @@ use crate::pipeline::claim::mark::Scan;
 use crate::pipeline::promote::due::DueSearch;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, after, select};
-use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
+use crate::sync::channel::{TryRecvError, select};
+use crate::sync::thread::JoinHandle;
+use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::latch::LatchReceiver;
 use crate::worker::limits::MAX_PAUSE;
-use crate::worker::second_fetcher::{ClaimFrom, SecondFetcher};
-use crate::worker::state::State;
-use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, Wake, WakeMode, WakePolicy};
+use crate::worker::second_fetcher::{ClaimFrom, Help};
+use crate::worker::slot_state::SlotsGone;
+use crate::worker::state::{State, Woken};
+use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
+use idle::IdleQueues;
 use limited::{ClaimTurn, LimitedSearch};
 use probe::ProbeSearch;
 
@@ -42,95 +47,96 @@ const UNSERVED_EVERY: Duration = Duration::from_mins(1);
 /// or a resume.
 const MAX_GATE_NAP: Duration = Duration::from_millis(250);
 
+/// How long to wait for room, and for trust in the leases.
+const ROOM_NAP: Duration = Duration::from_millis(50);
+
 /// Claims until the worker stops. A second fetcher helps while batches are full.
 pub(crate) fn work(
-    state: &Arc<State>,
-    claimer: Claimer,
-    dispatcher: &Dispatcher,
-    second: SecondFetcher,
-    wake: &Receiver<Wake>,
-    room: &Receiver<()>,
+    mut fetchers: Vec<Fetcher>,
+    second: JoinHandle<()>,
+    woken: &Woken,
+    stop: &LatchReceiver,
 ) {
-    let policy = || WakePolicy::new(state.config.queue.database().pooler_mode(), Instant::now());
-    let mut fetcher = Fetcher {
-        state,
-        claimer,
-        second,
-        last_look: Scan::Full,
-        due: DueSearch::Unknown,
-        probes: HashMap::new(),
-        walk: GroupWalk::new(),
-        turn: ClaimFrom::Groups,
-        ring_empty_at: None,
-        limited: HashMap::new(),
-        limited_rounds: 0,
-        first: ClaimTurn::Limited,
-        promoted_at: Instant::now(),
-        due_at: Some(Instant::now()),
-        woken: false,
-        policy: policy(),
-        change: None,
-        pause: PAUSE,
-        meet_at: Instant::now(),
-        unserved_at: Instant::now(),
-    };
-    while !state.stopping.is_set() {
-        state.counts.looks.fetch_add(1, Ordering::Release);
-        let demand = state.demand();
-        // A worker that does not trust its leases starts nothing, so it claims nothing.
-        let trusts = state.trust.holds(Instant::now());
-        if !trusts {
-            // Its row may have expired, and with it the request for notifications.
-            fetcher.policy = policy();
-        }
-        if demand == 0 || !trusts {
-            select! {
-                recv(room) -> _ => {}
-                recv(state.stop) -> _ => break,
-                default(Duration::from_millis(50)) => {}
-            }
-            continue;
-        }
-        let plan = state
-            .breakers
-            .plan(state.config.kinds.as_deref(), Instant::now());
-        let claimed = match &plan.probe {
-            Some(due) => fetcher.probe(due, &plan),
-            None if plan.is_shut => {
-                fetcher.wait_for_gate(wake, plan.next);
-                continue;
-            }
-            None if plan.limits.is_empty() => fetcher.round(demand, &plan.except),
-            None => fetcher.limited_round(demand, &plan),
-        };
-        match claimed {
-            Ok(claimed) if claimed.is_empty() && plan.probe.is_some() => {}
-            Ok(claimed) if claimed.is_empty() => {
-                let next = plan.next.into_iter().chain(fetcher.next_tokens(&plan));
-                fetcher.idle(wake, next.min());
-            }
-            Ok(claimed) => {
-                let found = Fill::of(claimed.len(), demand);
-                if let Err(Disconnected) = dispatcher.dispatch(state, claimed) {
-                    break;
-                }
-                if let Some(mode) = fetcher.change.take() {
-                    fetcher.switch_mode(mode);
-                } else if fetcher.policy.mode() != WakeMode::Notified && found == Fill::Partial {
-                    // Jobs arrive one by one; a short pause lets the next claim take several.
-                    fetcher.rest(BUSY_POLL_INTERVAL);
-                }
-            }
-            Err(error) => fetcher.pause_after_error(&error),
-        }
-    }
-    fetcher.second.end();
+    claim_in_turns(&mut fetchers, woken, stop);
+    // The second fetcher ends with all who can ask it.
+    drop(fetchers);
+    // The panic hook has reported a panic.
+    _ = second.join();
 }
 
-struct Fetcher<'a> {
-    state: &'a Arc<State>,
+fn claim_in_turns(fetchers: &mut [Fetcher], woken: &Woken, stop: &LatchReceiver) {
+    let mut idle = IdleQueues::new();
+    while stop.try_recv() == Err(TryRecvError::Empty) {
+        idle.poll(fetchers);
+        for fetcher in &mut *fetchers {
+            if !fetcher.is_due(Instant::now()) || fetcher.state.stopping.is_set() {
+                continue;
+            }
+            match fetcher.turn() {
+                Ok(next) => fetcher.next = next,
+                Err(SlotsGone) => return,
+            }
+        }
+        wait(fetchers, woken, stop);
+    }
+}
+
+/// Waits until a fetcher is due.
+fn wait(fetchers: &[Fetcher], woken: &Woken, stop: &LatchReceiver) {
+    let now = Instant::now();
+    if fetchers.iter().any(|fetcher| fetcher.is_due(now)) {
+        return;
+    }
+    let next = fetchers.iter().map(|fetcher| fetcher.next.at(now));
+    let wait = next.min().unwrap_or(now).saturating_duration_since(now);
+    // The slots ring this bell with each job.
+    match fetchers
+        .iter()
+        .any(|fetcher| matches!(fetcher.next, Next::Room(_)))
+    {
+        true => select! {
+            recv(woken.room) -> _ => {},
+            recv(woken.jobs) -> _ => {},
+            recv(stop) -> _ => {},
+            default(wait) => {}
+        },
+        false => select! {
+            recv(woken.jobs) -> _ => {},
+            recv(stop) -> _ => {},
+            default(wait) => {}
+        },
+    }
+}
+
+/// When a fetcher claims again.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Now,
+    /// Once there is room for jobs, or at this time.
+    Room(Instant),
+    /// Once there may be jobs, or at this time.
+    News(Instant),
+    At(Instant),
+}
+
+impl Next {
+    fn at(self, now: Instant) -> Instant {
+        match self {
+            Next::Now => now,
+            Next::Room(at) | Next::News(at) | Next::At(at) => at,
+        }
+    }
+}
+
+/// Claims the jobs of a queue.
+pub(crate) struct Fetcher {
+    state: Arc<State>,
     claimer: Claimer,
-    second: SecondFetcher,
+    dispatcher: Dispatcher,
+    second: Help,
+    next: Next,
+    /// Whether it waits for nothing but notifications and its poll.
+    only_polls: bool,
     last_look: Scan,
     /// Where promotions look.
     due: DueSearch,
@@ -162,7 +168,110 @@ struct Fetcher<'a> {
     unserved_at: Instant,
 }
 
-impl Fetcher<'_> {
+impl Fetcher {
+    pub(crate) fn new(
+        state: &Arc<State>,
+        claimer: Claimer,
+        dispatcher: Dispatcher,
+        second: Help,
+    ) -> Fetcher {
+        let now = Instant::now();
+        Fetcher {
+            state: Arc::clone(state),
+            claimer,
+            dispatcher,
+            second,
+            next: Next::Now,
+            only_polls: false,
+            last_look: Scan::Full,
+            due: DueSearch::Unknown,
+            probes: HashMap::new(),
+            walk: GroupWalk::new(),
+            turn: ClaimFrom::Groups,
+            ring_empty_at: None,
+            limited: HashMap::new(),
+            limited_rounds: 0,
+            first: ClaimTurn::Limited,
+            promoted_at: now,
+            due_at: Some(now),
+            woken: false,
+            policy: WakePolicy::new(state.config.queue.database().pooler_mode(), now),
+            change: None,
+            pause: PAUSE,
+            meet_at: now,
+            unserved_at: now,
+        }
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let is_called = match self.next {
+            Next::Now => true,
+            Next::Room(_) => self.state.demand() > 0,
+            Next::News(_) => self.state.has_news(),
+            Next::At(_) => false,
+        };
+        is_called || self.next.at(now) <= now
+    }
+
+    /// Claims once. Returns when to claim again.
+    fn turn(&mut self) -> Result<Next, SlotsGone> {
+        self.state.counts.looks.fetch_add(1, Ordering::Release);
+        // One poll serves all news.
+        if let Next::News(_) = self.next {
+            let news = self.state.take_news();
+            self.woken |= news.has_work;
+            self.note_due(news.due_at);
+        }
+        self.only_polls = false;
+        let (now, demand) = (Instant::now(), self.state.demand());
+        if !self.state.trust.holds(now) {
+            // A worker that does not trust its leases starts nothing, so it claims nothing. Its row may have
+            // expired, and with it the request for notifications.
+            let pooler = self.state.config.queue.database().pooler_mode();
+            self.policy = WakePolicy::new(pooler, now);
+            return Ok(Next::At(now + ROOM_NAP));
+        }
+        if demand == 0 {
+            return Ok(Next::Room(now + ROOM_NAP));
+        }
+        let mut plan = self
+            .state
+            .breakers
+            .plan(self.state.config.kinds.as_deref(), now);
+        plan.except.extend_from_slice(&self.state.config.left_out);
+        let claimed = match &plan.probe {
+            Some(due) => self.probe(due, &plan),
+            None if plan.is_shut => {
+                self.state.user.set_hungry(false);
+                return Ok(wait_for_gate(plan.next));
+            }
+            None if plan.limits.is_empty() => self.round(demand, &plan.except),
+            None => self.limited_round(demand, &plan),
+        };
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => return Ok(self.pause_after_error(&error)),
+        };
+        let found = Fill::of(claimed.len(), demand);
+        self.state.user.set_hungry(found == Fill::Full);
+        if claimed.is_empty() {
+            if plan.probe.is_some() {
+                return Ok(Next::Now);
+            }
+            let next = plan.next.into_iter().chain(self.next_tokens(&plan));
+            return Ok(self.idle(next.min()));
+        }
+        self.dispatcher.dispatch(&self.state, claimed)?;
+        Ok(match self.change.take() {
+            Some(mode) => self.switch_mode(mode),
+            // Jobs arrive one by one; a short pause lets the next claim take several.
+            None if self.policy.mode() != WakeMode::Notified && found == Fill::Partial => {
+                Next::At(from_now(BUSY_POLL_INTERVAL))
+            }
+            None => Next::Now,
+        })
+    }
+
     /// Claims jobs of a queue without rate limits.
     fn round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
         let claimed = self.claim_round(demand, except)?;
@@ -233,28 +342,11 @@ impl Fetcher<'_> {
         self.due_at = self.due_at.into_iter().chain(due_at).min();
     }
 
-    /// Waits until a probe is due, the breaker closes or the pause ends.
-    fn wait_for_gate(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
-        let until_next = next.map_or(MAX_GATE_NAP, |at| {
-            at.saturating_duration_since(Instant::now())
-        });
-        let wait = until_next.clamp(Duration::from_millis(1), MAX_GATE_NAP);
-        select! {
-            recv(wake) -> first => match first {
-                Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.handle_wake(why)),
-                Err(_) => self.rest(wait),
-            },
-            recv(after(wait)) -> _ => {}
-            recv(self.state.stop) -> _ => {}
-        }
-    }
-
     /// After an empty claim: switches the wake mode and claims once more, or waits.
-    fn idle(&mut self, wake: &Receiver<Wake>, next: Option<Instant>) {
+    fn idle(&mut self, next: Option<Instant>) -> Next {
         if let Some(mode) = self.change.take() {
             // From now on enqueues notify. The next poll finds earlier jobs.
-            self.switch_mode(mode);
-            return;
+            return self.switch_mode(mode);
         }
         let wait = self.policy.wait();
         let wait = match self.policy.mode() {
@@ -265,28 +357,17 @@ impl Fetcher<'_> {
         if !wait.is_zero() {
             self.warn_of_unserved();
         }
+        let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
+        self.only_polls = self.policy.mode() == WakeMode::Notified
+            && self.last_look == Scan::Full
+            && next.is_none()
+            && walk.is_none()
+            && self.due.sweep_in(now).is_none();
         // The next probe or tokens.
-        let until_next = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let until_next = next.map(|at| at.saturating_duration_since(now));
         let wait = until_next.map_or(wait, |next| wait.min(next.max(Duration::from_millis(1))));
-        let walk = self.walk.wait(Instant::now());
         let wait = walk.map_or(wait, |walk| wait.min(walk));
-        select! {
-            recv(wake) -> first => match first {
-                // One poll serves all pending notifications.
-                Ok(first) => std::iter::once(first).chain(wake.try_iter()).for_each(|why| self.handle_wake(why)),
-                // The renewer is gone. Polling is enough.
-                Err(_) => self.rest(wait),
-            },
-            recv(after(wait)) -> _ => {}
-            recv(self.state.stop) -> _ => {}
-        }
-    }
-
-    fn handle_wake(&mut self, why: Wake) {
-        match why {
-            Wake::Work => self.woken = true,
-            Wake::Due(at) => self.note_due(Some(at)),
-        }
+        Next::News(now + wait)
     }
 
     /// Returns how long to wait for a notification until the next poll.
@@ -310,7 +391,7 @@ impl Fetcher<'_> {
     }
 
     /// Tells the database how this worker learns of jobs.
-    fn switch_mode(&mut self, mode: WakeMode) {
+    fn switch_mode(&mut self, mode: WakeMode) -> Next {
         let worker = self.state.identity.id.0;
         let waits = mode == WakeMode::Notified;
         let notifications = self.state.notifications();
@@ -322,14 +403,17 @@ impl Fetcher<'_> {
             )
         });
         match switched {
-            Ok(_) => self.policy.switch(mode, Instant::now(), notifications),
+            Ok(_) => {
+                self.policy.switch(mode, Instant::now(), notifications);
+                Next::Now
+            }
             Err(error) => self.pause_after_error(&error),
         }
     }
 
     /// Warns about ready jobs that this worker does not handle.
     fn warn_of_unserved(&mut self) {
-        let Some(kinds) = self.state.config.kinds.clone() else {
+        let Some(kinds) = self.state.config.handled.clone() else {
             return;
         };
         if self.unserved_at > Instant::now() {
@@ -353,19 +437,11 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Waits after a database error, with jitter and exponential backoff.
-    fn pause_after_error(&mut self, error: &Error) {
+    fn pause_after_error(&mut self, error: &Error) -> Next {
         let wait = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.state.report_error(error, wait);
         self.pause = (self.pause * 2).min(MAX_PAUSE);
-        self.rest(wait);
-    }
-
-    fn rest(&self, wait: Duration) {
-        select! {
-            recv(self.state.stop) -> _ => {}
-            recv(after(wait)) -> _ => {}
-        }
+        Next::At(from_now(wait))
     }
 
     fn call<T: Send + 'static>(
@@ -375,4 +451,11 @@ impl Fetcher<'_> {
     ) -> Result<T> {
         self.claimer.call(doing, work)
     }
+}
+
+/// Waits until a gate may open.
+fn wait_for_gate(next: Option<Instant>) -> Next {
+    let now = Instant::now();
+    let until_next = next.map_or(MAX_GATE_NAP, |at| at.saturating_duration_since(now));
+    Next::News(now + until_next.clamp(Duration::from_millis(1), MAX_GATE_NAP))
 }

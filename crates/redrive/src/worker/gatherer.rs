@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
-use crate::sync::channel::{Receiver, RecvTimeoutError, SendError, Sender};
+use crate::sync::channel::{Receiver, RecvTimeoutError};
 use crate::worker::gathering::{BatchRule, Gathered, Gathering, Record};
-use crate::worker::settler::Message;
-use crate::worker::slot_state::Chunk;
+use crate::worker::settler::{Message, ToSettler};
+use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
 use crate::worker::state::State;
 
 /// The channels of the gatherer.
@@ -18,12 +18,9 @@ pub(crate) struct GathererContext {
     /// Receives claimed jobs whose kinds have batch handlers. Closed at a stop.
     pub(crate) claimed: Receiver<Vec<ClaimedJob>>,
     /// Takes batches to the slots.
-    pub(crate) jobs: Sender<Chunk>,
-    pub(crate) settle: Sender<Message>,
+    pub(crate) jobs: ToSlots,
+    pub(crate) settle: ToSettler,
 }
-
-/// The worker was dropped: its slots are gone.
-type SlotsGone = SendError<Chunk>;
 
 /// Gathers until the fetchers end.
 pub(crate) fn work(state: &Arc<State>, context: &GathererContext) {

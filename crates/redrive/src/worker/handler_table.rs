@@ -75,6 +75,32 @@ impl HandlerTable {
         }
     }
 
+    /// Takes the handlers of kinds of which fewer jobs may run at a time than there are slots, each with its limit.
+    pub(crate) fn split_off_limited(&mut self, slots: usize) -> Vec<(String, usize, HandlerTable)> {
+        let limit = |options: &HandlerOptions| options.concurrency.filter(|most| *most < slots);
+        let single = self
+            .by_kind
+            .extract_if(.., |_, it| limit(&it.options).is_some());
+        let mut split: Vec<_> = single
+            .map(|(kind, handler)| {
+                let mut table = HandlerTable::default();
+                let most = limit(&handler.options).unwrap_or(slots);
+                table.add(&kind, handler);
+                (kind, most, table)
+            })
+            .collect();
+        let batches = self
+            .batches
+            .extract_if(.., |_, it| limit(&it.options).is_some());
+        split.extend(batches.map(|(kind, handler)| {
+            let mut table = HandlerTable::default();
+            let most = limit(&handler.options).unwrap_or(slots);
+            table.add_batch(&kind, handler);
+            (kind, most, table)
+        }));
+        split
+    }
+
     /// The kinds with a handler of their own, in alphabetical order.
     pub(crate) fn own_kinds(&self) -> Vec<&str> {
         let all = self.by_kind.keys().chain(self.batches.keys());

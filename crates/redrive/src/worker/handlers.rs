@@ -25,6 +25,7 @@ pub struct HandlerOptions {
     pub(super) deadline: Option<Duration>,
     pub(super) dependency: Option<String>,
     pub(crate) rules: Vec<ErrorRule>,
+    pub(super) concurrency: Option<usize>,
     pub(crate) undecodable: Undecodable,
 }
 
@@ -78,6 +79,17 @@ impl HandlerOptions {
     #[must_use]
     pub fn dependency(mut self, name: impl Into<String>) -> HandlerOptions {
         self.dependency = Some(name.into());
+        self
+    }
+
+    /// Sets how many jobs of the kind, or batches, run at the same time in this worker.
+    ///
+    /// Defaults to its slots. Accepts 1 or more; the worker never exceeds its slots. Jobs beyond that stay in the queue,
+    /// where other workers can claim them, and delay no other kind. In the database, the kind counts as a worker of its
+    /// own. A handler of [any kind](crate::WorkerBuilder::handle_any) has no such limit.
+    #[must_use]
+    pub fn concurrency(mut self, jobs: usize) -> HandlerOptions {
+        self.concurrency = Some(jobs);
         self
     }
 

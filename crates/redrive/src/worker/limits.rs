@@ -51,6 +51,8 @@ pub(crate) const MAX_LINGER: Duration = Duration::from_mins(1);
 
 /// The maximum number of slots.
 pub(crate) const MAX_SLOTS: usize = 10_000;
+/// The maximum weight of a queue that shares slots.
+pub(crate) const MAX_WEIGHT: u32 = 1000;
 
 /// The longest pause after a database error.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(5);

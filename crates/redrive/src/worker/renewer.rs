@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator;
+use postgres::types::Json;
 use uuid::Uuid;
 
 use crate::db::caller::DbCaller;
@@ -21,16 +22,17 @@ use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::pipeline::checkpoint::store_soon;
 use crate::pipeline::claim::LeaseId;
+use crate::pipeline::gates::read_gates;
 use crate::pipeline::settle::{ReleaseScope, release};
-use crate::sync::channel::{Sender, TryRecvError};
-use crate::sync::{Instant, Notification};
-use crate::worker::breaker_reports::learn_gates;
+use crate::sync::atomic::Ordering;
+use crate::sync::channel::TryRecvError;
+use crate::sync::{Instant, Notification, Row};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::limits::RENEWALS_PER_LEASE;
+use crate::worker::queues::Queues;
 use crate::worker::recovery_bounds::{LISTEN_TIME, check_interval, orphaned_after};
 use crate::worker::retry::call_timeout;
 use crate::worker::state::State;
-use crate::worker::wake_mode::Wake;
 
 /// How often to send LISTEN again, in case the server lost it.
 const LISTEN_INTERVAL: Duration = Duration::from_mins(1);
@@ -39,33 +41,27 @@ const LISTEN_STEP: Duration = Duration::from_millis(60);
 /// The wait after a failed renewal.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Renews for the first time, which creates the worker's row and its trust in leases.
-pub(crate) fn register(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<()> {
-    renew(state, db_caller).map(drop)?;
-    learn_gates(state, db_caller).map(drop)
+/// Renews for the first time, which creates the worker's rows and its trust in leases.
+pub(crate) fn register(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
+    renew(queues, db_caller)?;
+    learn_gates(queues, db_caller)
 }
 
 /// Runs until the worker ends.
-pub(crate) fn work(
-    state: &Arc<State>,
-    db_caller: DbCaller,
-    wake: &Sender<Wake>,
-    over: &LatchReceiver,
-) {
-    let now = Instant::now();
+pub(crate) fn work(queues: &Queues, db_caller: DbCaller, over: &LatchReceiver) {
+    let (now, lease) = (Instant::now(), queues.lease());
     let mut renewer = Renewer {
-        state,
+        queues,
         db_caller,
-        wake,
         over,
-        renew_at: now + state.config.lease / RENEWALS_PER_LEASE,
-        gates_at: now + check_interval(state.config.lease),
+        renew_at: now + lease / RENEWALS_PER_LEASE,
+        gates_at: now + check_interval(lease),
         listening: Listening::No,
         relisten_at: now + LISTEN_INTERVAL,
     };
     while over.try_recv() == Err(TryRecvError::Empty) {
         if let Err(error) = renewer.run_once() {
-            state.report_error(&error, PAUSE);
+            queues.first().report_error(&error, PAUSE);
             renewer.listening = Listening::No;
             // Returns early when the worker ends.
             _ = over.recv_timeout(PAUSE);
@@ -82,9 +78,8 @@ enum Listening {
 }
 
 struct Renewer<'a> {
-    state: &'a Arc<State>,
+    queues: &'a Queues,
     db_caller: DbCaller,
-    wake: &'a Sender<Wake>,
     over: &'a LatchReceiver,
     renew_at: Instant,
     gates_at: Instant,
@@ -94,30 +89,30 @@ struct Renewer<'a> {
 
 impl Renewer<'_> {
     fn run_once(&mut self) -> Result<()> {
-        let now = Instant::now();
+        let (now, lease) = (Instant::now(), self.queues.lease());
         if now >= self.renew_at {
-            let trusted = self.state.trust.holds(now);
+            let trusted = self.queues.iter().all(|state| state.trust.holds(now));
             if now >= self.relisten_at {
                 self.listening = Listening::No;
                 self.relisten_at = now + LISTEN_INTERVAL;
             }
-            let renewed = renew(self.state, &mut self.db_caller)?;
-            self.renew_at = from_now(self.state.config.lease / RENEWALS_PER_LEASE);
+            let renewed = renew(self.queues, &mut self.db_caller)?;
+            self.renew_at = from_now(lease / RENEWALS_PER_LEASE);
             if !trusted {
-                self.state
-                    .trust
-                    .reap_later(from_now(self.state.config.lease));
+                for state in self.queues.iter() {
+                    state.trust.reap_later(from_now(state.config.lease));
+                }
             }
-            let cancelled = renewed.cancelled.iter().copied().map(JobId::new);
-            self.state.set_cancelled(&cancelled.collect());
             self.store_checkpoints();
-            self.release_unknown(&renewed.leases)?;
+            for (state, leases) in self.queues.iter().zip(renewed) {
+                self.release_unknown(state, &leases)?;
+            }
         }
         if now >= self.gates_at {
-            self.gates_at = now + check_interval(self.state.config.lease);
-            self.learn()?;
+            self.gates_at = now + check_interval(lease);
+            learn_gates(self.queues, &mut self.db_caller)?;
         }
-        match self.state.config.queue.database().pooler_mode() {
+        match self.queues.first().config.queue.database().pooler_mode() {
             Pooler::Session => self.listen(),
             // A transaction-mode pooler forwards no notifications. Renewals and checks find the same
             // changes.
@@ -132,7 +127,7 @@ impl Renewer<'_> {
     /// Stores the new checkpoints of the running jobs. The next renewal repeats what fails.
     fn store_checkpoints(&mut self) {
         let mut unstored = Vec::new();
-        for slot_state in &*lock(&self.state.slots) {
+        for slot_state in self.queues.slots() {
             for running in &*lock(&slot_state.running) {
                 let keeps_snapshot = |own: &OpenTransaction| own.keeps_snapshot;
                 if running.signal.transaction.get().is_some_and(keeps_snapshot) {
@@ -161,23 +156,17 @@ impl Renewer<'_> {
                 Ok(())
             });
         if let Err(error) = stored {
-            log::warn!("{}: checkpoints not stored yet: {error:#}", self.state);
+            log::warn!(
+                "{}: checkpoints not stored yet: {error:#}",
+                self.queues.first()
+            );
         }
-    }
-
-    /// Reads the breakers and pauses, and wakes the fetcher if it may claim more.
-    fn learn(&mut self) -> Result<()> {
-        if learn_gates(self.state, &mut self.db_caller)? {
-            // A full channel means that the fetcher will poll anyway.
-            _ = self.wake.try_send(Wake::Work);
-        }
-        Ok(())
     }
 
     /// Releases leases in the database that this worker does not know: claims whose answer was lost, and verdicts
     /// that it gave up.
-    fn release_unknown(&mut self, leases: &[Uuid]) -> Result<()> {
-        let known: HashSet<LeaseId> = lock(&self.state.held).keys().copied().collect();
+    fn release_unknown(&mut self, state: &State, leases: &[Uuid]) -> Result<()> {
+        let known: HashSet<LeaseId> = lock(&state.held).keys().copied().collect();
         if leases.iter().all(|lease| known.contains(&LeaseId(*lease))) {
             return Ok(());
         }
@@ -185,17 +174,16 @@ impl Renewer<'_> {
             known: known.into_iter().collect(),
             older_than: orphaned_after(self.timeout()),
         };
-        let worker = self.state.identity.id;
+        let worker = state.identity.id;
         let released = self
             .db_caller
             .call("release jobs", self.timeout(), move |session| {
                 release(session, worker, &held, &[])
             })?;
-        self.state.count_released(released.len());
+        state.count_released(released.len());
         if !released.is_empty() {
             log::warn!(
-                "{}: released {} jobs of leases that the worker does not know, because an answer was lost",
-                self.state,
+                "{state}: released {} jobs of leases that the worker does not know, because an answer was lost",
                 released.len()
             );
         }
@@ -208,7 +196,7 @@ impl Renewer<'_> {
     /// until a handler starts.
     fn listen(&mut self) -> Result<()> {
         let listening = self.listening;
-        let (state, wake, over) = (Arc::clone(self.state), self.wake.clone(), self.over.clone());
+        let (queues, over) = (self.queues.clone(), self.over.clone());
         let received =
             self.db_caller
                 .call("listen", self.timeout() + LISTEN_TIME, move |session| {
@@ -216,10 +204,10 @@ impl Renewer<'_> {
                     if listening == Listening::No {
                         start_listening(session)?;
                         // Jobs enqueued earlier sent no notification.
-                        _ = wake.try_send(Wake::Work);
+                        queues.iter().for_each(|state| state.look_for_jobs());
                     }
                     loop {
-                        let received = receive(session, &state, until.min(from_now(LISTEN_STEP)))?;
+                        let received = receive(session, &queues, until.min(from_now(LISTEN_STEP)))?;
                         if session.is_closed() {
                             // Otherwise the next call would wait on a connection that does not
                             // listen.
@@ -227,41 +215,32 @@ impl Renewer<'_> {
                                 "could not listen for notifications: the connection ended",
                             ));
                         }
-                        if received.ready > 0 {
-                            state.count_notifications(received.ready);
-                            // A full channel means that the fetcher is awake.
-                            _ = wake.try_send(Wake::Work);
-                        }
                         let ends = over.try_recv() != Err(TryRecvError::Empty);
-                        if received.breakers > 0 || ends || Instant::now() >= until {
+                        if received == Received::Gates || ends || Instant::now() >= until {
                             return Ok(received);
                         }
                     }
                 })?;
         self.listening = Listening::Yes;
-        if received.breakers > 0 {
-            self.learn()?;
+        match received {
+            Received::Gates => learn_gates(self.queues, &mut self.db_caller),
+            Received::NoGates => Ok(()),
         }
-        Ok(())
     }
 
-    /// Removes the worker's row. If the database is unavailable, the row expires.
+    /// Removes the worker's rows. If the database is unavailable, they expire.
     fn leave(&mut self) {
-        let worker = self.state.identity.id.0;
-        let left = self.db_caller.call(
-            "remove the worker's registration",
-            self.timeout(),
-            move |session| {
-                session.query("remove the worker's registration", &sql::LEAVE, &[&worker])
-            },
-        );
+        let (doing, rows) = ("remove the worker's registration", self.queues.ids());
+        let left = self.db_caller.call(doing, self.timeout(), move |session| {
+            session.query(doing, &sql::LEAVE, &[&rows])
+        });
         if let Err(error) = left {
-            log::warn!("{}: {error:#}", self.state);
+            log::warn!("{}: {error:#}", self.queues.first());
         }
     }
 
     fn timeout(&self) -> Duration {
-        call_timeout(self.state)
+        call_timeout(self.queues.first())
     }
 }
 
@@ -272,31 +251,31 @@ fn start_listening(session: &mut Session) -> Result<()> {
         .map_err(|error| Error::from_postgres("listen for notifications", error))
 }
 
-/// Notifications that concern this worker.
-#[derive(Default)]
-struct Received {
-    /// New jobs.
-    ready: u64,
-    /// A changed breaker or pause.
-    breakers: u64,
+/// Whether a breaker, a pause or a limit has changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Received {
+    Gates,
+    NoGates,
 }
 
-fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Received> {
-    let mut received = Received::default();
+/// Waits for the first notification, takes those that arrived with it, and wakes the threads that they concern.
+fn receive(session: &mut Session, queues: &Queues, until: Instant) -> Result<Received> {
+    let mut received = Received::NoGates;
     let mut notifications = session.client().notifications();
-    let mut take = |notification: &Notification| match notification.channel() {
-        "redrive_ready" if notification.payload() == state.queue() => received.ready += 1,
-        "redrive_cancel" => {
-            if let Some(job) = cancelled_here(state, notification.payload()) {
-                state.cancel(job);
+    let mut take = |notification: &Notification| {
+        let (channel, payload) = (notification.channel(), notification.payload());
+        match channel {
+            "redrive_ready" => {
+                let concerned = queues.iter().filter(|state| state.queue() == payload);
+                concerned.for_each(|state| state.notified());
             }
+            "redrive_cancel" => cancel(queues, payload),
+            "redrive_breaker" => received = Received::Gates,
+            "redrive_schedule" => queues.first().look_for_schedules(),
+            _ => {}
         }
-        "redrive_breaker" => received.breakers += 1,
-        "redrive_schedule" => state.look_for_schedules(),
-        _ => {}
     };
     let failed = |error| Error::from_postgres("listen for notifications", error);
-    // Wait for the first notification and take those that arrived with it.
     let timeout = until.saturating_duration_since(Instant::now());
     let first = notifications.timeout_iter(timeout).next().map_err(failed)?;
     if let Some(first) = first {
@@ -309,50 +288,85 @@ fn receive(session: &mut Session, state: &State, until: Instant) -> Result<Recei
     Ok(received)
 }
 
-/// Returns the cancelled job if this worker has it. The payload is a worker and a job.
-fn cancelled_here(state: &State, payload: &str) -> Option<JobId> {
-    let (worker, job) = payload.split_once(' ')?;
-    let is_here = Uuid::parse_str(worker).is_ok_and(|worker| worker == state.identity.id.0);
-    is_here.then(|| job.parse().ok()).flatten()
+/// Cancels a job if this worker has it. The payload is a row of a worker and a job.
+fn cancel(queues: &Queues, payload: &str) {
+    let Some((worker, job)) = payload.split_once(' ') else {
+        return;
+    };
+    let (Ok(worker), Ok(job)) = (Uuid::parse_str(worker), job.parse()) else {
+        return;
+    };
+    let concerned = queues.iter().filter(|state| state.identity.id.0 == worker);
+    concerned.for_each(|state| state.cancel(job));
 }
 
-/// The result of a renewal.
-struct Renewed {
-    leases: Vec<Uuid>,
-    cancelled: Vec<i64>,
-    sees_other_version: bool,
-}
-
-fn renew(state: &Arc<State>, db_caller: &mut DbCaller) -> Result<Renewed> {
+/// Renews the leases of all queues, and learns which jobs were cancelled. Returns the leases that the database knows, by
+/// queue.
+fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
     let sent_at = Instant::now();
-    let shared = Arc::clone(state);
-    let deadline = (state.config.lease / RENEWALS_PER_LEASE).min(call_timeout(state));
-    let renewed = db_caller.call("renew the leases", deadline, move |session| {
-        let config = &shared.config;
-        let pid = std::process::id().cast_signed();
-        let slots = i32::try_from(config.slots).unwrap_or(i32::MAX);
-        let row = session.query_one(
-            &format!("renew the leases of queue `{}`", config.queue.name()),
-            &sql::RENEW,
-            &[
-                &shared.identity.id.0,
-                &config.queue.name(),
-                &&*shared.identity.host,
-                &pid,
-                &&*shared.identity.version,
-                &slots,
-                &config.kinds.as_deref(),
-                &milliseconds(config.lease),
-            ],
-        )?;
-        Ok(Renewed {
-            leases: row.get("leases"),
-            cancelled: row.get("cancelled"),
-            sees_other_version: row.get("sees_other_version"),
-        })
+    let of_all = queues.clone();
+    let deadline = (queues.lease() / RENEWALS_PER_LEASE).min(call_timeout(queues.first()));
+    let rows = db_caller.call("renew the leases", deadline, move |session| {
+        send_renewal(session, &of_all)
     })?;
-    state.trust.renewed(sent_at, state.config.lease);
-    state.see_other_version(renewed.sees_other_version);
-    state.outage_log.database_answered();
-    Ok(renewed)
+    let mut leases = Vec::new();
+    for state in queues.iter() {
+        let id = state.identity.id.0;
+        let Some(row) = rows
+            .iter()
+            .find(|row| row.get::<_, Uuid>("worker_id") == id)
+        else {
+            return Err(Error::lost(format!(
+                "could not renew the leases of {state}"
+            )));
+        };
+        state.trust.renewed(sent_at, state.config.lease);
+        state.see_other_version(row.get("sees_other_version"));
+        let cancelled: Vec<i64> = row.get("cancelled");
+        state.set_cancelled(&cancelled.into_iter().map(JobId::new).collect());
+        leases.push(row.get("leases"));
+    }
+    queues.first().database_answered();
+    Ok(leases)
+}
+
+fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
+    let identity = &queues.first().identity;
+    let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
+    for state in queues.iter() {
+        let config = &state.config;
+        names.push(config.queue.name());
+        slots.push(i32::try_from(state.user.most).unwrap_or(i32::MAX));
+        kinds.push(config.kinds.as_deref().map(Json));
+        leases.push(milliseconds(config.lease));
+    }
+    session.query(
+        &format!("renew the leases of queue `{}`", names.join("`, `")),
+        &sql::RENEW,
+        &[
+            &queues.ids(),
+            &names,
+            &&*identity.host,
+            &std::process::id().cast_signed(),
+            &&*identity.version,
+            &slots,
+            &kinds,
+            &leases,
+        ],
+    )
+}
+
+/// Reads the breakers, pauses and limits, and wakes the fetcher for the queues of which it may claim more.
+fn learn_gates(queues: &Queues, db_caller: &mut DbCaller) -> Result<()> {
+    let deadline = call_timeout(queues.first());
+    let gates = db_caller.call("read the breakers and pauses", deadline, read_gates)?;
+    // After the call, so that a pause never ends earlier here than in the database.
+    let now = Instant::now();
+    for state in queues.iter() {
+        if state.breakers.learn(gates.clone(), now) {
+            state.look_for_jobs();
+        }
+        state.counts.readings.fetch_add(1, Ordering::Release);
+    }
+    Ok(())
 }

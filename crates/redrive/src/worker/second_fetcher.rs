@@ -18,7 +18,8 @@ use crate::pipeline::claim::{ClaimedJob, Suspects};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crate::sync::thread::JoinHandle;
 use crate::sync::{Instant, Mutex};
-use crate::worker::claimer::{Claimer, Disconnected, Dispatcher};
+use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::slot_state::SlotsGone;
 use crate::worker::state::State;
 
 /// How long it keeps an idle connection.
@@ -36,57 +37,55 @@ pub(crate) enum ClaimFrom {
     Ring,
 }
 
-/// The second fetcher, as used by the first.
-pub(crate) struct SecondFetcher {
-    requests: Sender<(ClaimFrom, Except)>,
-    thread: JoinHandle<()>,
+/// A request to help with a queue, which has this place among those of the worker.
+type Request = (usize, ClaimFrom, Except);
+
+/// How the fetcher of a queue asks for help.
+pub(crate) struct Help {
+    queue: usize,
+    requests: Sender<Request>,
 }
 
-impl SecondFetcher {
-    /// Starts its thread. It connects when it is first asked to help.
-    pub(crate) fn start(
-        state: &Arc<State>,
-        db_caller: impl Fn() -> DbCaller + Send + 'static,
-        search: &Arc<Mutex<Search>>,
-        dispatcher: &Dispatcher,
-    ) -> Result<SecondFetcher> {
-        let (requests, asked) = bounded(1);
-        let (state, search, dispatcher) =
-            (Arc::clone(state), Arc::clone(search), dispatcher.clone());
-        let thread = spawn("redrive-fetcher-2", move || {
-            let claimer = || Claimer::new(&state, db_caller(), &search, Suspects::Leave);
-            work(&state, claimer, &dispatcher, &asked);
-        })?;
-        Ok(SecondFetcher { requests, thread })
-    }
-
-    /// Asks for one more batch, after the one in progress. Does nothing if another request waits.
-    pub(crate) fn help(&self, from: ClaimFrom, except: Except) {
-        _ = self.requests.try_send((from, except));
-    }
-
-    /// Waits for the claim in progress and ends the thread.
-    pub(crate) fn end(self) {
-        drop(self.requests);
-        // The panic hook has reported a panic.
-        _ = self.thread.join();
+impl Help {
+    /// Asks for one more batch. Does nothing while the second fetcher is busy.
+    pub(crate) fn ask(&self, from: ClaimFrom, except: Except) {
+        _ = self.requests.try_send((self.queue, from, except));
     }
 }
 
-fn work(
-    state: &Arc<State>,
-    claimer: impl Fn() -> Claimer,
-    dispatcher: &Dispatcher,
-    asked: &Receiver<(ClaimFrom, Except)>,
-) {
-    let mut busy: Option<Claimer> = None;
-    let mut walk = SideWalk::new();
+/// What the second fetcher knows of a queue.
+pub(crate) struct Helped {
+    pub(crate) state: Arc<State>,
+    pub(crate) search: Arc<Mutex<Search>>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) walk: SideWalk,
+}
+
+/// Starts the thread of the second fetcher, which ends with all who can ask it. It connects when it is first asked.
+pub(crate) fn start(
+    db_caller: impl Fn() -> DbCaller + Send + 'static,
+    mut helped: Vec<Helped>,
+) -> Result<(JoinHandle<()>, Vec<Help>)> {
+    let (requests, asked) = bounded(1);
+    let help = (0..helped.len()).map(|queue| Help {
+        queue,
+        requests: requests.clone(),
+    });
+    let help = help.collect();
+    let thread = spawn("redrive-fetcher-2", move || {
+        work(&db_caller, &mut helped, &asked);
+    })?;
+    Ok((thread, help))
+}
+
+fn work(db_caller: &impl Fn() -> DbCaller, helped: &mut [Helped], asked: &Receiver<Request>) {
+    let mut busy: Option<Arc<Mutex<DbCaller>>> = None;
     loop {
         let asked = match busy {
             Some(_) => asked.recv_timeout(IDLE_TIMEOUT),
             None => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        let (from, except) = match asked {
+        let (queue, from, except) = match asked {
             Ok(asked) => asked,
             Err(RecvTimeoutError::Timeout) => {
                 busy = None;
@@ -94,22 +93,36 @@ fn work(
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        if state.stopping.is_set() || state.demand() < MAX_BATCH {
+        let one = &mut helped[queue];
+        if one.state.stopping.is_set() || one.state.demand() < MAX_BATCH {
             continue;
         }
-        let claimer = busy.get_or_insert_with(&claimer);
+        let db_caller = busy.get_or_insert_with(|| Arc::new(Mutex::new(db_caller())));
+        if let Err(SlotsGone) = one.claim(Arc::clone(db_caller), from, except) {
+            return;
+        }
+    }
+}
+
+impl Helped {
+    fn claim(
+        &mut self,
+        db_caller: Arc<Mutex<DbCaller>>,
+        from: ClaimFrom,
+        except: Except,
+    ) -> Result<(), SlotsGone> {
+        let mut claimer = Claimer::new(&self.state, db_caller, &self.search, Suspects::Leave);
         claimer.leave_as(except);
         let claimed = match from {
-            ClaimFrom::Groups => claim_groups(state, claimer, &mut walk),
+            ClaimFrom::Groups => claim_groups(&self.state, &mut claimer, &mut self.walk),
             ClaimFrom::Ring => claimer.claim(MAX_BATCH).map(|(_, claimed)| claimed),
         };
         match claimed {
-            Ok(claimed) => {
-                if let Err(Disconnected) = dispatcher.dispatch(state, claimed) {
-                    return;
-                }
+            Ok(claimed) => self.dispatcher.dispatch(&self.state, claimed),
+            Err(error) => {
+                log::warn!("{}: second claim failed: {error:#}", self.state);
+                Ok(())
             }
-            Err(error) => log::warn!("{state}: second claim failed: {error:#}"),
         }
     }
 }

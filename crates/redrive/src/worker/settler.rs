@@ -20,8 +20,8 @@ use crate::sync::channel::{Receiver, RecvTimeoutError, Sender};
 use crate::worker::breaker_reports::write_reports;
 use crate::worker::breaker_state::BreakerReport;
 use crate::worker::ledger::{Flush, Ledger};
+use crate::worker::queues::Queues;
 use crate::worker::state::State;
-use crate::worker::wake_mode::Wake;
 use counts::log_suppressed;
 use failure_log::FailureLog;
 
@@ -58,92 +58,117 @@ pub(crate) struct Finish {
     pub(crate) reply: Sender<Result<Vec<JobId>>>,
 }
 
-/// Settles until the worker ends.
-pub(crate) fn work(
-    state: &Arc<State>,
-    db_caller: DbCaller,
-    inbox: &Receiver<Message>,
-    wake: &Sender<Wake>,
-) {
-    let settler = Settler {
-        state,
-        db_caller,
-        wake,
-        ledger: Ledger::default(),
-        reports: Vec::new(),
-        transactions: Vec::new(),
-        log: FailureLog::default(),
-        until: Instant::now(),
-    };
-    settler.run(inbox);
+/// Where the settler receives messages about a queue.
+#[derive(Clone)]
+pub(crate) struct ToSettler {
+    /// The place of the queue among those of the worker.
+    pub(crate) queue: usize,
+    pub(crate) messages: Sender<(usize, Message)>,
 }
 
-struct Settler<'a> {
-    state: &'a Arc<State>,
-    db_caller: DbCaller,
-    wake: &'a Sender<Wake>,
+/// The settler has ended.
+pub(crate) struct SettlerGone;
+
+impl ToSettler {
+    pub(crate) fn send(&self, message: Message) -> Result<(), SettlerGone> {
+        let sent = self.messages.send((self.queue, message));
+        sent.map_err(|_| SettlerGone)
+    }
+}
+
+/// Settles until the worker ends.
+pub(crate) fn work(queues: &Queues, mut db_caller: DbCaller, inbox: &Receiver<(usize, Message)>) {
+    let mut kept: Vec<Kept> = queues.iter().map(|_| Kept::default()).collect();
+    let mut open = kept.len();
+    while open > 0 {
+        let first = match kept.iter().filter_map(Kept::next_due).min() {
+            Some(due) => inbox.recv_deadline(due),
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        let is_dropped = matches!(first, Err(RecvTimeoutError::Disconnected));
+        let mut received: BTreeMap<usize, Vec<Message>> = BTreeMap::new();
+        for (queue, message) in first.into_iter().chain(inbox.try_iter().take(MESSAGES)) {
+            received.entry(queue).or_default().push(message);
+        }
+        let now = Instant::now();
+        for (queue, (state, kept)) in queues.iter().zip(&mut kept).enumerate() {
+            let mut settler = Settler {
+                state,
+                db_caller: &mut db_caller,
+                // After one lease the database would reject the results.
+                until: now + state.config.lease,
+                kept,
+            };
+            if is_dropped {
+                // Write the known verdicts; the other jobs return when their lease expires.
+                settler.until = now;
+                settler.write_all();
+                open = 0;
+                continue;
+            }
+            match settler.receive(received.remove(&queue).unwrap_or_default(), now) {
+                Some(finish) => {
+                    settler.finish(finish);
+                    open -= 1;
+                }
+                None => settler.write_due(now),
+            }
+        }
+    }
+}
+
+/// What the settler keeps for a queue.
+#[derive(Default)]
+struct Kept {
     ledger: Ledger,
     /// The breaker changes to write.
     reports: Vec<BreakerReport>,
     /// The transactions of handlers to end.
     transactions: Vec<OpenTransaction>,
     log: FailureLog,
+}
+
+impl Kept {
+    fn next_due(&self) -> Option<Instant> {
+        let due = self.ledger.next_due().into_iter();
+        due.chain(self.log.next_due()).min()
+    }
+}
+
+/// One pass over a queue.
+struct Settler<'a> {
+    state: &'a Arc<State>,
+    db_caller: &'a mut DbCaller,
+    kept: &'a mut Kept,
     /// How long this pass may retry while the database is unavailable.
     until: Instant,
 }
 
 impl Settler<'_> {
-    fn run(mut self, inbox: &Receiver<Message>) {
-        loop {
-            let due = self.ledger.next_due().into_iter();
-            let first = match due.chain(self.log.next_due()).min() {
-                Some(due) => inbox.recv_deadline(due),
-                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            let now = Instant::now();
-            // After one lease the database would reject the results.
-            self.until = now + self.state.config.lease;
-            let finish = match first {
-                Ok(first) => {
-                    let messages = std::iter::once(first).chain(inbox.try_iter().take(MESSAGES));
-                    self.receive(messages, now)
-                }
-                Err(RecvTimeoutError::Timeout) => None,
-                // The worker was dropped. Write the known verdicts; the other jobs return when their
-                // lease expires.
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.until = now;
-                    self.write_all();
-                    return;
-                }
-            };
-            if let Some(finish) = finish {
-                return self.finish(finish);
-            }
-            let due = self.ledger.take_due(now, Flush::Due);
-            self.write(due);
-            self.write_reports();
-            self.end_transactions();
-            log_suppressed(self.state, self.log.take_due(now));
-        }
+    fn write_due(&mut self, now: Instant) {
+        let due = self.kept.ledger.take_due(now, Flush::Due);
+        self.write(due);
+        self.write_reports();
+        self.end_transactions();
+        log_suppressed(self.state, self.kept.log.take_due(now));
     }
 
     /// Records messages, and releases jobs that waited too long. Returns the request to end.
-    fn receive(&mut self, messages: impl Iterator<Item = Message>, now: Instant) -> Option<Finish> {
+    fn receive(&mut self, messages: Vec<Message>, now: Instant) -> Option<Finish> {
         let mut unstarted: BTreeMap<LeaseId, Vec<JobId>> = BTreeMap::new();
         for message in messages {
             match message {
                 Message::Settled(settlements) => self.record(settlements, now),
                 Message::Unrun { lease } => {
                     self.open(lease, now);
-                    self.ledger.unrun(lease);
+                    self.kept.ledger.unrun(lease);
                 }
                 Message::Unstarted { lease, jobs } => {
                     self.open(lease, now);
                     unstarted.entry(lease).or_default().extend(jobs);
                 }
-                Message::Breaker(report) => self.reports.push(report),
-                Message::EndTransaction(open) => self.transactions.push(open),
+                Message::Breaker(report) => self.kept.reports.push(report),
+                Message::EndTransaction(open) => self.kept.transactions.push(open),
                 Message::Finish(finish) => return Some(finish),
             }
         }
@@ -156,33 +181,33 @@ impl Settler<'_> {
     fn record(&mut self, settlements: Vec<Settlement>, now: Instant) {
         for settlement in settlements {
             self.open(settlement.lease, now);
-            if !self.ledger.knows(settlement.lease) {
+            if !self.kept.ledger.knows(settlement.lease) {
                 // The lease was given up.
                 self.state.count_written(1);
             }
-            self.ledger.settled(settlement, now);
+            self.kept.ledger.settled(settlement, now);
         }
     }
 
     /// Adds a lease to the ledger at the first message about its jobs. A message at each claim would
     /// wake this thread before the slots.
     fn open(&mut self, lease: LeaseId, now: Instant) {
-        if !self.ledger.knows(lease)
+        if !self.kept.ledger.knows(lease)
             && let Some(jobs) = self.state.jobs_of(lease)
         {
-            self.ledger.open(lease, jobs, now);
+            self.kept.ledger.open(lease, jobs, now);
         }
     }
 
     /// Writes everything, releases the rest and replies.
-    fn finish(mut self, finish: Finish) {
+    fn finish(&mut self, finish: Finish) {
         self.until = finish.until;
         self.record(finish.settlements, Instant::now());
         let mut started = finish.started;
         started.extend(self.write_all());
         self.write_reports();
         let released = self.release_all(&started);
-        self.transactions.extend(finish.transactions);
+        self.kept.transactions.extend(finish.transactions);
         self.end_transactions();
         // The caller of `stop` may have given up.
         _ = finish.reply.send(released);
@@ -190,11 +215,15 @@ impl Settler<'_> {
 
     /// Writes all verdicts, and gives up those that cannot be written now. Returns the jobs of these.
     fn write_all(&mut self) -> Vec<JobId> {
-        let due = self.ledger.take_due(Instant::now(), Flush::All);
+        let due = self.kept.ledger.take_due(Instant::now(), Flush::All);
         self.write(due);
-        let unwritten = self.ledger.take_due(Instant::now(), Flush::All).postponed;
+        let unwritten = self
+            .kept
+            .ledger
+            .take_due(Instant::now(), Flush::All)
+            .postponed;
         self.give_up(&unwritten);
-        log_suppressed(self.state, self.log.take_all());
+        log_suppressed(self.state, self.kept.log.take_all());
         let settlements = unwritten.iter().flat_map(|lease| &lease.settlements);
         settlements.map(|unwritten| unwritten.meta.id).collect()
     }
@@ -202,9 +231,8 @@ impl Settler<'_> {
     fn write_reports(&mut self) {
         write_reports(
             self.state,
-            &mut self.db_caller,
-            &mut self.reports,
-            self.wake,
+            self.db_caller,
+            &mut self.kept.reports,
             self.until,
         );
     }
@@ -213,7 +241,7 @@ impl Settler<'_> {
     /// only suspect sends no notification.
     fn forget(&self, leases: &[LeaseId]) {
         if self.state.forget(leases) {
-            _ = self.wake.try_send(Wake::Work);
+            self.state.look_for_jobs();
         }
     }
 }

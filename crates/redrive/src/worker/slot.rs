@@ -17,6 +17,7 @@ use crate::pipeline::claim::demand::SLOW;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::outcome::Outcome;
+use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, Sender, select};
@@ -25,64 +26,81 @@ use crate::worker::conclusion::{self, EndedAttempt};
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
-use crate::worker::settler::Message;
-use crate::worker::slot_state::{Chunk, NextRun, RunningJob, SlotState};
+use crate::worker::settler::{Message, ToSettler};
+use crate::worker::slot_state::{Chunk, NextRun, QueuedChunk, RunningJob, SlotState};
+use crate::worker::slots::Slots;
 #[cfg(feature = "tracing")]
 use crate::worker::span;
 use crate::worker::state::State;
 use crate::worker::threads::supervised;
-use crate::worker::wake_mode::Wake;
 use batch::{SlotEnd, run_batch};
 
 /// The maximum number of verdicts of a chunk. A job that runs for [`SLOW`] ends its chunk, so that a
 /// full chunk delays no verdict by more than 32 ms. The watchdog sends the chunk of a slot that runs a
 /// longer job.
 const VERDICTS_IN_CHUNK: usize = 32;
-/// The state and channels that all slots share.
-#[derive(Clone)]
+/// A queue of a worker, as the slots see it.
 pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
+    pub(crate) settle: ToSettler,
+}
+
+/// What the slots of a queue, or of several that share them, have in common.
+#[derive(Clone)]
+pub(crate) struct SlotPool {
+    pub(crate) slots: Arc<Slots>,
+    /// All queues of the worker.
+    pub(crate) queues: Arc<[SlotContext]>,
+    /// The place of the queue that speaks for the others of the pool.
+    pub(crate) first: usize,
     /// Receives chunks of claimed jobs. Closed at a stop.
-    pub(crate) jobs: Receiver<Chunk>,
+    pub(crate) jobs: Receiver<QueuedChunk>,
     /// Takes jobs from a slot that runs a slow one.
-    pub(crate) displace: Sender<Chunk>,
-    pub(crate) displaced: Receiver<Chunk>,
-    pub(crate) settle: Sender<Message>,
-    pub(crate) wake: Sender<Wake>,
+    pub(crate) displace: Sender<QueuedChunk>,
+    pub(crate) displaced: Receiver<QueuedChunk>,
     /// Receives a message from each slot that ends.
     pub(crate) left: Sender<()>,
 }
 
+impl SlotPool {
+    pub(crate) fn state(&self) -> &Arc<State> {
+        &self.queues[self.first].state
+    }
+
+    /// Returns the queues that use these slots.
+    pub(crate) fn users(&self) -> impl Iterator<Item = &SlotContext> {
+        let uses = |context: &&SlotContext| Arc::ptr_eq(&context.state.slots, &self.slots);
+        self.queues.iter().filter(uses)
+    }
+}
+
 /// Starts a slot.
-pub(crate) fn start(context: &SlotContext) -> Result<()> {
+pub(crate) fn start(pool: &SlotPool) -> Result<()> {
     let slot_state = Arc::new(SlotState::default());
-    let number = {
-        let mut slots = lock(&context.state.slots);
-        slots.push(Arc::clone(&slot_state));
-        slots.len()
-    };
-    let (state, kept) = (&context.state, Arc::clone(&slot_state));
-    let context = context.clone();
+    let number = pool.slots.add(&slot_state);
+    let (kept, pool) = (Arc::clone(&slot_state), pool.clone());
+    let slots = Arc::clone(&pool.slots);
     let started = spawn(&format!("redrive-slot-{number}"), move || {
-        supervised(&context.state, &format!("slot {number}"), || {
-            work(&context, &slot_state);
+        supervised(pool.state(), &format!("slot {number}"), || {
+            work(&pool, &slot_state);
         });
-        displace(&context, &slot_state);
-        send_verdicts(&slot_state, &context.settle);
-        lock(&context.state.slots).retain(|other| !Arc::ptr_eq(other, &slot_state));
+        displace(&pool, &slot_state);
+        send_verdicts(&pool, &slot_state);
+        pool.slots.remove(&slot_state);
         // A full channel means that the reader will check anyway.
-        _ = context.left.try_send(());
+        _ = pool.left.try_send(());
     });
     if started.is_err() {
-        lock(&state.slots).retain(|other| !Arc::ptr_eq(other, &kept));
+        slots.remove(&kept);
     }
     started.map(drop)
 }
 
 /// Runs jobs until the channel closes, or until another slot replaced this one.
-fn work(context: &SlotContext, slot_state: &SlotState) {
-    let state = &context.state;
-    while let Some(next) = next_run(context, slot_state) {
+fn work(pool: &SlotPool, slot_state: &SlotState) {
+    while let Some((queue, next)) = next_run(pool, slot_state) {
+        let context = &pool.queues[queue];
+        let state = &context.state;
         let claimed = match next {
             NextRun::Job(claimed) => claimed,
             NextRun::Batch(jobs) => match run_batch(context, slot_state, jobs) {
@@ -114,6 +132,7 @@ fn work(context: &SlotContext, slot_state: &SlotState) {
             continue;
         };
         let running = Arc::new(RunningJob {
+            queue,
             lease: claimed.lease,
             meta: Arc::clone(&claimed.meta),
             started,
@@ -200,44 +219,52 @@ fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
     }
 }
 
-/// Returns what to run next, or `None` after the last job. Sends the verdicts before it waits.
-fn next_run(context: &SlotContext, slot_state: &SlotState) -> Option<NextRun> {
-    let SlotContext {
+/// Returns what to run next and its queue, or `None` after the last job. Sends the verdicts before it waits, and before it
+/// takes jobs of another queue.
+fn next_run(pool: &SlotPool, slot_state: &SlotState) -> Option<(usize, NextRun)> {
+    let SlotPool {
         jobs, displaced, ..
-    } = context;
-    slot_state.next_job().map(NextRun::Job).or_else(|| {
+    } = pool;
+    slot_state.next_job().or_else(|| {
         let mut chunk = displaced.try_recv().or_else(|_| jobs.try_recv()).ok();
         if chunk.is_none() {
-            send_verdicts(slot_state, &context.settle);
+            send_verdicts(pool, slot_state);
             select! {
                 recv(jobs) -> sent => chunk = sent.ok(),
                 recv(displaced) -> sent => chunk = sent.ok(),
             }
         }
         // The channel of the fetcher is closed. Displaced jobs are left to report.
-        let chunk = chunk.or_else(|| displaced.try_recv().ok());
-        slot_state.first_run(chunk?)
+        let (queue, chunk) = chunk.or_else(|| displaced.try_recv().ok())?;
+        if slot_state.has_verdicts_of_others(queue) {
+            send_verdicts(pool, slot_state);
+        }
+        Some((queue, slot_state.first_run(queue, chunk)?))
     })
 }
 
 /// Gives the waiting jobs of a slot to the others, because the slot runs a slow one or ends. The followers of its
 /// job wait for their group again.
-pub(crate) fn displace(context: &SlotContext, slot_state: &SlotState) {
+pub(crate) fn displace(pool: &SlotPool, slot_state: &SlotState) {
     let waiting = slot_state.take_chunk();
-    return_followers(context, &waiting.followers);
+    return_followers(&pool.queues[waiting.queue], &waiting.followers);
     for turn in waiting.turns {
         // One by one, because the next one may be slow, too. The channel cannot be closed.
-        _ = context.displace.send(Chunk::OneByOne(turn));
+        _ = pool.displace.send((waiting.queue, Chunk::OneByOne(turn)));
     }
 }
 
 /// Sends the verdicts of a slot to the settler.
-pub(crate) fn send_verdicts(slot_state: &SlotState, settle: &Sender<Message>) {
+pub(crate) fn send_verdicts(pool: &SlotPool, slot_state: &SlotState) {
     let verdicts = slot_state.take_verdicts();
+    settle(&pool.queues[verdicts.queue], verdicts.all);
+}
+
+fn settle(context: &SlotContext, verdicts: Vec<Settlement>) {
     if !verdicts.is_empty() {
         // The settler outlives the slots unless the worker was dropped. Then the lease expires and
         // the job is retried.
-        _ = settle.send(Message::Settled(verdicts));
+        _ = context.settle.send(Message::Settled(verdicts));
     }
 }
 
@@ -246,11 +273,11 @@ fn end_lease(context: &SlotContext, running: &RunningJob, end: AttemptEnd<'_>, n
     let (state, lease) = (&context.state, running.lease);
     if state.forget(&[lease]) {
         // A job that waits to be the only suspect sends no notification.
-        _ = context.wake.try_send(Wake::Work);
+        state.look_for_jobs();
     }
     if let Some(group) = &running.meta.group {
         state.passed_groups.note([Arc::clone(group)]);
-        _ = context.wake.try_send(Wake::Work);
+        state.look_for_jobs();
     }
     record_end(context, lease, &running.meta.kind, end, now);
     state.count_finished(Some(now.saturating_duration_since(running.started)));
@@ -295,9 +322,10 @@ pub(crate) fn conclude(
 ) {
     let run_time = ended.run_time;
     let (settlement, reports) = conclusion::conclude(&context.state, running, ended);
-    let verdicts = slot_state.add_verdicts([settlement]);
+    let queue = context.settle.queue;
+    let verdicts = slot_state.add_verdicts(queue, [settlement]);
     if verdicts >= VERDICTS_IN_CHUNK || run_time >= SLOW || !reports.is_empty() {
-        send_verdicts(slot_state, &context.settle);
+        settle(context, slot_state.take_verdicts_of(queue));
     }
     for report in reports {
         _ = context.settle.send(Message::Breaker(report));
@@ -339,6 +367,7 @@ fn end_unrun(
     now: Instant,
 ) {
     let running = RunningJob {
+        queue: context.settle.queue,
         lease: claimed.lease,
         meta: Arc::clone(&claimed.meta),
         started: now,

@@ -8,6 +8,7 @@ use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
+use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::latch::lock;
@@ -20,8 +21,36 @@ pub(crate) enum Chunk {
     Together(Vec<ClaimedJob>),
 }
 
+/// A chunk of jobs of a queue, which has this place among those of the worker.
+pub(crate) type QueuedChunk = (usize, Chunk);
+
+/// Takes the jobs of a queue to its slots.
+#[derive(Clone)]
+pub(crate) struct ToSlots {
+    pub(crate) queue: usize,
+    pub(crate) chunks: Sender<QueuedChunk>,
+}
+
+/// The worker was dropped: its slots are gone.
+pub(crate) struct SlotsGone;
+
+impl ToSlots {
+    pub(crate) fn send(&self, chunk: Chunk) -> Result<(), SlotsGone> {
+        let sent = self.chunks.send((self.queue, chunk));
+        sent.map_err(|_| SlotsGone)
+    }
+}
+
+/// The jobs that a slot runs next, of one queue, which has this place among those of the worker.
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: usize,
+    jobs: VecDeque<ClaimedJob>,
+}
+
 /// The waiting jobs of a slot.
 pub(crate) struct Displaced {
+    pub(crate) queue: usize,
     /// Those that follow its running or last job.
     pub(crate) followers: Vec<ClaimedJob>,
     /// The others, each with its followers.
@@ -39,28 +68,38 @@ pub(crate) enum NextRun {
 pub(crate) struct SlotState {
     /// The running job, or all jobs of the running batch. Empty while the slot is free.
     pub(crate) running: Mutex<Vec<Arc<RunningJob>>>,
-    chunk: Mutex<VecDeque<ClaimedJob>>,
-    verdicts: Mutex<Vec<Settlement>>,
+    chunk: Mutex<Waiting>,
+    verdicts: Mutex<Verdicts>,
+}
+
+/// Verdicts about jobs of one queue, which has this place among those of the worker.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    pub(crate) queue: usize,
+    pub(crate) all: Vec<Settlement>,
 }
 
 impl SlotState {
     /// Takes the next job of the chunk.
-    pub(crate) fn next_job(&self) -> Option<ClaimedJob> {
-        lock(&self.chunk).pop_front()
+    pub(crate) fn next_job(&self) -> Option<(usize, NextRun)> {
+        let mut chunk = lock(&self.chunk);
+        let next = chunk.jobs.pop_front()?;
+        Some((chunk.queue, NextRun::Job(next)))
     }
 
     /// Takes the followers of the running or last job.
     pub(crate) fn take_followers(&self) -> Vec<ClaimedJob> {
-        take_followers(&mut lock(&self.chunk))
+        take_followers(&mut lock(&self.chunk).jobs)
     }
 
     /// Stores a new chunk and takes its first job, or the whole batch.
-    pub(crate) fn first_run(&self, new_chunk: Chunk) -> Option<NextRun> {
+    pub(crate) fn first_run(&self, queue: usize, new_chunk: Chunk) -> Option<NextRun> {
         match new_chunk {
             Chunk::OneByOne(jobs) => {
                 let mut chunk = lock(&self.chunk);
-                chunk.extend(jobs);
-                chunk.pop_front().map(NextRun::Job)
+                chunk.queue = queue;
+                chunk.jobs.extend(jobs);
+                chunk.jobs.pop_front().map(NextRun::Job)
             }
             Chunk::Together(jobs) => Some(NextRun::Batch(jobs)),
         }
@@ -75,21 +114,42 @@ impl SlotState {
     pub(crate) fn take_chunk(&self) -> Displaced {
         let mut chunk = lock(&self.chunk);
         Displaced {
-            followers: take_followers(&mut chunk),
-            turns: chunks(chunk.drain(..).collect(), 1, |job| job.follows),
+            queue: chunk.queue,
+            followers: take_followers(&mut chunk.jobs),
+            turns: chunks(chunk.jobs.drain(..).collect(), 1, |job| job.follows),
         }
     }
 
-    /// Adds verdicts to the chunk. Returns how many it holds.
-    pub(crate) fn add_verdicts(&self, more: impl IntoIterator<Item = Settlement>) -> usize {
+    /// Adds verdicts to the chunk. Returns how many it holds. The slot has sent those of any other queue.
+    pub(crate) fn add_verdicts(
+        &self,
+        queue: usize,
+        more: impl IntoIterator<Item = Settlement>,
+    ) -> usize {
         let mut verdicts = lock(&self.verdicts);
-        verdicts.extend(more);
-        verdicts.len()
+        verdicts.queue = queue;
+        verdicts.all.extend(more);
+        verdicts.all.len()
+    }
+
+    /// Whether it has verdicts about jobs of another queue than this one.
+    pub(crate) fn has_verdicts_of_others(&self, queue: usize) -> bool {
+        let verdicts = lock(&self.verdicts);
+        verdicts.queue != queue && !verdicts.all.is_empty()
     }
 
     /// Takes the chunk, to send it.
-    pub(crate) fn take_verdicts(&self) -> Vec<Settlement> {
+    pub(crate) fn take_verdicts(&self) -> Verdicts {
         std::mem::take(&mut *lock(&self.verdicts))
+    }
+
+    /// Takes the chunk if its verdicts are about this queue.
+    pub(crate) fn take_verdicts_of(&self, queue: usize) -> Vec<Settlement> {
+        let mut verdicts = lock(&self.verdicts);
+        match verdicts.queue == queue {
+            true => std::mem::take(&mut verdicts.all),
+            false => Vec::new(),
+        }
     }
 }
 
@@ -102,6 +162,8 @@ fn take_followers(chunk: &mut VecDeque<ClaimedJob>) -> Vec<ClaimedJob> {
 /// A running job.
 #[derive(Debug)]
 pub(crate) struct RunningJob {
+    /// The place of its queue among those of the worker.
+    pub(crate) queue: usize,
     pub(crate) lease: LeaseId,
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) started: Instant,

@@ -1,4 +1,4 @@
-//! Holds the state that the threads of a worker share.
+//! Holds what the threads of a worker share about one of its queues.
 
 mod demand;
 mod held;
@@ -26,6 +26,7 @@ use crate::worker::observer::Observer;
 use crate::worker::outage_log::OutageLog;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::slot_state::SlotState;
+use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::stats::Counters;
 use held::HeldLease;
 
@@ -38,11 +39,14 @@ pub(crate) struct Config {
     pub(crate) handlers: HandlerTable,
     /// The kinds to claim. `None`: all.
     pub(crate) kinds: Option<Arc<[String]>>,
+    /// The kinds of all states of the queue, in the one that looks for jobs of others. `None`: all, or it does not look.
+    pub(crate) handled: Option<Arc<[String]>>,
+    /// The kinds that other states of the queue claim.
+    pub(crate) left_out: Vec<String>,
     /// The kinds whose jobs get a lease each.
     pub(crate) alone: Arc<[String]>,
     /// The kinds whose jobs have no followers in their group and follow no other job.
     pub(crate) single: Arc<[String]>,
-    pub(crate) slots: usize,
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
     /// How long jobs may wait behind slow ones.
@@ -53,7 +57,7 @@ pub(crate) struct Config {
     pub(crate) segment_bytes: i64,
     /// Outages in a row that open a breaker.
     pub(crate) breaker_threshold: u32,
-    pub(crate) flood: Option<FloodGuard>,
+    pub(crate) flood: Arc<Mutex<Option<FloodGuard>>>,
     /// How long no live worker must have handled a kind before its ready jobs die. `None`: they wait.
     pub(crate) unhandled_after: Option<Duration>,
     /// How long a ready job must have waited before its priority rises, and to which. `None`: it does not.
@@ -80,27 +84,26 @@ pub(crate) struct State {
     pub(crate) identity: WorkerIdentity,
     /// Set when the worker must claim and start nothing more.
     pub(crate) stopping: Arc<Latch>,
-    pub(crate) stop: LatchReceiver,
     pub(crate) trust: LeaseTrust,
     pub(crate) breakers: LocalBreakers,
-    /// The flood guard, if enabled.
-    pub(crate) flood: Mutex<Option<FloodGuard>>,
     pub(crate) counts: Counters,
     /// Whether the database did not answer a claim during the stop.
     pub(crate) claim_unanswered: AtomicBool,
-    pub(crate) outage_log: OutageLog,
+    outage_log: Arc<OutageLog>,
     /// When a stopping worker must have ended. Its calls take no longer.
     pub(crate) end_by: OnceLock<Instant>,
     /// Why the worker stopped on an error.
-    pub(crate) failure: OnceLock<String>,
+    failure: OnceLock<String>,
     /// The leases that this process knows it holds.
     pub(crate) held: Mutex<HashMap<LeaseId, HeldLease>>,
     /// The leased jobs that operators cancelled.
     cancelled: Mutex<HashSet<JobId>>,
     /// Whether there are any, so that a slot need not look.
     has_cancelled: AtomicBool,
-    /// The slots and their jobs.
-    pub(crate) slots: Mutex<Vec<Arc<SlotState>>>,
+    /// The slots and their jobs, which may be those of several queues.
+    pub(crate) slots: Arc<Slots>,
+    /// What this queue uses of them.
+    pub(crate) user: Arc<SlotUser>,
     /// The segment of new jobs, at the last check of the ring.
     segment: AtomicI16,
     /// The size of the ready jobs of all queues, at the same time.
@@ -113,8 +116,6 @@ pub(crate) struct State {
     notifications: AtomicU64,
     /// The groups whose turn has just passed on.
     pub(crate) passed_groups: PassedGroups,
-    /// Jobs claimed and not finished. A batch counts as one job.
-    in_flight: AtomicUsize,
     /// Verdicts that are not written yet, except those that the database rejects.
     unwritten: AtomicUsize,
     /// The jobs that would fill the batches that are being gathered.
@@ -125,88 +126,132 @@ pub(crate) struct State {
     requested: AtomicUsize,
     /// The average run time in nanoseconds, or [`UNKNOWN`].
     run_time: AtomicU64,
-    /// Wakes the fetcher when there may be room for jobs.
-    room: Sender<()>,
+    /// Whether there may be jobs that the fetcher has not looked for.
+    has_work: AtomicBool,
+    /// When the next delayed job is due that the fetcher does not know of.
+    due_at: Mutex<Option<Instant>>,
+    bells: Bells,
     /// Whether the watchdog waits for jobs.
     watchdog_rests: AtomicBool,
+}
+
+/// What wakes the threads of a worker. A full channel means that the thread will look anyway.
+#[derive(Clone)]
+struct Bells {
+    /// Wakes the fetcher when there may be room for jobs.
+    room: Sender<()>,
+    /// Wakes the fetcher when there may be jobs.
+    jobs: Sender<()>,
     /// Wakes the watchdog when there are jobs.
     busy: Sender<()>,
     /// Wakes the chores when a schedule has changed.
     schedules: Sender<()>,
 }
 
-/// The channels that wake three threads of a worker.
-pub(crate) struct Wakers {
-    /// Wakes the fetcher.
+/// The other ends of the bells.
+pub(crate) struct Woken {
     pub(crate) room: Receiver<()>,
-    /// Wakes the watchdog.
+    pub(crate) jobs: Receiver<()>,
     pub(crate) busy: Receiver<()>,
-    /// Wakes the chores.
     pub(crate) schedules: Receiver<()>,
 }
 
+/// What the queues of a worker share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// Set when the worker must claim and start nothing more.
+    pub(crate) stopping: Arc<Latch>,
+    pub(crate) stop: LatchReceiver,
+    outage_log: Arc<OutageLog>,
+    bells: Bells,
+}
+
+impl Shared {
+    /// Returns what the queues of a new worker share.
+    pub(crate) fn new() -> (Shared, Woken) {
+        let (stopping, stop) = Latch::new();
+        let ((room, has_room), (jobs, has_jobs)) = (bounded(1), bounded(1));
+        let ((busy, is_busy), (schedules, have_changed)) = (bounded(1), bounded(1));
+        let shared = Shared {
+            stopping: Arc::new(stopping),
+            stop,
+            outage_log: Arc::default(),
+            bells: Bells {
+                room,
+                jobs,
+                busy,
+                schedules,
+            },
+        };
+        let woken = Woken {
+            room: has_room,
+            jobs: has_jobs,
+            busy: is_busy,
+            schedules: have_changed,
+        };
+        (shared, woken)
+    }
+}
+
+/// Why a fetcher wakes up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// There may be jobs.
+    pub(crate) has_work: bool,
+    /// A delayed job is due at this time.
+    pub(crate) due_at: Option<Instant>,
+}
+
 impl State {
-    /// Returns the state of a worker that ends by this latch.
     pub(crate) fn new(
-        mut config: Config,
+        config: Config,
         identity: WorkerIdentity,
-        (stopping, stop): (Arc<Latch>, LatchReceiver),
-    ) -> (State, Wakers) {
-        let (room, has_room) = bounded(1);
-        let (busy, is_busy) = bounded(1);
-        let (schedules, have_changed) = bounded(1);
+        shared: Shared,
+        (slots, user): (Arc<Slots>, Arc<SlotUser>),
+    ) -> State {
         let breakers = LocalBreakers::new(
             config.queue.name(),
             config.breaker_threshold,
             config.handlers.dependencies(),
         );
-        let flood = Mutex::new(config.flood.take());
         // With other handlers, the first claim shows whether the queue has jobs for batches.
         let batch_size = match config.handlers.is_batches_only() {
             true => config.handlers.rules().map(|(_, rule)| rule.size).max(),
             false => None,
         };
         let batch_size = batch_size.unwrap_or(0);
-        let state = State {
+        State {
             config,
             identity,
-            stopping,
-            stop,
+            stopping: shared.stopping,
             trust: LeaseTrust::new(),
             breakers,
-            flood,
             counts: Counters::default(),
             claim_unanswered: AtomicBool::new(false),
-            outage_log: OutageLog::default(),
+            outage_log: shared.outage_log,
             end_by: OnceLock::new(),
             failure: OnceLock::new(),
             held: Mutex::default(),
             cancelled: Mutex::default(),
             has_cancelled: AtomicBool::new(false),
-            slots: Mutex::default(),
+            slots,
+            user,
             segment: AtomicI16::new(0),
             ready_bytes: AtomicI64::new(0),
             other_workers: AtomicI64::new(0),
             sees_other_version: AtomicBool::new(false),
             notifications: AtomicU64::new(0),
             passed_groups: PassedGroups::default(),
-            in_flight: AtomicUsize::new(0),
             unwritten: AtomicUsize::new(0),
             missing: AtomicUsize::new(0),
             batch_size: AtomicUsize::new(batch_size),
             requested: AtomicUsize::new(0),
             run_time: AtomicU64::new(UNKNOWN),
-            room,
+            has_work: AtomicBool::new(false),
+            due_at: Mutex::default(),
+            bells: shared.bells,
             watchdog_rests: AtomicBool::new(false),
-            busy,
-            schedules,
-        };
-        let wakers = Wakers {
-            room: has_room,
-            busy: is_busy,
-            schedules: have_changed,
-        };
-        (state, wakers)
+        }
     }
 
     pub(crate) fn queue(&self) -> &str {
@@ -214,7 +259,7 @@ impl State {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+        self.user.in_flight.load(Ordering::Relaxed)
     }
 
     /// Returns the average run time.
@@ -282,10 +327,10 @@ impl State {
         self.notifications.load(Ordering::Relaxed)
     }
 
-    /// Counts notifications.
-    pub(crate) fn count_notifications(&self, notifications: u64) {
-        self.notifications
-            .fetch_add(notifications, Ordering::Relaxed);
+    /// Counts a notification of new jobs, and wakes the fetcher.
+    pub(crate) fn notified(&self) {
+        self.notifications.fetch_add(1, Ordering::Relaxed);
+        self.look_for_jobs();
     }
 
     /// Raises the average run time to at least `ran`, because a job has already run that long.
@@ -296,13 +341,13 @@ impl State {
 
     /// Counts claimed jobs.
     pub(crate) fn count_claimed(&self, jobs: usize) {
-        self.in_flight.fetch_add(jobs, Ordering::SeqCst);
+        self.user.in_flight.fetch_add(jobs, Ordering::SeqCst);
     }
 
     /// Wakes the watchdog if it rests, after jobs were counted.
     pub(crate) fn wake_watchdog(&self) {
         if self.watchdog_rests.swap(false, Ordering::SeqCst) {
-            _ = self.busy.try_send(());
+            _ = self.bells.busy.try_send(());
         }
     }
 
@@ -310,7 +355,7 @@ impl State {
     /// looks, so that jobs counted afterwards wake it.
     pub(crate) fn rest_watchdog(&self) -> bool {
         self.watchdog_rests.store(true, Ordering::SeqCst);
-        let rests = self.in_flight.load(Ordering::SeqCst) == 0;
+        let rests = self.user.in_flight.load(Ordering::SeqCst) == 0;
         if !rests {
             self.watchdog_rests.store(false, Ordering::SeqCst);
         }
@@ -329,7 +374,7 @@ impl State {
             };
             self.run_time.store(average, Ordering::Relaxed);
         }
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.user.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.wake_fetcher();
     }
 
@@ -340,9 +385,41 @@ impl State {
             .fetch_add(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Wakes the chores. A full channel means that they will look anyway.
+    /// Wakes the chores.
     pub(crate) fn look_for_schedules(&self) {
-        _ = self.schedules.try_send(());
+        _ = self.bells.schedules.try_send(());
+    }
+
+    /// Wakes the fetcher, because there may be jobs.
+    pub(crate) fn look_for_jobs(&self) {
+        self.has_work.store(true, Ordering::SeqCst);
+        _ = self.bells.jobs.try_send(());
+    }
+
+    /// Wakes the fetcher, because a delayed job is due at this time.
+    pub(crate) fn note_due(&self, at: Instant) {
+        let mut due_at = lock(&self.due_at);
+        *due_at = due_at.into_iter().chain([at]).min();
+        drop(due_at);
+        _ = self.bells.jobs.try_send(());
+    }
+
+    /// Whether the fetcher has been woken since it last took the news.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_work.load(Ordering::SeqCst) || lock(&self.due_at).is_some()
+    }
+
+    /// Takes why the fetcher was woken.
+    pub(crate) fn take_news(&self) -> News {
+        News {
+            has_work: self.has_work.swap(false, Ordering::SeqCst),
+            due_at: lock(&self.due_at).take(),
+        }
+    }
+
+    /// Forgets the reported errors, because the leases were just renewed.
+    pub(crate) fn database_answered(&self) {
+        self.outage_log.database_answered();
     }
 
     /// Whether a slot is busy. A replaced slot does not count, because it may never end.
@@ -352,9 +429,8 @@ impl State {
                 .iter()
                 .any(|running| running.signal.replaced.load(Ordering::Relaxed))
         };
-        lock(&self.slots)
-            .iter()
-            .any(|slot_state| !replaced(slot_state))
+        let slots = self.slots.all();
+        slots.iter().any(|slot_state| !replaced(slot_state))
     }
 
     /// Logs a database error that is retried after `retry_in`. If a pooler is not configured, the
@@ -365,6 +441,11 @@ impl State {
         }
         let level = self.outage_log.level(error);
         log::log!(level, "{self}: retrying in {retry_in:?}: {error:#}");
+    }
+
+    /// Why the worker stopped on an error of this queue.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     /// Stops the worker after an error that it cannot recover from.

@@ -26,15 +26,6 @@ const BUSY_THRESHOLD: u64 = 40;
 /// The minimum time in busy mode, so that the mode does not flap.
 const LOOK_FOR: Duration = Duration::from_secs(1);
 
-/// Why the fetcher wakes up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wake {
-    /// There may be jobs.
-    Work,
-    /// A delayed job is due at this time.
-    Due(Instant),
-}
-
 /// How a worker learns of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeMode {

@@ -15,8 +15,9 @@ use crate::sync::channel::{Receiver, select};
 use crate::worker::conclusion::{EndedAttempt, share};
 use crate::worker::latch::{LatchReceiver, lock};
 use crate::worker::overruns::{Overruns, Replacement};
+use crate::worker::queues::Queues;
 use crate::worker::settler::Message;
-use crate::worker::slot::{self, SlotContext};
+use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::{Chunk, RunningJob, SlotState};
 
 /// The check interval, and so how late a deadline may be noticed.
@@ -29,14 +30,23 @@ const REST: Duration = Duration::from_secs(10);
 /// The checks without a job before it rests, so that it is seldom woken while jobs arrive one by one.
 const CHECKS_BEFORE_REST: u32 = 10;
 
-/// Runs until the worker ends. `busy` receives a message when jobs are claimed while it rests.
-pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<()>) {
-    let state = &context.state;
-    let mut overruns = Overruns::new(state.config.slots);
+/// Watches the slots of all queues until the worker ends.
+pub(crate) fn work(
+    queues: &Queues,
+    pools: Vec<SlotPool>,
+    over: &LatchReceiver,
+    busy: &Receiver<()>,
+) {
+    let watched = pools.into_iter().map(|pool| Watched {
+        overruns: Overruns::new(pool.slots.count),
+        pool,
+    });
+    let mut watched: Vec<Watched> = watched.collect();
     let mut trusted = true;
     let mut checks_without_jobs = 0_u32;
     loop {
-        let pause = match checks_without_jobs >= CHECKS_BEFORE_REST && state.rest_watchdog() {
+        let may_rest = checks_without_jobs >= CHECKS_BEFORE_REST;
+        let pause = match may_rest && queues.iter().all(|state| state.rest_watchdog()) {
             true => REST,
             false => CHECK_INTERVAL,
         };
@@ -48,30 +58,48 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
             }
             default(pause) => {}
         }
-        checks_without_jobs = match state.in_flight() {
+        let jobs: usize = queues.iter().map(|state| state.in_flight()).sum();
+        checks_without_jobs = match jobs {
             0 => checks_without_jobs.saturating_add(1),
             _ => 0,
         };
         let now = Instant::now();
-        let trusts = state.trust.holds(now);
+        // One renewal keeps the leases of all queues.
+        let trusts = queues.iter().all(|state| state.trust.holds(now));
         if trusted && !trusts {
             log::error!(
-                "{state}: lease not renewed in time; cancelling its {} jobs",
-                state.in_flight()
+                "{}: lease not renewed in time; cancelling its {jobs} jobs",
+                queues.first()
             );
         }
         trusted = trusts;
+        for it in &mut watched {
+            it.check(now);
+        }
+    }
+}
+
+/// The slots of a queue, or of several that share them.
+struct Watched {
+    pool: SlotPool,
+    overruns: Overruns,
+}
+
+impl Watched {
+    fn check(&mut self, now: Instant) {
+        let pool = &self.pool;
         let mut replaced = 0;
-        for slot in running(context) {
+        for slot in running(pool) {
             let (first, ran) = (
                 &slot.first,
                 now.saturating_duration_since(slot.first.started),
             );
-            slot::send_verdicts(&slot.slot_state, &context.settle);
+            let context = &pool.queues[first.queue];
+            slot::send_verdicts(pool, &slot.slot_state);
             if ran >= SLOW {
-                slot::displace(context, &slot.slot_state);
+                slot::displace(pool, &slot.slot_state);
             }
-            if !trusts {
+            if !context.state.trust.holds(now) {
                 slot.cancel();
             }
             if ran < first.deadline {
@@ -82,7 +110,8 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
                 continue;
             }
             log::error!(
-                "{state} job={}: exceeded its deadline of {:?}{}",
+                "{} job={}: exceeded its deadline of {:?}{}",
+                context.state,
                 first.meta.id,
                 first.deadline,
                 match slot.jobs.len() {
@@ -95,51 +124,53 @@ pub(crate) fn work(context: &SlotContext, over: &LatchReceiver, busy: &Receiver<
             slot.conclude(context, now);
             replaced += 1;
         }
-        let overdue = overdue(context);
-        match overruns.check(replaced, overdue) {
-            Replacement::Start(slots) => (0..slots).for_each(|_| start_slot(context)),
+        let overdue = overdue(pool);
+        match self.overruns.check(replaced, overdue) {
+            Replacement::Start(slots) => (0..slots).for_each(|_| start_slot(pool)),
             // The stop waits for no overdue handler.
-            Replacement::Stuck if state.stopping.is_set() => {}
-            Replacement::Stuck => state.fail(format!(
+            Replacement::Stuck if pool.state().stopping.is_set() => {}
+            Replacement::Stuck => pool.state().fail(format!(
                 "{overdue} handlers exceeded their deadlines and do not end (slots: {})",
-                state.config.slots
+                pool.slots.count
             )),
         }
-        give_back(context, now);
+        give_back(pool, now);
     }
 }
 
 /// Starts a slot that replaces another one.
-fn start_slot(context: &SlotContext) {
-    if let Err(error) = slot::start(context) {
-        context
-            .state
-            .fail(format!("could not replace a slot: {error}"));
+fn start_slot(pool: &SlotPool) {
+    if let Err(error) = slot::start(pool) {
+        let state = pool.state();
+        state.fail(format!("could not replace a slot: {error}"));
     }
 }
 
 /// Releases the waiting jobs while every slot runs a slow one, because another worker may have a
 /// free slot.
-fn give_back(context: &SlotContext, now: Instant) {
-    if context.jobs.is_empty() && context.displaced.is_empty() {
+fn give_back(pool: &SlotPool, now: Instant) {
+    if pool.jobs.is_empty() && pool.displaced.is_empty() {
         return;
     }
-    let slots = lock(&context.state.slots).clone();
     // `None`: a slot is free and takes the waiting jobs.
-    let slow: Option<Vec<Duration>> = slots
+    let slow: Option<Vec<Duration>> = pool
+        .slots
+        .all()
         .iter()
         .map(|slot_state| Some(now.saturating_duration_since(slot_state.running_since()?)))
         .collect();
     let Some(least) = slow.and_then(|slow| slow.into_iter().min()) else {
         return;
     };
-    if least < context.state.config.hold_for {
+    let hold_for = pool.users().map(|context| context.state.config.hold_for);
+    if hold_for.min().is_some_and(|hold_for| least < hold_for) {
         return;
     }
     // First, or the fetcher claims them again.
-    context.state.raise_run_time(least);
-    let waiting = context.displaced.try_iter().chain(context.jobs.try_iter());
-    for chunk in waiting {
+    pool.users()
+        .for_each(|context| context.state.raise_run_time(least));
+    let waiting = pool.displaced.try_iter().chain(pool.jobs.try_iter());
+    for (queue, chunk) in waiting {
         let (jobs, counted) = match chunk {
             Chunk::OneByOne(jobs) => {
                 let counted = jobs.len();
@@ -148,14 +179,15 @@ fn give_back(context: &SlotContext, now: Instant) {
             // A batch counts as one job.
             Chunk::Together(jobs) => (jobs, 1),
         };
+        let context = &pool.queues[queue];
         slot::return_unstarted(context, &jobs);
         (0..counted).for_each(|_| context.state.count_finished(None));
     }
 }
 
 /// Returns the slots that run something, so that no lock is held while they are handled.
-fn running(context: &SlotContext) -> Vec<RunningSlot> {
-    let slots = lock(&context.state.slots);
+fn running(pool: &SlotPool) -> Vec<RunningSlot> {
+    let slots = pool.slots.all();
     let with_jobs = |slot_state: &Arc<SlotState>| {
         let jobs = lock(&slot_state.running).clone();
         Some(RunningSlot {
@@ -214,8 +246,8 @@ impl RunningSlot {
 }
 
 /// Returns how many handlers still run in replaced slots.
-fn overdue(context: &SlotContext) -> usize {
-    running(context)
+fn overdue(pool: &SlotPool) -> usize {
+    running(pool)
         .iter()
         .filter(|slot| slot.first.signal.replaced.load(Ordering::Relaxed))
         .count()

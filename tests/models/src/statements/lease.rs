@@ -91,10 +91,16 @@ fn wake(tables: &mut Tables, caller: Option<Uuid>, rows: &[Row]) {
     }
 }
 
+fn only<T>(all: Vec<T>) -> T {
+    let [one] = <[T; 1]>::try_from(all).unwrap_or_else(|_| panic!("one queue"));
+    one
+}
+
 pub(super) fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
-    let me = uuid(given, 1);
-    let lease: i64 = parameter(given, 8, &Type::INT8);
-    let expires_at = Instant::now() + milliseconds(lease);
+    // A worker of a model has one queue.
+    let me = only(uuids(given, 1));
+    let leases: Vec<i64> = parameter(given, 8, &Type::INT8_ARRAY);
+    let expires_at = Instant::now() + milliseconds(only(leases));
     let row = tables.workers.entry(me).or_insert(WorkerRow {
         started_at: Instant::now(),
         expires_at,
@@ -104,6 +110,7 @@ pub(super) fn renew(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let mine = tables.leases.iter().filter(|(_, lease)| lease.worker == me);
     let mine: Vec<Uuid> = mine.map(|(id, _)| *id).collect();
     let row = Row::default()
+        .with("worker_id", Type::UUID, &me)
         .with("leases", Type::UUID_ARRAY, &mine)
         .with("cancelled", Type::INT8_ARRAY, &Vec::<i64>::new())
         // All workers of a model have the same version.
@@ -170,7 +177,7 @@ fn is_lost(tables: &Tables, lease: &Lease, time: Duration) -> bool {
 
 pub(super) fn chores(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let time: i64 = parameter(given, 2, &Type::INT8);
-    let me = uuid(given, 1);
+    let me = only(uuids(given, 1));
     let is_lost = |lease: &Lease| lease.worker != me && is_lost(tables, lease, milliseconds(time));
     let lost = tables.leases.values().any(is_lost);
     let chores: Vec<&str> = lost.then_some("reap").into_iter().collect();
@@ -196,10 +203,10 @@ pub(super) fn reap(tables: &mut Tables, given: &[Parameter<'_>]) -> Vec<Row> {
     let max_crashes: i32 = parameter(given, 3, &Type::INT4);
     let time: i32 = parameter(given, 1, &Type::INT4);
     let time = milliseconds(time.into());
-    if !may_reap(tables, uuid(given, 8), time) {
+    let me = only(uuids(given, 8));
+    if !may_reap(tables, me, time) {
         return Vec::new();
     }
-    let me = uuid(given, 8);
     let is_lost = |(_, lease): &(&Uuid, &Lease)| lease.worker != me && is_lost(tables, lease, time);
     let lost = tables.leases.iter().filter(is_lost);
     let lost: Vec<Uuid> = lost.map(|(id, _)| *id).collect();

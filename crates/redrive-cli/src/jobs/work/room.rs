@@ -69,21 +69,21 @@ impl Limit {
     }
 }
 
-/// Returns how many of the wanted slots of each of these queues the host has room for.
+/// Returns how many of the wanted slots the host has room for.
 ///
 /// # Errors
 /// If it has room for none.
-pub(super) fn of(wanted: u64, queues: u64, runs_commands: bool) -> Result<Room> {
+pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
     check_file_size(runs_commands)?;
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let arenas = processors * ARENAS_PER_PROCESSOR;
     let space = MemoryNeed {
-        fixed: MEMORY + arenas.min(queues * THREADS) * ARENA,
-        per_slot: queues * MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
+        fixed: MEMORY + arenas.min(THREADS) * ARENA,
+        per_slot: MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
     };
     let data = MemoryNeed {
         fixed: MEMORY,
-        per_slot: queues * MEMORY_PER_SLOT,
+        per_slot: MEMORY_PER_SLOT,
     };
     let limits = [
         // First, because the allocator keeps what the threads below reserve.
@@ -95,8 +95,8 @@ pub(super) fn of(wanted: u64, queues: u64, runs_commands: bool) -> Result<Room> 
             &space,
         ),
         memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:", &data),
-        descriptors(wanted, queues, runs_commands),
-        tasks(wanted, queues, runs_commands),
+        descriptors(wanted, runs_commands),
+        tasks(wanted, runs_commands),
     ];
     decide(wanted, limits.iter().flatten())
 }
@@ -140,10 +140,10 @@ fn check_file_size(runs_commands: bool) -> Result<()> {
 }
 
 /// Raises the soft limit of descriptors if that helps and is allowed.
-fn descriptors(wanted: u64, queues: u64, runs_commands: bool) -> Option<Limit> {
-    let fixed = queues * DESCRIPTORS;
+fn descriptors(wanted: u64, runs_commands: bool) -> Option<Limit> {
+    let fixed = DESCRIPTORS;
     let per_slot = if runs_commands {
-        queues * DESCRIPTORS_PER_COMMAND
+        DESCRIPTORS_PER_COMMAND
     } else {
         0
     };
@@ -170,14 +170,14 @@ fn descriptors(wanted: u64, queues: u64, runs_commands: bool) -> Option<Limit> {
 
 /// Tries how many threads the host lets this process start, whatever limits it: the account, the
 /// control group or the system.
-fn tasks(wanted: u64, queues: u64, runs_commands: bool) -> Option<Limit> {
-    let fixed = queues * THREADS;
+fn tasks(wanted: u64, runs_commands: bool) -> Option<Limit> {
+    let fixed = THREADS;
     let processes = if runs_commands {
         PROCESSES_PER_COMMAND
     } else {
         0
     };
-    let per_slot = queues * (1 + processes);
+    let per_slot = 1 + processes;
     let needed = fixed + wanted * per_slot;
     let gate = Arc::new(RwLock::new(()));
     let closed = gate.write().unwrap_or_else(PoisonError::into_inner);

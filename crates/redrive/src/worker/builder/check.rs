@@ -14,100 +14,112 @@ impl WorkerBuilder {
         if let Some(problem) = &self.handlers.problem {
             return Err(Error::invalid(problem.clone()));
         }
+        let problem = self
+            .handler_problem()
+            .or_else(|| self.slot_problem())
+            .or_else(|| self.time_problem())
+            .or_else(|| self.guard_problem());
+        match problem {
+            None => Ok(()),
+            Some(problem) => Err(Error::invalid(format!(
+                "the worker of queue `{}` {problem}",
+                self.queue.name()
+            ))),
+        }
+    }
+
+    fn handler_problem(&self) -> Option<String> {
         let handlers = &self.handlers.table;
-        let queue = self.queue.name();
-        let reject = |problem: String| {
-            Err(Error::invalid(format!(
-                "the worker of queue `{queue}` {problem}"
-            )))
-        };
-        let within =
-            |time: &Duration, least: Duration, most: Duration| (least..=most).contains(time);
-        let (second, day) = (Duration::from_secs(1), Duration::from_hours(24));
         if handlers.is_empty() {
-            return reject("has no handler".to_owned());
+            return Some("has no handler".to_owned());
         }
-        if let Some(problem) = self.batch_problem() {
-            return reject(problem);
-        }
-        if !(1..=limits::MAX_SLOTS).contains(&self.slots) {
-            return reject(format!(
-                "has {} slots; it must have 1 to 10,000",
-                self.slots
-            ));
-        }
-        if !within(&self.lease, limits::MIN_LEASE, limits::MAX_LEASE) {
-            return reject(format!(
-                "has a lease of {:?}; it must be 2 s to 1 h",
-                self.lease
-            ));
-        }
-        let poll = self.poll_every();
-        if !within(&poll, limits::MIN_POLL_INTERVAL, limits::MAX_POLL_INTERVAL) {
-            return reject(format!(
-                "has a poll interval of {poll:?}; it must be 5 ms to 1 min"
-            ));
-        }
-        if !within(&self.hold_for, limits::MIN_HOLD_TIME, limits::MAX_HOLD_TIME) {
-            return reject(format!(
-                "has a hold time of {:?}; it must be 10 ms to 24 h",
-                self.hold_for
-            ));
-        }
-        if let Some(deadline) = handlers
+        if handlers
             .options()
-            .filter_map(|options| options.deadline)
-            .chain([self.deadline])
-            .find(|deadline| !within(deadline, limits::MIN_DEADLINE, limits::MAX_DEADLINE))
+            .any(|options| options.concurrency == Some(0))
         {
-            return reject(format!(
-                "has a deadline of {deadline:?}; it must be 1 ms to 24 h"
-            ));
+            return Some("has a concurrency of 0; it must be 1 or more".to_owned());
         }
+        let mut names = handlers.options().flat_map(HandlerOptions::dependencies);
+        self.batch_problem()
+            .or_else(|| names.find_map(dependency_problem))
+    }
+
+    fn slot_problem(&self) -> Option<String> {
+        if !(1..=limits::MAX_SLOTS).contains(&self.slots) {
+            let slots = self.slots;
+            return Some(format!("has {slots} slots; it must have 1 to 10,000"));
+        }
+        let weight = self.weight.unwrap_or(1);
+        if !(1..=limits::MAX_WEIGHT).contains(&weight) {
+            return Some(format!("has a weight of {weight}; it must be 1 to 1000"));
+        }
+        let connections = self.queue.database().connections();
+        (connections < WORKER_CONNECTIONS).then(|| {
+            format!("has a pool of {connections} connections; it needs {WORKER_CONNECTIONS}")
+        })
+    }
+
+    fn time_problem(&self) -> Option<String> {
+        let lease = (
+            "lease",
+            self.lease,
+            limits::MIN_LEASE..=limits::MAX_LEASE,
+            "2 s to 1 h",
+        );
+        let poll = limits::MIN_POLL_INTERVAL..=limits::MAX_POLL_INTERVAL;
+        let hold = limits::MIN_HOLD_TIME..=limits::MAX_HOLD_TIME;
+        let deadlines = self
+            .handlers
+            .table
+            .options()
+            .filter_map(|options| options.deadline);
+        let deadlines = deadlines.chain([self.deadline]).map(|deadline| {
+            let within = limits::MIN_DEADLINE..=limits::MAX_DEADLINE;
+            ("deadline", deadline, within, "1 ms to 24 h")
+        });
+        [
+            lease,
+            ("poll interval", self.poll_every(), poll, "5 ms to 1 min"),
+            ("hold time", self.hold_for, hold, "10 ms to 24 h"),
+        ]
+        .into_iter()
+        .chain(deadlines)
+        .find(|(_, time, within, _)| !within.contains(time))
+        .map(|(what, time, _, range)| format!("has a {what} of {time:?}; it must be {range}"))
+    }
+
+    /// Returns what is wrong with what guards the queue.
+    fn guard_problem(&self) -> Option<String> {
+        let (second, day) = (Duration::from_secs(1), Duration::from_hours(24));
         if !(1..=limits::MAX_BREAKER_THRESHOLD).contains(&self.breaker_threshold) {
-            return reject(format!(
+            return Some(format!(
                 "has a breaker threshold of {}; it must be 1 to 1000",
                 self.breaker_threshold
             ));
         }
         if let Some((letters, per)) = &self.flood
-            && !((1..=1_000_000).contains(letters) && within(per, second, day))
+            && !((1..=1_000_000).contains(letters) && (second..=day).contains(per))
         {
-            return reject(format!(
+            return Some(format!(
                 "has a flood guard of {letters} letters within {per:?}; it must be 1 to 1,000,000 within 1 s to 24 h"
             ));
         }
         if let Some(time) = &self.unhandled_after
-            && !within(time, limits::MIN_UNHANDLED_TIME, limits::MAX_UNHANDLED_TIME)
+            && !(limits::MIN_UNHANDLED_TIME..=limits::MAX_UNHANDLED_TIME).contains(time)
         {
-            return reject(format!(
+            return Some(format!(
                 "buries unhandled jobs after {time:?}; it must be 1 s to 30 days"
             ));
         }
-        if let Some((after, priority)) = &self.age_priorities {
-            if !within(after, limits::MIN_AGEING_TIME, limits::MAX_AGEING_TIME) {
-                return reject(format!(
-                    "ages priorities after {after:?}; it must be 1 s to 30 days"
-                ));
-            }
-            // A redriven job gets the next higher one.
-            if !(-MAX_PRIORITY..MAX_PRIORITY).contains(priority) {
-                return reject(format!(
-                    "ages jobs to priority {priority}; it must be -1000 to 999"
-                ));
-            }
-        }
-        let mut names = handlers.options().flat_map(HandlerOptions::dependencies);
-        if let Some(problem) = names.find_map(dependency_problem) {
-            return reject(problem);
-        }
-        let connections = self.queue.database().connections();
-        if connections < WORKER_CONNECTIONS {
-            return reject(format!(
-                "has a pool of {connections} connections; it needs {WORKER_CONNECTIONS}"
+        let (after, priority) = self.age_priorities?;
+        if !(limits::MIN_AGEING_TIME..=limits::MAX_AGEING_TIME).contains(&after) {
+            return Some(format!(
+                "ages priorities after {after:?}; it must be 1 s to 30 days"
             ));
         }
-        Ok(())
+        // A redriven job gets the next higher one.
+        (!(-MAX_PRIORITY..MAX_PRIORITY).contains(&priority))
+            .then(|| format!("ages jobs to priority {priority}; it must be -1000 to 999"))
     }
 
     /// Warns if handlers in transactions can take all connections of the pool.

@@ -7,30 +7,34 @@ use uuid::Uuid;
 use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::db::caller::DbCaller;
 use crate::db::database::Database;
-use crate::db::pool_share::PoolShare;
 use crate::error::Result;
 use crate::pipeline::claim::search::Search;
-use crate::pipeline::claim::{ClaimedJob, Suspects, WorkerId};
+use crate::pipeline::claim::side_walk::SideWalk;
+use crate::pipeline::claim::{Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
 use crate::sync::channel::{Sender, bounded, unbounded};
+use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::fetcher::Fetcher;
 use crate::worker::flood::FloodGuard;
 use crate::worker::gatherer::{self, GathererContext};
-use crate::worker::latch::{Latch, LatchReceiver};
-use crate::worker::second_fetcher::SecondFetcher;
-use crate::worker::settler::Message;
-use crate::worker::slot::{self, SlotContext};
-use crate::worker::slot_state::Chunk;
-use crate::worker::state::{Config, State};
-use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
+use crate::worker::latch::Latch;
+use crate::worker::queues::Queues;
+use crate::worker::second_fetcher::{self, Helped};
+use crate::worker::settler::ToSettler;
+use crate::worker::slot::{self, SlotContext, SlotPool};
+use crate::worker::slot_state::{QueuedChunk, ToSlots};
+use crate::worker::slots::{SlotUser, Slots};
+use crate::worker::state::{Config, Shared, State};
+use crate::worker::{Served, Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
 /// The size of a segment after which the ring turns. Small enough that a held xmin horizon costs
 /// little, large enough that truncation is cheap.
 const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
 
-/// The capacity of the channels to the slots, in chunks. More than the jobs that a worker holds, unless
-/// it has very many slots; then a sender waits.
+/// The capacity of the channels to the gatherers, in claims. More than a worker holds, unless it has very many slots; then
+/// a sender waits.
 const JOBS_IN_CHANNEL: usize = 8192;
 
 impl WorkerBuilder {
@@ -44,41 +48,261 @@ impl WorkerBuilder {
     /// connections. Also fails if the schema is older or newer than this library, or if the
     /// database does not answer.
     pub fn start(self) -> Result<Worker> {
-        self.check()?;
-        let db = self.queue.database();
-        let pool = db.workers();
-        let share = pool.admit(1, WORKER_CONNECTIONS, db.connections())?;
-        let (stopping, stop) = Latch::new();
-        self.launch((Arc::new(stopping), stop), &Arc::new(share))
-    }
-
-    /// Starts a checked worker, with a share of the pool. It ends by this latch.
-    pub(crate) fn launch(
-        mut self,
-        stop: (Arc<Latch>, LatchReceiver),
-        share: &Arc<PoolShare>,
-    ) -> Result<Worker> {
-        self.warn_of_few_connections();
         let db = self.queue.database().clone();
-        // Open connections while the schema is checked. One after another, they would take half of
-        // the time until the first job starts.
-        let mut fetcher_db = db.caller("redrive-fetcher-db");
-        let mut settler_db = db.caller("redrive-settler-db");
-        fetcher_db.warm()?;
-        settler_db.warm()?;
-        db.check_schema()?;
-        #[cfg(panic = "abort")]
-        log::error!("this program is built with panic=abort: a panicking handler ends the process");
+        start(&db, vec![self])
+    }
+}
 
-        let identity = self.identity();
-        let config = Config {
+/// Starts the threads of a worker of these queues: at least one.
+pub(crate) fn start(db: &Database, builders: Vec<WorkerBuilder>) -> Result<Worker> {
+    builders.iter().try_for_each(WorkerBuilder::check)?;
+    let share = db.workers().admit(WORKER_CONNECTIONS, db.connections())?;
+    builders
+        .iter()
+        .for_each(WorkerBuilder::warn_of_few_connections);
+    // Open connections while the schema is checked. One after another, they would take half of
+    // the time until the first job starts.
+    let mut fetcher_db = db.caller("redrive-fetcher-db");
+    let mut settler_db = db.caller("redrive-settler-db");
+    fetcher_db.warm()?;
+    settler_db.warm()?;
+    db.check_schema()?;
+    #[cfg(panic = "abort")]
+    log::error!("this program is built with panic=abort: a panicking handler ends the process");
+
+    let (shared, woken) = Shared::new();
+    let queues = Queues::new(states(builders, &shared));
+    let mut renewer_db = db.caller("redrive-renewer-db");
+    renewer::register(&queues, &mut renewer_db)?;
+
+    let (messages, inbox) = unbounded();
+    let (bye, left) = bounded(1);
+    let (end, over) = Latch::new();
+    let (claiming, claimed_last) = Latch::new();
+    let contexts = queues.iter().enumerate().map(|(queue, state)| SlotContext {
+        state: Arc::clone(state),
+        settle: ToSettler {
+            queue,
+            messages: messages.clone(),
+        },
+    });
+    let contexts: Arc<[SlotContext]> = contexts.collect();
+    let (pools, to_slots) = pools(&contexts, &bye);
+    for pool in &pools {
+        (0..pool.slots.count).try_for_each(|_| slot::start(pool))?;
+    }
+    let (dispatchers, mut started) = dispatchers(&contexts, to_slots)?;
+    let first = queues.first();
+    started.push(threads::start(first, "settler", {
+        let queues = queues.clone();
+        move || settler::work(&queues, settler_db, &inbox)
+    })?);
+    started.push(threads::start(first, "chores", {
+        let (queues, over, changed) = (queues.clone(), over.clone(), woken.schedules.clone());
+        let chores_db = db.caller("redrive-chores-db");
+        move || chores::work(&queues, chores_db, &over, &changed)
+    })?);
+    started.push(threads::start(first, "renewer", {
+        let (queues, over) = (queues.clone(), over.clone());
+        move || renewer::work(&queues, renewer_db, &over)
+    })?);
+    // Not joined: it ends at its next check.
+    threads::start(first, "watchdog", {
+        let (queues, busy) = (queues.clone(), woken.busy.clone());
+        move || watchdog::work(&queues, pools, &over, &busy)
+    })?;
+    let (fetchers, second) = fetchers(db, fetcher_db, &queues, dispatchers)?;
+    let stop = shared.stop.clone();
+    started.push(threads::start(first, "fetcher", move || {
+        // Dropped when the fetcher ends, even if it panics.
+        let _claiming = claiming;
+        fetcher::work(fetchers, second, &woken, &stop);
+    })?);
+    for state in queues.iter() {
+        log::info!(
+            "{state}: started with {} slots as worker {}",
+            state.user.most,
+            state.identity.id.0
+        );
+    }
+    let served = contexts.iter().map(|context| Served {
+        state: Arc::clone(&context.state),
+        settle: context.settle.clone(),
+    });
+    Ok(Worker {
+        queues: served.collect(),
+        shared,
+        left,
+        over: Arc::new(end),
+        claimed_last,
+        threads: started,
+        _share: share,
+    })
+}
+
+/// Returns the states of the queues. A kind of which fewer jobs run at a time than there are slots has a state of its own,
+/// which uses the same slots. Queues with a weight share the slots of the first of them.
+fn states(builders: Vec<WorkerBuilder>, shared: &Shared) -> Vec<Arc<State>> {
+    let mut pool: Option<SharedSlots> = None;
+    let mut states = Vec::new();
+    for mut builder in builders {
+        let new = || (Arc::new(Slots::new(builder.slots)), Vec::new());
+        let mut own = None;
+        let (slots, users) = match builder.weight {
+            None => own.insert(new()),
+            Some(_) => pool.get_or_insert_with(new),
+        };
+        let mut handled = builder.handlers.table.kinds();
+        let limited = builder.handlers.table.split_off_limited(slots.count);
+        let guard = |(most, per)| FloodGuard::new(most, per);
+        let flood = Arc::new(Mutex::new(builder.flood.map(guard)));
+        let kinds: Vec<String> = limited.iter().map(|(kind, ..)| kind.clone()).collect();
+        let rest = (!builder.handlers.table.is_empty()).then(|| builder.handlers.table.clone());
+        let rest = rest.map(|table| (slots.count, table, kinds));
+        let limited = limited
+            .into_iter()
+            .map(|(_, most, table)| (most, table, Vec::new()));
+        for (most, table, left_out) in rest.into_iter().chain(limited) {
+            let user = SlotUser::new(builder.weight.unwrap_or(1), most);
+            users.push(Arc::clone(&user));
+            builder.handlers.table = table;
+            let config = builder
+                .clone()
+                .config(Arc::clone(&flood), handled.take(), left_out);
+            let identity = builder.identity();
+            let slots = (Arc::clone(slots), user);
+            states.push(Arc::new(State::new(
+                config,
+                identity,
+                shared.clone(),
+                slots,
+            )));
+            // One state does this for all kinds of the queue.
+            (builder.unhandled_after, builder.age_priorities) = (None, None);
+        }
+        if let Some((slots, users)) = own {
+            slots.share(users);
+        }
+    }
+    if let Some((slots, users)) = pool {
+        slots.share(users);
+    }
+    states
+}
+
+/// Slots, and who uses them.
+type SharedSlots = (Arc<Slots>, Vec<Arc<SlotUser>>);
+
+/// Returns the pools of slots, and what takes jobs of each queue to them.
+fn pools(contexts: &Arc<[SlotContext]>, left: &Sender<()>) -> (Vec<SlotPool>, Vec<ToSlots>) {
+    let mut pools: Vec<(SlotPool, Sender<QueuedChunk>)> = Vec::new();
+    let mut to_slots = Vec::new();
+    for (queue, context) in contexts.iter().enumerate() {
+        let slots = &context.state.slots;
+        let known = pools
+            .iter()
+            .find(|(pool, _)| Arc::ptr_eq(&pool.slots, slots));
+        let chunks = match known {
+            Some((_, chunks)) => chunks.clone(),
+            None => {
+                // The watchdog, which never waits, sends to the second one, and the fetcher of many queues to the first.
+                // What they hold is bounded by what the worker claims; see `MAX_UNWRITTEN`.
+                let ((chunks, jobs), (displace, displaced)) = (unbounded(), unbounded());
+                let pool = SlotPool {
+                    slots: Arc::clone(slots),
+                    queues: Arc::clone(contexts),
+                    first: queue,
+                    jobs,
+                    displace,
+                    displaced,
+                    left: left.clone(),
+                };
+                pools.push((pool, chunks.clone()));
+                chunks
+            }
+        };
+        to_slots.push(ToSlots { queue, chunks });
+    }
+    (pools.into_iter().map(|(pool, _)| pool).collect(), to_slots)
+}
+
+/// Returns the dispatcher of each queue, and the gatherers of those with batch handlers.
+fn dispatchers(
+    contexts: &[SlotContext],
+    to_slots: Vec<ToSlots>,
+) -> Result<(Vec<Dispatcher>, Vec<JoinHandle<()>>)> {
+    let (mut dispatchers, mut gatherers) = (Vec::new(), Vec::new());
+    for (context, jobs) in contexts.iter().zip(to_slots) {
+        let state = Arc::clone(&context.state);
+        let mut gather = None;
+        if state.config.handlers.rules().next().is_some() {
+            let (give, claimed) = bounded(JOBS_IN_CHANNEL);
+            gather = Some(give);
+            let gatherer = GathererContext {
+                claimed,
+                jobs: jobs.clone(),
+                settle: context.settle.clone(),
+            };
+            let work = move || gatherer::work(&state, &gatherer);
+            gatherers.push(threads::start(&context.state, "gatherer", work)?);
+        }
+        dispatchers.push(Dispatcher { jobs, gather });
+    }
+    Ok((dispatchers, gatherers))
+}
+
+/// Returns the fetchers of all queues, which share a connection. The second one connects when it first claims.
+fn fetchers(
+    db: &Database,
+    db_caller: DbCaller,
+    queues: &Queues,
+    dispatchers: Vec<Dispatcher>,
+) -> Result<(Vec<Fetcher>, JoinHandle<()>)> {
+    let db_caller = Arc::new(Mutex::new(db_caller));
+    let helped = queues.iter().zip(dispatchers);
+    let helped = helped.map(|(state, dispatcher)| Helped {
+        state: Arc::clone(state),
+        search: Arc::new(Mutex::new(Search::new())),
+        dispatcher,
+        walk: SideWalk::new(),
+    });
+    let helped: Vec<Helped> = helped.collect();
+    let claimer = |one: &Helped| {
+        let claimer = Claimer::new(
+            &one.state,
+            Arc::clone(&db_caller),
+            &one.search,
+            Suspects::Any,
+        );
+        (Arc::clone(&one.state), claimer, one.dispatcher.clone())
+    };
+    let claimers: Vec<_> = helped.iter().map(claimer).collect();
+    let second_db = db.clone();
+    let (second, help) =
+        second_fetcher::start(move || second_db.caller("redrive-fetcher-2-db"), helped)?;
+    let fetchers = claimers.into_iter().zip(help);
+    let fetchers = fetchers.map(|((state, claimer, dispatcher), help)| {
+        Fetcher::new(&state, claimer, dispatcher, help)
+    });
+    Ok((fetchers.collect(), second))
+}
+
+impl WorkerBuilder {
+    fn config(
+        self,
+        flood: Arc<Mutex<Option<FloodGuard>>>,
+        handled: Option<Arc<[String]>>,
+        left_out: Vec<String>,
+    ) -> Config {
+        Config {
             poll: self.poll_every(),
             queue: self.queue,
             kinds: self.handlers.table.kinds(),
+            handled,
+            left_out,
             alone: self.handlers.table.kinds_in_transactions(),
             single: self.handlers.table.single_kinds(),
             handlers: self.handlers.table,
-            slots: self.slots,
             lease: self.lease,
             hold_for: self.hold_for,
             backoff: self.backoff,
@@ -86,134 +310,25 @@ impl WorkerBuilder {
             hooks: self.hooks,
             segment_bytes: SEGMENT_BYTES,
             breaker_threshold: self.breaker_threshold,
-            flood: self.flood.map(|(most, per)| FloodGuard::new(most, per)),
+            flood,
             unhandled_after: self.unhandled_after,
             age_priorities: self.age_priorities,
-        };
-        let (state, wakers) = State::new(config, identity, stop);
-        let state = Arc::new(state);
-        let mut renewer_db = db.caller("redrive-renewer-db");
-        renewer::register(&state, &mut renewer_db)?;
-
-        let (jobs, claimed) = bounded(JOBS_IN_CHANNEL);
-        // The watchdog, which never waits, sends to both. What they hold is bounded by what the worker claims; see
-        // `MAX_UNWRITTEN`.
-        let (displace, displaced) = unbounded();
-        let (settle, messages) = unbounded();
-        let (wake, woken) = bounded(64);
-        let (bye, left) = bounded(1);
-        let (end, over) = Latch::new();
-        let (claiming, claimed_last) = Latch::new();
-        let context = SlotContext {
-            state: Arc::clone(&state),
-            jobs: claimed,
-            displace,
-            displaced,
-            settle: settle.clone(),
-            wake: wake.clone(),
-            left: bye,
-        };
-        for _ in 0..state.config.slots {
-            slot::start(&context)?;
         }
-        let (gather, gatherer) = gathering(&state, &jobs, &settle).unzip();
-        let dispatcher = Dispatcher { jobs, gather };
-        let (claimer, second) = claimers(&state, &db, fetcher_db, &dispatcher)?;
-        let mut started = vec![
-            threads::start(&state, "settler", {
-                let (state, wake) = (Arc::clone(&state), wake.clone());
-                move || settler::work(&state, settler_db, &messages, &wake)
-            })?,
-            threads::start(&state, "chores", {
-                let (state, wake, over) = (Arc::clone(&state), wake.clone(), over.clone());
-                let chores_db = db.caller("redrive-chores-db");
-                move || chores::work(&state, chores_db, &wake, &over, &wakers.schedules)
-            })?,
-            threads::start(&state, "renewer", {
-                let (state, over) = (Arc::clone(&state), over.clone());
-                move || renewer::work(&state, renewer_db, &wake, &over)
-            })?,
-            threads::start(&state, "fetcher", {
-                let state = Arc::clone(&state);
-                move || {
-                    // Dropped when the fetcher ends, even if it panics.
-                    let _claiming = claiming;
-                    fetcher::work(&state, claimer, &dispatcher, second, &woken, &wakers.room);
-                }
-            })?,
-        ];
-        if let Some(gatherer) = gatherer {
-            let shared = Arc::clone(&state);
-            let gather = move || gatherer::work(&shared, &gatherer);
-            started.push(threads::start(&state, "gatherer", gather)?);
-        }
-        // Not joined: it ends at its next check.
-        threads::start(&state, "watchdog", move || {
-            watchdog::work(&context, &over, &wakers.busy);
-        })?;
-        log::info!(
-            "{state}: started with {} slots as worker {}",
-            state.config.slots,
-            state.identity.id.0
-        );
-        Ok(Worker {
-            state,
-            settle,
-            left,
-            over: Arc::new(end),
-            claimed_last,
-            threads: started,
-            _share: Arc::clone(share),
-        })
     }
-}
 
-impl WorkerBuilder {
     /// Returns the identity of a new worker.
-    fn identity(&mut self) -> WorkerIdentity {
+    fn identity(&self) -> WorkerIdentity {
         WorkerIdentity {
             id: WorkerId(Uuid::new_v4()),
             host: host().into(),
             version: self
                 .version
-                .take()
+                .clone()
                 .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
                 .into(),
             pid: std::process::id().cast_signed(),
         }
     }
-}
-
-/// Returns the channels of the gatherer, if there are batch handlers.
-fn gathering(
-    state: &State,
-    jobs: &Sender<Chunk>,
-    settle: &Sender<Message>,
-) -> Option<(Sender<Vec<ClaimedJob>>, GathererContext)> {
-    state.config.handlers.rules().next()?;
-    let (gather, claimed) = bounded(JOBS_IN_CHANNEL);
-    let gatherer = GathererContext {
-        claimed,
-        jobs: jobs.clone(),
-        settle: settle.clone(),
-    };
-    Some((gather, gatherer))
-}
-
-/// Returns the claimers of both fetchers. The second connects when it first claims.
-fn claimers(
-    state: &Arc<State>,
-    db: &Database,
-    db_caller: DbCaller,
-    dispatcher: &Dispatcher,
-) -> Result<(Claimer, SecondFetcher)> {
-    let search = Arc::new(Mutex::new(Search::new()));
-    let db = db.clone();
-    let second = move || db.caller("redrive-fetcher-2-db");
-    Ok((
-        Claimer::new(state, db_caller, &search, Suspects::Any),
-        SecondFetcher::start(state, second, &search, dispatcher)?,
-    ))
 }
 
 /// Returns the host name.

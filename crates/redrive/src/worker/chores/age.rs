@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
+use crate::worker::state::State;
 
 /// The maximum number of jobs per statement.
 const AGED: i32 = 500;
@@ -15,24 +16,30 @@ const AGED: i32 = 500;
 impl Chores<'_> {
     /// Raises jobs that have waited for `after` to `priority`, rank by rank in the order of claims. If
     /// the time is used up, the next look continues with the next rank.
-    pub(super) fn age_priorities(&mut self, after: Duration, priority: i16) -> Result<()> {
+    pub(super) fn age_priorities(
+        &mut self,
+        queue: usize,
+        state: &State,
+        after: Duration,
+        priority: i16,
+    ) -> Result<()> {
         const DOING: &str = "age priorities";
         let begun = Instant::now();
         let most = i64::from(self.health(Chore::Age).bound(AGED));
         let (waited_ms, priority) = (milliseconds(after), i32::from(priority));
         let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {
-            let (queue, rank) = (self.state.queue().to_owned(), self.aged_rank);
+            let (name, rank) = (state.queue().to_owned(), self.of_queues[queue].aged_rank);
             let (aged, rank): (i64, Option<i32>) = self.call(DOING, move |session| {
                 let parameters: [sql::Parameter<'_>; 5] =
-                    [&queue, &waited_ms, &priority, &rank, &most];
+                    [&name, &waited_ms, &priority, &rank, &most];
                 let row = session.query_one(DOING, &sql::AGE_JOBS, &parameters)?;
                 Ok((row.get("aged"), row.get("rank")))
             })?;
             all += aged;
             // After a full batch, the same rank may have more.
             if aged < most {
-                self.aged_rank = rank;
+                self.of_queues[queue].aged_rank = rank;
             }
             if rank.is_none() {
                 break;
@@ -40,8 +47,7 @@ impl Chores<'_> {
         }
         if all > 0 {
             log::debug!(
-                "{}: {all} jobs waited for over {after:?} and got priority {priority}",
-                self.state
+                "{state}: {all} jobs waited for over {after:?} and got priority {priority}"
             );
         }
         Ok(())

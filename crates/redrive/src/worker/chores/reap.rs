@@ -1,7 +1,10 @@
 //! Reaps the jobs of lost workers.
 
+use std::sync::Arc;
+
 use super::{CHORE_BUDGET, Chores};
 use crate::error::Result;
+use crate::pipeline::claim::WorkerId;
 use crate::pipeline::reap::{ReapBounds, Reaped, reap};
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
@@ -9,7 +12,7 @@ use crate::worker::chore::Chore;
 impl Chores<'_> {
     pub(super) fn reap(&mut self) -> Result<()> {
         let begun = Instant::now();
-        if !self.state.trust.may_reap(begun) {
+        if !self.queues.iter().all(|state| state.trust.may_reap(begun)) {
             return Ok(());
         }
         let bounds = ReapBounds::default();
@@ -18,11 +21,13 @@ impl Chores<'_> {
             jobs: self.health(Chore::Reap).bound(bounds.jobs),
             bytes: self.health(Chore::Reap).bound(bounds.bytes),
         };
-        let (me, lease) = (self.state.identity.id, self.state.config.lease);
+        let ids = self.queues.iter().map(|state| state.identity.id);
+        let (me, lease): (Arc<[WorkerId]>, _) = (ids.collect(), self.queues.lease());
         let mut all = Reaped::default();
         let reaped = loop {
+            let me = Arc::clone(&me);
             match self.call("reap the jobs of lost workers", move |session| {
-                reap(session, me, lease, bounds)
+                reap(session, &me, lease, bounds)
             }) {
                 Ok(reaped) => all += reaped,
                 Err(error) => break Err(error),
@@ -38,7 +43,7 @@ impl Chores<'_> {
                 all.back,
                 all.dead
             );
-            self.wake();
+            self.queues.iter().for_each(|state| state.look_for_jobs());
         }
         reaped
     }

@@ -7,6 +7,7 @@ use crate::db::sql;
 use crate::error::Result;
 use crate::sync::Instant;
 use crate::worker::chore::Chore;
+use crate::worker::state::State;
 
 /// The maximum number of ready jobs whose kinds are read.
 const JOBS_READ: i64 = 10_000;
@@ -18,33 +19,44 @@ impl Chores<'_> {
     /// handled for `limit`.
     ///
     /// This worker is live, even if the database has not heard from it for longer than its lease.
-    pub(super) fn bury_unhandled(&mut self, limit: Duration) -> Result<()> {
+    pub(super) fn bury_unhandled(
+        &mut self,
+        queue: usize,
+        state: &State,
+        limit: Duration,
+    ) -> Result<()> {
         const LOOK: &str = "look for kinds without a worker";
-        let Some(own) = self.state.config.kinds.clone() else {
+        let Some(own) = state.config.handled.clone() else {
             return Ok(());
         };
         let begun = Instant::now();
-        let queue = self.state.queue().to_owned();
+        let name = state.queue().to_owned();
         let mut kinds: Vec<String> = self.call(LOOK, move |session| {
-            let rows = session.query(LOOK, &sql::UNHANDLED_KINDS, &[&queue, &JOBS_READ])?;
+            let rows = session.query(LOOK, &sql::UNHANDLED_KINDS, &[&name, &JOBS_READ])?;
             Ok(rows.iter().map(|row| row.get("kind")).collect())
         })?;
         kinds.retain(|kind| !own.contains(kind));
-        for kind in self.unhandled.seen(kinds, limit, begun) {
-            self.bury_kind(&kind, limit, begun)?;
+        for kind in self.of_queues[queue].unhandled.seen(kinds, limit, begun) {
+            self.bury_kind(state, &kind, limit, begun)?;
         }
         Ok(())
     }
 
     /// Makes letters of the ready jobs of a kind until none is left or the time is used up.
-    fn bury_kind(&mut self, kind: &str, limit: Duration, begun: Instant) -> Result<()> {
+    fn bury_kind(
+        &mut self,
+        state: &State,
+        kind: &str,
+        limit: Duration,
+        begun: Instant,
+    ) -> Result<()> {
         const BURY: &str = "bury jobs without a worker";
         let message =
             format!("no live worker of the queue has handled the kind `{kind}` for {limit:?}");
         let most = i64::from(self.health(Chore::Unhandled).bound(BURIED));
         let mut all = 0;
         while begun.elapsed() < CHORE_BUDGET {
-            let (queue, kind) = (self.state.queue().to_owned(), kind.to_owned());
+            let (queue, kind) = (state.queue().to_owned(), kind.to_owned());
             let message = message.clone();
             let buried: i64 = self.call(BURY, move |session| {
                 let parameters: [sql::Parameter<'_>; 4] = [&queue, &kind, &message, &most];
@@ -57,7 +69,7 @@ impl Chores<'_> {
             }
         }
         if all > 0 {
-            log::warn!("{} kind={kind}: {all} jobs dead: {message}", self.state);
+            log::warn!("{state} kind={kind}: {all} jobs dead: {message}");
         }
         Ok(())
     }

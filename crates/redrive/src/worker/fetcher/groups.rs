@@ -15,7 +15,7 @@ use crate::worker::second_fetcher::ClaimFrom;
 /// How long claims that the groups fill pass over the other jobs after there were none.
 const RING_REST: Duration = Duration::from_millis(20);
 
-impl Fetcher<'_> {
+impl Fetcher {
     /// Tells each limit of the groups whose turn has passed on. A claim looks at those once.
     pub(super) fn share_passed_groups(&self, plan: &ClaimPlan) {
         let passed = self.state.passed_groups.take();

@@ -12,16 +12,16 @@ use crate::worker::second_fetcher::ClaimFrom;
 /// How often to count the other workers while batches are full.
 const MEET_EVERY: Duration = Duration::from_secs(1);
 
-impl Fetcher<'_> {
+impl Fetcher {
     /// Asks for one more batch if the first fetcher claims full ones.
     pub(super) fn ask_for_help(&mut self, jobs: usize, from: ClaimFrom) {
-        if jobs < MAX_BATCH {
+        if jobs < MAX_BATCH || self.state.slots.are_wanted_by_others(&self.state.user) {
             return;
         }
         self.meet_other_workers();
         // If there are other workers, they take the role of the second fetcher.
         if self.state.other_workers() == 0 {
-            self.second.help(from, self.claimer.except());
+            self.second.ask(from, self.claimer.except());
         }
     }
 

@@ -60,7 +60,7 @@ pub(super) enum ClaimTurn {
     Others,
 }
 
-impl Fetcher<'_> {
+impl Fetcher {
     /// Claims jobs with and without a limit. The plan has at least one limit.
     pub(super) fn limited_round(
         &mut self,
@@ -159,11 +159,8 @@ impl Fetcher<'_> {
         if !target.next.is_due(Instant::now()) {
             return Ok(Vec::new());
         }
-        let free = self
-            .state
-            .config
-            .slots
-            .saturating_sub(self.state.in_flight());
+        let slots = self.state.slots.count;
+        let free = slots.saturating_sub(self.state.in_flight());
         let room = in_time(room, free, scope.hold);
         let mut claimed = Vec::new();
         let found = self.search_under(&target, scope, room, &mut claimed);
@@ -267,7 +264,7 @@ impl Fetcher<'_> {
             parts: look.parts(),
             ..self.claimer.request()
         };
-        let (state, scope) = (Arc::clone(self.state), scope.clone());
+        let (state, scope) = (Arc::clone(&self.state), scope.clone());
         let passed = target.passed.take();
         let has_groups = state.breakers.has_groups();
         let groups = has_groups.then(|| lock(&target.walk).look(room, 1, passed.clone()));

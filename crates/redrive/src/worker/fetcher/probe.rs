@@ -55,7 +55,7 @@ enum FoundProbe {
     NoJob,
 }
 
-impl Fetcher<'_> {
+impl Fetcher {
     /// Claims one job as a probe, unless another process has the right to it.
     pub(super) fn probe(&mut self, due: &DueProbe, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let asked_at = Instant::now();

@@ -9,7 +9,7 @@ use crate::pipeline::promote::{MAX_PROMOTED, promote, store_delayed_mark, sweep_
 use crate::sync::Instant;
 use crate::worker::wake_mode::WakeMode;
 
-impl Fetcher<'_> {
+impl Fetcher {
     /// Promotes delayed jobs if one may be due.
     pub(super) fn promote_when_due(&mut self) -> Result<()> {
         let now = Instant::now();

@@ -13,16 +13,13 @@ use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::Sender;
 use crate::worker::state::State;
-use crate::worker::wake_mode::Wake;
 
 /// Counts and logs written verdicts, and wakes the fetcher for the next retry and the next jobs of groups.
 pub(super) fn count<'a>(
     state: &State,
     log: &mut FailureLog,
     written: impl Iterator<Item = &'a Settlement>,
-    wake: &Sender<Wake>,
 ) {
     let (counts, now) = (&state.counts, Instant::now());
     let mut next_due: Option<Duration> = None;
@@ -79,10 +76,9 @@ pub(super) fn count<'a>(
         next_due = next_due.into_iter().chain(delay).min();
     }
     if let Some(delay) = next_due {
-        // A full channel means that the fetcher will poll anyway.
-        _ = wake.try_send(Wake::Due(from_now(delay)));
+        state.note_due(from_now(delay));
     }
-    pass_turns(state, passed, wake);
+    pass_turns(state, passed);
 }
 
 /// The level of the lines about a failure.
@@ -122,15 +118,11 @@ impl fmt::Display for Suppressed {
 }
 
 /// Makes the next claim look at groups whose jobs ended.
-pub(super) fn pass_turns(
-    state: &State,
-    groups: impl IntoIterator<Item = Arc<str>>,
-    wake: &Sender<Wake>,
-) {
+pub(super) fn pass_turns(state: &State, groups: impl IntoIterator<Item = Arc<str>>) {
     let mut groups = groups.into_iter().peekable();
     if groups.peek().is_some() {
         state.passed_groups.note(groups);
-        _ = wake.try_send(Wake::Work);
+        state.look_for_jobs();
     }
 }
 

@@ -16,9 +16,9 @@ impl Settler<'_> {
     /// Releases jobs that wait behind slow ones. Releases the whole lease if nothing else is left
     /// of it.
     pub(super) fn release_unstarted(&mut self, lease: LeaseId, jobs: Vec<JobId>) {
-        let (state, db_caller, count) = (self.state, &mut self.db_caller, jobs.len());
+        let (state, db_caller, count) = (self.state, &mut *self.db_caller, jobs.len());
         let jobs: Arc<[JobId]> = jobs.into();
-        let given = match self.ledger.has_more_than(lease, count) {
+        let given = match self.kept.ledger.has_more_than(lease, count) {
             true => retry_unless_locked(state, self.until, || {
                 let jobs = Arc::clone(&jobs);
                 db_caller.call(
@@ -32,15 +32,15 @@ impl Settler<'_> {
         match given {
             Ok(given) => {
                 state.count_released(given);
-                self.ledger.given_back(lease, given);
+                self.kept.ledger.given_back(lease, given);
                 // The others were cancelled or had returned, or the lease is lost. They end with it.
-                (given..count).for_each(|_| self.ledger.unrun(lease));
+                (given..count).for_each(|_| self.kept.ledger.unrun(lease));
             }
             Err(error) => {
                 log::warn!(
                     "{state}: waiting jobs not released yet; they go back with their lease: {error:#}"
                 );
-                (0..count).for_each(|_| self.ledger.unrun(lease));
+                (0..count).for_each(|_| self.kept.ledger.unrun(lease));
             }
         }
     }
@@ -91,10 +91,10 @@ impl Settler<'_> {
 
     /// Ends the transactions of handlers that were given up. They cannot settle their jobs, but they have locks.
     pub(super) fn end_transactions(&mut self) {
-        if self.transactions.is_empty() {
+        if self.kept.transactions.is_empty() {
             return;
         }
-        let open = std::mem::take(&mut self.transactions).into_iter();
+        let open = std::mem::take(&mut self.kept.transactions).into_iter();
         let (pids, begins): (Vec<i32>, Vec<SystemTime>) =
             open.map(|open| (open.pid, open.began)).unzip();
         let what = "end the transactions of handlers";
@@ -137,7 +137,7 @@ impl Settler<'_> {
     }
 
     fn try_release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
-        let (state, db_caller) = (self.state, &mut self.db_caller);
+        let (state, db_caller) = (self.state, &mut *self.db_caller);
         let started: Arc<[JobId]> = started.into();
         let released = retry(state, self.until, || {
             let (scope, started, worker) = (scope.clone(), Arc::clone(&started), state.identity.id);

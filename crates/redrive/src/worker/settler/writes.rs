@@ -81,7 +81,7 @@ impl Settler<'_> {
         if leases.is_empty() {
             return Ok(());
         }
-        let (state, db_caller) = (self.state, &mut self.db_caller);
+        let (state, db_caller) = (self.state, &mut *self.db_caller);
         let done = |lease: &DueLease| DoneLease::of(lease.lease, &lease.settlements);
         let done: Arc<[DoneLease]> = leases.iter().map(done).collect();
         let mut answers = Answers::of(&leases);
@@ -108,11 +108,7 @@ impl Settler<'_> {
             }
         }
         let of_all = leases.iter().flat_map(|lease| &lease.settlements);
-        pass_turns(
-            state,
-            of_all.filter_map(|done| done.meta.group.clone()),
-            self.wake,
-        );
+        pass_turns(state, of_all.filter_map(|done| done.meta.group.clone()));
         Ok(())
     }
 
@@ -176,7 +172,7 @@ impl Settler<'_> {
 
     /// Writes verdicts with one statement, and counts them.
     fn settle(&mut self, settlements: &Arc<[Settlement]>, answers: &mut Answers) -> Result<()> {
-        let (state, db_caller) = (self.state, &mut self.db_caller);
+        let (state, db_caller) = (self.state, &mut *self.db_caller);
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             let repeat = answers.repeat(state);
@@ -190,7 +186,7 @@ impl Settler<'_> {
         let is_written =
             |one: &&Settlement| all_are_written || written.contains(&(one.lease, one.meta.id));
         let of_written = settlements.iter().filter(is_written);
-        count(state, &mut self.log, of_written, self.wake);
+        count(state, &mut self.kept.log, of_written);
         if !all_are_written {
             count_lost(state, (settlements.len() - written.len()) as u64);
         }
@@ -221,7 +217,7 @@ impl Settler<'_> {
                 // The database may reject them for ever, and must not hold up claims for as long.
                 state.count_written(std::mem::take(&mut lease.counted));
             }
-            self.ledger.postpone(lease, now);
+            self.kept.ledger.postpone(lease, now);
         }
     }
 
@@ -237,7 +233,7 @@ impl Settler<'_> {
         }
         self.state.count_written(counted(leases));
         for lease in leases {
-            self.ledger.gone(lease.lease);
+            self.kept.ledger.gone(lease.lease);
         }
         self.forget(&ids(leases));
     }

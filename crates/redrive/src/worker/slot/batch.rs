@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{SlotContext, end_unrun, expired, keep_slot, leave_unrun, send_verdicts, unhandled};
+use super::{SlotContext, end_unrun, expired, keep_slot, leave_unrun, unhandled};
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub(super) fn run_batch(
     let handler = first_kind.and_then(|kind| state.config.handlers.batch(&kind));
     let jobs = startable(context, slot_state, jobs, handler, started);
     let Some(handler) = handler.filter(|_| !jobs.is_empty()) else {
-        send_verdicts(slot_state, &context.settle);
+        super::settle(context, slot_state.take_verdicts_of(context.settle.queue));
         state.count_finished(None);
         return SlotEnd::Kept;
     };
@@ -43,6 +43,7 @@ pub(super) fn run_batch(
         .iter()
         .map(|claimed| {
             Arc::new(RunningJob {
+                queue: context.settle.queue,
                 lease: claimed.lease,
                 meta: Arc::clone(&claimed.meta),
                 started,
@@ -144,8 +145,9 @@ fn settle(
             running.len() - kept
         );
     }
-    slot_state.add_verdicts(settlements);
-    send_verdicts(slot_state, &context.settle);
+    let queue = context.settle.queue;
+    slot_state.add_verdicts(queue, settlements);
+    super::settle(context, slot_state.take_verdicts_of(queue));
     for report in reports {
         _ = context.settle.send(Message::Breaker(report));
     }

@@ -13,7 +13,9 @@ impl State {
             return 0;
         }
         let coming = self.in_flight() + self.requested();
-        let free = demand(wanted(self.config.slots, self.run_time()), coming);
+        let wanted = wanted(self.slots.count, self.run_time());
+        let free = demand(self.slots.part_of(&self.user, wanted), coming);
+        let free = free.min(self.slots.batch_of(&self.user));
         // Both are 0, and never written, in a worker without batch handlers.
         match (
             self.missing.load(Ordering::Relaxed),
@@ -50,24 +52,24 @@ impl State {
 
     /// Counts a claimed job that runs together with another one.
     pub(crate) fn count_joined(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.user.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns how many of these claimed jobs a slot takes at a time.
     pub(crate) fn chunk(&self, jobs: usize) -> usize {
-        chunk(jobs, self.config.slots, self.run_time())
+        chunk(jobs, self.slots.count, self.run_time())
     }
 
     /// Returns how many of these jobs of groups to take of one group before those of the next one.
     pub(crate) fn in_a_row(&self, jobs: usize) -> usize {
-        in_a_row(jobs, self.config.slots, self.run_time())
+        in_a_row(jobs, self.slots.count, self.run_time())
     }
 
     /// Wakes the fetcher if there is room for jobs.
     pub(super) fn wake_fetcher(&self) {
         if self.demand() > 0 {
             // A full channel means that the fetcher is awake.
-            _ = self.room.try_send(());
+            _ = self.bells.room.try_send(());
         }
     }
 }

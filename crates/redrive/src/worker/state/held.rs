@@ -67,7 +67,7 @@ impl State {
         if !is_any {
             return;
         }
-        for slot_state in &*lock(&self.slots) {
+        for slot_state in self.slots.all() {
             for running in &*lock(&slot_state.running) {
                 if cancelled.contains(&running.meta.id) {
                     running.signal.cancel_by_operator();

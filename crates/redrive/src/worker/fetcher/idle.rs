@@ -1,0 +1,95 @@
+//! Polls for several idle queues with one statement.
+
+use std::time::Duration;
+
+use super::{Fetcher, Next, PROMOTE_EVERY};
+use crate::db::sql;
+use crate::error::Result;
+use crate::pipeline::claim::windows::LONG;
+use crate::sync::Instant;
+
+/// After a slow look, the queues poll for themselves for this many times as long, because a claim bounds what it reads
+/// and a look does not.
+const SHARE: u32 = 100;
+
+/// The looks at the idle queues of a worker.
+pub(super) struct IdleQueues {
+    look_at: Instant,
+}
+
+/// What a look found in a queue.
+struct Found {
+    queue: String,
+    has_jobs: bool,
+    next_due: Option<Duration>,
+}
+
+impl IdleQueues {
+    pub(super) fn new() -> IdleQueues {
+        IdleQueues {
+            look_at: Instant::now(),
+        }
+    }
+
+    /// Looks at all idle queues once the first of several polls, and lets only those poll that have jobs.
+    pub(super) fn poll(&mut self, fetchers: &mut [Fetcher]) {
+        let asked_at = Instant::now();
+        let is_idle = |fetcher: &&mut Fetcher| fetcher.is_idle(asked_at);
+        let mut idle: Vec<&mut Fetcher> = fetchers.iter_mut().filter(is_idle).collect();
+        let is_due = idle.iter().any(|fetcher| fetcher.is_due(asked_at));
+        if idle.len() < 2 || !is_due || asked_at < self.look_at {
+            return;
+        }
+        let queues = idle.iter().map(|fetcher| fetcher.state.queue().to_owned());
+        let found = look(queues.collect(), idle[0]);
+        let now = Instant::now();
+        if now.duration_since(asked_at) > LONG {
+            self.look_at = now + now.duration_since(asked_at) * SHARE;
+        }
+        let found = match found {
+            Ok(found) => found,
+            // The queues poll for themselves.
+            Err(error) => return idle[0].state.report_error(&error, Duration::ZERO),
+        };
+        for fetcher in &mut idle {
+            let of_queue = found.iter().find(|one| one.queue == fetcher.state.queue());
+            match of_queue {
+                Some(found) if !found.has_jobs => fetcher.stay_idle(asked_at, found.next_due),
+                Some(_) | None => fetcher.next = Next::Now,
+            }
+        }
+    }
+}
+
+fn look(queues: Vec<String>, fetcher: &mut Fetcher) -> Result<Vec<Found>> {
+    let doing = "look at the idle queues";
+    fetcher.call(doing, move |session| {
+        let rows = session.query(doing, &sql::IDLE_QUEUES, &[&queues])?;
+        let found = rows.iter().map(|row| Found {
+            queue: row.get("queue"),
+            has_jobs: row.get("has_jobs"),
+            next_due: row
+                .get::<_, Option<i64>>("due_ms")
+                .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
+        });
+        Ok(found.collect())
+    })
+}
+
+impl Fetcher {
+    /// Whether it waits for nothing but its poll and a notification.
+    fn is_idle(&self, now: Instant) -> bool {
+        self.only_polls
+            && matches!(self.next, Next::News(_))
+            && !self.state.has_news()
+            && self.due_at.is_none_or(|due_at| due_at > now)
+    }
+
+    /// Waits for the next poll, or for the next delayed job.
+    fn stay_idle(&mut self, looked_at: Instant, next_due: Option<Duration>) {
+        self.promoted_at = looked_at;
+        let next_due = next_due.filter(|due| *due < PROMOTE_EVERY);
+        self.due_at = next_due.map(|due| looked_at + due);
+        self.next = Next::News(Instant::now() + self.poll_wait());
+    }
+}

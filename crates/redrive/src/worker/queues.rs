@@ -1,0 +1,52 @@
+//! Holds the queues of a worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::worker::slot_state::SlotState;
+use crate::worker::slots::Slots;
+use crate::worker::state::State;
+
+/// The queues that the threads of a worker serve: at least one.
+#[derive(Clone)]
+pub(crate) struct Queues(Arc<[Arc<State>]>);
+
+impl Queues {
+    /// Returns the queues of a worker that has at least one.
+    pub(crate) fn new(states: Vec<Arc<State>>) -> Queues {
+        Queues(states.into())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<State>> {
+        self.0.iter()
+    }
+
+    /// The one that speaks for all, in logs and counts of what they share.
+    pub(crate) fn first(&self) -> &Arc<State> {
+        &self.0[0]
+    }
+
+    /// The rows of the worker.
+    pub(crate) fn ids(&self) -> Vec<Uuid> {
+        self.iter().map(|state| state.identity.id.0).collect()
+    }
+
+    /// All slots.
+    pub(crate) fn slots(&self) -> Vec<Arc<SlotState>> {
+        let mut seen: Vec<&Arc<Slots>> = Vec::new();
+        for state in self.iter() {
+            if !seen.iter().any(|slots| Arc::ptr_eq(slots, &state.slots)) {
+                seen.push(&state.slots);
+            }
+        }
+        seen.iter().flat_map(|slots| slots.all()).collect()
+    }
+
+    /// The shortest lease, after which the worker must have renewed.
+    pub(crate) fn lease(&self) -> Duration {
+        let leases = self.iter().map(|state| state.config.lease);
+        leases.min().unwrap_or_default()
+    }
+}

@@ -1,0 +1,210 @@
+//! The slots of a queue, or of several that share them by weight.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::pipeline::claim::demand::MAX_BATCH;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::worker::latch::lock;
+use crate::worker::slot_state::SlotState;
+
+/// The slots that some queues share.
+pub(crate) struct Slots {
+    /// How many jobs run at the same time.
+    pub(crate) count: usize,
+    running: Mutex<Vec<Arc<SlotState>>>,
+    /// The queues, which are known before the first slot starts.
+    users: OnceLock<Vec<Arc<SlotUser>>>,
+}
+
+/// What a queue uses of its slots.
+#[derive(Debug)]
+pub(crate) struct SlotUser {
+    weight: u32,
+    /// The number of slots that it may use at most.
+    pub(crate) most: usize,
+    /// Jobs claimed and not finished. A batch counts as one job.
+    pub(crate) in_flight: AtomicUsize,
+    /// Whether its last claim was full, so that it could use more slots.
+    is_hungry: AtomicBool,
+}
+
+impl SlotUser {
+    pub(crate) fn new(weight: u32, most: usize) -> Arc<SlotUser> {
+        Arc::new(SlotUser {
+            weight,
+            most,
+            in_flight: AtomicUsize::new(0),
+            is_hungry: AtomicBool::new(false),
+        })
+    }
+
+    /// Records whether there may be more jobs than it claimed.
+    pub(crate) fn set_hungry(&self, is_hungry: bool) {
+        self.is_hungry.store(is_hungry, Ordering::Relaxed);
+    }
+}
+
+impl Slots {
+    pub(crate) fn new(count: usize) -> Slots {
+        Slots {
+            count,
+            running: Mutex::default(),
+            users: OnceLock::new(),
+        }
+    }
+
+    /// Names the queues that share the slots.
+    pub(crate) fn share(&self, users: Vec<Arc<SlotUser>>) {
+        // Fails if they are known, and they never change.
+        _ = self.users.set(users);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<SlotState>> {
+        lock(&self.running).clone()
+    }
+
+    /// Adds a slot. Returns its number.
+    pub(crate) fn add(&self, slot: &Arc<SlotState>) -> usize {
+        let mut running = lock(&self.running);
+        running.push(Arc::clone(slot));
+        running.len()
+    }
+
+    pub(crate) fn remove(&self, slot: &Arc<SlotState>) {
+        lock(&self.running).retain(|other| !Arc::ptr_eq(other, slot));
+    }
+
+    /// Returns how many of the jobs that the slots want are those of one queue.
+    pub(crate) fn part_of(&self, user: &Arc<SlotUser>, wanted: usize) -> usize {
+        let others = self.others(user);
+        let part = match others.is_empty() {
+            true => wanted,
+            false => part(self.count, wanted, user.weight, &others),
+        };
+        match user.most < self.count {
+            true => part.min(user.most),
+            false => part,
+        }
+    }
+
+    /// Returns how many jobs one claim of a queue may take, in proportion to the weights of all that have more jobs.
+    /// Slots that wait for jobs do not tell these apart.
+    pub(crate) fn batch_of(&self, user: &Arc<SlotUser>) -> usize {
+        batch(user.weight, &self.others(user))
+    }
+
+    /// Whether other queues could use more slots.
+    pub(crate) fn are_wanted_by_others(&self, user: &Arc<SlotUser>) -> bool {
+        self.others(user).iter().any(|other| other.is_hungry)
+    }
+
+    fn others(&self, user: &Arc<SlotUser>) -> Vec<Other> {
+        let users = self.users.get().map_or(&[][..], Vec::as_slice);
+        let others = users.iter().filter(|other| !Arc::ptr_eq(other, user));
+        let others = others.map(|other| Other {
+            weight: other.weight,
+            in_flight: other.in_flight.load(Ordering::Relaxed),
+            is_hungry: other.is_hungry.load(Ordering::Relaxed) && other.most >= self.count,
+        });
+        others.collect()
+    }
+}
+
+/// Another queue of the same slots.
+#[derive(Clone, Copy, Debug)]
+struct Other {
+    weight: u32,
+    in_flight: usize,
+    /// Whether it could use more slots, up to all of them.
+    is_hungry: bool,
+}
+
+/// How much of what the slots want each of many queues may claim at least, so that claims of fast jobs stay large.
+const LEAST_PART: usize = 8;
+const LEAST_BATCH: usize = MAX_BATCH / 2;
+
+/// Returns how many of the `wanted` jobs a queue may hold: its share by weight among the queues that have more jobs than
+/// they may claim, of the slots that the others leave. Pure.
+fn part(slots: usize, wanted: usize, weight: u32, others: &[Other]) -> usize {
+    let (mut used, mut weights, mut heaviest) = (0, u64::from(weight), weight);
+    for other in others {
+        if other.is_hungry {
+            weights += u64::from(other.weight);
+            heaviest = heaviest.max(other.weight);
+        } else {
+            used += other.in_flight;
+        }
+    }
+    let share = |of: usize, weights: u64| {
+        let all = u64::try_from(of).unwrap_or(u64::MAX);
+        let share = all.saturating_mul(u64::from(weight)).div_ceil(weights);
+        usize::try_from(share).unwrap_or(usize::MAX)
+    };
+    let left = wanted * slots.saturating_sub(used) / slots.max(1);
+    let least = share((wanted / LEAST_PART).min(LEAST_BATCH), heaviest.into());
+    let least = if wanted >= LEAST_PART * slots {
+        least
+    } else {
+        0
+    };
+    share(left, weights).max(least).max(1)
+}
+
+/// Returns how many jobs one claim may take. Pure.
+fn batch(weight: u32, others: &[Other]) -> usize {
+    let hungry = others.iter().filter(|other| other.is_hungry);
+    let heaviest = hungry.map(|other| other.weight).max().unwrap_or(weight);
+    let (weight, heaviest) = (weight as usize, heaviest.max(weight) as usize);
+    (MAX_BATCH * weight).div_ceil(heaviest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn other(weight: u32, in_flight: usize, is_hungry: bool) -> Other {
+        Other {
+            weight,
+            in_flight,
+            is_hungry,
+        }
+    }
+
+    #[test]
+    fn queues_share_slots_by_weight_while_both_have_jobs() {
+        for (wanted, weight, others, expected) in [
+            // Slow jobs.
+            (8, 1, vec![other(1, 0, false)], 8),
+            (8, 1, vec![other(1, 4, true)], 4),
+            (8, 3, vec![other(1, 2, true)], 6),
+            (8, 1, vec![other(3, 6, true)], 2),
+            // What others use that need no more.
+            (8, 1, vec![other(1, 3, false)], 5),
+            (8, 1, vec![other(1, 8, false)], 1),
+            (8, 1, vec![other(1, 2, false), other(2, 4, true)], 2),
+            // More queues than slots.
+            (8, 1, vec![other(1, 1, true); 99], 1),
+            // Fast jobs.
+            (408, 1, vec![other(3, 300, true)], 102),
+            (4008, 1, vec![other(1, 500, true); 99], 500),
+            (4008, 1, vec![other(10, 500, true), other(1, 50, true)], 334),
+        ] {
+            let given = part(8, wanted, weight, &others);
+            assert_eq!(given, expected, "{wanted} {weight} {others:?}");
+        }
+    }
+
+    #[test]
+    fn claims_are_as_large_as_the_weights_say() {
+        for (weight, others, expected) in [
+            (1, vec![], MAX_BATCH),
+            (1, vec![other(3, 9, false)], MAX_BATCH),
+            (1, vec![other(3, 9, true)], 334),
+            (3, vec![other(1, 9, true), other(2, 9, true)], MAX_BATCH),
+            (1, vec![other(1000, 9, true)], 1),
+        ] {
+            assert_eq!(batch(weight, &others), expected, "{weight} {others:?}");
+        }
+    }
+}
