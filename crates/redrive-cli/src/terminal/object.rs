@@ -90,24 +90,24 @@ impl<T: Json> Json for Vec<T> {
     }
 }
 
-/// The fields of a value, by name, and others that are given: `line!(job => id, queue, age_ms = 7)`.
-macro_rules! line {
+/// The fields of a value, by name, and others that are given: `object!(job => id, queue, age_ms = 7)`.
+macro_rules! object {
     ($of:expr => $($name:ident $(= $value:expr)?),* $(,)?) => {{
         #[allow(
             non_camel_case_types,
             clippy::let_and_return,
             reason = "each field has a type of its own"
         )]
-        let line = {
+        let object = {
             #[derive(serde::Serialize)]
-            struct Line<$($name),*> {
+            struct Object<$($name),*> {
                 $($name: $name,)*
             }
-            Line {
-                $($name: $crate::terminal::line!(@ $of, $name $(, $value)?),)*
+            Object {
+                $($name: $crate::terminal::object!(@ $of, $name $(, $value)?),)*
             }
         };
-        line
+        object
     }};
     (@ $of:expr, $name:ident) => {
         $crate::terminal::Json::json(&$of.$name)
@@ -116,4 +116,4 @@ macro_rules! line {
         $value
     };
 }
-pub(crate) use line;
+pub(crate) use object;

@@ -51,7 +51,7 @@ pub(crate) fn left_out_json(name: &str, lines: &[LeftOut]) -> Vec<Value> {
 }
 
 /// The number of letters that match, in words: `12 open letters match`.
-pub(super) fn matching(letters: u64, states: &str) -> String {
+pub(crate) fn matching(letters: u64, states: &str) -> String {
     let verb = if letters == 1 { "matches" } else { "match" };
     format!("{} {verb}", counted(letters, &format!("{states} letter")))
 }
