@@ -47,7 +47,7 @@ fn enqueue_rounds(queue: &Queue, groups: &[&str], count: i64) -> Vec<JobId> {
 }
 
 fn enqueue(queue: &Queue, group: &str, number: i64) -> JobId {
-    put(&queue, order(group, number))
+    put(queue, order(group, number))
 }
 
 /// The finished orders, in their order, with their groups. Clones share the list.

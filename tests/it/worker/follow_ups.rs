@@ -199,7 +199,7 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
         ("exhausted", 5)
     );
     let message = &letters[0].error_message;
-    has(&message, "settle jobs and store their follow-ups");
+    has(message, "settle jobs and store their follow-ups");
     let detail = letters[0].error_detail.as_deref().unwrap_or_default();
     assert!(detail.contains("no more of them"), "{detail}");
 }

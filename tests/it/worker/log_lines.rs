@@ -41,7 +41,7 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
             3 => Err(Failure::outage("the gateway is down")),
             _ => Err(Failure::reject("no such order")),
         });
-    let orders: Vec<NewJob> = (1..=4).map(|number| new_order(number)).collect();
+    let orders: Vec<NewJob> = (1..=4).map(new_order).collect();
     let ids = ids(&queue.enqueue_jobs(&orders).unwrap());
     counted(&worker, "all verdicts", |counts| {
         counts.retried + counts.snoozed + counts.outages + counts.dead == 4

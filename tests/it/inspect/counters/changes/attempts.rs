@@ -55,7 +55,7 @@ pub(super) const ATTEMPTS: &[Case] = cases! {
         => died("rejected", "rejected", "Broken");
     "an exhausted job dies" given one_attempt, |s| s.work(|_| Err(Failure::retry("again").class("Broken")))
         => died("error", "exhausted", "Broken");
-    "an undecodable job dies" given |s| drop(put(&s.queue, NewJob::raw("order", "7").unwrap())),
+    "an undecodable job dies" given |s| { put(&s.queue, NewJob::raw("order", "7").unwrap()); },
         |s| s.work(succeed) => died("undecodable", "undecodable", "redrive_tests::payload::Order");
     "a job exceeds its deadline and dies" given one_attempt, |s| {
         let gate = Gate::new();
