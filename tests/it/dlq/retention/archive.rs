@@ -22,7 +22,7 @@ fn take(client: &mut impl GenericClient) -> Option<i64> {
     let nobody: Option<&str> = None;
     let values: [&(dyn ToSql + Sync); 4] = [&15_i64, &"skip", &nobody, &nobody];
     let row = client.query_one(statement("apply_retention"), &values);
-    row.unwrap().get("taken")
+    row.unwrap().get(0)
 }
 
 #[test]
