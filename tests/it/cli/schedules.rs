@@ -45,7 +45,7 @@ fn an_invalid_schedule_is_rejected_with_the_position_of_the_mistake() {
         ("{} --every 10x", "such as 500ms, 90s, 1h30m or 7d"),
         ("{} --every 100ms", "1 second to 366 days"),
         ("{ --every 1h", "the payload is not JSON"),
-        ("{} --every 1h --missed twice", "skip, once or all"),
+        ("{} --every 1h --missed twice", "expected one of skip, once, all"),
         ("{} --every 1h --overlap both", "allow or skip"),
         ("{} --every 1h --header redrive-x=1", "is reserved"),
         ("{}", "--cron"),
