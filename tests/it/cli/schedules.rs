@@ -46,7 +46,7 @@ fn an_invalid_schedule_is_rejected_with_the_position_of_the_mistake() {
         ("{} --every 100ms", "1 second to 366 days"),
         ("{ --every 1h", "the payload is not JSON"),
         ("{} --every 1h --missed twice", "expected one of skip, once, all"),
-        ("{} --every 1h --overlap both", "allow or skip"),
+        ("{} --every 1h --overlap both", "expected one of allow, skip"),
         ("{} --every 1h --header redrive-x=1", "is reserved"),
         ("{}", "--cron"),
         ("{} --every 1h --cron @daily", "cannot be used with"),
