@@ -86,6 +86,7 @@ END
 $$;
 
 -- Counts the archived letters that match a filter.
+-- Index: the primary key of archived_letters, or archived_letters_by_queue.
 CREATE OR REPLACE FUNCTION redrive.count_archived(filter jsonb) RETURNS bigint
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -231,6 +232,8 @@ $$;
 -- Deletes up to `max_letters` archived letters that match a filter, and writes the audit. `audit` is the record of
 -- the first batch of the same operation; NULL: this is the first. Returns how many were deleted, and the record of
 -- the first batch; no row: none is left. It runs with the owner's privileges; see `restore_archived`.
+-- Locks: the archived letters that it deletes. Index: the primary key of archived_letters, or
+-- archived_letters_by_queue.
 CREATE OR REPLACE FUNCTION redrive.delete_archived(
     filter jsonb, max_letters bigint, person text, reason text, audit bigint DEFAULT NULL,
     OUT letters bigint, OUT audit_id bigint

@@ -132,6 +132,8 @@ $$;
 -- Compares the counters with the rows, exactly and in one snapshot: how many live jobs and letters each
 -- queue has, and how many the totals say. Stores the drift, which is published; `repair` fixes it. It reads every job
 -- and letter, so run it when the server is idle. It needs READ COMMITTED.
+-- Locks: the row of the task in exclusive_tasks; ACCESS SHARE on jobs and the counters, which prevents truncation
+-- during the comparison.
 CREATE OR REPLACE FUNCTION redrive.audit_counters()
     RETURNS TABLE (queue text, set text, rows bigint, total bigint, drift bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER

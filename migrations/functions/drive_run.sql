@@ -4,6 +4,7 @@
 -- that a worker handles; 0: none waits. Returns nothing for a run with a rate. It reads at most 100 jobs of each
 -- queue, in the order of claims, in the segment that receives new jobs. The settings keep a plan that was cached
 -- while the segment was empty from reading all of it.
+-- Index: redrive.live_waits documents it.
 CREATE OR REPLACE FUNCTION redrive.live_waits(run bigint) RETURNS TABLE (queue text, waited_ms bigint)
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp

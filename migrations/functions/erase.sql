@@ -135,6 +135,7 @@ $$;
 -- the record of the first batch; no row: nothing is left. `erasable` tells what stays.
 --
 -- It runs with the owner's privileges, because no other role may change the audit or the archive.
+-- Locks: the rows it removes. Jobs locked by a claim are skipped.
 CREATE OR REPLACE FUNCTION redrive.erase_batch(filter jsonb, max_rows bigint, person text, reason text, audit bigint DEFAULT NULL)
     RETURNS TABLE (place text, entries bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER

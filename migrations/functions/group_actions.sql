@@ -2,6 +2,7 @@
 
 -- Sets the state of a failure group: open, acknowledged, resolved or ignored. Letters do not change.
 -- Returns whether the group exists.
+-- Locks: the row of the group. Index: the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.set_group_state(group_id bigint, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -31,6 +32,7 @@ END
 $$;
 
 -- Replaces the note on a failure group; NULL deletes it. Returns whether the group exists.
+-- Locks: the row of the group. Index: the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.note_group(group_id bigint, note text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -50,6 +52,7 @@ END
 $$;
 
 -- Sets the owner of a failure group; NULL: none. Returns whether the group exists.
+-- Locks: the row of the group. Index: the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.assign_group(group_id bigint, owner text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -69,6 +72,7 @@ END
 $$;
 
 -- Adds a rule, writes the audit, and returns the id of the rule. `regroup_letters` then moves the letters.
+-- Index: group_rules_by_group, the primary key of groups.
 CREATE OR REPLACE FUNCTION redrive.add_group_rule(
     group_id bigint, action text, into_id bigint, pattern text, person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint
@@ -126,6 +130,7 @@ END
 $$;
 
 -- Removes a rule and writes the audit. Letters that it moved stay in their groups. Returns whether the rule existed.
+-- Locks: the row of the rule. Index: the primary key of group_rules.
 CREATE OR REPLACE FUNCTION redrive.remove_group_rule(rule bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp

@@ -20,6 +20,7 @@ END
 $$;
 
 -- Counts the live jobs that match a filter, by state; `alike` is how many of them have this priority.
+-- Index: as in list_jobs.sql.
 CREATE OR REPLACE FUNCTION redrive.count_jobs(filter jsonb, priority integer DEFAULT NULL)
     RETURNS TABLE (state text, jobs bigint, alike bigint)
     LANGUAGE plpgsql STABLE

@@ -51,6 +51,7 @@ $$;
 
 -- Counts the letters that match a filter, and how many of them can be redriven. The exact group totals answer for groups
 -- and states; otherwise it counts rows.
+-- Index: an index that fits the filter; the count reads every matching letter.
 CREATE OR REPLACE FUNCTION redrive.count_letters(filter jsonb, OUT letters bigint, OUT redrivable bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -86,6 +87,7 @@ $$;
 
 -- Counts the letters that match a filter by a property: a key of filters that takes words or numbers, such as `class`, or
 -- `payload`, where `path` is the place of the value. NULL counts the letters without a value.
+-- Index: an index that fits the filter; the count reads every matching letter.
 CREATE OR REPLACE FUNCTION redrive.count_letters_by(
     filter jsonb, property text, path text[] DEFAULT NULL, max_values bigint DEFAULT 10000
 ) RETURNS TABLE (value text, letters bigint, first_at timestamptz, last_at timestamptz)

@@ -204,6 +204,7 @@ $$;
 
 -- Restores a version of one letter; NULL: the one before the last edit. Returns the version. Raises an error
 -- if the letter or the version cannot be restored.
+-- Locks: the letter. Index: the primary keys of dead_letters and letter_versions.
 CREATE OR REPLACE FUNCTION redrive.restore_letter(
     id bigint, version integer DEFAULT NULL, reason text DEFAULT NULL, person text DEFAULT NULL
 ) RETURNS integer

@@ -30,6 +30,7 @@ END
 $$;
 
 -- Returns one page of waiting jobs with their payloads, for an edit.
+-- Index: the primary key of jobs_delayed, and jobs_for_claim.
 CREATE OR REPLACE FUNCTION redrive.page_waiting(filter jsonb, place jsonb, max_jobs bigint)
     RETURNS TABLE (id bigint, payload json, next_place jsonb)
     LANGUAGE plpgsql STABLE
@@ -111,6 +112,8 @@ $$;
 -- the transaction of the caller. `cancel` makes letters of them, `set_priority` gives them `priority`, `run_now` makes
 -- delayed jobs ready, and `edit` gives jobs of `ids` the payload in `edited`, if they still have the one in
 -- `unedited`. Returns the changed jobs with their places and the audit record of the first batch.
+-- Locks: the jobs; those locked by another session are skipped. Index: the primary key of jobs_delayed, and
+-- jobs_for_claim.
 CREATE OR REPLACE FUNCTION redrive.change_jobs(
     action text, filter jsonb, place jsonb, last_place jsonb, max_jobs bigint, reason text, person text, audit bigint,
     priority integer DEFAULT NULL, ids bigint[] DEFAULT '{}', unedited text[] DEFAULT '{}', edited text[] DEFAULT '{}'

@@ -24,6 +24,8 @@ $$;
 -- run only counts. `audit` is the record of the first batch of the same operation; NULL: this is the first.
 -- Returns the last letter of the page, the number of changed letters, and the record of the first batch; no row:
 -- no letter is left.
+-- Locks: the letters of the page, in the order of their ids, unless it only counts. Index: the primary key, or an
+-- index that fits the filter.
 CREATE OR REPLACE FUNCTION redrive.redact_letters(
     filter jsonb, after bigint, max_letters bigint, dry_run boolean, person text, reason text,
     audit bigint DEFAULT NULL, OUT last_id bigint, OUT letters bigint, OUT audit_id bigint
@@ -96,6 +98,7 @@ $$;
 
 -- Applies the patterns of the redaction rules to the texts of failure groups, which are those of some letter.
 -- Returns how many texts changed.
+-- Locks: the groups and details that it changes.
 CREATE OR REPLACE FUNCTION redrive.redact_groups() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp

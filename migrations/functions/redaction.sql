@@ -250,6 +250,7 @@ END
 $$;
 
 -- Removes a redaction rule. Redacted values stay redacted. Returns whether the rule existed.
+-- Locks: the redaction. Index: the primary key of redactions.
 CREATE OR REPLACE FUNCTION redrive.remove_redaction(id bigint, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp

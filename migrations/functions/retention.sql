@@ -44,6 +44,7 @@ END
 $$;
 
 -- Deletes a rule. Its letters are then kept forever, or fall under the rule for every queue.
+-- Locks: the rule.
 CREATE OR REPLACE FUNCTION redrive.remove_retention(queue text, state text, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -191,6 +192,8 @@ $$;
 -- Applies the rules to up to `max_letters` letters, writes the audit and returns the number removed. Repeat it
 -- while it returns `max_letters`. Workers call it once a minute with `if_busy` 'skip': then one of them runs it
 -- and the others get NULL.
+-- Locks: the rows it deletes, skipping locked ones; the row of the task in exclusive_tasks, so that one call runs at a
+-- time. Index: dead_letters_by_state, dead_letters_open_for_redrive.
 CREATE OR REPLACE FUNCTION redrive.apply_retention(
     max_letters bigint DEFAULT 5000, if_busy text DEFAULT 'wait', person text DEFAULT NULL, reason text DEFAULT NULL
 ) RETURNS bigint

@@ -130,6 +130,7 @@ $$;
 -- the run, and from another role if a queue's protection requires it. Returns the state before and after; NULL if the
 -- run does not exist. A finished run does not change. A halted run resumes with a new stage, so that the
 -- failures that halted it are not counted again.
+-- Locks: the row of the run; it waits for a step in progress. Index: the primary key of redrive_runs.
 CREATE OR REPLACE FUNCTION redrive.change_run(
     run bigint, verb text, reason text DEFAULT NULL, person text DEFAULT NULL, OUT was text, OUT became text
 )

@@ -2,6 +2,8 @@
 
 -- Makes the caller the driver of a running run without a driver; a NULL `wanted` matches any run. Returns the
 -- run and the term, or NULL.
+-- Locks: the row of the run; a run whose row is locked by its driver is skipped. Index: redrive_runs_running, or the
+-- primary key.
 CREATE OR REPLACE FUNCTION redrive.take_run(
     wanted bigint, new_driver uuid, lease_ms integer, OUT id bigint, OUT term bigint
 )

@@ -118,6 +118,7 @@ $$;
 
 -- Pauses or resumes a schedule. It keeps its next tick, so the ticks of the pause are missed ones when it resumes.
 -- Returns whether the schedule exists.
+-- Locks: the schedule. Index: the primary key of schedules.
 CREATE OR REPLACE FUNCTION redrive.pause_schedule(name text, paused boolean DEFAULT true, person text DEFAULT NULL, reason text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -144,6 +145,7 @@ END
 $$;
 
 -- Removes a schedule and its history. Its jobs are not affected. Returns whether it existed.
+-- Locks: the schedule and its history. Index: the primary key of schedules; schedule_ticks_by_schedule.
 CREATE OR REPLACE FUNCTION redrive.remove_schedule(name text, person text DEFAULT NULL, reason text DEFAULT NULL) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -218,6 +220,8 @@ $$;
 -- the new jobs; for a policy none, and its `letters`. Both are NULL if it did nothing: another process ran the tick or
 -- holds the row, or the schedule was changed or paused. It runs with the owner's privileges, so that a worker enqueues no
 -- other job and redrives no other letter.
+-- Locks: the schedule and the letters that it sends; a locked row is skipped. Index: the primary key of schedules;
+-- schedule_ticks_by_schedule; dead_letters_open_for_redrive or dead_letters_for_list.
 CREATE OR REPLACE FUNCTION redrive.tick_schedule(
     name text, version bigint, due_at timestamptz, ticks timestamptz[], missed bigint, missed_at timestamptz,
     next_at timestamptz, OUT jobs bigint[], OUT letters bigint, OUT error text
@@ -271,6 +275,8 @@ $$;
 -- Enqueues the job of a schedule now, or redrives the letters of its policy, paused or not, and records that. `job_id`
 -- and `letters` are NULL if the schedule does not exist; `is_new` is false if the overlap is `skip` and this job is still
 -- live.
+-- Locks: what it inserts, and the letters that it sends; a locked letter is skipped. It waits for a transaction that
+-- is storing the key of the same schedule. Index: the primary key of schedules; schedule_ticks_by_schedule.
 CREATE OR REPLACE FUNCTION redrive.trigger_schedule(
     name text, person text DEFAULT NULL, reason text DEFAULT NULL, OUT job_id bigint, OUT is_new boolean, OUT letters bigint
 )

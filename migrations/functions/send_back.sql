@@ -209,6 +209,7 @@ $$;
 -- JSON), `redacted` (its payload was
 -- redacted and needs force), `conflict`, or `locked`
 -- (another session held it, or a consumer of `dlq_events` has claimed it; a retry may succeed).
+-- Index: the primary keys of dead_letters and unique_keys.
 CREATE OR REPLACE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
     RETURNS TABLE (id bigint, result text)
     LANGUAGE sql STABLE

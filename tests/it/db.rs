@@ -9,7 +9,6 @@ mod horizon;
 mod keepalive;
 mod isolation;
 mod migrate;
-mod plain_role;
 mod plans;
 mod pool;
 mod pooler;

@@ -16,8 +16,10 @@ mod two_claims;
 use std::sync::{Arc, Mutex};
 
 use postgres::Client;
-use redrive::{GroupDeath, GroupPolicy, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Order, SOON, TestDatabase, scalar, wait_until};
+use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive_tests::{
+    Begin as _, Order, SOON, TestDatabase, new_order, put, scalar, wait_until, worker,
+};
 
 const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);
@@ -34,7 +36,7 @@ fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
 }
 
 fn order(group: &str, number: i64) -> NewJob {
-    NewJob::new(&Order { number }).unwrap().group(group)
+    new_order(number).group(group)
 }
 
 /// Enqueues orders 1 to `count` of each group, one round of all groups after the other.
@@ -45,7 +47,7 @@ fn enqueue_rounds(queue: &Queue, groups: &[&str], count: i64) -> Vec<JobId> {
 }
 
 fn enqueue(queue: &Queue, group: &str, number: i64) -> JobId {
-    queue.enqueue_job(order(group, number)).unwrap().id()
+    put(queue, order(group, number))
 }
 
 /// The finished orders, in their order, with their groups. Clones share the list.
@@ -58,6 +60,15 @@ impl Finished {
         self.0.lock().unwrap().push((group, job.payload().number));
     }
 
+    /// A handler that finishes its orders.
+    fn noting(&self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static {
+        let finished = self.clone();
+        move |job| {
+            finished.note(job);
+            Ok(())
+        }
+    }
+
     fn all(&self) -> Vec<(String, i64)> {
         self.0.lock().unwrap().clone()
     }
@@ -68,6 +79,11 @@ impl Finished {
         let of_group = all.iter().filter(|(of, _)| of == group);
         of_group.map(|(_, number)| *number).collect()
     }
+}
+
+/// A worker that finishes every order.
+fn finishing(queue: &Queue, finished: &Finished) -> Worker {
+    worker(queue).slots(2).runs(finished.noting())
 }
 
 /// Asserts that no group has a turn, after all jobs have ended.

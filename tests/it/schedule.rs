@@ -67,8 +67,7 @@ fn due_since(client: &mut impl GenericClient, name: &str, ago: Duration) {
 fn ticking(queue: &Queue) -> Worker {
     worker(queue)
         .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started()
+        .runs(|_: &Job<Order>| Ok(()))
 }
 
 /// Runs the tick of an interval of an hour, as a process does that has read the schedule.

@@ -46,7 +46,7 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     // A running one is live.
     let gate = Gate::new();
     queue.enqueue(&Hold {}).unwrap();
-    let worker = worker(&queue).handle(gate.handler()).started();
+    let worker = worker(&queue).runs(gate.handler());
     gate.wait_for(1);
     assert_eq!(enqueued::<Hold>(&mut client).unwrap().len(), 1);
     gate.open();

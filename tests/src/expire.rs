@@ -55,6 +55,10 @@ pub struct ReapLimits {
     pub bytes: i64,
     /// The worker that reaps.
     pub worker: Uuid,
+    /// How many workers a job may lose.
+    pub crashes: u32,
+    /// The delay for each lost worker from the second one on, in milliseconds.
+    pub delay_ms: i32,
 }
 
 impl Default for ReapLimits {
@@ -65,6 +69,8 @@ impl Default for ReapLimits {
             bytes: i64::MAX,
             // No test claims as this worker.
             worker: Uuid::max(),
+            crashes: MAX_CRASHES,
+            delay_ms: 0,
         }
     }
 }
@@ -76,15 +82,14 @@ pub fn reap_within(
     limits: ReapLimits,
 ) -> Vec<Lost> {
     let lease_ms = i32::try_from(lease.as_millis()).expect("a lease of hours at most");
-    let delay_ms = 0_i32;
     let rows = client
         .query(
             statement("reap"),
             &[
                 &lease_ms,
                 &limits.leases,
-                &MAX_CRASHES.cast_signed(),
-                &delay_ms,
+                &limits.crashes.cast_signed(),
+                &limits.delay_ms,
                 &DeathCause::Manual.as_str(),
                 &limits.jobs,
                 &limits.bytes,

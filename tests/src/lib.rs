@@ -11,6 +11,7 @@
 )]
 
 mod account;
+mod at_once;
 mod bouncer;
 mod proxy;
 mod cluster;
@@ -19,6 +20,7 @@ mod dead;
 mod exporter;
 mod file;
 mod gate;
+mod hand;
 mod logged;
 mod expire;
 mod payload;
@@ -30,12 +32,14 @@ mod reading;
 mod role;
 mod rows;
 mod settle;
+mod snapshot;
 mod statement;
 mod tally;
 mod texts;
 mod wait;
 mod work;
 
+pub use at_once::at_once;
 pub use bouncer::Bouncer;
 pub use cluster::Cluster;
 pub use database::{TestDatabase, server_url};
@@ -44,6 +48,7 @@ pub use expire::{Lost, ReapLimits, expire_leases, reap, reap_after, reap_within}
 pub use exporter::{Asked, Exporter};
 pub use file::TempFile;
 pub use gate::Gate;
+pub use hand::Hand;
 pub use logged::Logged;
 pub use payload::{Abort, AbortBatch, Finish, Hold, HoldTransaction, Order};
 pub use process::Process;
@@ -55,6 +60,7 @@ pub use reading::{Reading, fewest_pages};
 pub use role::Role;
 pub use rows::Columns;
 pub use settle::{Count, Settlement};
+pub use snapshot::snapshot;
 pub use statement::{Sql, statement};
 pub use tally::Tally;
 pub use texts::{has, holds, lacks, refusal};

@@ -35,6 +35,13 @@ impl Settlement<'_> {
         let jobs: Vec<i64> = of_each.clone().map(|verdict| verdict.0).collect();
         let words: Vec<&str> = of_each.clone().map(|verdict| verdict.1).collect();
         let causes: Vec<Option<&str>> = of_each.map(|verdict| verdict.2).collect();
+        let is_outage: Vec<bool> = words.iter().map(|word| *word == "outage").collect();
+        // The entry of a history, for an attempt that failed.
+        let failed = serde_json::json!({ "outcome": "failed", "run_ms": 5 });
+        let entries = words.iter().map(|word| match *word {
+            "retry" | "outage" | "dead" => Some(failed.clone()),
+            _ => None,
+        });
         let counts = self.counts;
         client
             .query(
@@ -48,12 +55,12 @@ impl Settlement<'_> {
                     &vec!["Broken"; count],
                     &vec!["broken"; count],
                     &vec![None::<&str>; count],
-                    &vec![None::<serde_json::Value>; count],
+                    &entries.collect::<Vec<_>>(),
                     &Uuid::nil(),
                     &"host",
                     &"1",
                     &"manual",
-                    &vec![false; count],
+                    &is_outage,
                     &1_i32,
                     &self.queue,
                     &vec![0_i16; count],

@@ -1,9 +1,11 @@
 //! The statements of the library, for tests that run a single one, and statements of a test.
 
 use postgres::GenericClient;
+use postgres::error::SqlState;
 use postgres::types::{FromSqlOwned, ToSql};
 
 use crate::rows::Columns;
+use crate::texts::refusal;
 
 /// Returns the text of a statement.
 pub fn statement(name: &str) -> &'static str {
@@ -65,6 +67,29 @@ pub trait Sql {
     ///
     /// If there is no such row.
     fn ask<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T;
+
+    /// Runs a statement that must fail with an answer of the server.
+    ///
+    /// # Panics
+    ///
+    /// If it succeeds, or neither the code nor the message of the answer says this.
+    fn refuses(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)], says: &str);
+
+    /// Runs statements that must fail: each line of the table is put in the place of `@`, and names after ` -- ` what
+    /// the answer says.
+    ///
+    /// # Panics
+    ///
+    /// As `refuses`, or if the table has no line.
+    #[track_caller]
+    fn refuses_each(&mut self, statement: &str, table: &str) {
+        let lines = table.lines().map(str::trim).filter(|line| !line.is_empty());
+        assert!(lines.clone().count() > 0, "an empty table");
+        for line in lines {
+            let (values, says) = line.split_once("-- ").expect("what the answer says");
+            self.refuses(&statement.replace('@', values), &[], says);
+        }
+    }
 }
 
 impl<C: GenericClient> Sql for C {
@@ -98,6 +123,23 @@ impl<C: GenericClient> Sql for C {
     #[track_caller]
     fn ask<T: FromSqlOwned>(&mut self, query: &str, values: &[&(dyn ToSql + Sync)]) -> T {
         answered(query, self.query_one(query, values)).get(0)
+    }
+
+    #[track_caller]
+    fn refuses(&mut self, statement: &str, values: &[&(dyn ToSql + Sync)], says: &str) {
+        let error = match self.query(statement, values) {
+            Ok(rows) => panic!("not refused, but {} rows: {statement}", rows.len()),
+            Err(error) => error,
+        };
+        let said = format!(
+            "{} {}",
+            error.code().map_or("?", SqlState::code),
+            refusal(&error)
+        );
+        assert!(
+            said.contains(says),
+            "`{says}` is not in: {said}: {statement}"
+        );
     }
 }
 

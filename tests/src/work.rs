@@ -24,16 +24,13 @@ pub fn worker(queue: &Queue) -> WorkerBuilder {
 
 /// Starts a worker whose [`Hold`](crate::payload::Hold) jobs wait at the gate.
 pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
-    worker(queue)
-        .handle(gate.handler())
-        .start()
-        .expect("a worker")
+    worker(queue).runs(gate.handler())
 }
 
 /// Starts a worker that ends each [`Order`] as done.
 #[track_caller]
 pub fn willing(queue: &Queue) -> Worker {
-    worker(queue).handle(|_: &Job<Order>| Ok(())).started()
+    worker(queue).runs(|_: &Job<Order>| Ok(()))
 }
 
 /// Runs the jobs of a queue with a handler until none is live.
@@ -42,7 +39,7 @@ pub fn work_off<P: 'static + Payload>(
     queue: &Queue,
     handler: impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 ) {
-    finish(queue, worker(queue).handle(handler).started());
+    finish(queue, worker(queue).runs(handler));
 }
 
 /// Starting workers that must start.
@@ -53,12 +50,30 @@ pub trait Begin {
     ///
     /// If it cannot start.
     fn started(self) -> Worker;
+
+    /// Starts the worker with this handler.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot start.
+    fn runs<P: 'static + Payload>(
+        self,
+        handler: impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    ) -> Worker;
 }
 
 impl Begin for WorkerBuilder {
     #[track_caller]
     fn started(self) -> Worker {
         self.start().expect("start a worker")
+    }
+
+    #[track_caller]
+    fn runs<P: 'static + Payload>(
+        self,
+        handler: impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    ) -> Worker {
+        self.handle(handler).started()
     }
 }
 

@@ -7,72 +7,178 @@ use serde_json::json;
 use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::stop::StopSignal;
-use crate::stopped::Stopped;
-use crate::terminal::{Progress, counted};
+use crate::terminal::{Progress, counted, grouped};
 
-/// Called after each batch with the number of rows so far.
-pub(crate) type GoOn<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
-
-/// Changes rows in batches. Returns how many it changed, whether a signal stopped it, and the result.
-pub(crate) fn in_batches<T>(
-    progressive: &'static str,
-    total: u64,
-    change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
-) -> Result<(u64, ControlFlow<()>, redrive::Result<T>)> {
-    let mut stop = StopSignal::listen()?;
-    let progress = Progress::of(progressive, total);
-    let (mut done, mut course) = (0, ControlFlow::Continue(()));
-    let changed = change(&mut |so_far| {
-        done = so_far;
-        progress.at(done);
-        course = stop.check();
-        course
-    });
-    drop(progress);
-    Ok((done, course, changed))
+/// What a change has done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SoFar {
+    pub(crate) done: u64,
+    /// The rows that are done, and those that did not change.
+    tried: u64,
+    /// The audit record of the change.
+    pub(crate) audit: Option<i64>,
 }
 
-/// A command that changes rows and reports their number.
+impl SoFar {
+    pub(crate) fn of(done: usize, audit: Option<i64>) -> SoFar {
+        let done = done as u64;
+        SoFar {
+            done,
+            tried: done,
+            audit,
+        }
+    }
+
+    pub(crate) fn and_unchanged(self, rows: u64) -> SoFar {
+        SoFar {
+            tried: self.done + rows,
+            ..self
+        }
+    }
+}
+
+impl From<u64> for SoFar {
+    fn from(done: u64) -> SoFar {
+        SoFar {
+            done,
+            tried: done,
+            audit: None,
+        }
+    }
+}
+
+/// Called after each batch.
+pub(crate) type GoOn<'a> = &'a mut dyn FnMut(SoFar) -> ControlFlow<()>;
+
+/// How to undo a change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Undo {
+    None,
+    /// A hint about rows that changed.
+    Hint(&'static str),
+    /// A hint about the others.
+    Always(&'static str),
+    /// A hint that names the audit record of the change.
+    OfAudit(fn(i64) -> String),
+}
+
+/// A change of many rows.
 pub(crate) struct Batches {
-    /// The command.
-    pub(crate) action: &'static str,
+    /// A row: `letter`.
+    pub(crate) noun: &'static str,
     /// The label of the progress bar: `deleting`.
     pub(crate) progressive: &'static str,
     /// The participle: `deleted`.
     pub(crate) participle: &'static str,
-    pub(crate) noun: &'static str,
+    /// The rows that would change.
     pub(crate) total: u64,
-    /// How to undo the change, or that nothing does.
-    pub(crate) undo: &'static str,
+    pub(crate) undo: Undo,
+}
+
+/// A change that ended.
+pub(crate) struct Ended<T> {
+    pub(crate) so_far: SoFar,
+    pub(crate) result: T,
+    /// The message if a signal stopped it.
+    stopped: Option<String>,
 }
 
 impl Batches {
+    /// Changes rows. If an error ends it, says how much was done.
     pub(crate) fn run<T>(
         &self,
         cx: &mut Context<'_>,
         change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
-    ) -> Result<Ending> {
-        let (done, course, changed) = in_batches(self.progressive, self.total, change)?;
-        let stopped = Stopped {
-            done,
-            total: self.total,
-            participle: self.participle,
-            undo: (done > 0).then(|| self.undo.to_owned()),
-        };
-        changed.inspect_err(|_| stopped.say_after_error(self.noun, cx))?;
-        let line = json!({ "action": self.action, self.name(): done });
-        cx.print(
-            &line,
-            format!("{} {}", counted(done, self.noun), self.participle),
-        )?;
-        match course.is_break() && done < self.total {
-            true => stopped.say(self.noun, cx),
-            false => Ok(Ending::Done),
+    ) -> Result<Ended<T>> {
+        let mut stop = StopSignal::listen()?;
+        let progress = Progress::of(self.progressive, self.total);
+        let (mut so_far, mut course) = (SoFar::default(), ControlFlow::Continue(()));
+        let changed = change(&mut |now| {
+            so_far = now;
+            progress.at(now.tried);
+            course = stop.check();
+            course
+        });
+        drop(progress);
+        let message = self.stopped(so_far);
+        if changed.is_err() && so_far.done > 0 {
+            cx.say(&message);
         }
+        let is_stopped = course.is_break() && so_far.tried < self.total;
+        Ok(Ended {
+            so_far,
+            result: changed?,
+            stopped: is_stopped.then_some(message),
+        })
     }
 
-    /// The name of the rows in JSON.
-    pub(crate) fn name(&self) -> String {
-        format!("{}s", self.noun.replace(' ', "_"))
+    /// Changes rows, and reports their number.
+    pub(crate) fn count<T>(
+        &self,
+        action: &str,
+        cx: &mut Context<'_>,
+        change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
+    ) -> Result<Ending> {
+        let ended = self.run(cx, change)?;
+        let done = ended.so_far.done;
+        let name = format!("{}s", self.noun.replace(' ', "_"));
+        let text = format!("{} {}", counted(done, self.noun), self.participle);
+        let ending = cx.print(&json!({ "action": action, name: done }), text)?;
+        ended.or_stopped(ending, cx)
+    }
+
+    /// How much was done by a command that ends early, and how to undo it.
+    pub(crate) fn stopped(&self, SoFar { done, audit, .. }: SoFar) -> String {
+        let undo = match self.undo {
+            Undo::None => None,
+            Undo::Hint(hint) => (done > 0).then(|| hint.to_owned()),
+            Undo::Always(hint) => Some(hint.to_owned()),
+            Undo::OfAudit(hint) => audit.map(hint),
+        };
+        format!(
+            "stopped: {} of {} {}{}",
+            grouped(done),
+            counted(self.total, self.noun),
+            self.participle,
+            undo.map(|undo| format!("; {undo}")).unwrap_or_default()
+        )
+    }
+}
+
+impl<T> Ended<T> {
+    /// Says so if a signal stopped the change. Otherwise it ends as given.
+    pub(crate) fn or_stopped(&self, ending: Ending, cx: &mut Context<'_>) -> Result<Ending> {
+        match &self.stopped {
+            Some(message) => cx.nothing(message),
+            None => Ok(ending),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_names_its_progress_and_the_undo() {
+        let reopen = Undo::OfAudit(|audit| format!("undo: redrive dlq reopen audit={audit} --yes"));
+        for (done, audit, undo, message) in [
+            (
+                10_500,
+                Some(412),
+                reopen,
+                "stopped: 10,500 of 200,001 letters discarded; undo: redrive dlq reopen audit=412 --yes",
+            ),
+            (0, None, reopen, "stopped: 0 of 200,001 letters discarded"),
+        ] {
+            let batches = Batches {
+                noun: "letter",
+                progressive: "discarding",
+                participle: "discarded",
+                total: 200_001,
+                undo,
+            };
+            assert_eq!(batches.stopped(SoFar::of(done, audit)), message);
+        }
     }
 }

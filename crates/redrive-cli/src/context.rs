@@ -6,14 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::{ConnectOptions, Database, Queue};
+use redrive::{ConnectOptions, Database, DatabaseBuilder, Queue};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::error::{Error, Result};
 use crate::global::GlobalArgs;
+use crate::optional::Optional as _;
 use crate::registry::Registry;
-use crate::terminal::{self, Table, Window, clean, command_lines, json_line, one_line};
+use crate::terminal::{self, Table, Window, clean, command_lines, json_line};
 
 /// The pause between two attempts to connect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -33,6 +34,22 @@ pub(crate) enum Ending {
     NothingMatched,
 }
 
+impl Ending {
+    /// The ending of a check that passed, or of work of which all was done; otherwise `NothingMatched`.
+    pub(crate) fn of(is_done: bool) -> Ending {
+        match is_done {
+            true => Ending::Done,
+            false => Ending::NothingMatched,
+        }
+    }
+
+    /// Is done only if both are.
+    #[must_use]
+    pub(crate) fn and(self, other: Ending) -> Ending {
+        Ending::of(self == Ending::Done && other == Ending::Done)
+    }
+}
+
 /// The options and the output of a command.
 pub(crate) struct Context<'a> {
     /// Results.
@@ -41,6 +58,10 @@ pub(crate) struct Context<'a> {
     pub(crate) err: &'a mut dyn Write,
     pub(crate) global: &'a GlobalArgs,
     pub(crate) registry: &'a Registry,
+    /// The command line, as one to type again.
+    pub(crate) typed: String,
+    /// The database, once it is open.
+    pub(crate) db: Option<Database>,
 }
 
 impl Context<'_> {
@@ -63,6 +84,12 @@ impl Context<'_> {
             true => json_line(self.out, json)?,
             false => writeln!(self.out, "{text}")?,
         }
+        Ok(Ending::Done)
+    }
+
+    /// Prints a line of JSON.
+    pub(crate) fn json(&mut self, line: &impl Serialize) -> Result<Ending> {
+        json_line(self.out, line)?;
         Ok(Ending::Done)
     }
 
@@ -99,20 +126,6 @@ impl Context<'_> {
         }
     }
 
-    /// Writes the errors of the last ticks below a table.
-    pub(crate) fn write_troubles<'a>(
-        &mut self,
-        ticks: impl Iterator<Item = (&'a str, Option<&'a str>)>,
-    ) -> Result<()> {
-        for (name, error) in ticks.filter(|_| !self.global.json) {
-            if let Some(error) = error {
-                let (name, error) = (one_line(name), one_line(error));
-                writeln!(self.out, "\nThe last tick of `{name}` failed: {error}")?;
-            }
-        }
-        Ok(())
-    }
-
     /// Says why there is nothing to show or to do.
     pub(crate) fn nothing(&mut self, message: impl AsRef<str>) -> Result<Ending> {
         self.out.flush()?;
@@ -120,10 +133,17 @@ impl Context<'_> {
         Ok(Ending::NothingMatched)
     }
 
-    /// Prints the command that acts after a dry run.
-    pub(crate) fn propose(&mut self, command: &str) -> Result<Ending> {
-        let command = command_lines("  ", command, Window::of_stdout().columns());
-        writeln!(self.out, "Nothing was changed. To act:\n{command}")?;
+    /// Prints the command that acts after a dry run: the one that was typed, and these words.
+    pub(crate) fn propose(&mut self, to_act: &[&str]) -> Result<Ending> {
+        let command = [&[&*self.typed], to_act].concat().join(" ");
+        writeln!(self.out, "Nothing was changed. To act:")?;
+        self.print_command(&command)
+    }
+
+    /// Prints a command to type next.
+    pub(crate) fn print_command(&mut self, command: &str) -> Result<Ending> {
+        let lines = command_lines("  ", command, Window::of_stdout().columns());
+        writeln!(self.out, "{lines}")?;
         Ok(Ending::Done)
     }
 
@@ -156,9 +176,14 @@ impl Context<'_> {
         }
     }
 
-    /// Opens the database, and waits up to a minute for it unless `--no-wait` is given.
+    /// Returns the database. Opens it first, and waits up to a minute for it unless `--no-wait` is given.
     pub(crate) fn database(&mut self) -> Result<Database> {
-        checked(self.unchecked_database()?)
+        let db = match self.db.take() {
+            Some(db) => db,
+            None => checked(self.unchecked_database()?)?,
+        };
+        self.db = Some(db.clone());
+        Ok(db)
     }
 
     /// As [`database`](Context::database), also if something in it makes statements fail or miss rows.
@@ -214,17 +239,13 @@ impl Context<'_> {
     }
 
     fn try_open(&self, url: &str, connections: Option<u32>) -> redrive::Result<Database> {
-        let mut builder = Database::builder(url);
-        if let Some(connections) = connections {
-            builder = builder.connections(connections);
-        }
-        if let Some(pooler) = self.global.pooler {
-            builder = builder.pooler(pooler);
-        }
-        if let Some(timeout) = self.global.timeout {
-            builder = builder.call_timeout(timeout).bulk_timeout(timeout * 4);
-        }
-        builder.open()
+        Database::builder(url)
+            .with(connections, DatabaseBuilder::connections)
+            .with(self.global.pooler, DatabaseBuilder::pooler)
+            .with(self.global.timeout, |builder, timeout| {
+                builder.call_timeout(timeout).bulk_timeout(timeout * 4)
+            })
+            .open()
     }
 
     fn url(&self) -> Result<&str> {

@@ -4,7 +4,6 @@ mod filter;
 mod similar;
 mod none_matched;
 mod not_done;
-mod left_out;
 mod blocked;
 mod letter_table;
 mod state_change;
@@ -35,17 +34,12 @@ mod retention;
 mod archive;
 mod overview;
 
-use clap::Args;
-
-use crate::context::{Context, Ending};
-use crate::error::Result;
+use crate::prelude::*;
 use crate::profession::Profession;
-use crate::subcommands::subcommands;
 
 pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::report_edit;
 pub(crate) use filter::conditions_help;
-pub(crate) use left_out::{LeftOut, left_out_json, write_left_out};
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use payload_edit::PayloadEdit;
 pub(crate) use retention::{EVERY_QUEUE, rule_json};

@@ -11,11 +11,8 @@ use redrive::HeldGroup;
 use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter};
 
-use crate::error::Result;
-use crate::terminal::{
-    Style, Window, clean, command_lines, grouped, one_line, pretty, write_labelled,
-};
-use crate::time::ago;
+use crate::prelude::*;
+use crate::terminal::{Style, Window, command_lines, write_labelled};
 
 pub(crate) use json::{attempt_lines, letter_line, skip_reason, whole_letter_line};
 
@@ -105,61 +102,48 @@ fn print_content(out: &mut dyn Write, letter: &Letter) -> Result<()> {
 }
 
 fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
-    let mut print = |name: &str, value: &str| -> Result<()> {
-        write_labelled(out, &format!("  {name:<11} "), &one_line(value))
-    };
-    print("queue", &letter.queue)?;
-    print("kind", &letter.kind)?;
-    print("group", &letter.group.to_string())?;
-    if let Some(group) = &letter.group_key {
-        print("job group", group)?;
-    }
-    if let Some(source) = &letter.source {
-        let times = match letter.seen {
-            1 => String::new(),
-            times => format!(", {times} times"),
-        };
+    let captured = letter.source.as_ref().map(|source| {
         let position = letter.position.as_deref().unwrap_or("?");
-        print("captured", &format!("from {source} at {position}{times}"))?;
-    }
-    if let Some(headers) = &letter.headers {
-        print("headers", headers.get())?;
-    }
-    print(
-        "attempts",
-        &format!("{} of {}", letter.attempts, letter.max_attempts),
-    )?;
-    print("generation", &letter.generation.to_string())?;
-    print("deaths", &letter.deaths.to_string())?;
-    if letter.edits > 0 {
-        print("edits", &letter.edits.to_string())?;
-    }
-    print("priority", &letter.priority.to_string())?;
-    if let Some(worker) = letter.worker {
+        match letter.seen {
+            1 => format!("from {source} at {position}"),
+            times => format!("from {source} at {position}, {times} times"),
+        }
+    });
+    let worker = letter.worker.map(|worker| {
         let host = letter.host.as_deref().unwrap_or("an unknown host");
         let pid = letter.pid.map(|pid| format!(", process {pid}"));
-        print(
-            "worker",
-            &format!("{worker} on {host}{}", pid.unwrap_or_default()),
-        )?;
-    }
-    if let Some(version) = &letter.version {
-        print("version", version)?;
-    }
-    print("died", &format!("{} ago", ago(letter.died_at)))?;
-    if let Some(reason) = &letter.discard_reason {
-        print("discarded", reason)?;
-    }
-    if !letter.redacted.is_empty() {
-        let word = |pointer: &String| match pointer.is_empty() {
-            true => "the captured bytes".to_owned(),
-            false => pointer.clone(),
-        };
-        let what: Vec<String> = letter.redacted.iter().map(word).collect();
-        let what = what.join(" ");
-        print("redacted", &format!("{what}; only --force sends it back"))?;
-    }
-    Ok(())
+        format!("{worker} on {host}{}", pid.unwrap_or_default())
+    });
+    let redacted = letter.redacted.iter().map(|pointer| match &**pointer {
+        "" => "the captured bytes",
+        pointer => pointer,
+    });
+    let redacted = redacted.collect::<Vec<_>>().join(" ");
+    let has_edits = letter.edits > 0;
+    Details::default()
+        .add("queue", &letter.queue)
+        .add("kind", &letter.kind)
+        .add("group", letter.group)
+        .some("job group", letter.group_key.as_ref())
+        .some("captured", captured)
+        .some("headers", letter.headers.as_ref())
+        .add(
+            "attempts",
+            format!("{} of {}", letter.attempts, letter.max_attempts),
+        )
+        .add("generation", letter.generation)
+        .add("deaths", letter.deaths)
+        .some("edits", has_edits.then_some(letter.edits))
+        .add("priority", letter.priority)
+        .some("worker", worker)
+        .some("version", letter.version.as_ref())
+        .add("died", format!("{} ago", ago(letter.died_at)))
+        .some("discarded", letter.discard_reason.as_ref())
+        .some(
+            "redacted",
+            (!redacted.is_empty()).then(|| format!("{redacted}; only --force sends it back")),
+        )
+        .write(11, out)
 }
 
 /// Says how many jobs wait in a held group.

@@ -2,7 +2,9 @@
 
 mod error;
 mod time;
+mod optional;
 mod terminal;
+mod typed;
 mod logging;
 mod global;
 mod pause;
@@ -13,8 +15,10 @@ mod subcommands;
 mod operator;
 mod selection;
 mod stop;
-mod stopped;
 mod batches;
+mod left_out;
+mod dry_run;
+mod prelude;
 mod ndjson;
 mod shell;
 mod letter;

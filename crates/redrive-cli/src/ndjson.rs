@@ -1,5 +1,6 @@
 //! NDJSON files: one payload or captured failure per line.
 
+mod input;
 mod lines;
 mod capture_line;
 
@@ -9,4 +10,5 @@ pub(crate) fn without_mark(text: &str) -> &str {
 }
 
 pub(crate) use capture_line::CaptureLine;
+pub(crate) use input::{read, shown};
 pub(crate) use lines::{BadLine, Lines};

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use redrive::admin::{Breaker, BreakerState, QueuePause, QueueStats};
 use serde::Serialize;
 
-use crate::terminal::{Json as _, line};
+use crate::terminal::{Json as _, object};
 use crate::time::short;
 
 /// Whether a queue runs its jobs or why not, in one word. A breaker counts if it holds every kind with
@@ -44,12 +44,12 @@ pub(crate) fn ends_in(pause: &QueuePause) -> String {
 
 /// A pause as JSON.
 pub(crate) fn pause_json(pause: &QueuePause) -> impl Serialize {
-    line!(pause => paused_at, ends_at, person, reason)
+    object!(pause => paused_at, ends_at, person, reason)
 }
 
 /// A breaker as one line of JSON.
 pub(crate) fn breaker_line(breaker: &Breaker) -> impl Serialize {
-    line!(breaker =>
+    object!(breaker =>
         id = &breaker.name, state, cause, message, kinds, outages, openings, probes,
         wait_ms = breaker.wait.json(), opened_at, probe_at, changed_at,
     )

@@ -20,6 +20,7 @@ use crate::registry::Registry;
 use crate::stop;
 use crate::suggestion::corrected;
 use crate::terminal::{self, Style, clean, json_line};
+use crate::typed::typed;
 
 /// A command line with every command of `redrive` and the handlers of your program.
 ///
@@ -164,11 +165,12 @@ impl Program {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> ExitCode {
-        let parsed = command::definition(&self.registry)
-            .try_get_matches_from(args)
-            .and_then(|matches| Cli::from_arg_matches(&matches));
-        let cli = match parsed {
-            Ok(cli) => cli,
+        let mut definition = command::definition(&self.registry);
+        let parsed = definition
+            .try_get_matches_from_mut(args)
+            .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+        let (cli, matches) = match parsed {
+            Ok(parsed) => parsed,
             Err(message) => return print(&corrected(message), out, err),
         };
         logging::start(cli.global.verbose);
@@ -177,6 +179,8 @@ impl Program {
             err,
             global: &cli.global,
             registry: &self.registry,
+            typed: typed(&definition, &matches),
+            db: None,
         };
         let ended = cli.command.run(&mut cx);
         match ended.and_then(|ending| Ok(cx.out.flush().map(|()| ending)?)) {

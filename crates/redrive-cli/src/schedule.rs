@@ -30,7 +30,7 @@ Example:
 After `schedule resume`, the ticks of the pause count as missed. The exit code is 1 if
 the schedule does not exist."
         )]
-        Pause(change::ChangeSchedule).pause = Operator,
+        Pause(change::ChangeSchedule).run(|of, name, by| of.pause(name, by), "paused", ("paused", true)) = Operator,
         /// Resume a paused schedule
         #[command(
             before_help = "\
@@ -41,7 +41,7 @@ Example:
 The ticks of the pause follow the policy for missed ticks. The exit code is 1 if the
 schedule does not exist."
         )]
-        Resume(change::ChangeSchedule).resume = Operator,
+        Resume(change::ChangeSchedule).run(|of, name, by| of.resume(name, by), "resumed", ("paused", false)) = Operator,
         /// Enqueue the job of a schedule, or redrive the letters of its policy, now, paused or not
         #[command(
             before_help = "\
@@ -52,7 +52,7 @@ Example:
 Prints the id of the job, or the number of letters. The next tick stays the same. The exit code is 1 if the
 schedule does not exist, or if its overlap is `skip` and an earlier job is live."
         )]
-        Trigger(change::ChangeSchedule).trigger = Operator,
+        Trigger(change::ChangeSchedule).trigger() = Operator,
         /// Remove a schedule and its history; its jobs and letters are not affected
         #[command(
             before_help = "\
@@ -61,7 +61,7 @@ Example:
 ",
             after_help = "The exit code is 1 if the schedule does not exist."
         )]
-        Remove(change::ChangeSchedule).remove = Operator,
+        Remove(change::ChangeSchedule).run(|of, name, by| of.remove(name, by), "removed", ("removed", true)) = Operator,
         History(history::ShowHistory) = Reader,
     }
 }

@@ -7,7 +7,7 @@ use redrive::{JobId, Operator};
 
 use crate::error::{Error, Result};
 use crate::operator::Reason;
-use crate::terminal::clean;
+use crate::optional::Optional as _;
 
 /// The id of the argument that takes conditions.
 pub(crate) const WORDS: &str = "words";
@@ -40,7 +40,7 @@ pub(crate) struct Bulk {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    confirm: Confirm,
+    pub(crate) confirm: Confirm,
 }
 
 /// Whether to act, and why.
@@ -49,7 +49,7 @@ pub(crate) struct Bulk {
 #[group(skip)]
 pub(crate) struct Confirm {
     #[command(flatten)]
-    reason: Reason,
+    pub(crate) reason: Reason,
     /// Change nothing; show how many match, and some of them.
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -115,11 +115,6 @@ impl Words {
     pub(crate) fn is_queue(&self) -> bool {
         self.words.len() == usize::from(self.queue().is_some())
     }
-
-    /// The same words as arguments for a shell.
-    fn quoted(&self) -> Vec<String> {
-        self.words.iter().map(|word| quoted(word)).collect()
-    }
 }
 
 impl Selection {
@@ -127,10 +122,8 @@ impl Selection {
     pub(crate) fn letters(&self) -> Result<LetterFilter> {
         let letters = self.words.letters()?;
         let ids = self.words.ids().len() as u64;
-        Ok(match self.limit.or((ids > 0).then_some(ids)) {
-            Some(limit) => letters.limit(limit),
-            None => letters,
-        })
+        let limit = self.limit.or((ids > 0).then_some(ids));
+        Ok(letters.with(limit, LetterFilter::limit))
     }
 
     /// The queue, if the first word is its name.
@@ -152,11 +145,7 @@ impl Bulk {
 
     /// The jobs that the command may change.
     pub(crate) fn limited_jobs(&self) -> Result<JobFilter> {
-        let jobs = self.jobs()?;
-        Ok(match self.selection.limit {
-            Some(limit) => jobs.limit(limit),
-            None => jobs,
-        })
+        Ok(self.jobs()?.with(self.selection.limit, JobFilter::limit))
     }
 
     /// The ids on the command line.
@@ -171,9 +160,8 @@ impl Bulk {
 
     /// How many of those that match the limit allows.
     pub(crate) fn limited(&self, matching: u64) -> u64 {
-        self.selection
-            .limit
-            .map_or(matching, |limit| limit.min(matching))
+        let limit = self.selection.limit;
+        limit.map_or(matching, |limit| limit.min(matching))
     }
 
     /// Whether to change nothing. Letters and jobs given by id need no --yes.
@@ -181,22 +169,13 @@ impl Bulk {
         self.confirm.dry_run || (!self.confirm.yes && self.ids().is_empty())
     }
 
-    /// Whether --yes is given.
-    pub(crate) fn is_confirmed(&self) -> bool {
-        self.confirm.yes
-    }
-
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.confirm.reason.text()
-    }
-
     pub(crate) fn operator(&self) -> Operator {
-        self.confirm.operator()
+        self.confirm.reason.operator()
     }
 
     /// Fails if something needs a reason, has none, and is not a dry run.
     pub(crate) fn check_reason(&self, why: &str) -> Result<()> {
-        match self.is_dry_run() || self.reason().is_some() {
+        match self.is_dry_run() || self.confirm.reason.text().is_some() {
             true => Ok(()),
             false => Err(Error::new(format!("{why} needs --reason TEXT"))),
         }
@@ -210,53 +189,23 @@ impl Bulk {
         }
     }
 
-    /// The command line that acts, with a reason and further options.
-    pub(crate) fn command_line(
-        &self,
-        command: &str,
-        reason: Option<&str>,
-        options: &[String],
-    ) -> String {
-        let mut words = vec![command.to_owned()];
-        words.extend(self.selection.words.quoted());
-        let limit = self.selection.limit;
-        words.extend(limit.map(|limit| format!("--limit {limit}")));
-        words.extend(reason.map(|reason| format!("--reason {}", quoted(reason))));
-        words.extend(options.iter().cloned());
-        if self.ids().is_empty() {
-            words.push("--yes".to_owned());
-        }
-        words.join(" ")
+    /// The words that make the command of a dry run act.
+    pub(crate) fn to_act(&self) -> Vec<&'static str> {
+        let yes = self.ids().is_empty().then_some("--yes");
+        yes.into_iter().collect()
     }
-}
 
-impl Confirm {
-    /// The operator, with the reason.
-    pub(crate) fn operator(&self) -> Operator {
-        self.reason.operator()
+    /// The words that make a command act that needs a reason.
+    pub(crate) fn to_act_with_reason(&self) -> Vec<&'static str> {
+        let is_given = self.confirm.reason.text().is_some();
+        let reason = (!is_given).then_some("--reason TEXT");
+        reason.into_iter().chain(self.to_act()).collect()
     }
 }
 
 /// Whether an argument is a condition and not the name of a queue.
 pub(crate) fn is_condition(argument: &str) -> bool {
     argument.contains(['=', '<', '>', '~'])
-}
-
-/// Adds the option that gives a reason to a command.
-pub(crate) fn with_reason(command: impl Into<String>, reason: Option<&str>) -> String {
-    let reason = reason.map(|reason| format!(" --reason {}", quoted(reason)));
-    command.into() + &reason.unwrap_or_default()
-}
-
-/// Quotes a word for a shell. Dangerous characters, which a name in the database may contain, are
-/// shown as escapes.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain =
-        |character: char| character.is_ascii_alphanumeric() || "_-./:@+,=".contains(character);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", clean(word).replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -302,17 +251,5 @@ mod tests {
             assert!(words(&typed).jobs().is_err(), "{typed:?}");
             assert!(words(&typed).letters().is_err(), "{typed:?}");
         }
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        let words = words(&["orders", "age>2h", "class=it's exit 1"]);
-        assert_eq!(
-            words.quoted().join(" "),
-            r"orders 'age>2h' 'class=it'\''s exit 1'"
-        );
-        assert_eq!(quoted(""), "''");
-        assert_eq!(quoted("$(rm)"), "'$(rm)'");
-        assert_eq!(quoted("a\u{202e}b"), r"'a\u{202e}b'");
     }
 }

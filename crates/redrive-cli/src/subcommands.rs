@@ -1,10 +1,10 @@
 //! The subcommands of a command.
 
-/// The subcommands of a command: `Pause(Arguments).pause = Operator`. The arguments have the method
-/// that is named, or `run`. The role of a command that has subcommands itself is `_`.
+/// The subcommands of a command: `Pause(Arguments).change(true) = Operator`. The arguments have the
+/// method that is named, or `run`. The role of a command that has subcommands itself is `_`.
 macro_rules! subcommands {
     ($(#[$command:meta])* $vis:vis enum $name:ident {
-        $($(#[$about:meta])* $variant:ident($arguments:ty) $(.$run:ident)? = $role:tt,)*
+        $($(#[$about:meta])* $variant:ident($arguments:ty) $(.$run:ident($($more:expr),*))? = $role:tt,)*
     }) => {
         #[derive(Debug, clap::Subcommand)]
         $(#[$command])*
@@ -20,9 +20,13 @@ macro_rules! subcommands {
                 }
             }
 
+            #[allow(
+                clippy::redundant_closure_for_method_calls,
+                reason = "a method of a type with a lifetime is less general than a closure"
+            )]
             $vis fn run(&self, cx: &mut $crate::context::Context<'_>) -> $crate::error::Result<$crate::context::Ending> {
                 match self {
-                    $($name::$variant(command) => $crate::subcommands::run!(command cx $($run)?),)*
+                    $($name::$variant(command) => $crate::subcommands::run!(command cx $($run $($more)*)?),)*
                 }
             }
         }
@@ -40,8 +44,8 @@ macro_rules! run {
     ($command:ident $cx:ident) => {
         $command.run($cx)
     };
-    ($command:ident $cx:ident $run:ident) => {
-        $command.$run($cx)
+    ($command:ident $cx:ident $run:ident $($more:expr)*) => {
+        $command.$run($($more,)* $cx)
     };
 }
 pub(crate) use {role, run, subcommands};

@@ -1,6 +1,8 @@
 //! Connections to PostgreSQL: deadlines, TLS, poolers, migrations and the index of statements.
 
 pub(crate) mod sql;
+pub(crate) mod column;
+pub(crate) mod row;
 pub(crate) mod tls;
 pub(crate) mod deadline;
 pub(crate) mod connection;
@@ -16,6 +18,7 @@ pub(crate) mod caller;
 pub(crate) mod pool;
 pub(crate) mod pool_share;
 pub(crate) mod database;
+pub(crate) mod ask;
 pub(crate) mod admin;
 pub(crate) mod obstacles;
 pub mod migrate;

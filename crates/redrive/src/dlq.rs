@@ -11,6 +11,7 @@ pub(crate) mod event;
 pub(crate) mod filter;
 pub(crate) mod handle;
 pub(crate) mod letter;
+pub(crate) mod batches;
 pub(crate) mod breakdown;
 pub(crate) mod past;
 pub(crate) mod pages;

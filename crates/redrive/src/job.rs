@@ -1,5 +1,6 @@
 //! Jobs and failures as values. Nothing in this stage performs I/O.
 
+pub(crate) mod words;
 pub(crate) mod name;
 pub(crate) mod backoff;
 pub(crate) mod death_cause;

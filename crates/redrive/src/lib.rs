@@ -7,7 +7,7 @@ mod db;
 mod pipeline;
 pub mod dlq;
 pub mod schedule;
-mod inspect;
+pub mod admin;
 pub mod worker;
 pub mod metrics;
 pub mod testing;
@@ -54,29 +54,6 @@ pub use worker::{
 #[cfg(feature = "prometheus")]
 pub use prometheus;
 pub use {postgres, r2d2, r2d2_postgres, serde_json, uuid};
-
-/// Live jobs, statistics, breakers and the audit log, for operators and their tools.
-///
-/// Start at [`Database::admin`].
-pub mod admin {
-    pub use crate::db::admin::Admin;
-    pub use crate::db::drift::{DriftKind, SchemaDrift};
-    pub use crate::db::durability::DurabilityWarning;
-    pub use crate::dlq::filter::JobFilter;
-    pub use crate::inspect::audit::{AuditFilter, AuditRecord};
-    pub use crate::inspect::bulk::{ChangedJobs, JobChange, JobCount};
-    pub use crate::inspect::counters::{CountedSet, CounterAudit};
-    pub use crate::inspect::handle::Jobs;
-    pub use crate::inspect::jobs::{Cancelled, LiveJob};
-    pub use crate::inspect::queues::KnownQueues;
-    pub use crate::inspect::repair::Fault;
-    pub use crate::inspect::stats::{FailureCount, KindStats, QueueStats};
-    pub use crate::job::job_state::JobState;
-    pub use crate::pipeline::breaker::{Breaker, BreakerCause, BreakerState};
-    pub use crate::pipeline::held_group::{HeldInQueue, MAX_HELD_COUNT};
-    pub use crate::pipeline::pause::QueuePause;
-    pub use crate::pipeline::rate_limit::ListedRateLimit;
-}
 
 /// The limits that the library enforces.
 pub mod limits {

@@ -74,8 +74,6 @@ pub(crate) fn run_all(tasks: Vec<Task<'_>>, max_weight: usize) -> Vec<(String, V
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use super::*;
 
     #[test]
@@ -91,23 +89,5 @@ mod tests {
         for (name, verdict) in verdicts {
             assert_eq!(verdict == Verdict::Inconclusive, name == "3", "{name}");
         }
-    }
-
-    #[test]
-    fn the_weight_of_running_tasks_has_a_limit() {
-        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let (now, most) = (&now, &most);
-        let tasks = [1, 3, 1, 9, 2, 2, 1].map(|weight| {
-            Task::new(weight.to_string(), weight, move || {
-                let running = now.fetch_add(weight, Ordering::SeqCst) + weight;
-                most.fetch_max(running, Ordering::SeqCst);
-                thread::yield_now();
-                now.fetch_sub(weight, Ordering::SeqCst);
-                Verdict::Held
-            })
-        });
-        assert_eq!(run_all(tasks.into(), 4).len(), 7);
-        // The task with weight 9 ran alone.
-        assert_eq!(most.load(Ordering::SeqCst), 9);
     }
 }

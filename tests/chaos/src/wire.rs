@@ -84,40 +84,6 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_reassembled_from_chunks_of_any_size() {
-        let mut sent = vec![0, 0, 0, 8, 0, 3, 0, 0];
-        let (query, sync) = (frame(b'Q', b"SELECT 1\0"), frame(b'S', b""));
-        sent.extend_from_slice(&query);
-        sent.extend_from_slice(&sync);
-        for chunk in 1..sent.len() {
-            let mut frames = Frames::of_client();
-            let mut got = Vec::new();
-            for part in sent.chunks(chunk) {
-                frames.push(part);
-                while let Some(frame) = frames.next() {
-                    got.push(frame);
-                }
-            }
-            assert_eq!(
-                got,
-                [sent[..8].to_vec(), query.clone(), sync.clone()],
-                "in chunks of {chunk}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_request_for_encryption_precedes_the_startup_frame() {
-        let mut frames = Frames::of_client();
-        let request = [[0, 0, 0, 8], SSL_REQUEST].concat();
-        let startup = [0, 0, 0, 8, 0, 3, 0, 0];
-        for sent in [&request[..], &startup, &frame(b'S', b"")] {
-            frames.push(sent);
-            assert_eq!(frames.next().as_deref(), Some(sent));
-        }
-    }
-
-    #[test]
     fn a_patch_changes_only_the_text_of_a_parse_frame() {
         let parse = frame(b'P', b"s1\0DELETE FROM a WHERE b\0\0\x01\0\0\0\x14");
         assert_eq!(

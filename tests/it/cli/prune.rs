@@ -16,7 +16,7 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
     for dry in ["prune --older-than 0s", "prune --older-than 0s --dry-run"] {
         db.run(dry)
             .shows("2 letters, recovered or discarded more than 0ms ago, would be deleted.")
-            .shows("redrive prune --older-than 0ms --yes");
+            .shows("redrive prune --older-than 0s --yes");
         db.run(format!("{dry} --json"))
             .holds(&json!({"letters": 2}));
         assert_eq!(discarded(), 2);

@@ -45,8 +45,14 @@ fn an_invalid_schedule_is_rejected_with_the_position_of_the_mistake() {
         ("{} --every 10x", "such as 500ms, 90s, 1h30m or 7d"),
         ("{} --every 100ms", "1 second to 366 days"),
         ("{ --every 1h", "the payload is not JSON"),
-        ("{} --every 1h --missed twice", "skip, once or all"),
-        ("{} --every 1h --overlap both", "allow or skip"),
+        (
+            "{} --every 1h --missed twice",
+            "expected one of skip, once, all",
+        ),
+        (
+            "{} --every 1h --overlap both",
+            "expected one of allow, skip",
+        ),
         ("{} --every 1h --header redrive-x=1", "is reserved"),
         ("{}", "--cron"),
         ("{} --every 1h --cron @daily", "cannot be used with"),
@@ -95,5 +101,24 @@ fn schedules_are_listed_shown_paused_triggered_and_removed() {
     let audit = test.run("audit");
     for verb in ["set", "pause", "trigger", "resume", "remove"] {
         audit.shows(format!("{verb}_schedule"));
+    }
+}
+
+#[test]
+fn a_schedule_of_jobs_and_one_that_redrives_do_not_replace_each_other() {
+    let test = TestDatabase::migrated();
+    let redrive = "schedule redrive nightly orders --every 6h";
+    for (first, second, does) in [
+        (SET, redrive, "enqueues jobs"),
+        (redrive, SET, "redrives letters"),
+    ] {
+        test.run(first);
+        for line in [second, &format!("{second} --dry-run")] {
+            test.fails(2, line).tells(format!(
+                "the schedule `nightly` {does} and cannot be replaced by one that does not; \
+                 remove it first: redrive schedule remove nightly"
+            ));
+        }
+        test.run("schedule remove nightly");
     }
 }

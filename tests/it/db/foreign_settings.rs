@@ -39,13 +39,11 @@ fn set(test: &TestDatabase, setting: &str) {
 fn lifecycle(db: &Database) -> Vec<String> {
     let queue = Queue::new(db, "orders").unwrap();
     queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            1 => Ok(()),
-            number => Err(Failure::reject(format!(r"no file C:\orders\{number}.json"))
-                .detail(format!("a\\b of {number}\n").repeat(100))),
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        1 => Ok(()),
+        number => Err(Failure::reject(format!(r"no file C:\orders\{number}.json"))
+            .detail(format!("a\\b of {number}\n").repeat(100))),
+    });
     drained(&queue);
     let redriven = db.redrives(&of_orders());
     assert_eq!(redriven.redriven.len(), 2);

@@ -5,11 +5,11 @@ mod ready;
 
 use std::time::Duration;
 
-use postgres::{Client, IsolationLevel, Transaction};
+use postgres::Client;
 use redrive::Job;
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, TestDatabase, counted, fewest_pages, scalar, statement, stop,
-    wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, TestDatabase, counted, fewest_pages, scalar, snapshot,
+    statement, stop, wait_until, worker,
 };
 
 /// The planner settings of the connections of a worker.
@@ -89,17 +89,6 @@ const HOT: [(&str, &str); 9] = [
     ("metrics_queues", ""),
 ];
 
-/// Returns a transaction whose snapshot vacuum must respect.
-fn held(client: &mut Client) -> Transaction<'_> {
-    let mut transaction = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    transaction.query_one("SELECT 1", &[]).unwrap();
-    transaction
-}
-
 /// Returns how many pages each hot statement touches.
 fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
     let mut client = test.client();
@@ -140,7 +129,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
     let (mut client, mut holder) = (test.client(), test.client());
     client.sql(FRESH);
     let fresh = pages(&test);
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     churn(&mut client, "");
     client.sql("VACUUM");
     let slow = pages(&test);
@@ -171,7 +160,7 @@ fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
 fn the_ring_leaves_no_dead_row_that_an_enqueue_reads() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     let fresh = pages(&test)[0];
     client.sql(
         "DO $$ BEGIN FOR n IN 1..2000 LOOP PERFORM redrive.turn_ring(0, 1000); END LOOP; END $$",
@@ -185,15 +174,14 @@ fn the_ring_leaves_no_dead_row_that_an_enqueue_reads() {
 fn a_worker_compacts_what_is_full_of_dead_rows() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     client.sql(
         "UPDATE redrive.compactions SET min_bytes = 8192 WHERE relation = 'redrive.letter_deltas'",
     );
     churn(&mut client, "letter_deltas");
     let worker = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     wait_until("the worker to compact", SOON, || {
         let size = "SELECT redrive.table_bytes('redrive.letter_deltas') = 0";
         client.ask(size, &[])
@@ -206,9 +194,9 @@ fn a_worker_compacts_what_is_full_of_dead_rows() {
 fn leased_jobs_survive_the_compaction_of_their_leases() {
     let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder) = (test.client(), test.client());
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     let gate = Gate::new();
-    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
+    let worker = worker(&queue).runs(gate.passing::<Order>());
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     churn(&mut client, "INTO redrive.leases");
@@ -244,7 +232,7 @@ fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
     };
     assert_eq!(next_turn(""), [""; 0]);
     assert_eq!(next_turn(""), [""; 0]);
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     // Another transaction was the oldest at the last turn.
     assert_eq!(next_turn(", kept_xid = '3'"), [""; 0]);
     assert_eq!(next_turn(""), ["redrive.leases"]);

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::sync::{Arc, Barrier};
-use std::thread;
 
 use redrive::migrate::{all, in_transaction};
 use redrive::{Job, Queue};
-use redrive_tests::{Order, Sql, TestDatabase, drained, has, stop, willing, worker};
+use redrive_tests::{Order, Sql, TestDatabase, at_once, drained, has, stop, willing, worker};
 
 /// The version of the newest migration.
 pub(super) const LAST: i32 = 10;
@@ -39,11 +37,6 @@ fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>, of: &impl Display) {
 }
 
 #[test]
-fn eight_concurrent_migrators_apply_each_migration_once() {
-    migrate_at_once(&TestDatabase::empty());
-}
-
-#[test]
 fn concurrent_migrators_work_at_every_isolation_level() {
     let test = TestDatabase::empty();
     let stricter = format!(
@@ -51,28 +44,12 @@ fn concurrent_migrators_work_at_every_isolation_level() {
         test.name()
     );
     test.client().sql(&stricter);
-    migrate_at_once(&test);
-}
-
-fn migrate_at_once(test: &TestDatabase) {
-    let start = Arc::new(Barrier::new(8));
-    let migrators: Vec<_> = (0..8)
-        .map(|_| {
-            let (db, start) = (test.open(), Arc::clone(&start));
-            thread::spawn(move || {
-                start.wait();
-                db.migrate().expect("migrate")
-            })
-        })
-        .collect();
-    let mut applied: Vec<String> = migrators
-        .into_iter()
-        .flat_map(|migrator| migrator.join().expect("a migrator"))
-        .map(|applied| applied.name)
-        .collect();
+    let applied = at_once(8, |_| test.open(), |db| db.migrate().expect("migrate"));
+    let applied = applied.into_iter().flatten();
+    let mut applied: Vec<String> = applied.map(|applied| applied.name).collect();
     applied.sort_unstable();
-    assert_eq!(applied, names(test), "each by one of them");
-    assert_eq!(versions(test), (1..=LAST).collect::<Vec<i32>>());
+    assert_eq!(applied, names(&test), "each by one of them");
+    assert_eq!(versions(&test), (1..=LAST).collect::<Vec<i32>>());
     test.open().check_schema().unwrap();
     assert_eq!(test.open().migrate().unwrap(), [], "the second time");
 }

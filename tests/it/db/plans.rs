@@ -199,9 +199,8 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
     }
     // The same without any statistics.
     client
-        .batch_execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relnamespace = 'redrive'::regnamespace; \
-                        DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'redrive'::regnamespace)")
-        .unwrap();
+        .sql("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relnamespace = 'redrive'::regnamespace; \
+                        DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'redrive'::regnamespace)");
     for (mut client, hot) in sessions() {
         trouble += &wrong(
             &mut client,

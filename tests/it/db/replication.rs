@@ -28,11 +28,10 @@ fn deaths_folds_and_redrive_runs_work_under_a_publication_of_all_tables() {
     runs.create(&all, &options, &act).unwrap().unwrap();
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
-        .handle(|job: &Job<Order>| match job.payload().number {
+        .runs(|job: &Job<Order>| match job.payload().number {
             number if number % 2 == 0 && job.attempt() == 1 => Err(Failure::retry("again")),
             _ => Ok(()),
-        })
-        .started();
+        });
     wait_until("the run to end and its outcomes to be folded", SOON, || {
         in_state(&queue, LetterState::Recovered) == 20
             && scalar(

@@ -56,16 +56,27 @@ impl Profession {
     }
 }
 
-/// A database with each role.
+/// A database with each role. Its schema belongs to a role that is no superuser, and no session has a search path.
 struct Cast {
     roles: [Role; 9],
+    _schema_owner: Role,
     owner: Client,
     test: TestDatabase,
 }
 
 impl Cast {
     fn new() -> Cast {
-        let (test, owner) = TestDatabase::with_client();
+        let test = TestDatabase::empty();
+        let schema_owner = test.role("owner");
+        test.client().sql(&format!(
+            "CREATE SCHEMA redrive AUTHORIZATION {}; ALTER DATABASE {} SET search_path = ''",
+            schema_owner.name(),
+            test.name()
+        ));
+        schema_owner.open().migrate().expect("migrate");
+        let mut owner = test.client();
+        let extensions: Vec<String> = owner.column("SELECT extname::text FROM pg_extension", &[]);
+        assert_eq!(extensions, ["plpgsql"]);
         let roles = Profession::ALL.map(|profession| {
             let kind = [profession.name()];
             let kinds = if profession == Nobody {
@@ -75,7 +86,12 @@ impl Cast {
             };
             test.role_of(profession.name(), kinds)
         });
-        Cast { roles, owner, test }
+        Cast {
+            roles,
+            _schema_owner: schema_owner,
+            owner,
+            test,
+        }
     }
 
     fn role(&self, profession: Profession) -> &Role {
@@ -224,16 +240,8 @@ fn no_function_without_sequential_scans_is_compiled() {
 fn granting_a_role_that_does_not_exist_is_an_error() {
     let (_test, mut client) = TestDatabase::with_client();
     let grant = "SELECT redrive.grant_role($1, $2)";
-    let error = client
-        .query_one(grant, &[&"no_such_role", &"worker"])
-        .unwrap_err();
-    assert_eq!(error.code(), Some(&SqlState::UNDEFINED_OBJECT));
-    client
-        .query_one(
-            "SELECT redrive.grant_role('postgres', 'reader', 'worker')",
-            &[],
-        )
-        .unwrap();
+    client.refuses(grant, &[&"no_such_role", &"worker"], "42704");
+    client.sql("SELECT redrive.grant_role('postgres', 'reader', 'worker')");
     let error = client
         .query_one(grant, &[&"postgres", &"king"])
         .unwrap_err();

@@ -88,7 +88,7 @@ fn one_message_without_begin_is_a_transaction_and_single_statements_are_refused(
     let test = TestDatabase::empty();
     let mut client = test.client();
     for script in all() {
-        client.batch_execute(&script.sql).unwrap();
+        client.sql(&script.sql);
     }
     is_whole(&test);
     let script = &all()[0].sql;

@@ -10,8 +10,8 @@ use std::thread;
 use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink, Skip};
 use redrive::{Database, Failure};
 use redrive_tests::{
-    Dead, Gate, Process, SOON, Sql, TestDatabase, holds, letters, letters_in, maria, of_orders,
-    only, stats, wait_until,
+    Dead, Gate, Process, SOON, Sql, TestDatabase, at_once, holds, letters, letters_in, maria,
+    of_orders, only, stats, wait_until,
 };
 use serde_json::{Value, json};
 
@@ -112,16 +112,8 @@ fn concurrent_deliveries_send_each_letter_once() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 60);
     let counted = CountingSink::default();
-    let senders: Vec<_> = (0..4)
-        .map(|_| {
-            let (db, sink) = (test.open(), counted.clone());
-            thread::spawn(move || delivers(&db, &of_orders(), &sink).delivered.len())
-        })
-        .collect();
-    let delivered: usize = senders
-        .into_iter()
-        .map(|sender| sender.join().expect("a sender"))
-        .sum();
+    let send = |db| delivers(&db, &of_orders(), &counted).delivered.len();
+    let delivered: usize = at_once(4, |_| test.open(), send).iter().sum();
     assert_eq!(delivered, ids.len());
     let counted = counted.0.lock().expect("no panic");
     assert!(

@@ -156,15 +156,13 @@ fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
     let id = dead(&queue, &[42])[0];
     db.redrives(&only(id));
     let gate = Gate::new();
-    let held = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |_: &Job<TenantOrder>| {
-                gate.pass();
-                Err(Failure::reject("declined card-of-42"))
-            }
-        })
-        .started();
+    let held = worker(&queue).runs({
+        let gate = gate.clone();
+        move |_: &Job<TenantOrder>| {
+            gate.pass();
+            Err(Failure::reject("declined card-of-42"))
+        }
+    });
     wait_until("the job to be leased", SOON, || {
         stats(db, "orders").expect("a job").leased == 1
     });
@@ -236,17 +234,15 @@ fn an_erasure_from_sql_is_one_transaction() {
 fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database().clone();
-    let dying = worker(&queue)
-        .handle(|job: &Job<TenantOrder>| {
-            let (who, what) = match (job.payload().tenant, job.generation()) {
-                (42, 0) => ("Maria Smith", "declined"),
-                (42, _) => ("Maria Smith", "blocked"),
-                (_, _) => ("Peter Jones", "unknown"),
-            };
-            Err(Failure::reject(format!("account of {who} is {what}"))
-                .detail(format!("{what} at the till of {who}\n").repeat(20)))
-        })
-        .started();
+    let dying = worker(&queue).runs(|job: &Job<TenantOrder>| {
+        let (who, what) = match (job.payload().tenant, job.generation()) {
+            (42, 0) => ("Maria Smith", "declined"),
+            (42, _) => ("Maria Smith", "blocked"),
+            (_, _) => ("Peter Jones", "unknown"),
+        };
+        Err(Failure::reject(format!("account of {who} is {what}"))
+            .detail(format!("{what} at the till of {who}\n").repeat(20)))
+    });
     let ids = [42, 7].map(|tenant| put(&queue, order(tenant)));
     drained(&queue);
     let hers = only(ids[0]);

@@ -1,5 +1,4 @@
-//! The filter: every condition selects the matching letters, and the database accepts every filter
-//! that parses.
+//! The filter: every condition selects the matching letters.
 
 mod refused;
 mod same;
@@ -172,94 +171,6 @@ fn the_builder_equals_the_filter_language() {
             assert_eq!(ids(&db, &read), expected, "{built}");
         }
     }
-}
-
-#[test]
-fn the_database_accepts_every_filter_that_parses() {
-    const PIECES: [&str; 24] = [
-        "1",
-        "42",
-        "-7",
-        "1.5",
-        "1e400",
-        "-0",
-        "true",
-        "null",
-        "x",
-        "x y",
-        "\"",
-        "\\",
-        "'",
-        "$1",
-        "%",
-        "é",
-        "\u{1F600}",
-        "; DROP TABLE x",
-        "&&",
-        "||",
-        "@",
-        "*",
-        "/*",
-        "\u{7f}",
-    ];
-    let test = TestDatabase::migrated();
-    let db = five(&test);
-    let mut seed = 11_u64;
-    let mut roll = |sides: usize| {
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(seed >> 33).unwrap() % sides
-    };
-    let keys = [
-        "queue=",
-        "kind=",
-        "class=",
-        "message~",
-        "version=",
-        "host=",
-        "source=",
-        "payload.a=",
-        "payload.a!=",
-        "payload.a<",
-        "payload.a>=",
-        "payload.a~",
-        "payload.a[3].b=",
-        "id>=",
-        "id=",
-        "generation<",
-        "group=",
-        "run=",
-    ];
-    let mut accepted = 0;
-    for _ in 0..400 {
-        let mut text = String::new();
-        for _ in 0..=roll(3) {
-            let value: String = (0..=roll(3)).map(|_| PIECES[roll(PIECES.len())]).collect();
-            let quoted = roll(2) == 0 || value.contains([' ', '"']);
-            let value = if quoted {
-                serde_json::to_string(&value).unwrap()
-            } else {
-                value
-            };
-            let field = match roll(4) {
-                0 => format!(
-                    "payload.{}=",
-                    serde_json::to_string(PIECES[roll(PIECES.len())]).unwrap()
-                ),
-                _ => keys[roll(keys.len())].to_owned(),
-            };
-            text.extend([&*field, &value, " "]);
-        }
-        let Ok(filter) = text.parse::<LetterFilter>() else {
-            continue;
-        };
-        accepted += 1;
-        ids(&db, &filter);
-        let again: LetterFilter = filter.to_string().parse().unwrap();
-        assert_eq!(again, filter, "{text}");
-    }
-    assert!(accepted > 150, "{accepted}");
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn the_job_of_a_lost_worker_stores_no_redacted_value() {
     let (db, mut client) = (queue.database(), test.client());
     cards(db);
     let gate = Gate::new();
-    let worker = worker(&queue).handle(gate.passing::<Charge>()).started();
+    let worker = worker(&queue).runs(gate.passing::<Charge>());
     let id = queue.enqueue(&charge()).unwrap();
     gate.wait_for(1);
     assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Asked);

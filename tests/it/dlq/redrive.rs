@@ -17,14 +17,12 @@ use super::runs::live;
 /// A worker whose handler fails until it is fixed.
 fn fixable(queue: &Queue) -> (Worker, Arc<AtomicBool>) {
     let fixed = Arc::new(AtomicBool::new(false));
-    let worker = worker(queue)
-        .handle({
-            let fixed = Arc::clone(&fixed);
-            move |_: &Job<Order>| match fixed.load(Ordering::SeqCst) {
-                true => Ok(()),
-                false => Err(Failure::retry("still broken")),
-            }
-        })
-        .started();
+    let worker = worker(queue).runs({
+        let fixed = Arc::clone(&fixed);
+        move |_: &Job<Order>| match fixed.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(Failure::retry("still broken")),
+        }
+    });
     (worker, fixed)
 }

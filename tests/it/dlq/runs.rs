@@ -149,14 +149,12 @@ fn adds_up(test: &TestDatabase, id: RunId) {
 /// A worker whose handler fails until it is fixed.
 fn fixable(test: &TestDatabase) -> (Worker, Arc<AtomicBool>) {
     let fixed = Arc::new(AtomicBool::new(false));
-    let worker = worker(&test.queue("orders"))
-        .handle({
-            let fixed = Arc::clone(&fixed);
-            move |_: &Job<Order>| match fixed.load(Ordering::SeqCst) {
-                true => Ok(()),
-                false => Err(Failure::reject("broken")),
-            }
-        })
-        .started();
+    let worker = worker(&test.queue("orders")).runs({
+        let fixed = Arc::clone(&fixed);
+        move |_: &Job<Order>| match fixed.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err(Failure::reject("broken")),
+        }
+    });
     (worker, fixed)
 }

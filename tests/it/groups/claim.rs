@@ -3,7 +3,7 @@
 use std::thread;
 
 use postgres::GenericClient;
-use redrive_tests::{Begin, Sql, statement};
+use redrive_tests::{Sql, drained, put, statement, stop};
 use uuid::Uuid;
 
 use super::*;
@@ -64,25 +64,20 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
 
 /// Stores `count` jobs in each of `groups` groups at once, as enqueues with a policy do.
 pub(super) fn fill(client: &mut Client, prefix: &str, groups: i64, count: i64) {
-    client
-        .execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
+    client.change(
+        "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
              SELECT 8, 'orders', 'order', '{\"number\": 1}', $1 || lpad(g::text, 7, '0') \
              FROM generate_series(1, $3::bigint) n, generate_series(1, $2::bigint) g",
-            &[&prefix, &groups, &count],
-        )
-        .unwrap();
+        &[&prefix, &groups, &count],
+    );
 }
 
 /// Gives the turn of every waiting group to a job that does not end.
 fn block_all(client: &mut Client) {
     client
-        .batch_execute(
-            "INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
+        .sql("INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
              SELECT DISTINCT ON ((j.meta).group_key) 'orders', (j.meta).group_key, 1, -j.id FROM redrive.jobs_waiting j; \
-             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_slots",
-        )
-        .unwrap();
+             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_slots");
 }
 
 #[test]
@@ -100,17 +95,11 @@ fn the_primary_key_decides_between_two_claims_of_a_group() {
         late.commit().unwrap();
         let other = enqueue(&queue, "b", 1);
         let mut second = test.client();
-        let pid: i32 = second
-            .query_one("SELECT pg_backend_pid()", &[])
-            .unwrap()
-            .get(0);
+        let pid: i32 = second.ask("SELECT pg_backend_pid()", &[]);
         let second = thread::spawn(move || claim(&mut second, 10, &mut Place::default()));
         let mut client = test.client();
         wait_until("the second claim to wait for the first", SOON, || {
-            client
-                .query_one("SELECT pg_blocking_pids($1) <> '{}'", &[&pid])
-                .unwrap()
-                .get(0)
+            client.ask("SELECT pg_blocking_pids($1) <> '{}'", &[&pid])
         });
         match commits {
             true => first.commit().unwrap(),
@@ -154,21 +143,13 @@ fn an_open_transaction_with_an_enqueue_blocks_no_group() {
     queue.enqueue_job_in(&mut caller, order("a", 1)).unwrap();
     let second = enqueue(&queue, "a", 2);
     let finished = Finished::default();
-    let worker = {
-        let finished = finished.clone();
-        redrive_tests::worker(&queue)
-            .handle(move |job: &Job<Order>| {
-                finished.note(job);
-                Ok(())
-            })
-            .started()
-    };
-    redrive_tests::drained(&queue);
+    let worker = finishing(&queue, &finished);
+    drained(&queue);
     assert_eq!(finished.of("a"), [2], "job {second}");
     caller.commit().unwrap();
-    redrive_tests::drained(&queue);
+    drained(&queue);
     assert_eq!(finished.of("a"), [2, 1]);
-    redrive_tests::stop(worker);
+    stop(worker);
     no_slot_left(&test);
 }
 
@@ -179,21 +160,13 @@ fn a_worker_finds_the_one_free_group_of_a_hundred_thousand() {
     fill(&mut client, "g", 100_000, 1);
     block_all(&mut client);
     let finished = Finished::default();
-    let worker = {
-        let finished = finished.clone();
-        redrive_tests::worker(&queue)
-            .handle(move |job: &Job<Order>| {
-                finished.note(job);
-                Ok(())
-            })
-            .started()
-    };
+    let worker = finishing(&queue, &finished);
     for group in ["g0070000", "g0000001", "g0100000"] {
         let freed = "DELETE FROM redrive.group_slots WHERE group_key = $1";
-        client.execute(freed, &[&group]).unwrap();
+        client.change(freed, &[&group]);
         wait_until("the free group to run", SOON, || finished.of(group) == [1]);
     }
-    redrive_tests::stop(worker);
+    stop(worker);
 }
 
 #[test]
@@ -219,7 +192,7 @@ fn a_higher_priority_does_not_change_the_order_within_a_group() {
     for policy in [CONTINUE, GroupPolicy::Limit(1), GroupPolicy::Fair] {
         let (test, queue) = with_policy(policy);
         let low = enqueue(&queue, "a", 1);
-        let high = queue.enqueue_job(order("a", 2).priority(9)).unwrap().id();
+        let high = put(&queue, order("a", 2).priority(9));
         let mut client = test.client();
         let first = || claim(&mut test.client(), 1, &mut Place::default());
         assert_eq!(first(), [low.get()], "{policy:?}");

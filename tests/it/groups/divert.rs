@@ -1,12 +1,11 @@
 //! Groups that are diverted: the jobs behind a letter become letters, and a redrive keeps their order.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
 
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState};
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, drained, stop, worker};
+use redrive_tests::{Begin, Dead, drained, only, put, stop, worker};
 
 use super::*;
 
@@ -15,16 +14,13 @@ const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
 /// A worker that rejects the orders below a number, which a test lowers, and finishes the others.
 fn rejecting(queue: &Queue, finished: &Finished, below: &Arc<AtomicI64>) -> Worker {
     let (finished, below) = (finished.clone(), Arc::clone(below));
-    worker(queue)
-        .slots(2)
-        .handle(move |job: &Job<Order>| {
-            if job.payload().number < below.load(Ordering::SeqCst) {
-                return Err(Failure::reject("broken"));
-            }
-            finished.note(job);
-            Ok(())
-        })
-        .started()
+    worker(queue).slots(2).runs(move |job: &Job<Order>| {
+        if job.payload().number < below.load(Ordering::SeqCst) {
+            return Err(Failure::reject("broken"));
+        }
+        finished.note(job);
+        Ok(())
+    })
 }
 
 /// A queue whose group `a` is held by the letter of its first job, with four jobs diverted behind it.
@@ -98,7 +94,7 @@ impl Diverted {
 
 fn open(queue: &Queue) -> Vec<Letter> {
     let open = LetterFilter::new().state(LetterState::Open).limit(1000);
-    queue.database().dlq().list(&open).unwrap()
+    queue.listed(&open)
 }
 
 /// Waits until this many letters are open.
@@ -233,7 +229,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     let first = enqueue(&queue, "a", 1);
     // No worker handles the second job, so it stops the group once its turn comes.
     let other = NewJob::raw("other", "{}").unwrap().group("a");
-    let second = queue.enqueue_job(other).unwrap().id();
+    let second = put(&queue, other);
     let third = enqueue(&queue, "a", 3);
     let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(2)));
     let worker = rejecting(&queue, &finished, &below);
@@ -249,8 +245,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     queue.database().admin().cancel(second).unwrap();
     let held = queue.held_groups(10).unwrap();
     assert_eq!((held.len(), held[0].letter), (1, third));
-    dlq.redrive(&LetterFilter::new().ids([third]), &maria())
-        .unwrap();
+    dlq.redrive(&only(third), &maria()).unwrap();
     drained(&queue);
     assert_eq!(finished.of("a"), [1, 3]);
     stop(worker);
@@ -290,62 +285,4 @@ fn a_run_keeps_the_order_within_each_group() {
         driver.step().expect("a step").status == DriveStatus::Ended(RunState::Finished)
     });
     diverted.ends(&[1, 2, 3, 4, 5]);
-}
-
-/// Four workers, jobs that die at random until they are redriven, and operators that redrive single letters
-/// in any order, release nothing and lose nothing.
-#[test]
-fn the_order_of_twenty_groups_survives_deaths_and_any_redrives() {
-    let (test, queue) = with_policy(DIVERT);
-    let finished = Finished::default();
-    let workers: Vec<Worker> = (0..4)
-        .map(|_| {
-            let finished = finished.clone();
-            worker(&test.queue("orders"))
-                .slots(4)
-                .handle(move |job: &Job<Order>| {
-                    // A third of the jobs dies in the first generation, and some in the second.
-                    let (number, generation) = (job.payload().number, i64::from(job.generation()));
-                    if generation < 2 && (number + job.id().get()) % (3 + 5 * generation) == 0 {
-                        return Err(Failure::reject("broken"));
-                    }
-                    finished.note(job);
-                    Ok(())
-                })
-                .started()
-        })
-        .collect();
-    let names: Vec<String> = (0..20).map(|group| format!("g{group}")).collect();
-    let groups: Vec<&str> = names.iter().map(String::as_str).collect();
-    let redriver = thread::spawn({
-        let (queue, finished) = (test.queue("orders"), finished.clone());
-        move || {
-            let dlq = queue.database().dlq();
-            let mut round = 0;
-            wait_until("all orders to finish", SOON * 3, || {
-                round += 1;
-                for (at, letter) in open(&queue).iter().enumerate() {
-                    // Some letters, in any order; then all.
-                    if round % 4 == 0 || (at + round) % 3 == 0 {
-                        let one = LetterFilter::new().ids([letter.id]);
-                        dlq.redrive(&one, &maria()).unwrap();
-                    }
-                }
-                finished.all().len() == 20 * 15
-            });
-        }
-    });
-    enqueue_rounds(&queue, &groups, 15);
-    redriver.join().expect("the redriver");
-    let expected: Vec<i64> = (1..=15).collect();
-    for group in groups {
-        assert_eq!(finished.of(group), expected, "{group}");
-    }
-    drained(&queue);
-    for worker in workers {
-        stop(worker);
-    }
-    no_slot_left(&test);
-    let left = "SELECT count(*) FROM redrive.diverted_groups";
-    assert_eq!(scalar(&mut test.client(), left), 0);
 }

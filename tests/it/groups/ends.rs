@@ -3,27 +3,15 @@
 use std::time::Duration;
 
 use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::LetterFilter;
-use redrive::{Enqueued, Failure, Worker};
+use redrive::{Enqueued, Failure};
 use redrive_tests::{
-    Begin, Gate, Sql, counted, drained, expire_leases, finish, reap, statement, stop, worker,
+    Begin, Gate, Hand, Sql, counted, drained, expire_leases, finish, only, put, reap, statement,
+    stop, worker,
 };
 use uuid::Uuid;
 
 use super::claim::{Place, claim};
 use super::*;
-
-/// A worker that finishes every order.
-fn finishing(queue: &Queue, finished: &Finished) -> Worker {
-    let finished = finished.clone();
-    worker(queue)
-        .slots(2)
-        .handle(move |job: &Job<Order>| {
-            finished.note(job);
-            Ok(())
-        })
-        .started()
-}
 
 #[test]
 fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
@@ -75,7 +63,7 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     let (test, queue) = with_policy(CONTINUE);
     let ids = enqueue_rounds(&queue, &["a"], 3);
     let hour = Duration::from_hours(1);
-    let late = queue.enqueue_job(order("a", 4).delay(hour)).unwrap().id();
+    let late = put(&queue, order("a", 4).delay(hour));
     let mut client = test.client();
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [ids[0].get()]);
     // As after the loss of a worker that had claimed them as followers.
@@ -109,7 +97,7 @@ fn a_changed_suspect_of_a_fair_group_runs_at_once() {
 fn delayed_jobs_wait_for_their_group_once_they_are_due() {
     let (test, queue) = with_policy(CONTINUE);
     let hour = Duration::from_hours(1);
-    let late = queue.enqueue_job(order("a", 1).delay(hour)).unwrap().id();
+    let late = put(&queue, order("a", 1).delay(hour));
     queue.enqueue_job(order("a", 2).delay(hour)).unwrap();
     let mut client = test.client();
     let filter = JobFilter::new().ids([late]);
@@ -143,7 +131,7 @@ fn an_expired_job_passes_its_turn_on() {
 fn a_unique_key_and_a_group_go_together() {
     let (test, queue) = with_policy(CONTINUE);
     let unique = |number| order("a", number).unique("key");
-    let first = queue.enqueue_job(unique(1)).unwrap().id();
+    let first = put(&queue, unique(1));
     assert_eq!(
         queue.enqueue_job(unique(2)).unwrap(),
         Enqueued::Existing(first)
@@ -191,7 +179,7 @@ fn an_erasure_of_a_job_with_a_turn_frees_its_group() {
     claim(&mut client, 5, &mut Place::default());
     expire_leases(&mut client);
     assert_eq!(slots(&mut client), 1);
-    let first = LetterFilter::new().ids([ids[0]]);
+    let first = only(ids[0]);
     queue.database().dlq().erase(&first, &maria()).unwrap();
     assert_eq!(slots(&mut client), 0);
     assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[1].get()]);
@@ -217,16 +205,14 @@ fn a_running_job_that_is_cancelled_passes_its_turn_on() {
     let finished = Finished::default();
     let worker = {
         let (gate, finished) = (gate.clone(), finished.clone());
-        worker(&queue)
-            .handle(move |job: &Job<Order>| {
-                if job.payload().number == 1 {
-                    gate.pass();
-                    return Err(Failure::retry("cancelled"));
-                }
-                finished.note(job);
-                Ok(())
-            })
-            .started()
+        worker(&queue).runs(move |job: &Job<Order>| {
+            if job.payload().number == 1 {
+                gate.pass();
+                return Err(Failure::retry("cancelled"));
+            }
+            finished.note(job);
+            Ok(())
+        })
     };
     let ids = enqueue_rounds(&queue, &["a"], 2);
     gate.wait_for(1);
@@ -256,40 +242,16 @@ fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
     let leases = client.query(leases, &[]).unwrap();
     let first: Uuid = leases[0].get(0);
     let mut settler = test.client();
-    let mut settle = |lease: Uuid, jobs: i32| {
-        settler
-            .query(
-                statement("settle_done"),
-                &[
-                    &vec![lease],
-                    &"orders",
-                    &vec![lease],
-                    &vec!["succeeded"],
-                    &vec![Some("order")],
-                    &vec![None::<i16>],
-                    &vec![i64::from(jobs)],
-                    &vec![0.0_f64],
-                    &vec![jobs],
-                    &false,
-                ],
-            )
-            .expect("settle what is done")
-            .len()
-    };
-    assert_eq!(settle(Uuid::new_v4(), 2), 0, "the lease is lost");
-    assert_eq!(settle(first, 1), 0, "the lease has another job");
+    let mut settle = |lease, jobs| Hand::of("orders").ends(&mut settler, lease, jobs);
+    assert!(!settle(Uuid::new_v4(), 2), "the lease is lost");
+    assert!(!settle(first, 1), "the lease has another job");
     assert_eq!(slots(&mut client), 3);
     // The job of group a has been settled before, and backs off with its turn.
     let settled = "UPDATE redrive.leases SET done = ARRAY[$2::bigint] WHERE lease_id = $1";
-    client.execute(settled, &[&first, &ids[0].get()]).unwrap();
-    assert_eq!(settle(first, 1), 1);
+    client.change(settled, &[&first, &ids[0].get()]);
+    assert!(settle(first, 1));
     let left = "SELECT job_id FROM redrive.group_slots ORDER BY job_id";
-    let left: Vec<i64> = client
-        .query(left, &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let left: Vec<i64> = client.column(left, &[]);
     assert_eq!(left, [ids[0].get(), ids[2].get()]);
 }
 
@@ -299,13 +261,10 @@ fn the_slot_of_a_running_job_does_not_expire() {
     let gate = Gate::new();
     let worker = {
         let gate = gate.clone();
-        worker(&queue)
-            .slots(2)
-            .handle(move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            })
-            .started()
+        worker(&queue).slots(2).runs(move |_: &Job<Order>| {
+            gate.pass();
+            Ok(())
+        })
     };
     enqueue_rounds(&queue, &["a"], 2);
     gate.wait_for(1);
@@ -335,10 +294,7 @@ fn a_cancelled_follower_stays_in_its_lease_when_the_others_return() {
     };
     assert_eq!(claim(&mut client, 10, &mut place).len(), 4);
     queue.database().admin().cancel(ids[2]).unwrap();
-    let lease: Uuid = client
-        .query_one("SELECT lease_id FROM redrive.leases", &[])
-        .unwrap()
-        .get(0);
+    let lease: Uuid = client.ask("SELECT lease_id FROM redrive.leases", &[]);
     let followers: Vec<i64> = ids[1..].iter().map(|id| id.get()).collect();
     let mut give_back = |jobs: &[i64]| -> Vec<i64> {
         let returned = client.query(statement("give_back"), &[&lease, &jobs]);

@@ -44,16 +44,7 @@ fn workers_run_all_jobs_of_all_groups() {
     let (test, queue) = with_policy(GroupPolicy::Fair);
     let finished = Finished::default();
     let workers: Vec<_> = (0..2)
-        .map(|_| {
-            let finished = finished.clone();
-            worker(&test.queue("orders"))
-                .slots(4)
-                .handle(move |job: &Job<Order>| {
-                    finished.note(job);
-                    Ok(())
-                })
-                .started()
-        })
+        .map(|_| worker(&queue).slots(4).runs(finished.noting()))
         .collect();
     enqueue_rounds(&queue, &["a", "b", "c"], 100);
     drained(&queue);

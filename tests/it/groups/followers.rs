@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redrive::{Backoff, Failure};
-use redrive_tests::{Begin, Gate, Settlement, Sql, Tally, drained, reap, statement, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Hand, Settlement, Sql, Tally, drained, new_order, reap, statement, stop, worker,
+};
 use uuid::Uuid;
 
 use super::claim::{Place, claim};
@@ -53,14 +55,13 @@ fn ready(client: &mut Client) -> Vec<i64> {
 }
 
 fn column(client: &mut Client, query: &str) -> Vec<i64> {
-    let rows = client.query(query, &[]).unwrap();
-    rows.iter().map(|row| row.get(0)).collect()
+    client.column(query, &[])
 }
 
 /// The lease of a job.
 fn lease(client: &mut Client, job: i64) -> Uuid {
     let query = "SELECT lease_id FROM redrive.leases WHERE $1 = ANY (ids)";
-    client.query_one(query, &[&job]).unwrap().get(0)
+    client.ask(query, &[&job])
 }
 
 /// Settles jobs of one lease with these verdicts and a delay of an hour.
@@ -177,20 +178,7 @@ fn a_dead_follower_holds_its_group_or_passes_the_turn() {
 /// Releases the lease of a job that was not started.
 fn release(client: &mut Client, job: i64) {
     let lease = lease(client, job);
-    client
-        .query(
-            statement("release"),
-            &[
-                &Uuid::nil(),
-                &Some(vec![lease]),
-                &Vec::<Uuid>::new(),
-                &0_i32,
-                &Vec::<i64>::new(),
-                &10_i32,
-                &"manual",
-            ],
-        )
-        .expect("release");
+    Hand::of("orders").releases(client, Some(&[lease]), Some(&[]));
 }
 
 #[test]
@@ -305,7 +293,7 @@ fn fast_jobs_keep_their_order_through_failures_and_deaths() {
         worker(&queue)
             .slots(2)
             .backoff(Backoff::fixed(Duration::from_millis(1)))
-            .handle(move |job: &Job<Order>| {
+            .runs(move |job: &Job<Order>| {
                 let number = job.payload().number;
                 match (tally.count(job.id()), number % 50) {
                     (1, 20) => return Err(Failure::retry("the first attempt fails")),
@@ -314,7 +302,6 @@ fn fast_jobs_keep_their_order_through_failures_and_deaths() {
                 }
                 Ok(())
             })
-            .started()
     };
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
@@ -334,24 +321,19 @@ fn followers_of_a_slow_job_wait_for_their_group_again() {
     let gate: Arc<Mutex<Gate>> = Arc::default();
     let worker = {
         let (finished, gate) = (finished.clone(), Arc::clone(&gate));
-        worker(&queue)
-            .slots(1)
-            .handle(move |job: &Job<Order>| {
-                finished.note(job);
-                if job.payload().number == 2 {
-                    let gate = gate.lock().unwrap().clone();
-                    gate.pass();
-                }
-                Ok(())
-            })
-            .started()
+        worker(&queue).slots(1).runs(move |job: &Job<Order>| {
+            finished.note(job);
+            if job.payload().number == 2 {
+                let gate = gate.lock().unwrap().clone();
+                gate.pass();
+            }
+            Ok(())
+        })
     };
     let mut client = test.client();
     // Until the worker has found its jobs to be fast, and claims followers.
     let slow = (1..=20).find_map(|round| {
-        let fast: Vec<NewJob> = (0..200)
-            .map(|_| NewJob::new(&Order { number: 1 }).unwrap())
-            .collect();
+        let fast: Vec<NewJob> = (0..200).map(|_| new_order(1)).collect();
         queue.enqueue_jobs(&fast).unwrap();
         drained(&queue);
         let group = format!("group-{round}");
@@ -360,7 +342,7 @@ fn followers_of_a_slow_job_wait_for_their_group_again() {
         closed.wait_for(1);
         let lease = lease(&mut client, ids[1].get());
         let jobs = "SELECT job_count FROM redrive.leases WHERE lease_id = $1";
-        let jobs: i32 = client.query_one(jobs, &[&lease]).unwrap().get(0);
+        let jobs: i32 = client.ask(jobs, &[&lease]);
         if jobs == 4 {
             return Some((group, ids));
         }

@@ -2,23 +2,20 @@
 
 use redrive::dlq::{DeathCause, Edit, LetterFilter};
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, drained, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, drained, only, stop, worker};
 
 use super::*;
 
 /// A worker that rejects order 1 until its payload is edited, and finishes the others.
 fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
     let finished = finished.clone();
-    worker(queue)
-        .slots(2)
-        .handle(move |job: &Job<Order>| {
-            if job.payload().number == 1 && job.generation() == 0 {
-                return Err(Failure::reject("broken"));
-            }
-            finished.note(job);
-            Ok(())
-        })
-        .started()
+    worker(queue).slots(2).runs(move |job: &Job<Order>| {
+        if job.payload().number == 1 && job.generation() == 0 {
+            return Err(Failure::reject("broken"));
+        }
+        finished.note(job);
+        Ok(())
+    })
 }
 
 /// A queue whose group `a` is held by the letter of its first job; three jobs wait behind it.
@@ -68,7 +65,7 @@ fn a_redriven_letter_runs_before_its_followers() {
     for edits in [false, true] {
         let (test, queue, worker, finished, letter) = with_letter();
         let dlq = queue.database().dlq();
-        let one = LetterFilter::new().ids([letter]);
+        let one = only(letter);
         if edits {
             let edit = Edit::merge(r#"{"number": 10}"#).unwrap();
             dlq.edit(&one, &edit, &maria()).unwrap();
@@ -85,18 +82,16 @@ fn a_letter_that_dies_again_holds_its_group_again() {
     stop(worker);
     let worker = {
         let finished = finished.clone();
-        redrive_tests::worker(&queue)
-            .handle(move |job: &Job<Order>| {
-                if job.payload().number == 1 && job.generation() < 2 {
-                    return Err(Failure::reject("still broken"));
-                }
-                finished.note(job);
-                Ok(())
-            })
-            .started()
+        redrive_tests::worker(&queue).runs(move |job: &Job<Order>| {
+            if job.payload().number == 1 && job.generation() < 2 {
+                return Err(Failure::reject("still broken"));
+            }
+            finished.note(job);
+            Ok(())
+        })
     };
     let dlq = queue.database().dlq();
-    let one = LetterFilter::new().ids([letter]);
+    let one = only(letter);
     dlq.redrive(&one, &maria()).unwrap();
     held(&test, 1);
     assert!(finished.of("a").is_empty());
@@ -111,21 +106,21 @@ type End = fn(&TestDatabase, &Queue, JobId);
 fn a_letter_that_leaves_lets_its_group_continue() {
     let ends: [End; 4] = [
         |_, queue, letter| {
-            let one = LetterFilter::new().ids([letter]);
+            let one = only(letter);
             queue.database().dlq().discard(&one, &maria()).unwrap();
         },
         |_, queue, letter| {
-            let one = LetterFilter::new().ids([letter]);
+            let one = only(letter);
             queue.database().dlq().erase(&one, &maria()).unwrap();
         },
         |test, _, letter| {
             let delete = "DELETE FROM redrive.dead_letters WHERE id = $1";
-            test.client().execute(delete, &[&letter.get()]).unwrap();
+            test.client().change(delete, &[&letter.get()]);
         },
         |test, _, letter| {
             let move_away = "SELECT redrive.send_back(ARRAY[$1::bigint], \
                                  '{\"event\": \"redriven\"}', 'elsewhere')";
-            test.client().execute(move_away, &[&letter.get()]).unwrap();
+            test.client().change(move_away, &[&letter.get()]);
         },
     ];
     for end in ends {
@@ -143,7 +138,7 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     assert_eq!(queue.release_group("a", &maria()).unwrap(), None);
     drained(&queue);
     assert_eq!(finished.of("a"), [2, 3, 4]);
-    let open = queue.database().dlq().list(&LetterFilter::new()).unwrap();
+    let open = queue.listed(&LetterFilter::new());
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].id, open[0].cause), (letter, DeathCause::Rejected));
     let audited = "SELECT count(*) FROM redrive.audit WHERE verb = 'release_group' AND letters = 1";
@@ -168,8 +163,7 @@ fn a_group_that_continues_redrives_its_letters_in_order() {
     let finished = Finished::default();
     let rejecting_all = worker(&queue)
         .slots(4)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     enqueue_rounds(&queue, &["a"], 4);
     drained(&queue);
     stop(rejecting_all);

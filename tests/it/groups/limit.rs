@@ -21,7 +21,7 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
             let gate = gate.clone();
             worker(&test.queue("orders"))
                 .slots(4)
-                .handle(move |job: &Job<Order>| {
+                .runs(move |job: &Job<Order>| {
                     let group = job.group().expect("a group").to_owned();
                     let now = {
                         let mut running = running.lock().unwrap();
@@ -35,7 +35,6 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
                     finished.note(job);
                     Ok(())
                 })
-                .started()
         })
         .collect();
     enqueue_rounds(&queue, &["a", "b"], 40);
@@ -60,14 +59,13 @@ fn a_job_in_backoff_makes_room_for_the_next() {
         let finished = finished.clone();
         worker(&queue)
             .backoff(Backoff::fixed(Duration::from_hours(1)))
-            .handle(move |job: &Job<Order>| {
+            .runs(move |job: &Job<Order>| {
                 if job.payload().number == 1 && job.attempt() == 1 {
                     return Err(Failure::retry("later"));
                 }
                 finished.note(job);
                 Ok(())
             })
-            .started()
     };
     enqueue_rounds(&queue, &["a"], 3);
     wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
@@ -98,7 +96,7 @@ fn a_claim_takes_what_the_limit_leaves() {
     let claimed = claim(&mut client, 10, &mut Place::default());
     assert_eq!(claimed, ids[3..4]);
     let taken = "SELECT array_agg(slot ORDER BY slot) FROM redrive.group_slots";
-    let taken: Vec<i16> = client.query_one(taken, &[]).unwrap().get(0);
+    let taken: Vec<i16> = client.ask(taken, &[]);
     assert_eq!(taken, [1, 2, 3]);
 }
 
@@ -112,13 +110,12 @@ fn a_freed_slot_is_taken_long_before_a_poll() {
         worker(&queue)
             .slots(4)
             .poll_interval(Duration::from_mins(1))
-            .handle(move |job: &Job<Order>| {
+            .runs(move |job: &Job<Order>| {
                 let number = usize::try_from(job.payload().number).unwrap();
                 started.lock().unwrap().push(number);
                 gates[number].pass();
                 Ok(())
             })
-            .started()
     });
     enqueue_rounds(&queue, &["a"], 40);
     let running = |count: usize| {

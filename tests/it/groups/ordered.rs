@@ -19,7 +19,7 @@ fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -
     worker(queue)
         .slots(2)
         .backoff(backoff)
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             let group = job.group().expect("a group").to_owned();
             {
                 let mut running = running.lock().unwrap();
@@ -37,7 +37,6 @@ fn strict(queue: &Queue, finished: &Finished, tally: &Tally, backoff: Backoff) -
                 false => Ok(()),
             }
         })
-        .started()
 }
 
 fn in_order(finished: &Finished, groups: &[&str], count: i64) {
@@ -111,12 +110,10 @@ fn a_lost_worker_and_a_stop_keep_the_order() {
     let gate = Gate::new();
     let hanging = |queue: &Queue| {
         let gate = gate.clone();
-        worker(queue)
-            .handle(move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            })
-            .started()
+        worker(queue).runs(move |_: &Job<Order>| {
+            gate.pass();
+            Ok(())
+        })
     };
     enqueue_rounds(&queue, &["a"], 3);
     let lost = hanging(&queue);
@@ -144,16 +141,13 @@ fn jobs_released_by_a_stop_run_before_their_followers() {
     let started = Arc::new(AtomicUsize::new(0));
     let interrupted = {
         let started = Arc::clone(&started);
-        worker(&queue)
-            .slots(2)
-            .handle(move |job: &Job<Order>| {
-                started.fetch_add(1, Ordering::Relaxed);
-                while !job.is_cancelled() {
-                    std::thread::yield_now();
-                }
-                Err(Failure::retry("interrupted"))
-            })
-            .started()
+        worker(&queue).slots(2).runs(move |job: &Job<Order>| {
+            started.fetch_add(1, Ordering::Relaxed);
+            while !job.is_cancelled() {
+                std::thread::yield_now();
+            }
+            Err(Failure::retry("interrupted"))
+        })
     };
     enqueue_rounds(&queue, &["a", "b"], 3);
     wait_until("both groups to start", SOON, || {

@@ -1,23 +1,11 @@
 //! Policies: their changes while jobs wait, their checks, and SQL.
 
-use redrive::Worker;
 use redrive::admin::AuditFilter;
 use redrive::dlq::ForeignFailure;
-use redrive_tests::{Begin, Sql, drained, stop, worker};
+use redrive_tests::{Sql, drained, stop};
 
 use super::claim::{Place, claim};
 use super::*;
-
-fn finishing(queue: &Queue, finished: &Finished) -> Worker {
-    let finished = finished.clone();
-    worker(queue)
-        .slots(2)
-        .handle(move |job: &Job<Order>| {
-            finished.note(job);
-            Ok(())
-        })
-        .started()
-}
 
 #[test]
 fn without_a_policy_a_group_is_metadata() {
@@ -144,49 +132,25 @@ fn sql_sets_policies_and_enqueues_into_groups() {
     for delay in ["0", "1 hour"] {
         let enqueue = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', delay => $1::text::interval, \
                        group_key => 'a')";
-        client.execute(enqueue, &[&delay]).unwrap();
+        client.change(enqueue, &[&delay]);
     }
     assert_eq!(waiting(&mut client), 1);
     let delayed = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).group_key = 'a'";
     assert_eq!(scalar(&mut client, delayed), 1);
-    let long = "x".repeat(201);
-    for (bad, why) in [
-        ("set_group_policy('orders', 'odd')", "the mode is 'odd'"),
-        ("set_group_policy('orders', NULL)", "the mode is NULL"),
-        ("set_group_policy('orders', 'limit')", "needs a job_limit"),
-        ("set_group_policy('orders', 'fair', 3)", "needs a job_limit"),
-        (
-            "set_group_policy('orders', 'limit', 0)",
-            "the job_limit is 0",
-        ),
-        (
-            "set_group_policy('orders', 'limit', 1001)",
-            "the job_limit is 1001",
-        ),
-        (
-            "set_group_policy('orders', 'ordered', on_death => 'stop')",
-            "on_death is 'stop'",
-        ),
-        (
-            "set_group_policy('orders', 'fair', on_death => 'hold')",
-            "only an ordered group",
-        ),
-        ("set_group_policy('', 'fair')", "queue"),
-        (
-            "enqueue('orders', 'order', '{}', group_key => '')",
-            "the group is 0 bytes",
-        ),
-        (
-            &format!("enqueue('orders', 'order', '{{}}', group_key => '{long}')"),
-            "the group is 201 bytes",
-        ),
-    ] {
-        let error = client
-            .execute(&format!("SELECT redrive.{bad}"), &[])
-            .expect_err(bad);
-        let message = error.as_db_error().expect("a server error").message();
-        assert!(message.contains(why), "{bad}: {message}");
-    }
+    client.refuses_each(
+        "SELECT redrive.@",
+        "set_group_policy('orders', 'odd')         -- the mode is 'odd'
+         set_group_policy('orders', NULL)          -- the mode is NULL
+         set_group_policy('orders', 'limit')       -- needs a job_limit
+         set_group_policy('orders', 'fair', 3)     -- needs a job_limit
+         set_group_policy('orders', 'limit', 0)    -- the job_limit is 0
+         set_group_policy('orders', 'limit', 1001) -- the job_limit is 1001
+         set_group_policy('orders', 'ordered', on_death => 'stop') -- on_death is 'stop'
+         set_group_policy('orders', 'fair', on_death => 'hold')    -- only an ordered group
+         set_group_policy('', 'fair')              -- queue
+         enqueue('orders', 'order', '{}', group_key => '') -- the group is 0 bytes
+         enqueue('orders', 'order', '{}', group_key => repeat('x', 201)) -- the group is 201 bytes",
+    );
     let error = queue
         .set_group_policy(GroupPolicy::Limit(0), &maria())
         .expect_err("a limit of 0");
@@ -195,7 +159,7 @@ fn sql_sets_policies_and_enqueues_into_groups() {
         "{error}"
     );
     let error = queue
-        .enqueue_job(order(&long, 1))
+        .enqueue_job(order(&"x".repeat(201), 1))
         .expect_err("a long group");
     assert!(error.is_invalid(), "{error}");
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive::admin::Cancelled;
-use redrive::dlq::LetterFilter;
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, Sql, finish, scalar, stop, worker};
+use redrive_tests::{Begin, Sql, finish, only, put, scalar, stop, worker};
 
 use super::*;
 
@@ -18,15 +17,13 @@ const GATE: i64 = 20_261_125;
 /// A worker that rejects each order in its first generation.
 fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
     let finished = finished.clone();
-    worker(queue)
-        .handle(move |job: &Job<Order>| {
-            if job.generation() == 0 {
-                return Err(Failure::reject("broken"));
-            }
-            finished.note(job);
-            Ok(())
-        })
-        .started()
+    worker(queue).runs(move |job: &Job<Order>| {
+        if job.generation() == 0 {
+            return Err(Failure::reject("broken"));
+        }
+        finished.note(job);
+        Ok(())
+    })
 }
 
 /// Lets inserts of jobs wait until the returned session unlocks the gate.
@@ -48,14 +45,14 @@ fn close_gate(test: &TestDatabase) -> Client {
 
 fn open_gate(holder: &mut Client) {
     let unlock = "SELECT pg_advisory_unlock($1)";
-    holder.execute(unlock, &[&GATE]).unwrap();
+    holder.change(unlock, &[&GATE]);
 }
 
 /// Whether a session waits for the gate, or for a row or transaction of another one.
 fn is_waiting(client: &mut Client, at_gate: &str) -> bool {
     let query = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND (locktype = 'advisory') = ($1 = 'gate') \
                  AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database()))";
-    client.query_one(query, &[&at_gate]).unwrap().get(0)
+    client.ask(query, &[&at_gate])
 }
 
 /// The jobs that could run although their group has no turn for them, and those that could not although it has.
@@ -79,7 +76,7 @@ fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
     let mut observer = test.client();
     thread::scope(|scope| {
         let redrive = scope.spawn(|| {
-            let letter = LetterFilter::new().ids([ids[0]]);
+            let letter = only(ids[0]);
             queue.database().dlq().redrive(&letter, &maria()).unwrap()
         });
         wait_until("the redrive to reach the gate", SOON, || {
@@ -114,14 +111,14 @@ fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
     let mut holder = close_gate(&test);
     thread::scope(|scope| {
         let redrive = scope.spawn(|| {
-            let letter = LetterFilter::new().ids([ids[1]]);
+            let letter = only(ids[1]);
             queue.database().dlq().redrive(&letter, &maria()).unwrap()
         });
         wait_until("the redrive to reach the gate", SOON, || {
             is_waiting(&mut observer, "gate")
         });
         let discard = scope.spawn(|| {
-            let letter = LetterFilter::new().ids([ids[0]]);
+            let letter = only(ids[0]);
             queue.database().dlq().discard(&letter, &maria()).unwrap()
         });
         wait_until("the discard to end or to wait", SOON, || {
@@ -153,10 +150,9 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     stop(worker);
 
     // The second job becomes a letter again, because the first letter is still open.
-    dlq.redrive(&LetterFilter::new().ids([ids[1]]), &maria())
-        .unwrap();
+    dlq.redrive(&only(ids[1]), &maria()).unwrap();
     let delayed = order("a", 3).delay(Duration::from_hours(1));
-    let delayed = queue.enqueue_job(delayed).unwrap().id();
+    let delayed = put(&queue, delayed);
     let mut session = test.client();
     let mut diverting = session.transaction().unwrap();
     let divert = "SELECT redrive.divert('orders', ARRAY['a'], 10)";
@@ -173,8 +169,7 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     });
 
     // The second letter takes the turn of the first, and diverts the jobs behind it.
-    dlq.redrive(&LetterFilter::new().ids([ids[0]]), &maria())
-        .unwrap();
+    dlq.redrive(&only(ids[0]), &maria()).unwrap();
     let worker = rejecting(&queue, &finished);
     wait_until("the first job to run", SOON, || finished.of("a") == [1]);
     let later = enqueue(&queue, "a", 4);

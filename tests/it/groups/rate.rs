@@ -15,16 +15,7 @@ fn jobs_of_groups_need_tokens_and_keep_their_order() {
         queue.limit_rate(limited, once, &maria()).unwrap();
         enqueue_rounds(&queue, &["a", "b", "c"], 20);
         let finished = Finished::default();
-        let worker = {
-            let finished = finished.clone();
-            worker(&queue)
-                .slots(4)
-                .handle(move |job: &Job<Order>| {
-                    finished.note(job);
-                    Ok(())
-                })
-                .started()
-        };
+        let worker = worker(&queue).slots(4).runs(finished.noting());
         wait_until("the one token to be used", SOON, || {
             finished.all().len() == 1
         });
@@ -53,15 +44,7 @@ fn a_replaced_job_keeps_its_place_in_its_group() {
     assert_eq!(again, Enqueued::Replaced(first.id()));
     assert_eq!(waiting(&mut test.client()), 2);
     let finished = Finished::default();
-    let worker = {
-        let finished = finished.clone();
-        worker(&queue)
-            .handle(move |job: &Job<Order>| {
-                finished.note(job);
-                Ok(())
-            })
-            .started()
-    };
+    let worker = worker(&queue).runs(finished.noting());
     finish(&queue, worker);
     assert_eq!(finished.of("a"), [3, 2]);
     no_slot_left(&test);

@@ -26,16 +26,7 @@ fn two_connections_claim_many_groups_and_each_group_keeps_its_order() {
     let mut client = test.client();
     watch_claims(&mut client);
     let finished = Finished::default();
-    let worker = {
-        let finished = finished.clone();
-        worker(&queue)
-            .slots(16)
-            .handle(move |job: &Job<Order>| {
-                finished.note(job);
-                Ok(())
-            })
-            .started()
-    };
+    let worker = worker(&queue).slots(16).runs(finished.noting());
     let names: Vec<String> = (0..1000).map(|group| format!("g{group:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut rounds = 0;

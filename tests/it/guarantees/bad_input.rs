@@ -139,9 +139,7 @@ fn letter_of(
 ) -> redrive::dlq::Letter {
     let queue = test.queue("orders");
     let id: JobId = put(&queue, new_order(1).max_attempts(2));
-    let worker = worker(&queue)
-        .handle(move |_: &Job<Order>| fail())
-        .started();
+    let worker = worker(&queue).runs(move |_: &Job<Order>| fail());
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!(counts.dead, 1);

@@ -73,8 +73,7 @@ fn a_worker_survives_a_database_outage() {
                 Ok(())
             }
         })
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     // On a handle without the short deadlines.
     test.queue("orders").enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
@@ -111,8 +110,7 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
                 Ok(())
             }
         })
-        .handle(late.handler())
-        .started();
+        .runs(late.handler());
     early.wait_for(1);
     late.wait_for(1);
     let server = away(&test);

@@ -6,7 +6,8 @@ mod order;
 use redrive::dlq::ForeignFailure;
 use redrive::{Failure, Job, JobId, NewJob, Queue};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, letters, of_orders, wait_until, worker,
+    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, letters, new_order, of_orders, wait_until,
+    worker,
 };
 
 /// The deadlock timeout. Longer than the lock timeouts of the library.
@@ -38,19 +39,16 @@ fn deadlocks(test: &TestDatabase) -> i64 {
 }
 
 fn order(number: i64) -> NewJob {
-    NewJob::new(&Order { number }).expect("a job")
+    new_order(number)
 }
 
 /// Runs the jobs of a queue, each to its given end, when the gate is open.
 fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) -> redrive::Worker {
     let gate = gate.clone();
-    worker(queue)
-        .slots(2)
-        .handle(move |job: &Job<Order>| {
-            gate.pass();
-            end(job.payload().number)
-        })
-        .started()
+    worker(queue).slots(2).runs(move |job: &Job<Order>| {
+        gate.pass();
+        end(job.payload().number)
+    })
 }
 
 /// Two redriven letters: the job of the first dies again, the second succeeds.

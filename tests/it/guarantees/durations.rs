@@ -138,15 +138,13 @@ fn backoffs_and_failures_take_any_duration() {
     }
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(8)).unwrap();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            let time = ANY[usize::try_from(job.payload().number).expect("small") % ANY.len()];
-            Err(match job.payload().number < 4 {
-                true => Failure::snooze(time),
-                false => Failure::retry("later").after(time),
-            })
+    let worker = worker(&queue).runs(|job: &Job<Order>| {
+        let time = ANY[usize::try_from(job.payload().number).expect("small") % ANY.len()];
+        Err(match job.payload().number < 4 {
+            true => Failure::snooze(time),
+            false => Failure::retry("later").after(time),
         })
-        .started();
+    });
     wait_until("the jobs to be put off", SOON, || {
         let stats = worker.stats();
         stats.snoozed >= 4 && stats.retried >= 4

@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
-use redrive::{Database, DatabaseBuilder, Job, NewJob, Queue, Worker, WorkerBuilder};
+use redrive::{Database, DatabaseBuilder, Job, Queue, Worker, WorkerBuilder};
 use redrive_tests::{
-    Begin, Cluster, Gate, Hold, Order, Proxy, SOON, Sql, TestDatabase, eventually, wait_until,
-    worker,
+    Begin, Cluster, Gate, Hold, Order, Proxy, SOON, Sql, TestDatabase, eventually, new_order,
+    wait_until, worker,
 };
 
 /// The shortest lease, and short deadlines.
@@ -176,7 +176,7 @@ fn a_worker_survives_schema_changes_under_its_plans() {
     let queue = test.queue("orders");
     let mut client = test.client();
     // So many are copied, and with all that is beyond a plain job.
-    let labelled = vec![NewJob::new(&Order { number: 1 }).unwrap().priority(3); 1001];
+    let labelled = vec![new_order(1).priority(3); 1001];
     for change in [
         "ALTER TABLE redrive.jobs ADD COLUMN one_more text",
         "ALTER TYPE redrive.job_meta ADD ATTRIBUTE one_more text",

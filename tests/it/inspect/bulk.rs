@@ -106,7 +106,7 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
     assert!(bad.unwrap_err().is_invalid());
 
     let tally = Tally::new();
-    let worker = worker(&queue).slots(1).handle(tally.counting()).started();
+    let worker = worker(&queue).slots(1).runs(tally.counting());
     tally_of(&queue, &tally, &ready);
     stop(worker);
     assert_eq!(tally.order()[..100], ready[..100]);
@@ -139,7 +139,7 @@ fn run_now_makes_delayed_jobs_ready() {
     assert!(none.jobs.is_empty());
 
     let tally = Tally::new();
-    let worker = worker(&queue).slots(1).handle(tally.counting()).started();
+    let worker = worker(&queue).slots(1).runs(tally.counting());
     finish(&queue, worker);
     assert_eq!(tally.order(), [ready, delayed].concat());
 }

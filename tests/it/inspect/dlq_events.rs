@@ -61,8 +61,7 @@ fn friday_evening() -> TestDatabase {
         .backoff(Backoff::custom(|attempt| {
             Duration::from_secs(if attempt < 6 { 0 } else { 3600 })
         }))
-        .handle(fail)
-        .started();
+        .runs(fail);
     let jobs: Vec<_> = Order::up_to(12)
         .iter()
         .map(|order| NewJob::new(order).unwrap().max_attempts(20))
@@ -143,8 +142,7 @@ fn a_live_job_is_no_event() {
     assert_eq!(events(&mut client), 0, "its job waits");
     let retrying = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_hours(1)))
-        .handle(|_: &Job<Order>| Err(Failure::retry("still down")))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::retry("still down")));
     counted(&retrying, "a failure", |counts| counts.retried == 1);
     stop(retrying);
     assert_eq!(events(&mut client), 0, "it waits for its retry");

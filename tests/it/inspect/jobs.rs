@@ -67,18 +67,16 @@ fn cancel_a_running_job(answer: Answer) -> (TestDatabase, JobId) {
     let (test, queue) = TestDatabase::with_orders();
     let begun = Gate::new();
     begun.open();
-    let worker = worker(&queue)
-        .handle({
-            let begun = begun.clone();
-            move |job: &Job<Hold>| {
-                begun.pass();
-                while !job.is_cancelled() {
-                    std::thread::yield_now();
-                }
-                answer()
+    let worker = worker(&queue).runs({
+        let begun = begun.clone();
+        move |job: &Job<Hold>| {
+            begun.pass();
+            while !job.is_cancelled() {
+                std::thread::yield_now();
             }
-        })
-        .started();
+            answer()
+        }
+    });
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     cancels(&queue, id, Cancelled::Asked);
@@ -138,20 +136,17 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let worker = worker(&queue)
-        .slots(3)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| {
-                gate.pass();
-                if job.generation() == 0 && job.attempt() == 1 {
-                    Err(Failure::retry("once"))
-                } else {
-                    Ok(())
-                }
+    let worker = worker(&queue).slots(3).runs({
+        let gate = gate.clone();
+        move |job: &Job<Order>| {
+            gate.pass();
+            if job.generation() == 0 && job.attempt() == 1 {
+                Err(Failure::retry("once"))
+            } else {
+                Ok(())
             }
-        })
-        .started();
+        }
+    });
     gate.wait_for(3);
     assert_eq!(test.client().count("leases"), 1);
     cancels(&queue, ids[1], Cancelled::Asked);
@@ -182,8 +177,7 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
     let db = queue.database();
     let worker = worker(&queue)
         .slots(2)
-        .handle(|_: &Job<Order>| Err(Failure::retry("again")))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::retry("again")));
     let jobs: Vec<_> = Order::up_to(20)
         .iter()
         .map(|order| NewJob::new(order).unwrap().max_attempts(1000))

@@ -17,9 +17,7 @@ fn stats_count_each_job_and_letter_by_state() {
     assert!(db.admin().stats(None).unwrap().is_empty());
     assert!(db.admin().stats(Some("orders")).unwrap().is_empty());
 
-    let broken = worker(&orders)
-        .handle(|_: &Job<Order>| Err(Failure::reject("no")))
-        .started();
+    let broken = worker(&orders).runs(|_: &Job<Order>| Err(Failure::reject("no")));
     let ids = orders.enqueue_many(&Order::up_to(6)).unwrap();
     finish(&orders, broken);
     db.discards(&only(ids[0]));
@@ -28,7 +26,7 @@ fn stats_count_each_job_and_letter_by_state() {
     db.redrives(&only(ids[3]));
 
     let gate = Gate::new();
-    let holding = worker(&orders).slots(2).handle(gate.handler()).started();
+    let holding = worker(&orders).slots(2).runs(gate.handler());
     orders.enqueue_many(&[Hold {}; 3]).unwrap();
     gate.wait_for(2);
     put(&orders, new_order(1).delay(Duration::from_mins(1)));
@@ -106,12 +104,10 @@ fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
 #[test]
 fn letters_of_ignored_groups_are_not_the_oldest() {
     let (test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            let gone = job.payload().number == 1;
-            Err(Failure::reject(if gone { "gone" } else { "no money" }))
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| {
+        let gone = job.payload().number == 1;
+        Err(Failure::reject(if gone { "gone" } else { "no money" }))
+    });
     queue.enqueue_many(&Order::up_to(2)).unwrap();
     finish(&queue, worker);
     let oldest = || {

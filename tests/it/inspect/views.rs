@@ -13,17 +13,14 @@ use redrive_tests::{
 fn every_live_job_is_in_exactly_one_state_at_any_time() {
     let (test, queue) = TestDatabase::with_orders();
     // Jobs that keep moving: retried at once, retried later, snoozed.
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(
-            |job: &Job<Order>| match (job.payload().number + i64::from(job.attempt())) % 3 {
-                0 => Err(Failure::retry("at once")),
-                1 => Err(Failure::retry("soon").after(Duration::from_millis(1))),
-                _ if coin(job.id().get()) => Err(Failure::snooze(Duration::from_millis(1))),
-                _ => Err(Failure::retry("again")),
-            },
-        )
-        .started();
+    let worker = worker(&queue).slots(4).runs(|job: &Job<Order>| {
+        match (job.payload().number + i64::from(job.attempt())) % 3 {
+            0 => Err(Failure::retry("at once")),
+            1 => Err(Failure::retry("soon").after(Duration::from_millis(1))),
+            _ if coin(job.id().get()) => Err(Failure::snooze(Duration::from_millis(1))),
+            _ => Err(Failure::retry("again")),
+        }
+    });
     let jobs: Vec<_> = Order::up_to(60)
         .iter()
         .map(|order| NewJob::new(order).unwrap().max_attempts(1000))
@@ -66,8 +63,7 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
     let worker = worker(&queue)
         .slots(2)
         .handle(gate.handler())
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     counted(&worker, "the quick one to be done", |counts| {
         counts.done == 1
     });

@@ -1,9 +1,10 @@
 //! The role of an exporter: it reads every metric, no payload, and writes nothing.
 
 use postgres::Client;
-use postgres::error::SqlState;
 use redrive::metrics::{Reader, Source};
-use redrive_tests::{Order, Role, Sql, TestDatabase, has, number, read, reads, says, series};
+use redrive_tests::{
+    Order, Role, Sql, TestDatabase, has, number, read, reads, says, series, snapshot,
+};
 
 /// A database, its owner, and a role that can only read the metrics.
 fn granted() -> (TestDatabase, Client, Role) {
@@ -57,9 +58,7 @@ fn the_exporter_role_reads_every_source() {
 fn the_exporter_role_sees_the_transactions_of_other_roles() {
     let (test, _owner, role) = granted();
     let mut other = test.client();
-    let mut idle = other.build_transaction();
-    idle = idle.isolation_level(postgres::IsolationLevel::RepeatableRead);
-    let mut held = idle.start().unwrap();
+    let mut held = snapshot(&mut other);
     held.sql("SELECT txid_current()");
     for _ in 0..3 {
         test.client().sql("SELECT txid_current()");
@@ -104,8 +103,8 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     assert!(relations.len() > 20, "{}", relations.len());
     for relation in relations {
         let name: String = relation.get(0);
-        refused(&mut client, &format!("SELECT FROM redrive.{name}"));
-        refused(&mut client, &format!("TABLE redrive.{name}"));
+        client.refuses(&format!("SELECT FROM redrive.{name}"), &[], "42501");
+        client.refuses(&format!("TABLE redrive.{name}"), &[], "42501");
     }
     // Everything in the schema that was not granted.
     let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
@@ -135,21 +134,8 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
         "CREATE TABLE redrive.mine ()",
         "COPY (SELECT 1) TO PROGRAM 'true'",
     ] {
-        refused(&mut client, statement);
+        client.refuses(statement, &[], "42501");
     }
-}
-
-#[track_caller]
-fn refused(client: &mut Client, statement: &str) {
-    let error = client
-        .batch_execute(statement)
-        .map(|()| panic!("it was allowed: {statement}"))
-        .unwrap_err();
-    assert_eq!(
-        error.code(),
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE),
-        "{statement}: {error:?}"
-    );
 }
 
 #[test]
@@ -202,8 +188,7 @@ fn grant_lists_the_grants_it_may_not_make() {
         left,
         format!("as a superuser: GRANT pg_monitor TO {}", role.name())
     );
-    let nobody = owner.query_one(grant, &[&"no_such_role"]).unwrap_err();
-    assert_eq!(nobody.code(), Some(&SqlState::UNDEFINED_OBJECT));
+    owner.refuses(grant, &[&"no_such_role"], "42704");
     owner.sql(&format!(
         "RESET ROLE; DROP OWNED BY {keeper} CASCADE; DROP ROLE {keeper}"
     ));

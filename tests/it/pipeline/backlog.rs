@@ -5,13 +5,13 @@ mod probe;
 
 use std::time::Duration;
 
-use postgres::{Client, IsolationLevel};
+use postgres::Client;
 use redrive::{
     Backoff, Failure, HandlerOptions, Job, Operator, Queue, RateLimit, RateLimited, Worker,
 };
 use redrive_tests::{
-    Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, statement, stop,
-    wait_until, worker,
+    Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, snapshot, statement,
+    stop, wait_until, worker,
 };
 use serde_json::Value;
 
@@ -23,9 +23,9 @@ fn backlog(client: &mut Client, kind: &str) -> i64 {
     let store = "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
                  SELECT (SELECT r.segment FROM redrive.ring r), 'orders', $1::text, json_build_object('pad', repeat('x', 60)) \
                  FROM generate_series(1, $2::bigint)";
-    client.execute(store, &[&kind, &AHEAD]).unwrap();
+    client.change(store, &[&kind, &AHEAD]);
     let last = "SELECT last_value FROM redrive.job_id";
-    client.query_one(last, &[]).unwrap().get(0)
+    client.ask(last, &[])
 }
 
 /// Returns the pages and rows that a claim reads: of jobs of the kind `order` with rank 0, after `from`
@@ -74,12 +74,7 @@ fn a_claim_reads_no_more_than_its_windows() {
     assert!(pages < 300, "{pages} pages");
 
     // The same for dead rows that a snapshot keeps.
-    let mut held = holder
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    held.query_one("SELECT 1", &[]).unwrap();
+    let held = snapshot(&mut holder);
     client.sql("DELETE FROM redrive.jobs WHERE kind = 'unhandled'");
     let (pages, rows) = read(&mut client, 0, order);
     assert_eq!(rows, 0);
@@ -94,18 +89,17 @@ fn orders(queue: &Queue, tally: &Tally, failures: u32) -> Worker {
     let tally = tally.clone();
     worker(queue)
         .backoff(Backoff::fixed(Duration::from_millis(1)))
-        .handle(move |job: &Job<Order>| match tally.count(job.id()) {
+        .runs(move |job: &Job<Order>| match tally.count(job.id()) {
             runs if runs <= failures => Err(Failure::retry("not yet")),
             _ => Ok(()),
         })
-        .started()
 }
 
 /// Waits until a worker has stored a mark at this id or a later one.
 fn marked(client: &mut Client, id: i64) {
     let found = "SELECT EXISTS (SELECT FROM redrive.claim_marks WHERE queue = 'orders' AND rank = 0 AND id >= $1)";
     wait_until("a worker to store its marks", SOON, || {
-        client.query_one(found, &[&id]).unwrap().get(0)
+        client.ask(found, &[&id])
     });
 }
 
@@ -146,8 +140,7 @@ fn a_search_under_a_limit_goes_on_without_a_poll() {
         .unwrap();
     let worker = worker(&queue)
         .poll_interval(Duration::from_mins(1))
-        .handle(|_: &Job<Order>| Ok::<(), Failure>(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok::<(), Failure>(()));
     counted(&worker, "the job behind the others", |counts| {
         counts.done == 1
     });

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use postgres::Client;
 use redrive::admin::Breaker;
 use redrive::{Database, Failure, Job};
-use redrive_tests::{Order, SOON, wait_until};
+use redrive_tests::{Order, SOON, Sql, wait_until};
 
 /// A dependency that can be down. Clones share it.
 #[derive(Clone, Default)]
@@ -74,9 +74,6 @@ fn reaches(db: &Database, name: &str, what: &str, enough: impl Fn(&Breaker) -> b
 /// Makes the next probe due.
 fn waited(client: &mut Client) {
     client
-        .batch_execute(
-            "UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second' WHERE state <> 'closed'; \
-             NOTIFY redrive_breaker",
-        )
-        .unwrap();
+        .sql("UPDATE redrive.breakers SET probe_at = clock_timestamp() - interval '1 second' WHERE state <> 'closed'; \
+             NOTIFY redrive_breaker");
 }

@@ -2,9 +2,11 @@
 
 mod deaths;
 
+use std::time::Duration;
+
 use postgres::Client;
 use postgres::types::ToSql;
-use redrive_tests::{Sql, TestDatabase, statement};
+use redrive_tests::{Hand, ReapLimits, Settlement, Sql, TestDatabase, reap_within, statement};
 use uuid::Uuid;
 
 /// The id of the job.
@@ -30,7 +32,7 @@ const STATE: &str = r"
            concat_ws(' ', j.place, 'attempt=' || j.attempt, 'crashes=' || j.crashes, 'refunds=' || j.refunds,
                      'generation=' || j.generation, 'priority=' || j.priority,
                      'history=' || coalesce(jsonb_array_length(j.history), 0),
-                     'outage=' || j.outage_since::date) AS changing
+                     CASE j.outage_since::date WHEN '2026-01-01' THEN 'outage' ELSE j.outage_since::text END) AS changing
     FROM (
         SELECT p.place, (p.job).id, (p.job).queue, (p.job).kind, (p.job).priority, (p.job).payload::text, (p.job).attempt,
                (p.job).max_attempts, (p.job).generation, (p.job).crashes, (p.job).refunds, (p.job).enqueued_at,
@@ -108,8 +110,15 @@ impl Life {
             rows[0].get::<_, Vec<Option<String>>>("carried"),
             self.carried
         );
-        let stale: Vec<String> = self.client.query_one(LEFT, &[&JOB]).unwrap().get(0);
+        let stale: Vec<String> = self.client.ask(LEFT, &[&JOB]);
         assert_eq!(stale, Vec::<String>::new());
+    }
+
+    fn hand(&self) -> Hand<'static> {
+        Hand {
+            queue: "orders",
+            id: self.worker,
+        }
     }
 
     fn run(&mut self, name: &str, parameters: &[&(dyn ToSql + Sync)]) {
@@ -125,38 +134,15 @@ impl Life {
     }
 
     fn claim(&mut self) {
-        self.lease = Uuid::new_v4();
-        let (worker, lease) = (self.worker, self.lease);
-        self.run(
-            "claim",
-            &[
-                &"orders",
-                &None::<Vec<String>>,
-                &Vec::<String>::new(),
-                &500_i64,
-                &1_000_000_i64,
-                &i32::MAX,
-                &lease,
-                &worker,
-                &vec![i32::MIN],
-                &vec![0_i64],
-                &vec![i32::MAX],
-                &None::<Vec<String>>,
-                &i32::MAX,
-            ],
-        );
+        self.hand().claims(&mut self.client);
         // A suspect gets a lease with a random id.
         let held = "SELECT lease_id FROM redrive.leases WHERE 7 = ANY (ids)";
-        self.lease = self.client.query_one(held, &[]).unwrap().get(0);
+        self.lease = self.client.ask(held, &[]);
     }
 
     fn claim_one(&mut self) {
         self.lease = Uuid::new_v4();
-        let segment: i16 = self
-            .client
-            .query_one("SELECT segment FROM redrive.ring", &[])
-            .unwrap()
-            .get(0);
+        let segment: i16 = self.client.ask("SELECT segment FROM redrive.ring", &[]);
         let (worker, lease) = (self.worker, self.lease);
         let none = None::<Vec<String>>;
         self.run(
@@ -166,70 +152,36 @@ impl Life {
     }
 
     fn release(&mut self, started: &[i64]) {
-        let worker = self.worker;
-        self.run(
-            "release",
-            &[
-                &worker,
-                &None::<Vec<Uuid>>,
-                &Vec::<Uuid>::new(),
-                &0_i32,
-                &started,
-                &10_i32,
-                &"manual",
-            ],
-        );
+        self.hand().releases(&mut self.client, None, Some(started));
     }
 
     /// Reaps the leases of the worker, which has no registration.
-    fn reap(&mut self, max_crashes: i32) {
-        let reaper = vec![Uuid::new_v4()];
-        self.run(
-            "reap",
-            &[
-                &0_i32,
-                &100_i64,
-                &max_crashes,
-                &5000_i32,
-                &"manual",
-                &10_000_i64,
-                &16_777_216_i64,
-                &reaper,
-            ],
-        );
+    fn reap(&mut self, crashes: u32) {
+        let limits = ReapLimits {
+            crashes,
+            delay_ms: 5000,
+            ..ReapLimits::default()
+        };
+        reap_within(&mut self.client, Duration::ZERO, limits);
     }
 
-    /// Writes a verdict, with a history entry unless it is a snooze.
-    fn settle(&mut self, verdict: &str, delay: i64) {
-        let record = match verdict {
-            "snooze" => "NULL",
-            _ => r#"'{"outcome": "failed", "run_ms": 5}'"#,
+    fn settle(&mut self, verdict: &str, delay_ms: i64) {
+        let cause = (verdict == "dead").then_some("rejected");
+        let settlement = Settlement {
+            queue: "orders",
+            lease: self.lease,
+            verdicts: &[(JOB, verdict, cause)],
+            delay_ms,
+            counts: &[],
         };
-        let cause = match verdict {
-            "dead" => "'rejected'",
-            _ => "NULL",
-        };
-        let prepared = format!("PREPARE settle AS {}", statement("settle"));
-        self.sql(&prepared);
-        let execute = format!(
-            "EXECUTE settle (ARRAY['{lease}']::uuid[], '{{7}}', '{{{verdict}}}', '{{{delay}}}', ARRAY[{cause}]::text[], \
-             '{{E}}', '{{e}}', '{{NULL}}', ARRAY[{record}]::jsonb[], '{worker}', 'h', 'v', 'manual', '{{{outage}}}', 1, \
-             'orders', '{{0}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{NULL}}', 10, false); DEALLOCATE settle",
-            lease = self.lease,
-            worker = self.worker,
-            outage = verdict == "outage",
-        );
-        self.sql(&execute);
+        settlement.write(&mut self.client);
     }
 
     fn promote(&mut self) {
         self.sql(
             "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second'",
         );
-        self.run(
-            "promote",
-            &[&"orders", &1000_i64, &0_i64, &0_i64, &10_000_i64],
-        );
+        self.hand().promotes(&mut self.client);
     }
 
     /// Changes the job as a bulk operation does.
@@ -251,66 +203,42 @@ impl Life {
 fn every_step_carries_every_field_of_a_job() {
     let test = TestDatabase::migrated();
     let mut job = Life::begin(&test);
-    job.is(
-        "ready attempt=2 crashes=0 refunds=4 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=4 generation=3 priority=7 history=2 outage");
 
     // Claims and releases.
     job.claim();
-    job.is(
-        "leased attempt=3 crashes=0 refunds=4 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("leased attempt=3 crashes=0 refunds=4 generation=3 priority=7 history=2 outage");
     job.release(&[JOB]);
-    job.is(
-        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
     job.claim_one();
-    job.is(
-        "leased attempt=3 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("leased attempt=3 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
     job.release(&[]);
-    job.is(
-        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
     job.sql("SELECT redrive.enqueue('orders', 'order', '{}')");
     job.claim();
     let lease = job.lease;
     job.run("give_back", &[&lease, &vec![JOB]]);
-    job.is(
-        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
     job.release(&[]);
     job.sql("DELETE FROM redrive.jobs WHERE id <> 7");
     job.sql("SELECT redrive.move_stragglers(ARRAY[r.segment], 1000) FROM redrive.ring r");
-    job.is(
-        "ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=2 outage");
 
     // Lost workers.
     job.claim();
     job.reap(3);
-    job.is(
-        "ready attempt=2 crashes=1 refunds=5 generation=3 priority=7 history=3 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=1 refunds=5 generation=3 priority=7 history=3 outage");
     job.claim();
-    job.is(
-        "leased attempt=3 crashes=1 refunds=5 generation=3 priority=7 history=3 outage=2026-01-01",
-    );
+    job.is("leased attempt=3 crashes=1 refunds=5 generation=3 priority=7 history=3 outage");
     job.reap(3);
-    job.is(
-        "delayed attempt=2 crashes=2 refunds=5 generation=3 priority=7 history=4 outage=2026-01-01",
-    );
+    job.is("delayed attempt=2 crashes=2 refunds=5 generation=3 priority=7 history=4 outage");
     job.promote();
-    job.is(
-        "ready attempt=2 crashes=2 refunds=5 generation=3 priority=7 history=4 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=2 refunds=5 generation=3 priority=7 history=4 outage");
 
     // Verdicts and priorities.
     job.claim();
     job.settle("outage", 1000);
-    job.is(
-        "delayed attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=5 outage=2026-01-01",
-    );
+    job.is("delayed attempt=2 crashes=0 refunds=5 generation=3 priority=7 history=5 outage");
     job.promote();
     job.claim();
     job.settle("retry", 0);
@@ -357,24 +285,16 @@ fn bulk_operations_carry_every_field_of_a_job() {
     let mut job = Life::begin(&test);
     let edit = r#", ids => '{7}', unedited => ARRAY['{"a": 2, "b": 1.00}'], edited => ARRAY['{"a": 2, "b": 1.00}']"#;
     job.change("set_priority", ", priority => 9");
-    job.is(
-        "ready attempt=2 crashes=0 refunds=4 generation=3 priority=9 history=2 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=4 generation=3 priority=9 history=2 outage");
     job.change("edit", edit);
     job.claim();
     job.settle("outage", 60_000);
-    job.is(
-        "delayed attempt=2 crashes=0 refunds=4 generation=3 priority=9 history=3 outage=2026-01-01",
-    );
+    job.is("delayed attempt=2 crashes=0 refunds=4 generation=3 priority=9 history=3 outage");
     job.change("set_priority", ", priority => -8");
     job.change("edit", edit);
-    job.is(
-        "delayed attempt=2 crashes=0 refunds=4 generation=3 priority=-8 history=3 outage=2026-01-01",
-    );
+    job.is("delayed attempt=2 crashes=0 refunds=4 generation=3 priority=-8 history=3 outage");
     job.change("run_now", "");
-    job.is(
-        "ready attempt=2 crashes=0 refunds=4 generation=3 priority=-8 history=3 outage=2026-01-01",
-    );
+    job.is("ready attempt=2 crashes=0 refunds=4 generation=3 priority=-8 history=3 outage");
     job.change("cancel", "");
     job.is("open letter: manual attempt=2 crashes=0 generation=3 priority=-8 history=3");
     job.redrive();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redrive::{Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, finish, scalar, stats,
-    stop, wait_until, willing, worker,
+    Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, finish, new_order,
+    scalar, snapshot, stats, stop, wait_until, willing, worker,
 };
 
 #[test]
@@ -13,12 +13,7 @@ fn slow_jobs_are_claimed_one_per_slot() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&[Hold {}; 20]).unwrap();
     let gate = Gate::new();
-    let start = || {
-        worker(&test.queue("orders"))
-            .slots(3)
-            .handle(gate.handler())
-            .started()
-    };
+    let start = || worker(&test.queue("orders")).slots(3).runs(gate.handler());
     let one = start();
     gate.wait_for(3);
     let now = stats(queue.database(), "orders").expect("a busy queue");
@@ -44,15 +39,14 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
     let start = |queue: &Queue| {
         worker(queue)
             .handle(gate.handler())
-            .handle(|_: &Job<Order>| Ok(()))
-            .started()
+            .runs(|_: &Job<Order>| Ok(()))
     };
     let one = start(&queue);
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
     counted(&one, "the warm-up to be done", |counts| counts.done == 150);
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
-    jobs.resize(101, NewJob::new(&Order { number: 1 }).unwrap());
+    jobs.resize(101, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
     gate.wait_for(1);
     // The worker may have claimed some of them: in the end it holds only the slow one.
@@ -120,7 +114,7 @@ fn a_locked_job_is_skipped() {
     )
     .unwrap();
     let tally = Tally::new();
-    let worker = worker(&queue).handle(tally.counting()).started();
+    let worker = worker(&queue).runs(tally.counting());
     counted(&worker, "the others to be done", |counts| counts.done == 4);
     assert_eq!(tally.of(ids[0]), 0);
     tx.rollback().unwrap();
@@ -150,27 +144,19 @@ fn a_held_snapshot_does_not_hide_jobs() {
     let (test, queue) = TestDatabase::with_orders();
     // An open transaction: no dead row can be removed.
     let mut client = test.client();
-    let mut tx = client
-        .build_transaction()
-        .isolation_level(postgres::IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    tx.query("SELECT 1", &[]).unwrap();
+    let tx = snapshot(&mut client);
     let tally = Tally::new();
-    let worker = worker(&queue)
-        .slots(2)
-        .handle({
-            let tally = tally.clone();
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                if job.payload().number % 100 == 0 && job.attempt() == 1 {
-                    // The job returns below the mark.
-                    return Err(redrive::Failure::retry("once"));
-                }
-                Ok(())
+    let worker = worker(&queue).slots(2).runs({
+        let tally = tally.clone();
+        move |job: &Job<Order>| {
+            tally.count(job.id());
+            if job.payload().number % 100 == 0 && job.attempt() == 1 {
+                // The job returns below the mark.
+                return Err(redrive::Failure::retry("once"));
             }
-        })
-        .started();
+            Ok(())
+        }
+    });
     for _ in 0..4 {
         queue.enqueue_many(&Order::up_to(5000)).unwrap();
         drained(&queue);

@@ -6,7 +6,9 @@ use std::num::ParseIntError;
 
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Begin, Order, TestDatabase, drained, stop, willing, worker};
+use redrive_tests::{
+    Begin, Dead, Order, TestDatabase, drained, has, new_order, put, stop, willing, worker,
+};
 
 #[derive(Debug)]
 struct AmountError(ParseIntError);
@@ -30,23 +32,17 @@ fn amount() -> Result<i64, AmountError> {
 #[test]
 fn an_exhausted_job_lists_each_of_its_attempts() {
     let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .version("1.4.2")
-        .handle(|_: &Job<Order>| {
-            amount()?;
-            Ok(())
-        })
-        .started();
-    let new = NewJob::new(&Order { number: 12 })
-        .unwrap()
-        .priority(5)
-        .max_attempts(3);
-    let id = queue.enqueue_job(new).unwrap().id();
+    let worker = worker(&queue).version("1.4.2").runs(|_: &Job<Order>| {
+        amount()?;
+        Ok(())
+    });
+    let new = new_order(12).priority(5).max_attempts(3);
+    let id = put(&queue, new);
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 0));
 
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
     assert_eq!(
         (letter.cause, letter.state.as_str()),
@@ -68,10 +64,7 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
     );
     assert_eq!(letter.error_message, "cannot read the amount");
     let detail = letter.error_detail.expect("a cause");
-    assert!(
-        detail.contains("caused by: invalid digit found in string"),
-        "{detail}"
-    );
+    has(&detail, "caused by: invalid digit found in string");
     assert!(letter.worker.is_some() && letter.host.is_some());
     assert!(letter.enqueued_at < letter.died_at);
 
@@ -93,25 +86,18 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
 #[test]
 fn a_rejected_job_dies_at_its_first_attempt() {
     let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            1 => Err(Failure::reject("currency `USD ` is unknown")
-                .class("Currency")
-                .detail("the whole request")),
-            _ => Err(Failure::reject_error(AmountError(
-                "y".parse::<i64>().unwrap_err(),
-            ))),
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        1 => Err(Failure::reject("currency `USD ` is unknown")
+            .class("Currency")
+            .detail("the whole request")),
+        _ => Err(Failure::reject_error(AmountError(
+            "y".parse::<i64>().unwrap_err(),
+        ))),
+    });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, 2);
-    let worded = queue
-        .database()
-        .dlq()
-        .get(ids[0])
-        .unwrap()
-        .expect("a letter");
+    let worded = queue.letter(ids[0]);
     assert_eq!(
         (worded.cause, worded.attempts, worded.history.len()),
         (DeathCause::Rejected, 1, 1)
@@ -122,12 +108,7 @@ fn a_rejected_job_dies_at_its_first_attempt() {
     );
     assert_eq!(worded.error_detail.as_deref(), Some("the whole request"));
     assert_eq!(worded.history[0].outcome, "rejected");
-    let error = queue
-        .database()
-        .dlq()
-        .get(ids[1])
-        .unwrap()
-        .expect("a letter");
+    let error = queue.letter(ids[1]);
     assert_eq!(error.cause, DeathCause::Rejected);
     assert!(error.error_class.ends_with("AmountError"));
     assert!(
@@ -141,20 +122,15 @@ fn a_rejected_job_dies_at_its_first_attempt() {
 #[test]
 fn a_panic_is_recorded_with_message_and_location() {
     let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            assert!(
-                job.payload().number != 1,
-                "order {} is cursed",
-                job.payload().number
-            );
-            Ok(())
-        })
-        .started();
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2))
-        .unwrap()
-        .id();
+    let worker = worker(&queue).runs(|job: &Job<Order>| {
+        assert!(
+            job.payload().number != 1,
+            "order {} is cursed",
+            job.payload().number
+        );
+        Ok(())
+    });
+    let id = put(&queue, new_order(1).max_attempts(2));
     queue.enqueue(&Order { number: 2 }).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
@@ -163,54 +139,34 @@ fn a_panic_is_recorded_with_message_and_location() {
         (1, 1, 1),
         "the slot survives"
     );
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     assert_eq!(
         (letter.cause, &*letter.error_class),
         (DeathCause::Exhausted, "panic")
     );
-    assert!(
-        letter.error_message.contains("order 1 is cursed"),
-        "{}",
-        letter.error_message
-    );
-    assert!(
-        letter.error_message.contains("death.rs:"),
-        "{}",
-        letter.error_message
-    );
+    has(&letter.error_message, "order 1 is cursed");
+    has(&letter.error_message, "death.rs:");
 }
 
 #[test]
 fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = willing(&queue);
-    let wrong = queue
-        .enqueue_job(NewJob::raw("order", r#"{"number": "seven"}"#).unwrap())
-        .unwrap()
-        .id();
-    let empty = queue
-        .enqueue_job(NewJob::raw("order", "null").unwrap())
-        .unwrap()
-        .id();
+    let wrong = put(
+        &queue,
+        NewJob::raw("order", r#"{"number": "seven"}"#).unwrap(),
+    );
+    let empty = put(&queue, NewJob::raw("order", "null").unwrap());
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.dead, counts.done, counts.retried), (2, 1, 0));
-    let letter = queue
-        .database()
-        .dlq()
-        .get(wrong)
-        .unwrap()
-        .expect("a letter");
+    let letter = queue.letter(wrong);
     assert_eq!(
         (letter.cause, letter.attempts),
         (DeathCause::Undecodable, 1)
     );
-    assert!(
-        letter.error_message.contains("invalid type"),
-        "{}",
-        letter.error_message
-    );
+    has(&letter.error_message, "invalid type");
     assert!(
         letter.error_class.ends_with("Order"),
         "{}",
@@ -220,12 +176,7 @@ fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
         letter.payload.expect("kept").get(),
         r#"{"number": "seven"}"#
     );
-    let letter = queue
-        .database()
-        .dlq()
-        .get(empty)
-        .unwrap()
-        .expect("a letter");
+    let letter = queue.letter(empty);
     assert_eq!(letter.cause, DeathCause::Undecodable);
 }
 
@@ -244,19 +195,14 @@ fn a_payload_whose_decoding_panics_is_undecodable() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|_: &Job<Cursed>| Ok(()))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     let id = queue.enqueue(&Cursed {}).unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 1);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     assert_eq!(letter.cause, DeathCause::Undecodable);
-    assert!(
-        letter.error_message.contains("in Deserialize"),
-        "{}",
-        letter.error_message
-    );
+    has(&letter.error_message, "in Deserialize");
 }
 
 #[test]
@@ -265,24 +211,19 @@ fn one_lease_settles_every_kind_of_verdict() {
     let ids = queue.enqueue_many(&Order::up_to(400)).unwrap();
     let worker = worker(&queue)
         .slots(4)
-        .handle(|job: &Job<Order>| match job.payload().number % 4 {
+        .runs(|job: &Job<Order>| match job.payload().number % 4 {
             0 => Ok(()),
             1 => Err(Failure::reject(format!("order {}", job.payload().number))),
             2 if job.attempt() == 1 => Err(Failure::retry("once")),
             _ => Ok(()),
-        })
-        .started();
+        });
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!(
         (counts.done, counts.dead, counts.retried, counts.lost),
         (300, 100, 100, 0)
     );
-    let letters = queue
-        .database()
-        .dlq()
-        .list(&LetterFilter::new().queue("orders").limit(1000))
-        .unwrap();
+    let letters = queue.listed(&LetterFilter::new().queue("orders").limit(1000));
     assert_eq!(letters.len(), 100);
     for letter in letters {
         let place = ids

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Failure, Job, JobId, NewJob, Worker};
+use redrive::{Failure, Job, JobId, Worker};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, expire_leases, letters_in,
-    live_job, stop, worker,
+    Begin, Dead, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, expire_leases, letters_in,
+    live_job, new_order, put, stop, worker,
 };
 
 /// Returns the hours since the first outage in a row of a live job.
@@ -27,7 +27,7 @@ fn later(test: &TestDatabase, hours: i32) {
         "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 second', \
          meta.outage_since = (meta).outage_since - $1::integer * interval '1 hour'",
     ] {
-        client.execute(age, &[&hours]).unwrap();
+        client.change(age, &[&hours]);
     }
     client.sql("NOTIFY redrive_ready, 'orders'");
 }
@@ -35,7 +35,7 @@ fn later(test: &TestDatabase, hours: i32) {
 /// A worker whose breaker stays closed during these tests.
 fn patient(test: &TestDatabase, handler: fn(&Job<Order>) -> Result<(), Failure>) -> Worker {
     let builder = worker(&test.queue("orders")).breaker_threshold(1000);
-    builder.handle(handler).started()
+    builder.runs(handler)
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn an_outage_charges_no_attempt_and_is_recorded() {
         1 => Err(Failure::outage("the gateway is down").class("GatewayDown")),
         _ => Ok(()),
     });
-    let once = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
-    let id = queue.enqueue_job(once).unwrap().id();
+    let once = new_order(1).max_attempts(1);
+    let id = put(&queue, once);
     counted(&worker, "an outage", |counts| counts.outages >= 1);
     later(&test, 0);
     counted(&worker, "further outages", |counts| counts.outages >= 2);
@@ -76,8 +76,8 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
             Err(Failure::outage("down").dependency("payments"))
         })
     };
-    let twice = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(2);
-    let id = queue.enqueue_job(twice).unwrap().id();
+    let twice = new_order(1).max_attempts(2);
+    let id = put(&queue, twice);
     // Without a worker in between, so that the job waits while it ages.
     for (older, hours) in [(0, 0), (23, 23)] {
         later(&test, older);
@@ -96,7 +96,7 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
     counted(&worker, "its death", |counts| counts.dead == 1);
     let counts = stop(worker).stats;
     assert_eq!((counts.outages, counts.retried), (0, 1));
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     assert_eq!((letter.cause, letter.attempts), (DeathCause::Exhausted, 2));
     let outcomes: Vec<&str> = letter
         .history
@@ -118,23 +118,20 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
 fn any_other_verdict_ends_the_outage_of_a_job() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .breaker_threshold(1000)
-        .handle({
-            let gate = gate.clone();
-            let failed = AtomicBool::new(false);
-            move |job: &Job<Order>| {
-                if job.attempt() == 1 && !failed.swap(true, Ordering::SeqCst) {
-                    return Err(Failure::outage("down"));
-                }
-                if job.attempt() == 1 {
-                    return Err(Failure::retry("of its own").after(Duration::from_hours(1)));
-                }
-                gate.pass();
-                Err(Failure::outage("down again"))
+    let worker = worker(&queue).breaker_threshold(1000).runs({
+        let gate = gate.clone();
+        let failed = AtomicBool::new(false);
+        move |job: &Job<Order>| {
+            if job.attempt() == 1 && !failed.swap(true, Ordering::SeqCst) {
+                return Err(Failure::outage("down"));
             }
-        })
-        .started();
+            if job.attempt() == 1 {
+                return Err(Failure::retry("of its own").after(Duration::from_hours(1)));
+            }
+            gate.pass();
+            Err(Failure::outage("down again"))
+        }
+    });
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "an outage", |counts| counts.outages == 1);
     later(&test, 0);
@@ -162,7 +159,7 @@ fn a_crash_and_a_release_do_not_end_the_outage_of_a_job() {
             gate.pass();
             Ok(())
         };
-        worker(&queue).handle(handler).started()
+        worker(&queue).runs(handler)
     };
     let first = start();
     counted(&first, "an outage", |counts| counts.outages >= 1);

@@ -1,10 +1,10 @@
 //! Promotions pass dead rows that a snapshot keeps, and lose no job that lies below their marks.
 
-use postgres::{Client, IsolationLevel, Row, Transaction};
+use postgres::{Client, Row};
 use redrive::{Job, Queue, Worker};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, scalar, statement, stop,
-    wait_until, worker,
+    Begin, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, scalar, snapshot,
+    statement, stop, wait_until, worker,
 };
 
 /// The planner settings of the connections of a worker.
@@ -13,23 +13,12 @@ const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET
 /// The dead rows of most tests.
 const DEAD: i64 = 20_000;
 
-/// Returns a transaction whose snapshot vacuum must respect.
-fn held(client: &mut Client) -> Transaction<'_> {
-    let mut transaction = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    transaction.query_one("SELECT 1", &[]).unwrap();
-    transaction
-}
-
 /// Leaves dead rows of jobs that are due after this time, relative to now.
 fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
     let store = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
                  SELECT now() + $1::text::interval + n * interval '1 microsecond', 'orders', 'order', '{}' \
                  FROM generate_series(1, $2::bigint) n";
-    client.execute(store, &[&from, &jobs]).unwrap();
+    client.change(store, &[&from, &jobs]);
     for statement in [
         "DELETE FROM redrive.jobs_delayed",
         "VACUUM redrive.jobs_delayed",
@@ -42,14 +31,14 @@ fn leave_dead(client: &mut Client, from: &str, jobs: i64) {
 fn delay(client: &mut impl postgres::GenericClient, by: &str) -> i64 {
     let store = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
                  VALUES (clock_timestamp() + $1::text::interval, 'orders', 'order', '{\"number\": 1}') RETURNING id";
-    client.query_one(store, &[&by]).unwrap().get(0)
+    client.ask(store, &[&by])
 }
 
 /// Returns the microseconds from 1970 to this time, relative to now.
 fn micros(client: &mut Client, from: &str) -> i64 {
     let moment =
         "SELECT (extract(epoch FROM clock_timestamp() + $1::text::interval) * 1000000)::bigint";
-    client.query_one(moment, &[&from]).unwrap().get(0)
+    client.ask(moment, &[&from])
 }
 
 /// Promotes up to `limit` jobs after a mark.
@@ -91,7 +80,7 @@ fn a_promotion_after_a_mark_does_not_read_the_dead_rows_before_it() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
     client.sql(PINNED);
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     let whole = "'orders', 1000, 0, 0, 10000";
     delay(&mut client, "-1 second");
     let fresh = pages(&mut client, "promote", whole);
@@ -166,25 +155,23 @@ fn a_mark_in_the_future_is_replaced() {
     assert_eq!(store(&mut client, 1), 0);
     client.sql("UPDATE redrive.delayed_marks SET noted_at = now() - interval '5 seconds'");
     assert_eq!(store(&mut client, 1), 1);
-    assert_eq!(client.query_one(stored, &[]).unwrap().get::<_, i64>(0), 1);
+    assert_eq!(client.ask::<i64>(stored, &[]), 1);
 }
 
 /// Starts a worker that records its jobs.
 fn orders(queue: &Queue, tally: &Tally) -> Worker {
     let tally = tally.clone();
-    worker(queue)
-        .handle(move |job: &Job<Order>| {
-            tally.count(job.id());
-            Ok(())
-        })
-        .started()
+    worker(queue).runs(move |job: &Job<Order>| {
+        tally.count(job.id());
+        Ok(())
+    })
 }
 
 #[test]
 fn a_worker_passes_dead_rows_and_finds_late_commits_below_its_mark() {
     let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder, mut caller) = (test.client(), test.client(), test.client());
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     let mut open = caller.transaction().unwrap();
     delay(&mut open, "-2 hours");
     // More than a promotion reads whole.
@@ -198,7 +185,7 @@ fn a_worker_passes_dead_rows_and_finds_late_commits_below_its_mark() {
     let marked = "SELECT EXISTS (SELECT FROM redrive.delayed_marks WHERE queue = 'orders' \
                   AND run_at > now() - interval '30 minutes')";
     wait_until("a worker to store its mark", SOON, || {
-        client.query_one(marked, &[]).unwrap().get(0)
+        client.ask(marked, &[])
     });
     open.commit().unwrap();
     counted(&first, "the job that committed late to be done", |counts| {
@@ -221,11 +208,11 @@ fn the_exporter_counts_delayed_jobs_after_the_mark() {
     let test = TestDatabase::migrated();
     let (mut client, mut holder) = (test.client(), test.client());
     client.sql(PINNED);
-    let horizon = held(&mut holder);
+    let horizon = snapshot(&mut holder);
     let delayed = |client: &mut Client, queue: &str| -> f64 {
         let read = "SELECT value FROM redrive.metrics_queues() \
                     WHERE metric = 'redrive_queue_jobs' AND labels = ARRAY[$1, 'delayed']";
-        client.query_one(read, &[&queue]).unwrap().get(0)
+        client.ask(read, &[&queue])
     };
     let other = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload) \
                  SELECT now() + interval '1 hour', q, 'order', '{}' FROM unnest('{a,z}'::text[]) q";

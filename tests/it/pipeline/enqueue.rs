@@ -2,24 +2,14 @@
 
 use std::time::Duration;
 
-use postgres::error::SqlState;
 use redrive::admin::JobState;
 use redrive::{JobId, NewJob};
-use redrive_tests::{Order, Sql, TestDatabase, live_job, scalar};
+use redrive_tests::{Dead, Order, Sql, TestDatabase, has, live_job, new_order, scalar};
 
 /// Returns the ids of the jobs in a table, in order.
 fn ids(test: &TestDatabase, table: &str) -> Vec<i64> {
-    let rows = test
-        .client()
-        .query(&format!("SELECT id FROM redrive.{table} ORDER BY id"), &[]);
-    rows.unwrap().iter().map(|row| row.get(0)).collect()
-}
-
-fn count(test: &TestDatabase, table: &str) -> i64 {
-    test.client()
-        .query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[])
-        .unwrap()
-        .get(0)
+    let ids = format!("SELECT id FROM redrive.{table} ORDER BY id");
+    test.client().column(&ids, &[])
 }
 
 fn numbered(ids: &[JobId]) -> Vec<i64> {
@@ -77,7 +67,7 @@ fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
         assert_eq!(numbered(&jobs), by_number, "of {count} jobs");
         assert!(jobs.is_sorted(), "of {count} jobs");
     }
-    assert_eq!(count(&test, "jobs"), 2004);
+    assert_eq!(test.client().count("jobs"), 2004);
 }
 
 #[test]
@@ -112,10 +102,7 @@ fn ready_and_delayed_jobs_can_be_mixed() {
         let jobs = (0..size).map(|n| {
             let delay = Duration::from_secs(if n % 2 == 0 { 0 } else { 60 + n });
             let priority = i16::try_from(n % 7).unwrap();
-            let new = NewJob::new(&Order {
-                number: n.cast_signed(),
-            })
-            .unwrap();
+            let new = new_order(n.cast_signed());
             new.delay(delay).priority(priority).max_attempts(3)
         });
         let ids = numbered(&redrive_tests::ids(
@@ -159,7 +146,7 @@ fn a_rolled_back_transaction_leaves_no_job() {
     queue.enqueue_jobs_in(&mut tx, &many).unwrap();
     let seen = scalar(&mut tx, "SELECT count(*) FROM redrive.jobs");
     assert_eq!(seen, 1501, "seen by the transaction itself");
-    assert_eq!(count(&test, "jobs"), 0, "seen by others");
+    assert_eq!(test.client().count("jobs"), 0, "seen by others");
     tx.rollback().unwrap();
     assert!(queue.is_drained().unwrap());
 }
@@ -172,9 +159,7 @@ fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
     let mut tx = client.transaction().unwrap();
     tx.sql("INSERT INTO orders VALUES (42)");
     let one = queue.enqueue_in(&mut tx, &Order { number: 42 }).unwrap();
-    let later = NewJob::new(&Order { number: 43 })
-        .unwrap()
-        .delay(Duration::from_mins(1));
+    let later = new_order(43).delay(Duration::from_mins(1));
     let later = queue.enqueue_job_in(&mut tx, &later).unwrap().id();
     tx.commit().unwrap();
     assert_eq!(ids(&test, "jobs"), [one.get()]);
@@ -203,10 +188,7 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
             .enqueue_jobs(&jobs)
             .expect_err("a priority out of range");
         assert!(error.is_invalid(), "{error:?}");
-        assert!(
-            error.to_string().contains(&format!("job 2 of {size}")),
-            "{error}"
-        );
+        has(&error, format!("job 2 of {size}"));
     }
     assert!(queue.is_drained().unwrap());
 }
@@ -222,28 +204,18 @@ fn ids_are_never_used_twice() {
 #[test]
 fn the_sql_function_enqueues_in_the_callers_transaction() {
     let (test, mut client) = TestDatabase::with_client();
-    let row = client
-        .query_one(
-            "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')",
-            &[],
-        )
-        .unwrap();
-    let plain = JobId::new(row.get(0));
-    let row = client
-        .query_one(
-            "SELECT redrive.enqueue(queue => 'orders', kind => 'order', payload => 'null', \
-             delay => '1 hour', priority => 7, max_attempts => 2)",
-            &[],
-        )
-        .unwrap();
-    let options = JobId::new(row.get(0));
+    let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}')";
+    let plain = JobId::new(client.ask(call, &[]));
+    let call = "SELECT redrive.enqueue(queue => 'orders', kind => 'order', payload => 'null', \
+                delay => '1 hour', priority => 7, max_attempts => 2)";
+    let options = JobId::new(client.ask(call, &[]));
     let db = test.open();
-    let job = db.admin().job(plain).unwrap().expect("a live job");
+    let job = db.live(plain);
     assert_eq!(
         (job.state, job.priority, job.max_attempts),
         (JobState::Ready, 0, 5)
     );
-    let job = db.admin().job(options).unwrap().expect("a live job");
+    let job = db.live(options);
     assert_eq!(
         (job.state, job.priority, job.max_attempts),
         (JobState::Delayed, 7, 2)
@@ -251,8 +223,7 @@ fn the_sql_function_enqueues_in_the_callers_transaction() {
     assert_eq!(job.payload.get(), "null");
 
     let mut tx = client.transaction().unwrap();
-    tx.query("SELECT redrive.enqueue('orders', 'order', '{}')", &[])
-        .unwrap();
+    tx.sql("SELECT redrive.enqueue('orders', 'order', '{}')");
     tx.rollback().unwrap();
     assert_eq!(ids(&test, "jobs"), [plain.get()]);
 }
@@ -260,94 +231,28 @@ fn the_sql_function_enqueues_in_the_callers_transaction() {
 #[test]
 fn the_sql_function_rejects_invalid_arguments() {
     let (test, mut client) = TestDatabase::with_client();
-    for (arguments, state, why) in [
-        (
-            "NULL, 'k', '{}'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "invalid queue name",
-        ),
-        (
-            "'', 'k', '{}'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "invalid queue name",
-        ),
-        (
-            "' q', 'k', '{}'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "invalid queue name",
-        ),
-        (
-            "repeat('x', 101), 'k', '{}'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "invalid queue name",
-        ),
-        (
-            "'q', E'k\\n', '{}'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "invalid kind name",
-        ),
-        (
-            "'q', 'k', NULL",
-            SqlState::NULL_VALUE_NOT_ALLOWED,
-            "the payload is NULL",
-        ),
-        (
-            "'q', 'k', '{}', NULL",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "the delay",
-        ),
-        (
-            "'q', 'k', '{}', '-1 s'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "the delay",
-        ),
-        (
-            "'q', 'k', '{}', '3651 days'",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "the delay",
-        ),
-        (
-            "'q', 'k', '{}', '0', 1001",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "the priority is 1001",
-        ),
-        (
-            "'q', 'k', '{}', '0', NULL",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "the priority",
-        ),
-        (
-            "'q', 'k', to_jsonb(repeat('x', 1048575))",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "the payload is 1048577 bytes; the limit is 1048576",
-        ),
-        (
-            "'q', 'k', '{}', '0', 0, 0",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "max_attempts is 0",
-        ),
-        (
-            "'q', 'k', '{}', '0', 0, 1001",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "max_attempts is 1001",
-        ),
-        (
-            "'q', 'k', '{}', '0', 0, NULL",
-            SqlState::INVALID_PARAMETER_VALUE,
-            "max_attempts",
-        ),
-    ] {
-        let error = client
-            .query(&format!("SELECT redrive.enqueue({arguments})"), &[])
-            .expect_err(arguments);
-        let error = error.as_db_error().expect("an answer of the server");
-        assert_eq!(*error.code(), state, "{arguments}: {error}");
-        assert!(error.message().starts_with("redrive: "), "{error}");
-        assert!(error.message().contains(why), "{arguments}: {error}");
-    }
-    assert_eq!(count(&test, "live_jobs"), 0);
+    client.refuses_each(
+        "SELECT redrive.enqueue(@)",
+        r"
+        NULL, 'k', '{}'                  -- 22023 redrive: invalid queue name
+        '', 'k', '{}'                    -- 22023 redrive: invalid queue name
+        ' q', 'k', '{}'                  -- 22023 redrive: invalid queue name
+        repeat('x', 101), 'k', '{}'      -- 22023 redrive: invalid queue name
+        'q', E'k\n', '{}'                -- 22023 redrive: invalid kind name
+        'q', 'k', NULL                   -- 22004 redrive: the payload is NULL
+        'q', 'k', '{}', NULL             -- 22023 redrive: the delay
+        'q', 'k', '{}', '-1 s'           -- 22023 redrive: the delay
+        'q', 'k', '{}', '3651 days'      -- 22023 redrive: the delay
+        'q', 'k', '{}', '0', 1001        -- 22023 redrive: the priority is 1001
+        'q', 'k', '{}', '0', NULL        -- 22023 redrive: the priority
+        'q', 'k', to_jsonb(repeat('x', 1048575)) -- 22023 redrive: the payload is 1048577 bytes; the limit is 1048576
+        'q', 'k', '{}', '0', 0, 0        -- 22023 redrive: max_attempts is 0
+        'q', 'k', '{}', '0', 0, 1001     -- 22023 redrive: max_attempts is 1001
+        'q', 'k', '{}', '0', 0, NULL     -- 22023 redrive: max_attempts",
+    );
+    assert_eq!(test.client().count("live_jobs"), 0);
     // The largest payload.
     let largest = "SELECT redrive.enqueue('q', 'k', to_jsonb(repeat('x', 1048574)))";
     client.sql(largest);
-    assert_eq!(count(&test, "live_jobs"), 1);
+    assert_eq!(test.client().count("live_jobs"), 1);
 }

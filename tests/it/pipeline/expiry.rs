@@ -4,16 +4,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
-use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, drained, ids, no_drift, stop, wait_until,
-    worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, counted, drained, ids, new_order, no_drift, put,
+    stop, wait_until, worker,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
 
 fn order(number: i64) -> NewJob {
-    NewJob::new(&Order { number }).unwrap()
+    new_order(number)
 }
 
 /// Lets two hours pass for all waiting jobs.
@@ -32,17 +32,16 @@ fn noting(queue: &Queue) -> (Worker, Arc<Mutex<Vec<i64>>>) {
     let worker = worker(queue)
         .slots(2)
         .flood_guard(1, HOUR)
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             ran.lock().unwrap().push(job.payload().number);
             Ok(())
-        })
-        .started();
+        });
     (worker, noted)
 }
 
 fn expired(db: &Database) -> Vec<Letter> {
     let expired = LetterFilter::new().cause(DeathCause::Expired).limit(10_000);
-    db.dlq().list(&expired).unwrap()
+    db.listed(&expired)
 }
 
 #[test]
@@ -54,7 +53,7 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
         .expires_in(HOUR)
         .header("trace", "4bf9")
         .unique("today");
-    let first = queue.enqueue_job(late.clone()).unwrap().id();
+    let first = put(&queue, late.clone());
     let mut late_ids = vec![first];
     let some = [
         order(2).expires_in(HOUR),
@@ -65,7 +64,7 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
     late_ids.extend(ids(&queue.enqueue_jobs(&many).unwrap()));
     let sql =
         "SELECT redrive.enqueue('orders', 'order', '{\"number\": 5}', expires_in => '1 hour')";
-    late_ids.push(JobId::new(client.query_one(sql, &[]).unwrap().get(0)));
+    late_ids.push(JobId::new(client.ask(sql, &[])));
     let in_time = [
         order(6),
         order(7).expires_in(3 * HOUR),
@@ -109,8 +108,7 @@ fn a_retry_after_the_time_dies_with_its_failed_attempts() {
     queue.enqueue_job(order(1).expires_in(HOUR)).unwrap();
     let failing = worker(&queue)
         .backoff(redrive::Backoff::fixed(HOUR))
-        .handle(|_: &Job<Order>| Err(Failure::retry("gateway down")))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::retry("gateway down")));
     counted(&failing, "the first attempt", |counts| counts.retried == 1);
     stop(failing);
     two_hours_later(&test);
@@ -145,20 +143,16 @@ fn a_redriven_job_does_not_expire() {
     two_hours_later(&test);
     let seen: Arc<Mutex<Vec<Vec<String>>>> = Arc::default();
     let noted = Arc::clone(&seen);
-    let worker = worker(&queue)
-        .handle(move |job: &Job<Order>| {
-            let headers = job
-                .headers()
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"));
-            noted.lock().unwrap().push(headers.collect());
-            Ok(())
-        })
-        .started();
+    let worker = worker(&queue).runs(move |job: &Job<Order>| {
+        let headers = job
+            .headers()
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        noted.lock().unwrap().push(headers.collect());
+        Ok(())
+    });
     wait_until("the job to expire", SOON, || expired(db).len() == 1);
-    db.dlq()
-        .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-        .unwrap();
+    db.redrives(&LetterFilter::new().queue("orders"));
     counted(&worker, "both to be done", |counts| counts.done == 2);
     stop(worker);
     let mut seen = seen.lock().unwrap().clone();
@@ -175,30 +169,17 @@ fn a_redriven_job_does_not_expire() {
 #[test]
 fn sql_rejects_bad_headers_and_times() {
     let (_test, mut client) = TestDatabase::with_client();
-    for (bad, why) in [
-        ("headers => '[]'", "a JSON object"),
-        (
-            "headers => jsonb_build_object('a', repeat('x', 65536))",
-            "65536 bytes",
-        ),
-        ("headers => '{\"redrive-source\": \"x\"}'", "reserved"),
-        ("expires_in => '0'", "longer than its delay"),
-        (
-            "expires_in => '1 hour', delay => '1 hour'",
-            "longer than its delay",
-        ),
-        ("expires_in => '3651 days'", "at most 3650 days"),
-    ] {
-        let enqueue = format!("SELECT redrive.enqueue('orders', 'order', '{{}}', {bad})");
-        let error = client.query(&enqueue, &[]).expect_err(bad);
-        let message = error.as_db_error().unwrap().message();
-        assert!(message.contains(why), "{bad}: {message}");
-    }
-    let good = "SELECT redrive.enqueue('orders', 'order', '{}', headers => '{\"a\": \"b\"}', expires_in => '1.5 s')";
-    client.query_one(good, &[]).unwrap();
-    let stored = "SELECT (meta).headers::text FROM redrive.jobs";
-    assert_eq!(
-        client.query_one(stored, &[]).unwrap().get::<_, &str>(0),
-        r#"{"a": "b", "redrive-expires-in-ms": "1500"}"#
+    client.refuses_each(
+        "SELECT redrive.enqueue('orders', 'order', '{}', @)",
+        r#"headers => '[]'                        -- a JSON object
+           headers => jsonb_build_object('a', repeat('x', 65536)) -- 65536 bytes
+           headers => '{"redrive-source": "x"}'   -- reserved
+           expires_in => '0'                      -- longer than its delay
+           expires_in => '1 hour', delay => '1 hour' -- longer than its delay
+           expires_in => '3651 days'              -- at most 3650 days"#,
     );
+    let good = "SELECT redrive.enqueue('orders', 'order', '{}', headers => '{\"a\": \"b\"}', expires_in => '1.5 s')";
+    client.sql(good);
+    let stored: String = client.ask("SELECT (meta).headers::text FROM redrive.jobs", &[]);
+    assert_eq!(stored, r#"{"a": "b", "redrive-expires-in-ms": "1500"}"#);
 }

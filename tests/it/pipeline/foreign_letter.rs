@@ -17,8 +17,7 @@ use redrive_tests::{
 fn lagging(test: &TestDatabase) -> JobId {
     let id = letters(&test.queue("old"), 1)[0];
     test.client()
-        .execute("SELECT setval('redrive.job_id', $1, false)", &[&id.get()])
-        .unwrap();
+        .change("SELECT setval('redrive.job_id', $1, false)", &[&id.get()]);
     id
 }
 
@@ -27,12 +26,10 @@ fn letter(test: &TestDatabase, id: JobId) -> Option<Letter> {
 }
 
 fn delete(client: &mut Client, id: JobId) {
-    client
-        .execute(
-            "DELETE FROM redrive.dead_letters WHERE id = $1",
-            &[&id.get()],
-        )
-        .unwrap();
+    client.change(
+        "DELETE FROM redrive.dead_letters WHERE id = $1",
+        &[&id.get()],
+    );
 }
 
 #[test]
@@ -43,9 +40,7 @@ fn a_settled_death_keeps_the_letter_of_another_job_and_is_repeated() {
     let taken = lagging(&test);
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
     assert_eq!(ids[0], taken);
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err::<(), _>(Failure::reject("new")))
-        .started();
+    let worker = worker(&queue).runs(|_: &Job<Order>| Err::<(), _>(Failure::reject("new")));
     wait_until("the other deaths", SOON, || {
         letter(&test, ids[1]).is_some() && letter(&test, ids[2]).is_some()
     });
@@ -106,9 +101,7 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
     assert_eq!(&*letter(&test, taken).unwrap().queue, "orders");
 
     // A cancelled job dies with its first crash.
-    client
-        .batch_execute(&lease(taken.get(), 0, &taken.to_string()))
-        .unwrap();
+    client.sql(&lease(taken.get(), 0, &taken.to_string()));
     assert_eq!(reap(&mut client), []);
 }
 
@@ -116,7 +109,7 @@ fn a_reaped_death_keeps_the_letter_of_another_job_and_holds_up_no_lease() {
 fn a_stop_releases_every_other_lease() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue).slots(3).handle(gate.handler()).started();
+    let worker = worker(&queue).slots(3).runs(gate.handler());
     let taken = lagging(&test);
     // One by one, so that each has its own lease.
     let ids = [1, 2, 3].map(|running| {

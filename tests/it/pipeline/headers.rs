@@ -1,7 +1,7 @@
 //! Headers and group keys: set in SQL, kept through every step of a job and its letter.
 
 use redrive::dlq::ForeignFailure;
-use redrive_tests::TestDatabase;
+use redrive_tests::{Sql, TestDatabase};
 
 #[test]
 fn a_capture_rejects_headers_and_group_keys_over_their_limits() {
@@ -18,14 +18,10 @@ fn a_capture_rejects_headers_and_group_keys_over_their_limits() {
     // A quotation mark takes two bytes in JSON, so 727 of them end one byte below the limit.
     let fits = headers("1", 8, 727);
     db.dlq().capture(&fits).unwrap();
-    let printed: i32 = test
-        .client()
-        .query_one(
-            "SELECT octet_length(headers::text) FROM redrive.dead_letters",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let printed: i32 = test.client().ask(
+        "SELECT octet_length(headers::text) FROM redrive.dead_letters",
+        &[],
+    );
     assert_eq!(printed, 65_535);
     let error = db.dlq().capture(&headers("2", 8, 728)).expect_err("65,537");
     assert!(error.is_invalid(), "{error}");

@@ -6,8 +6,8 @@ use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, drained, letters_in, stop,
-    wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, drained, letters_in, new_order,
+    stop, wait_until, worker,
 };
 
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
@@ -16,7 +16,7 @@ fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
     worker(queue)
         .slots(8)
         .lease(Duration::from_secs(2))
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             tally.count(job.id());
             gate.pass();
             match job.payload().number % 2 {
@@ -24,11 +24,10 @@ fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
                 _ => Err(Failure::reject("an odd number")),
             }
         })
-        .started()
 }
 
 fn order(number: i64) -> NewJob {
-    NewJob::new(&Order { number }).unwrap()
+    new_order(number)
 }
 
 #[test]
@@ -46,14 +45,12 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     let found = queue.enqueue_job_in(&mut transaction, order(4).unique("a"));
     assert_eq!(found.unwrap(), Enqueued::Existing(ids[0]));
     let call = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => $1)";
-    let found: i64 = transaction.query_one(call, &[&"b"]).unwrap().get(0);
+    let found: i64 = transaction.ask(call, &[&"b"]);
     assert_eq!(JobId::new(found), ids[1]);
-    test.client()
-        .batch_execute(
-            "BEGIN; SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'c'); \
+    test.client().sql(
+        "BEGIN; SELECT redrive.enqueue('orders', 'order', '{}', unique_key => 'c'); \
              PREPARE TRANSACTION 'forgotten'",
-        )
-        .unwrap();
+    );
     gate.open();
     counted(&worker, "the jobs to be done", |counts| counts.done == 3);
     // The keys are free now, also for the open transaction.
@@ -84,12 +81,9 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
     transaction
-        .batch_execute(
-            "SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
+        .sql("SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
              SELECT redrive.capture_letters('{kafka}', '{0/2}', '{orders}', '{order}', \
-                 ARRAY['{\"number\":2}'::bytea], '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')",
-        )
-        .unwrap();
+                 ARRAY['{\"number\":2}'::bytea], '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')");
     gate.open();
     counted(&worker, "the jobs to be done", |counts| counts.done == 2);
     transaction.commit().unwrap();
@@ -132,7 +126,7 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
 /// Waits until the worker's expiry has moved by this much.
 fn renewed_for(client: &mut Client, time: Duration) {
     let expiry = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
-    let mut read = || client.query_one(expiry, &[]).unwrap().get::<_, f64>(0);
+    let mut read = || client.ask::<f64>(expiry, &[]);
     let start = read();
     wait_until("the renewals", SOON, || {
         read() - start >= time.as_secs_f64()

@@ -14,7 +14,7 @@ use redrive::admin::QueuePause;
 use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
     Begin, Finish, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases, informed,
-    scalar, stats, stop, told, wait_until, worker,
+    scalar, stats, stop, told, wait_until, work_off, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -43,16 +43,13 @@ fn read_elsewhere(test: &TestDatabase) {
     let mut client = test.client();
     // A worker acts on what it read before it reads again.
     for _ in 0..2 {
-        let asked_at: std::time::SystemTime = client
-            .query_one("SELECT clock_timestamp()", &[])
-            .unwrap()
-            .get(0);
+        let asked_at: std::time::SystemTime = client.ask("SELECT clock_timestamp()", &[]);
         wait_until("the worker to read the pauses", SOON, || {
             client.sql("NOTIFY redrive_breaker");
             let readers = "SELECT count(*) FROM pg_stat_activity \
                 WHERE datname = current_database() AND query_start >= $1 \
                     AND query LIKE '-- Purpose: lists the breakers that are not closed%'";
-            let readers: i64 = client.query_one(readers, &[&asked_at]).unwrap().get(0);
+            let readers: i64 = client.ask(readers, &[&asked_at]);
             readers > 0
         });
     }
@@ -109,9 +106,7 @@ fn no_job_of_a_paused_queue_starts_in_any_worker() {
     // Another queue is not affected.
     let mails = test.queue("mails");
     mails.enqueue(&Order { number: 1 }).unwrap();
-    let other = worker(&mails).handle(|_: &Job<Order>| Ok(())).started();
-    drained(&mails);
-    stop(other);
+    work_off(&mails, |_: &Job<Order>| Ok(()));
 
     runs.allow();
     resume(&queue);
@@ -127,18 +122,16 @@ fn no_job_of_a_paused_queue_starts_in_any_worker() {
 fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, runs) = (Gate::new(), Ledger::default());
-    let worker = worker(&queue)
-        .handle({
-            let (gate, runs) = (gate.clone(), runs.clone());
-            move |job: &Job<Order>| match job.payload().number {
-                0 => {
-                    gate.pass();
-                    Ok(())
-                }
-                _ => runs.record(),
+    let worker = worker(&queue).runs({
+        let (gate, runs) = (gate.clone(), runs.clone());
+        move |job: &Job<Order>| match job.payload().number {
+            0 => {
+                gate.pass();
+                Ok(())
             }
-        })
-        .started();
+            _ => runs.record(),
+        }
+    });
     // Quick jobs first, so that it claims in batches.
     runs.allow();
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
@@ -243,11 +236,10 @@ fn a_resume_lets_every_idle_worker_claim() {
     let start = || {
         let gate = gate.clone();
         let idle = worker(&queue).poll_interval(Duration::from_mins(1));
-        idle.handle(move |_: &Job<Order>| {
+        idle.runs(move |_: &Job<Order>| {
             gate.pass();
             Ok(())
         })
-        .started()
     };
     pause(&queue, PauseEnd::Resumed);
     let workers = [start(), start()];
@@ -268,21 +260,18 @@ fn a_resume_lets_every_idle_worker_claim() {
 #[test]
 fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     let (test, queue) = TestDatabase::with_orders();
-    let failing = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::retry("once more").after(HOUR)))
-        .started();
+    let failing =
+        worker(&queue).runs(|_: &Job<Order>| Err(Failure::retry("once more").after(HOUR)));
     queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&failing, "a retry", |counts| counts.retried == 1);
     stop(failing);
     let gate = Gate::new();
     let holding = {
         let gate = gate.clone();
-        worker(&queue)
-            .handle(move |_: &Job<Order>| {
-                gate.pass();
-                Ok(())
-            })
-            .started()
+        worker(&queue).runs(move |_: &Job<Order>| {
+            gate.pass();
+            Ok(())
+        })
     };
     queue.enqueue(&Order { number: 2 }).unwrap();
     gate.wait_for(1);

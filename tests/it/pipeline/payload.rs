@@ -2,7 +2,7 @@
 
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Job, NewJob, Payload};
-use redrive_tests::{Begin, Order, TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Dead, Order, TestDatabase, drained, put, stop, worker};
 
 /// Any JSON value.
 struct Value(#[expect(dead_code, reason = "it is only decoded")] serde_json::Value);
@@ -27,18 +27,14 @@ impl Payload for Value {
 fn a_payload_nested_too_deep_to_decode_is_dead_lettered() {
     let (_test, queue) = TestDatabase::with_orders();
     let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
-    let id = queue
-        .enqueue_job(NewJob::raw("value", &deep).unwrap())
-        .unwrap()
-        .id();
+    let id = put(&queue, NewJob::raw("value", &deep).unwrap());
     let worker = worker(&queue)
         .handle(|_: &Job<Value>| Ok(()))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 1);
-    let letters = queue.database().dlq().list(&LetterFilter::new()).unwrap();
+    let letters = queue.listed(&LetterFilter::new());
     assert_eq!(
         (letters.len(), letters[0].id, letters[0].cause),
         (1, id, DeathCause::Undecodable)

@@ -7,7 +7,8 @@ use redrive::{
     WorkerBuilder,
 };
 use redrive_tests::{
-    Begin, Order, SOON, TestDatabase, counted, drained, live_job, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, drained, live_job, stop, wait_until, work_off,
+    worker,
 };
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,7 @@ fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
     assert_eq!(job.unique_key.as_deref(), Some("mine"));
     let groups =
         "SELECT string_agg(DISTINCT group_key, ',' ORDER BY group_key) FROM redrive.live_jobs";
-    let groups: String = client.query_one(groups, &[]).unwrap().get(0);
+    let groups: String = client.ask(groups, &[]);
     assert_eq!(groups, "customer 0,customer 1");
 }
 
@@ -115,14 +116,10 @@ fn no_other_queue_accepts_a_payload_with_a_queue() {
 fn a_follow_up_goes_to_the_queue_of_its_type() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 9 }).unwrap();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            let order = job.payload().number;
-            Ok(job.then(NewJob::new(&Invoice { order })?)?)
-        })
-        .started();
-    drained(&queue);
-    stop(worker);
+    work_off(&queue, |job: &Job<Order>| {
+        let order = job.payload().number;
+        Ok(job.then(NewJob::new(&Invoice { order })?)?)
+    });
     let mails = Queue::of::<Invoice>(queue.database()).unwrap();
     let again = mails.enqueue_job(NewJob::new(&Invoice { order: 9 }).unwrap());
     assert!(matches!(again, Ok(Enqueued::Existing(_))), "{again:?}");

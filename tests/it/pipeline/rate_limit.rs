@@ -92,11 +92,10 @@ fn recording(queue: &Queue, orders: &Starts, mails: &Starts) -> Worker {
             orders.record();
             Ok::<(), Failure>(())
         })
-        .handle(move |_: &Job<Mail>| {
+        .runs(move |_: &Job<Mail>| {
             mails.record();
             Ok::<(), Failure>(())
         })
-        .started()
 }
 
 #[test]
@@ -207,18 +206,16 @@ fn a_retry_needs_another_token() {
     limit(&queue, RateLimited::Queue, once());
     queue.enqueue(&Order { number: 1 }).unwrap();
     let starts = Starts::default();
-    let worker = worker(&queue)
-        .handle({
-            let starts = starts.clone();
-            move |_: &Job<Order>| {
-                starts.record();
-                match starts.count() {
-                    1 => Err(Failure::retry("once").after(Duration::ZERO)),
-                    _ => Ok(()),
-                }
+    let worker = worker(&queue).runs({
+        let starts = starts.clone();
+        move |_: &Job<Order>| {
+            starts.record();
+            match starts.count() {
+                1 => Err(Failure::retry("once").after(Duration::ZERO)),
+                _ => Ok(()),
             }
-        })
-        .started();
+        }
+    });
     let failed = "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt = 1";
     wait_until("the attempt to fail", SOON, || {
         scalar(&mut test.client(), failed) == 1
@@ -242,18 +239,16 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
         RateLimit::per(per_second, SECOND).burst(30),
     );
     let (gate, starts) = (Gate::new(), Starts::default());
-    let worker = worker(&queue)
-        .handle({
-            let (gate, starts) = (gate.clone(), starts.clone());
-            move |job: &Job<Order>| {
-                starts.record();
-                if job.payload().number == 0 {
-                    gate.pass();
-                }
-                Ok::<(), Failure>(())
+    let worker = worker(&queue).runs({
+        let (gate, starts) = (gate.clone(), starts.clone());
+        move |job: &Job<Order>| {
+            starts.record();
+            if job.payload().number == 0 {
+                gate.pass();
             }
-        })
-        .started();
+            Ok::<(), Failure>(())
+        }
+    });
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(100)).unwrap();
     drained(&queue);

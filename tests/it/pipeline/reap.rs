@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive_tests::{
-    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, reap, reap_after, reap_within, stop, worker,
+    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, at_once, counted, drained,
+    expire_leases, finish, reap, reap_after, reap_within, stop, worker,
 };
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 fn the_leases_of_a_worker_that_renews_are_left_alone() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
+    let worker = worker(&queue).runs(gate.passing::<Order>());
     queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let mut client = test.client();
@@ -32,7 +32,7 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
 fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
+    let worker = worker(&queue).runs(gate.passing::<Order>());
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let mut client = test.client();
@@ -58,36 +58,18 @@ fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
 fn two_concurrent_reapers_return_each_job_once() {
     let (test, mut client) = TestDatabase::with_client();
     client
-        .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+        .sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
                     ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()] \
-             FROM generate_series(1, 3000) AS n",
-        )
-        .unwrap();
-    let reapers: Vec<_> = (0..4)
-        .map(|_| {
-            let mut client = test.client();
-            std::thread::spawn(move || {
-                let mut taken = 0;
-                loop {
-                    match reap(&mut client).len() {
-                        0 => return taken,
-                        some => taken += some,
-                    }
-                }
-            })
-        })
-        .collect();
-    let taken: usize = reapers
-        .into_iter()
-        .map(|reaper| reaper.join().expect("a reaper"))
-        .sum();
+             FROM generate_series(1, 3000) AS n");
+    let reap_all = |mut client: Client| {
+        let reaps = std::iter::repeat_with(|| reap(&mut client).len());
+        reaps.take_while(|taken| *taken > 0).sum::<usize>()
+    };
+    let taken: usize = at_once(4, |_| test.client(), reap_all).iter().sum();
     assert_eq!(taken, 3000);
-    let row = client
-        .query_one("SELECT count(*), count(DISTINCT id) FROM redrive.jobs", &[])
-        .unwrap();
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (3000, 3000));
+    let counts = "SELECT count(*), count(DISTINCT id) FROM redrive.jobs";
+    assert_eq!(client.row::<(i64, i64)>(counts, &[]), (3000, 3000));
     assert_eq!(expire_leases(&mut client), []);
 }
 
@@ -95,13 +77,10 @@ fn two_concurrent_reapers_return_each_job_once() {
 fn rows_of_old_workers_are_deleted() {
     let (_test, mut client) = TestDatabase::with_client();
     client
-        .batch_execute(
-            "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) VALUES \
+        .sql("INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at) VALUES \
              (gen_random_uuid(), 'orders', 'old', 1, 'v', 1, now() - interval '2 hours'), \
              (gen_random_uuid(), 'orders', 'late', 1, 'v', 1, now() - interval '2 minutes'), \
-             (gen_random_uuid(), 'orders', 'alive', 1, 'v', 1, now() + interval '1 minute')",
-        )
-        .unwrap();
+             (gen_random_uuid(), 'orders', 'alive', 1, 'v', 1, now() + interval '1 minute')");
     reap(&mut client);
     let rows = client
         .query("SELECT host FROM redrive.workers ORDER BY host", &[])
@@ -113,17 +92,13 @@ fn rows_of_old_workers_are_deleted() {
 /// Leases of a lost worker, with four jobs of 256 KiB each.
 fn large_leases(client: &mut Client, count: i32) {
     client
-        .execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, enqueued_at, payloads) \
+        .change("INSERT INTO redrive.leases (lease_id, worker_id, queue, claimed_at, ids, kinds, enqueued_at, payloads) \
              SELECT gen_random_uuid(), gen_random_uuid(), 'orders', now() - n * interval '1 hour', j.* \
              FROM generate_series(1, $1) AS n, LATERAL ( \
                  SELECT array_agg(10 * n + i), array_agg('order'::text), array_agg(now()), \
                         array_agg((SELECT json_build_object('n', string_agg(md5(random()::text || g || i), '')) \
                                    FROM generate_series(1, 8192) g)) \
-                 FROM generate_series(1, 4) i) j",
-            &[&count],
-        )
-        .unwrap();
+                 FROM generate_series(1, 4) i) j", &[&count]);
 }
 
 #[test]
@@ -171,14 +146,10 @@ fn a_reap_is_bounded_but_takes_at_least_one_lease() {
 /// Inserts or replaces a worker, with times relative to now in hours.
 fn place_worker(client: &mut Client, id: Uuid, started: i32, expires: i32) {
     client
-        .execute(
-            "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, started_at, expires_at) \
+        .change("INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, started_at, expires_at) \
              VALUES ($1, 'orders', 'h', 1, 'v', 1, now() + $2 * interval '1 hour', now() + $3 * interval '1 hour') \
              ON CONFLICT (worker_id) DO UPDATE \
-             SET started_at = excluded.started_at, expires_at = excluded.expires_at",
-            &[&id, &f64::from(started), &f64::from(expires)],
-        )
-        .unwrap();
+             SET started_at = excluded.started_at, expires_at = excluded.expires_at", &[&id, &f64::from(started), &f64::from(expires)]);
 }
 
 #[test]

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::{Failure, Job, NewJob};
+use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Order, SOON, Settlement, TestDatabase, counted, scalar, statement, wait_until, worker,
+    Begin, Hand, Order, SOON, Settlement, Sql, TestDatabase, counted, new_order, scalar,
+    wait_until, worker,
 };
 use uuid::Uuid;
 
@@ -38,20 +39,7 @@ fn job(client: &mut Client) -> (String, i32, Option<i32>) {
 
 /// Releases all leases of the worker, of which it knows these started jobs.
 fn release(client: &mut Client, started: Option<&[i64]>) {
-    let (none, no_leases) = (None::<Vec<Uuid>>, Vec::<Uuid>::new());
-    let released = client.query(
-        statement("release"),
-        &[
-            &Uuid::nil(),
-            &none,
-            &no_leases,
-            &0_i32,
-            &started,
-            &10_i32,
-            &"manual",
-        ],
-    );
-    assert_eq!(released.unwrap().len(), 1);
+    assert_eq!(Hand::of("orders").releases(client, None, started), 1);
 }
 
 /// Writes the verdict on an attempt that an outage of the database interrupted.
@@ -123,27 +111,21 @@ fn a_job_that_never_started_costs_no_refund() {
 #[test]
 fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
     let (test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ \
+    client.sql(
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ \
              BEGIN RAISE EXCEPTION 'no letters today'; END $$; \
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.dead_letters \
                  FOR EACH ROW EXECUTE FUNCTION public.refuse(); \
              CREATE SEQUENCE public.runs",
-        )
-        .unwrap();
+    );
     let queue = test.queue("orders");
     let url = test.url().to_owned();
-    let worker = worker(&queue)
-        .handle(move |_: &Job<Order>| {
-            let mut client = Client::connect(&url, postgres::NoTls)?;
-            client.execute("SELECT nextval('public.runs')", &[])?;
-            Err(Failure::reject("never"))
-        })
-        .started();
-    queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap())
-        .unwrap();
+    let worker = worker(&queue).runs(move |_: &Job<Order>| {
+        let mut client = Client::connect(&url, postgres::NoTls)?;
+        client.execute("SELECT nextval('public.runs')", &[])?;
+        Err(Failure::reject("never"))
+    });
+    queue.enqueue_job(new_order(1)).unwrap();
     wait_until("the verdict to be rejected", SOON, || {
         scalar(
             &mut client,
@@ -159,19 +141,15 @@ fn the_release_of_a_verdict_that_a_stop_gives_up_is_counted() {
 fn a_failure_whose_error_is_rejected_is_charged() {
     let (test, mut client) = TestDatabase::with_client();
     client
-        .batch_execute(
-            "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+        .sql("CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  IF (NEW.meta).history::text LIKE '%unspeakable%' THEN RAISE EXCEPTION 'no such words'; END IF; \
                  RETURN NEW; END $$; \
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs_delayed \
-                 FOR EACH ROW EXECUTE FUNCTION public.refuse()",
-        )
-        .unwrap();
+                 FOR EACH ROW EXECUTE FUNCTION public.refuse()");
     let queue = test.queue("orders");
     let worker = worker(&queue)
         .backoff(redrive::Backoff::fixed(Duration::from_hours(1)))
-        .handle(|_: &Job<Order>| Err(Failure::retry("unspeakable")))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));
     queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "the retry", |counts| counts.retried == 1);
     worker.stop(Duration::ZERO).unwrap();

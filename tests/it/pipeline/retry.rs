@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::admin::JobState;
-use redrive::{Backoff, Failure, HandlerOptions, Job, NewJob};
-use redrive_tests::{Begin, Finish, Order, TestDatabase, counted, drained, live_job, stop, worker};
+use redrive::{Backoff, Failure, HandlerOptions, Job};
+use redrive_tests::{
+    Begin, Finish, Order, TestDatabase, counted, drained, live_job, new_order, put, stop, worker,
+};
 
 #[test]
 fn a_retry_waits_for_the_backoff_of_its_kind() {
@@ -42,8 +44,7 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
 fn a_failure_can_set_its_retry_delay() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_mins(30))))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_mins(30))));
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "one retry", |counts| counts.retried == 1);
     stop(worker);
@@ -58,24 +59,19 @@ fn a_failure_can_set_its_retry_delay() {
 fn a_snooze_charges_no_attempt() {
     let (_test, queue) = TestDatabase::with_orders();
     let attempts = Arc::new(Mutex::new(Vec::new()));
-    let worker = worker(&queue)
-        .handle({
-            let attempts = Arc::clone(&attempts);
-            move |job: &Job<Order>| {
-                let mut attempts = attempts.lock().unwrap();
-                attempts.push(job.attempt());
-                if attempts.len() < 10 {
-                    Err(Failure::snooze(Duration::ZERO))
-                } else {
-                    Ok(())
-                }
+    let worker = worker(&queue).runs({
+        let attempts = Arc::clone(&attempts);
+        move |job: &Job<Order>| {
+            let mut attempts = attempts.lock().unwrap();
+            attempts.push(job.attempt());
+            if attempts.len() < 10 {
+                Err(Failure::snooze(Duration::ZERO))
+            } else {
+                Ok(())
             }
-        })
-        .started();
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+        }
+    });
+    let id = put(&queue, new_order(1).max_attempts(1));
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!(
@@ -89,9 +85,8 @@ fn a_snooze_charges_no_attempt() {
 #[test]
 fn a_snoozed_job_waits_for_its_delay() {
     let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::snooze(Duration::from_hours(2))))
-        .started();
+    let worker =
+        worker(&queue).runs(|_: &Job<Order>| Err(Failure::snooze(Duration::from_hours(2))));
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "one snooze", |counts| counts.snoozed == 1);
     stop(worker);

@@ -8,45 +8,31 @@ use postgres::Client;
 use redrive::{Job, JobId, Queue};
 use redrive_tests::{
     Begin, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, scalar, stop,
-    wait_until, worker,
+    wait_until, work_off, worker,
 };
 
 /// Runs one rotation step, with segments of one page.
 fn step(client: &mut Client) -> String {
-    client
-        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
-        .unwrap()
-        .get(0)
+    client.ask("SELECT redrive.turn_ring(8192, 1000)", &[])
 }
 
 /// Returns the size of each segment in bytes.
 fn sizes(client: &mut Client) -> Vec<i64> {
     let asked = "SELECT pg_relation_size(format('redrive.jobs_%s', n)::regclass) FROM generate_series(0, 7) n ORDER BY n";
-    client
-        .query(asked, &[])
-        .unwrap()
-        .iter()
-        .map(|row| row.get(0))
-        .collect()
+    client.column(asked, &[])
 }
 
 fn current(client: &mut Client) -> i16 {
-    client
-        .query_one("SELECT segment FROM redrive.ring", &[])
-        .unwrap()
-        .get(0)
+    client.ask("SELECT segment FROM redrive.ring", &[])
 }
 
 /// A worker that counts its jobs.
 fn counting(queue: &Queue, slots: usize, tally: &Tally) -> redrive::Worker {
     let tally = tally.clone();
-    worker(queue)
-        .slots(slots)
-        .handle(move |job: &Job<Order>| {
-            tally.count(job.id());
-            Ok(())
-        })
-        .started()
+    worker(queue).slots(slots).runs(move |job: &Job<Order>| {
+        tally.count(job.id());
+        Ok(())
+    })
 }
 
 #[test]
@@ -140,13 +126,11 @@ fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
 fn fill(client: &mut Client, jobs: [i32; 7]) {
     client.sql("SELECT setval('redrive.ring_position', 7)");
     for (segment, jobs) in (0_i16..).zip(jobs.into_iter().chain([500])) {
-        client
-            .execute(
-                "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+        client.change(
+            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
                  SELECT $1, 'orders', 'order', '{\"number\": 1}' FROM generate_series(1, $2)",
-                &[&segment, &jobs],
-            )
-            .unwrap();
+            &[&segment, &jobs],
+        );
     }
 }
 
@@ -234,9 +218,7 @@ fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
     let mut client = test.client();
-    client
-        .batch_execute("DELETE FROM redrive.ring_segments")
-        .unwrap();
+    client.sql("DELETE FROM redrive.ring_segments");
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let error = client
         .batch_execute("SELECT redrive.turn_ring(8192, 1000)")
@@ -246,7 +228,6 @@ fn a_ring_without_its_rows_is_an_error_of_the_ring_and_loses_no_job() {
         Some(&postgres::error::SqlState::NO_DATA_FOUND)
     );
     let tally = Tally::new();
-    let worker = worker(&queue).handle(tally.counting()).started();
-    finish(&queue, worker);
+    work_off(&queue, tally.counting());
     assert_eq!(tally.order(), [id]);
 }

@@ -2,9 +2,10 @@
 //! chance.
 
 use redrive::limits::MAX_CRASHES;
-use redrive::{Job, JobId, NewJob, Queue, Worker};
+use redrive::{Job, JobId, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, finish, scalar, wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, finish, new_order, put, scalar, wait_until,
+    work_off, worker,
 };
 
 #[test]
@@ -54,12 +55,11 @@ fn at_the_gate(test: &TestDatabase, tally: &Tally, gate: &Gate) -> Worker {
     let (tally, gate) = (tally.clone(), gate.clone());
     worker(&test.queue("orders"))
         .slots(8)
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             tally.count(job.id());
             gate.pass();
             Ok(())
         })
-        .started()
 }
 
 /// Makes jobs that lost these numbers of workers.
@@ -83,17 +83,14 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     test.client()
         .sql("UPDATE redrive.jobs SET meta.crashes = 2");
     let (tally, gate) = (Tally::new(), Gate::new());
-    let worker = worker(&test.queue("orders"))
-        .slots(2)
-        .handle({
-            let (tally, gate) = (tally.clone(), gate.clone());
-            move |job: &Job<Order>| {
-                tally.count(job.id());
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
+    let worker = worker(&test.queue("orders")).slots(2).runs({
+        let (tally, gate) = (tally.clone(), gate.clone());
+        move |job: &Job<Order>| {
+            tally.count(job.id());
+            gate.pass();
+            Ok(())
+        }
+    });
     gate.wait_for(1);
     assert_eq!(tally.of(suspects[0]), 1);
     // The settle of the first suspect has to wait for this lock.
@@ -103,15 +100,9 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
         .unwrap();
     gate.open();
     // A later claim finds this job, and would find the suspect before it.
-    let next = queue
-        .enqueue_job(NewJob::new(&Order { number: 3 }).unwrap().priority(-1))
-        .unwrap()
-        .id();
+    let next = put(&queue, new_order(3).priority(-1));
     wait_until("the next job to begin", SOON, || tally.of(next) == 1);
-    let after = queue
-        .enqueue_job(NewJob::new(&Order { number: 4 }).unwrap().priority(-2))
-        .unwrap()
-        .id();
+    let after = put(&queue, new_order(4).priority(-2));
     wait_until("the one after it to begin", SOON, || tally.of(after) == 1);
     assert_eq!(
         tally.of(suspects[1]),
@@ -127,21 +118,14 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
 fn suspects_run_in_queue_order() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let jobs = [0, 5, 0, -5, 5].map(|priority| {
-        NewJob::new(&Order { number: 1 })
-            .unwrap()
-            .priority(priority)
-    });
+    let jobs = [0, 5, 0, -5, 5].map(|priority| new_order(1).priority(priority));
     let ids = redrive_tests::ids(&queue.enqueue_jobs(&jobs).unwrap());
-    test.client()
-        .execute(
-            "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)",
-            &[&vec![ids[0].get(), ids[4].get()]],
-        )
-        .unwrap();
+    test.client().change(
+        "UPDATE redrive.jobs SET meta.crashes = 1 WHERE id = ANY ($1)",
+        &[&vec![ids[0].get(), ids[4].get()]],
+    );
     let tally = Tally::new();
-    let worker = worker(&queue).handle(tally.counting()).started();
-    finish(&queue, worker);
+    work_off(&queue, tally.counting());
     assert_eq!((tally.jobs(), tally.repeated()), (5, vec![]));
     let order = tally.order();
     let place = |id: JobId| order.iter().position(|other| *other == id).expect("it ran");

@@ -2,16 +2,12 @@
 
 use std::thread;
 
-use postgres::{Client, IsolationLevel, Transaction};
-use redrive_tests::{Order, SOON, Sql, TestDatabase, statement, wait_until};
-use uuid::Uuid;
+use postgres::{Client, Transaction};
+use redrive_tests::{Hand, Order, SOON, Sql, TestDatabase, snapshot, wait_until};
 
 /// Runs one step of the ring, with segments of one page.
 fn step(client: &mut Client) -> String {
-    client
-        .query_one("SELECT redrive.turn_ring(8192, 1000)", &[])
-        .unwrap()
-        .get(0)
+    client.ask("SELECT redrive.turn_ring(8192, 1000)", &[])
 }
 
 /// Fills segment 0, turns the ring and claims the jobs. Segment 0 has no job, and its space.
@@ -23,61 +19,30 @@ fn drain(test: &TestDatabase, client: &mut Client) {
     assert_eq!(claim(client), 500);
 }
 
-/// Claims all ready jobs, as a worker does, and returns their number.
+/// Claims all ready jobs and returns their number.
 fn claim(client: &mut Client) -> usize {
-    let (kinds, nothing) = (None::<Vec<String>>, Vec::<String>::new());
-    client
-        .query(
-            statement("claim"),
-            &[
-                &"orders",
-                &kinds,
-                &nothing,
-                &1000_i64,
-                &8_388_608_i64,
-                &0_i32,
-                &Uuid::new_v4(),
-                &Uuid::nil(),
-                &vec![i32::MIN],
-                &vec![0_i64],
-                &vec![i32::MAX],
-                &kinds,
-                &2_i32,
-            ],
-        )
-        .unwrap()
-        .iter()
-        .map(|row| row.get::<_, Vec<i64>>("ids").len())
-        .sum()
+    Hand::of("orders").claims(client).len()
 }
 
 fn size_of_0(client: &mut Client) -> i64 {
-    client
-        .query_one("SELECT pg_relation_size('redrive.jobs_0')", &[])
-        .unwrap()
-        .get(0)
+    client.ask("SELECT pg_relation_size('redrive.jobs_0')", &[])
 }
 
 /// Returns how often in a row segment 0 could not be truncated.
 fn refusals(client: &mut Client) -> i16 {
-    client
-        .query_one(
-            "SELECT refusals FROM redrive.ring_segments WHERE segment = 0",
-            &[],
-        )
-        .unwrap()
-        .get(0)
+    client.ask(
+        "SELECT refusals FROM redrive.ring_segments WHERE segment = 0",
+        &[],
+    )
 }
 
 /// Ends the waits of every segment: for its next attempt and for older snapshots. A transaction of
 /// any database of the server, such as that of another test, makes the snapshots of this one old.
 fn retry_now(client: &mut Client) {
-    client
-        .batch_execute(
-            "UPDATE redrive.ring_segments \
+    client.sql(
+        "UPDATE redrive.ring_segments \
              SET retry_at = '-infinity', drained_at = drained_at - interval '10 seconds'",
-        )
-        .unwrap();
+    );
 }
 
 /// Waits until segment 0 is truncated.
@@ -113,7 +78,7 @@ fn no_claim_waits_for_a_truncation_behind_a_reader() {
         let mut turning = test.client();
         let turn = thread::spawn(move || step(&mut turning));
         while !turn.is_finished() {
-            let is_queued: bool = observer.query_one(waiting, &[]).unwrap().get(0);
+            let is_queued: bool = observer.ask(waiting, &[]);
             assert!(!is_queued, "claims would wait behind the truncation");
         }
         assert_eq!(turn.join().expect("a step"), "nothing");
@@ -139,21 +104,10 @@ fn a_refused_truncation_waits_at_most_a_minute() {
     }
     let wait = "SELECT retry_at BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute' \
                 FROM redrive.ring_segments WHERE segment = 0";
-    assert!(client.query_one(wait, &[]).unwrap().get::<_, bool>(0));
+    assert!(client.ask::<bool>(wait, &[]));
     drop(open);
     assert_eq!(step(&mut client), "nothing", "before its time");
     assert!(size_of_0(&mut client) > 0);
-}
-
-/// Begins a transaction whose snapshot is taken now. It has not read `jobs`.
-fn snapshot(client: &mut Client) -> Transaction<'_> {
-    let mut open = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    open.query("SELECT 1", &[]).unwrap();
-    open
 }
 
 /// Returns the numbers of ready and leased jobs that a transaction sees.
@@ -215,23 +169,17 @@ fn drain_again(test: &TestDatabase, client: &mut Client, careful: &mut Client) {
     test.queue("orders")
         .enqueue_many(&Order::up_to(500))
         .unwrap();
-    let mut open = careful
-        .build_transaction()
-        .isolation_level(IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    open.sql("LOCK TABLE redrive.jobs IN ACCESS SHARE MODE");
-    open.query("SELECT 1", &[]).unwrap();
+    let mut open = careful.transaction().unwrap();
+    open.sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; LOCK TABLE redrive.jobs IN ACCESS SHARE MODE");
+    open.sql("SELECT 1");
     assert_eq!(step(client), "turned");
     assert_eq!(claim(client), 500);
     for _ in 0..3 {
         assert_ne!(step(client), "truncated");
-        client
-            .batch_execute(
-                "UPDATE redrive.ring_segments \
+        client.sql(
+            "UPDATE redrive.ring_segments \
                  SET drained_at = drained_at - interval '1 minute', retry_at = '-infinity'",
-            )
-            .unwrap();
+        );
     }
     assert_eq!(live(&mut open), (500, 500));
 }
@@ -247,16 +195,13 @@ fn a_queue_is_not_drained_while_its_last_job_moves_into_a_lease() {
     let mut observer = test.client();
     wait_until("is_drained to wait for the lock", SOON, || {
         let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'redrive.jobs_0'::regclass)";
-        observer.query_one(waits, &[]).unwrap().get(0)
+        observer.ask(waits, &[])
     });
     truncating
-        .batch_execute(
-            "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+        .sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
              VALUES (gen_random_uuid(), gen_random_uuid(), 'orders', \
                      '{1}', '{order}', ARRAY['{}'::json], ARRAY[now()]); \
-             TRUNCATE redrive.jobs_0",
-        )
-        .unwrap();
+             TRUNCATE redrive.jobs_0");
     truncating.commit().unwrap();
     assert!(!asking.join().expect("an answer"), "the job is leased");
 }

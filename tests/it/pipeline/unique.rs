@@ -10,10 +10,10 @@ use std::thread;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob};
-use redrive_tests::{Order, SOON, TestDatabase, scalar, wait_until};
+use redrive_tests::{SOON, TestDatabase, new_order, scalar, wait_until};
 
 fn order(number: i64) -> NewJob {
-    NewJob::new(&Order { number }).unwrap()
+    new_order(number)
 }
 
 /// Returns the keys and their jobs, ordered by key.

@@ -14,8 +14,7 @@ fn a_worker_is_notified_of_a_new_schedule() {
     // It looks for chores every 10 seconds, so only the notification lets it see the second tick in time.
     let worker = redrive_tests::worker(&queue)
         .lease(Duration::from_mins(1))
-        .handle(|_: &redrive::Job<redrive_tests::Order>| Ok(()))
-        .started();
+        .runs(|_: &redrive::Job<redrive_tests::Order>| Ok(()));
     set(db, &every("second", Duration::from_secs(1)));
     counted(&worker, "three jobs", |counts| counts.done >= 3);
     stop(worker);

@@ -33,12 +33,10 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
 
     let state_of = |entry: usize| history(db, "skips")[entry].job.unwrap().1;
     // A job that waits for its retry is live. Its dead letter is not, and its redriven job is.
-    let until_dead = worker(&queue)
-        .handle(|job: &Job<Order>| match job.schedule() {
-            Some("skips") => Err(Failure::reject("broken")),
-            _ => Ok(()),
-        })
-        .started();
+    let until_dead = worker(&queue).runs(|job: &Job<Order>| match job.schedule() {
+        Some("skips") => Err(Failure::reject("broken")),
+        _ => Ok(()),
+    });
     counted(&until_dead, "the job to die", |counts| counts.dead == 1);
     finish(&queue, until_dead);
     assert_eq!(state_of(1), ScheduledJobState::Dead);

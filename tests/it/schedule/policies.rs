@@ -1,17 +1,14 @@
 //! Schedules that redrive: once per tick, and within the limits of their policy.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::Duration;
 
 use postgres::{Client, GenericClient};
 use redrive::dlq::{LetterFilter, LetterState, Policy};
 use redrive::schedule::{Schedule, TickOutcome, Triggered};
-use redrive::{Database, Failure, Job, JobId, NewJob, Operator, PauseEnd, Queue, Worker};
+use redrive::{Database, JobId, Operator, PauseEnd};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, Tally, TestDatabase, drained, letters, letters_in, scalar, statement,
-    stop, wait_until, worker,
+    SOON, Sql, TestDatabase, at_once, letters, letters_in, new_order, put, scalar, statement, stop,
+    wait_until,
 };
 
 use super::{HOUR, due_since, every, history, operator, read, set, status, ticking, try_tick};
@@ -47,16 +44,15 @@ fn tick(
 
 /// Returns the schedules that a worker would tick now.
 fn due(client: &mut Client) -> Vec<String> {
-    let rows = client
-        .query(statement("due_schedules"), &[&100_i64])
-        .unwrap();
+    let rows = client.query(statement("due_schedules"), &[&100_i64]);
+    let rows = rows.unwrap();
     rows.iter().map(|row| row.get("name")).collect()
 }
 
 fn ids(client: &mut Client, condition: &str) -> BTreeSet<JobId> {
     let asked = format!("SELECT l.id FROM redrive.dead_letters l WHERE {condition}");
-    let rows = client.query(&asked, &[]).unwrap();
-    rows.iter().map(|row| JobId::new(row.get(0))).collect()
+    let ids: Vec<i64> = client.column(&asked, &[]);
+    ids.into_iter().map(JobId::new).collect()
 }
 
 #[test]
@@ -70,26 +66,15 @@ fn eight_processes_run_a_tick_once() {
     for expected in [50, 40, 0] {
         due_since(&mut test.client(), "p", HOUR / 2);
         let read = read(&mut test.client(), "p");
-        let barrier = Arc::new(Barrier::new(8));
-        let racers: Vec<_> = (0..8)
-            .map(|_| {
-                let (mut client, barrier) = (test.client(), Arc::clone(&barrier));
-                thread::spawn(move || {
-                    barrier.wait();
-                    tick(&mut client, "p", read)
-                })
-            })
-            .collect();
-        let ran: Vec<i64> = racers
-            .into_iter()
-            .filter_map(|racer| racer.join().unwrap())
-            .collect();
+        let ticks = at_once(
+            8,
+            |_| test.client(),
+            |mut client| tick(&mut client, "p", read),
+        );
+        let ran: Vec<i64> = ticks.into_iter().flatten().collect();
         assert_eq!(ran, [expected]);
     }
-    assert_eq!(
-        scalar(&mut test.client(), "SELECT count(*) FROM redrive.jobs"),
-        90
-    );
+    assert_eq!(test.client().count("jobs"), 90);
 }
 
 #[test]
@@ -107,13 +92,8 @@ fn a_process_killed_in_a_tick_leaves_no_change() {
     // Another process does not wait for it.
     client.sql("SET lock_timeout = '2s'");
     assert_eq!(tick(&mut client, "p", read), None);
-    let pid: i32 = transaction
-        .query_one("SELECT pg_backend_pid()", &[])
-        .unwrap()
-        .get(0);
-    client
-        .query("SELECT pg_terminate_backend($1, 60000)", &[&pid])
-        .unwrap();
+    let pid: i32 = transaction.ask("SELECT pg_backend_pid()", &[]);
+    client.change("SELECT pg_terminate_backend($1, 60000)", &[&pid]);
     drop(transaction);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 60);
     assert_eq!(tick(&mut client, "p", read), Some(50));
@@ -123,101 +103,28 @@ fn a_process_killed_in_a_tick_leaves_no_change() {
     );
 }
 
-/// A worker whose handler fails for orders above a number.
-fn instance(queue: &Queue, mended: i64, tally: &Tally) -> Worker {
-    let tally = tally.clone();
-    worker(queue)
-        .slots(4)
-        .lease(Duration::from_secs(3))
-        .handle(move |job: &Job<Order>| {
-            tally.count(job.id());
-            if job.payload().number <= mended {
-                return Ok(());
-            }
-            Err(Failure::reject("the partner is away"))
-        })
-        .started()
-}
-
 #[test]
-fn three_processes_keep_the_limits_of_a_policy() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("events");
+fn a_policy_takes_the_oldest_letters_below_its_generations() {
+    let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
-    let dead = letters(&queue, 120);
-    // The next attempt of the ten oldest succeeds.
-    let mended: BTreeSet<JobId> = dead.iter().copied().take(10).collect();
-    client.sql("UPDATE redrive.dead_letters SET died_at = died_at - interval '1 day' + id * interval '1 second'");
-
-    let tally = Tally::new();
-    // Each process has its own pool.
-    let instances: Vec<Worker> = (0..3)
-        .map(|_| instance(&test.queue("events"), 10, &tally))
-        .collect();
-    let policy = Policy::new(LetterFilter::new().queue("events"));
-    set(db, &hourly("events", policy.batch(50).generations(240)));
-    // Lets the workers run the next tick, and returns what it redrove once the jobs have ended.
-    let run = |client: &mut Client| {
-        let ticks = history(db, "events").len();
-        due_since(client, "events", Duration::from_secs(1));
-        client.sql("SELECT pg_notify('redrive_schedule', '')");
-        wait_until("the tick", SOON, || history(db, "events").len() > ticks);
-        drained(&queue);
-        wait_until("all letters to be back", SOON, || {
-            letters_in(db, "events", LetterState::Redriving) == 0
-        });
-        history(db, "events")[0].letters
-    };
-    for round in 1..=5 {
-        let oldest: BTreeSet<JobId> = client
-            .query("SELECT id FROM redrive.dead_letters WHERE state = 'open' ORDER BY died_at, id LIMIT 50", &[])
-            .map(|rows| rows.iter().map(|row| JobId::new(row.get(0))).collect())
-            .unwrap();
-        let runs: Vec<u32> = dead.iter().map(|id| tally.of(*id)).collect();
-        assert_eq!(run(&mut client), Some(50));
-        for (id, ran) in dead.iter().zip(runs) {
-            let now = u32::from(oldest.contains(id));
-            assert_eq!(
-                tally.of(*id),
-                ran + now,
-                "round {round}: {id}, the oldest fifty once each"
-            );
-        }
-    }
-    assert_eq!(ids(&mut client, "l.state = 'recovered'"), mended);
-    assert!(
-        mended.iter().all(|id| tally.of(*id) == 1),
-        "a recovered letter is not taken"
+    let dead = letters(&queue, 5);
+    // The newest ids died first, and the oldest letter has been redriven as often as is allowed.
+    client.sql("UPDATE redrive.dead_letters SET died_at = died_at - id * interval '1 hour', generation = 239");
+    let last = "UPDATE redrive.dead_letters SET generation = 240 WHERE id = $1";
+    client.change(last, &[&dead[4].get()]);
+    set(
+        db,
+        &hourly("p", Policy::new(orders()).batch(2).generations(240)),
     );
-    assert_eq!(letters_in(db, "events", LetterState::Quarantined), 0);
-
-    // One letter is one generation below the limit, the others have reached it.
-    let last = *dead.last().unwrap();
-    let generations = "UPDATE redrive.dead_letters SET generation = CASE id WHEN $1 THEN 239 ELSE 240 END WHERE state = 'open'";
-    client.execute(generations, &[&last.get()]).unwrap();
-    let ran = tally.of(last);
-    assert_eq!(run(&mut client), Some(1));
-    assert_eq!(tally.of(last), ran + 1);
-    let tried = tally.order().len();
-    assert_eq!(run(&mut client), Some(0));
-    assert_eq!(tally.order().len(), tried, "240 times is the limit");
-    assert_eq!(letters_in(db, "events", LetterState::Open), 110);
-    let counts: Vec<i64> = client
-        .query(
-            "SELECT letters FROM redrive.audit WHERE verb = 'policy' ORDER BY id",
-            &[],
-        )
-        .map(|rows| rows.iter().map(|row| row.get(0)).collect())
-        .unwrap();
-    assert_eq!(
-        counts,
-        [50, 50, 50, 50, 50, 1],
-        "a row for each tick that sent something"
-    );
-    for instance in instances {
-        stop(instance);
+    for (redriven, redriving) in [(2, &dead[2..4]), (2, &dead[..4]), (0, &dead[..4])] {
+        assert_eq!(trigger(db, "p"), redriven);
+        let taken = ids(&mut client, "l.state = 'redriving'");
+        assert_eq!(taken, redriving.iter().copied().collect());
     }
+    // A row for each tick that sent something.
+    let counts = "SELECT letters FROM redrive.audit WHERE verb = 'policy' ORDER BY id";
+    assert_eq!(client.column::<i64>(counts, &[]), [2, 2]);
 }
 
 #[test]
@@ -236,12 +143,8 @@ fn the_delay_grows_with_the_generation_up_to_its_maximum() {
         (100.0, 1, 23.0),
     ] {
         let asked = "SELECT extract(epoch FROM redrive.policy_wait('1 hour', $1, '1 day', $2))::float8 / 3600";
-        let row = client.query_one(asked, &[&growth, &generation]).unwrap();
-        let wait: f64 = row.get(0);
-        assert!(
-            (wait - hours).abs() < 1e-6,
-            "{growth} {generation}: {wait} h"
-        );
+        let wait: f64 = client.ask(asked, &[&growth, &generation]);
+        assert!((wait - hours).abs() < 1e-6, "{growth} {generation}: {wait}");
     }
 }
 
@@ -252,7 +155,7 @@ fn letters_of_a_later_generation_wait_longer_also_with_a_cron_line() {
     let dead = letters(&queue, 3);
     let age = "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours', generation = id - $1";
     let first = dead[0].get();
-    test.client().execute(age, &[&first]).unwrap();
+    test.client().change(age, &[&first]);
     let daily = Schedule::cron("p", "@daily").unwrap();
     set(db, &daily.redrive(Policy::new(orders()).growth(2.0)));
     // Generation 1 waits an hour beyond its tick, generation 2 three hours.
@@ -314,12 +217,10 @@ fn a_policy_redrives_only_letters_its_filter_and_limits_allow() {
     ));
     let mut holder = test.client();
     let mut transaction = holder.transaction().unwrap();
-    transaction
-        .execute(
-            "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE",
-            &[&dead[0].get()],
-        )
-        .unwrap();
+    transaction.change(
+        "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE",
+        &[&dead[0].get()],
+    );
     let some = LetterFilter::new().ids(dead[..5].iter().copied());
     set(db, &hourly("p", Policy::new(some)));
     assert_eq!(trigger(db, "p"), 2);
@@ -355,8 +256,8 @@ fn letters_whose_keys_are_held_take_no_places_of_the_batch() {
     let db = queue.database();
     let mut client = test.client();
     let keyed = |key: &str| {
-        let job = NewJob::new(&Order { number: 1 }).unwrap().unique(key);
-        queue.enqueue_job(job).unwrap().id()
+        let job = new_order(1).unique(key);
+        put(&queue, job)
     };
     let held = ["one", "two"].map(|key| {
         let id = keyed(key);
@@ -387,14 +288,9 @@ fn a_policy_that_only_counts_reports_and_changes_nothing() {
         (last.outcome, last.letters, last.job),
         (TickOutcome::Counted, Some(5), None)
     );
-    let row = client
-        .query_one(
-            "SELECT letters, about FROM redrive.audit WHERE verb = 'policy'",
-            &[],
-        )
-        .unwrap();
-    let about: serde_json::Value = row.get("about");
-    assert_eq!((row.get("letters"), &about["letters"]), (0_i64, &5.into()));
+    let counted =
+        "SELECT letters, (about ->> 'letters')::bigint FROM redrive.audit WHERE verb = 'policy'";
+    assert_eq!(client.row::<(i64, i64)>(counted, &[]), (0, 5));
 
     // A paused policy has no ticks; an active one redrives.
     set(db, &hourly("p", policy()));
@@ -407,20 +303,11 @@ fn a_policy_that_only_counts_reports_and_changes_nothing() {
     assert_eq!(letters_in(db, "orders", LetterState::Redriving), 5);
     assert_eq!(history(db, "p")[0].outcome, TickOutcome::Fired);
     assert!(db.schedules().remove("p", &operator()).unwrap());
-    let verbs: Vec<String> = client
-        .query("SELECT verb FROM redrive.audit WHERE person = 'maria' AND verb <> 'policy' ORDER BY id", &[])
-        .map(|rows| rows.iter().map(|row| row.get(0)).collect())
-        .unwrap();
+    let verbs = "SELECT string_agg(verb, ' ' ORDER BY id) FROM redrive.audit \
+                 WHERE person = 'maria' AND verb <> 'policy'";
     assert_eq!(
-        verbs,
-        [
-            "set_policy",
-            "trigger_schedule",
-            "set_policy",
-            "pause_schedule",
-            "resume_schedule",
-            "remove_schedule"
-        ]
+        client.ask::<String>(verbs, &[]),
+        "set_policy trigger_schedule set_policy pause_schedule resume_schedule remove_schedule"
     );
 }
 

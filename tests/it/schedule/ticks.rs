@@ -1,16 +1,13 @@
 //! Each tick runs once, under races and failures.
 
-use std::env;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Barrier, mpsc};
-use std::thread;
+use std::sync::mpsc;
 use std::time::SystemTime;
 
 use redrive::schedule::TickOutcome;
 use redrive::{Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, counted, no_drift, of_orders, scalar, statement,
-    stop, wait_until, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, at_once, counted, of_orders, scalar, stop,
+    wait_until, worker,
 };
 
 use super::{HOUR, due_since, every, outcomes, read, set, status, tick, ticking};
@@ -22,24 +19,16 @@ fn eight_processes_run_each_tick_once() {
     let mut client = test.client();
     set(&db, &every("hourly", HOUR));
     due_since(&mut client, "hourly", HOUR * 30);
-    let barrier = Arc::new(Barrier::new(8));
-    let racers: Vec<_> = (0..8)
-        .map(|_| {
-            let (mut client, barrier) = (test.client(), Arc::clone(&barrier));
-            thread::spawn(move || {
-                let mut won = 0;
-                for _ in 0..ROUNDS {
-                    let (version, due_at) = read(&mut client, "hourly");
-                    barrier.wait();
-                    won +=
-                        tick(&mut client, "hourly", version, due_at).map_or(0, |jobs| jobs.len());
-                    barrier.wait();
-                }
-                won
-            })
-        })
-        .collect();
-    let won: usize = racers.into_iter().map(|racer| racer.join().unwrap()).sum();
+    let mut won = 0;
+    for _ in 0..ROUNDS {
+        let (version, due_at) = read(&mut client, "hourly");
+        let ticks = at_once(
+            8,
+            |_| test.client(),
+            |mut client| tick(&mut client, "hourly", version, due_at),
+        );
+        won += ticks.into_iter().flatten().flatten().count();
+    }
     assert_eq!(won, 20);
     assert_eq!(client.count("jobs"), ROUNDS);
     let distinct =
@@ -119,95 +108,6 @@ fn a_worker_runs_missed_ticks_when_it_starts() {
     stop(worker);
 }
 
-/// Ticks until the schedule is in the future, over a new connection after each kill. Waits while there are `limit` jobs.
-fn tick_through_kills(test: &TestDatabase, limit: &AtomicI64) {
-    'connected: loop {
-        let mut client = test.client();
-        let named = client.batch_execute("SET application_name = 'ticker'");
-        if named.is_err() {
-            continue;
-        }
-        loop {
-            let due = client.query_opt(
-                "SELECT s.version, s.next_at::timestamptz, (SELECT count(*) FROM redrive.jobs)
-                 FROM redrive.schedules s WHERE s.next_at <= now()",
-                &[],
-            );
-            let (version, due_at, jobs): (i64, SystemTime, i64) = match due {
-                Ok(Some(row)) => (row.get(0), row.get(1), row.get(2)),
-                Ok(None) => return,
-                Err(_) => continue 'connected,
-            };
-            if jobs >= limit.load(Ordering::Relaxed) {
-                thread::yield_now();
-                continue;
-            }
-            let (run, next) = (vec![due_at], due_at + HOUR);
-            let ticked = client.query_one(
-                statement("tick_schedule"),
-                &[
-                    &"hourly",
-                    &version,
-                    &due_at,
-                    &run,
-                    &0_i64,
-                    &None::<SystemTime>,
-                    &next,
-                ],
-            );
-            if ticked.is_err() {
-                continue 'connected;
-            }
-        }
-    }
-}
-
-/// How many ticks the test of random kills takes: `REDRIVE_TEST_TICKS`, or a few.
-fn ticks() -> i64 {
-    env::var("REDRIVE_TEST_TICKS").map_or(400, |ticks| ticks.parse().expect("a number of ticks"))
-}
-
-#[test]
-fn random_kills_lose_no_tick_and_repeat_none() {
-    let ticks = ticks();
-    let (test, db) = TestDatabase::opened();
-    let mut client = test.client();
-    set(&db, &every("hourly", HOUR));
-    let first = HOUR * u32::try_from(ticks - 1).unwrap() + HOUR / 2;
-    due_since(&mut client, "hourly", first);
-    let (_, first) = read(&mut client, "hourly");
-    let jobs = "SELECT count(*) FROM redrive.jobs";
-    let kill = "SELECT count(pg_terminate_backend(t.pid)) FROM (
-                    SELECT a.pid FROM pg_stat_activity a
-                    WHERE a.datname = current_database() AND a.application_name = 'ticker'
-                    ORDER BY random() LIMIT 2) t";
-    let limit = AtomicI64::new(8);
-    let kills = thread::scope(|scope| {
-        let tickers: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| tick_through_kills(&test, &limit)))
-            .collect();
-        let mut kills = 0;
-        while tickers.iter().any(|ticker| !ticker.is_finished()) {
-            let ticked = scalar(&mut client, jobs);
-            if ticked + 3 >= limit.load(Ordering::Relaxed) {
-                kills += scalar(&mut client, kill);
-                limit.store(ticked + 8, Ordering::Relaxed);
-            }
-        }
-        kills
-    });
-    assert!(kills > ticks / 20, "{kills} kills");
-    assert_eq!(scalar(&mut client, jobs), ticks);
-    // Every hour from the first tick has one job.
-    let hours = "SELECT count(DISTINCT j.headers ->> 'redrive-scheduled-for')
-                 FROM redrive.live_jobs j
-                 JOIN generate_series($1::timestamptz, $1 + ($2::bigint - 1) * interval '1 hour', '1 hour') AS h (tick)
-                     ON h.tick = (j.headers ->> 'redrive-scheduled-for')::timestamptz";
-    let hours: i64 = client.ask(hours, &[&first, &ticks]);
-    assert_eq!(hours, ticks);
-    no_drift(&db);
-}
-
 #[test]
 fn a_tick_that_was_planned_for_another_state_has_no_effect() {
     let (test, db) = TestDatabase::opened();
@@ -241,7 +141,7 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
     let (seen, all) = mpsc::sync_channel(16);
     let worker = worker(&queue)
         .lease(std::time::Duration::from_secs(2))
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             let trace = job.headers().get("trace").cloned();
             let schedule = job.schedule().map(str::to_owned);
             seen.send((job.scheduled_for(), schedule, trace)).unwrap();
@@ -249,8 +149,7 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
                 0 => Err(Failure::retry("again")),
                 _ => Ok(()),
             }
-        })
-        .started();
+        });
     counted(&worker, "the job to die", |counts| counts.dead == 1);
     assert_eq!(db.redrives(&of_orders()).redriven.len(), 1);
     counted(&worker, "the redriven job", |counts| counts.done == 1);

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use postgres::config::Host;
 use postgres::{Client, Config, NoTls};
 use redrive::testing::TestDatabase;
-use redrive_tests::{SOON, scalar, server_url, wait_until};
+use redrive_tests::{SOON, Sql, has, scalar, server_url, wait_until};
 
 /// A process with a server of its own, the URLs of its databases, and its folder.
 struct Process {
@@ -34,7 +34,7 @@ impl Process {
     fn start(arguments: &[&str]) -> Process {
         let mut shared = Client::connect(&server_url(), NoTls).unwrap();
         let asked = "SELECT setting FROM pg_config WHERE name = 'BINDIR'";
-        let programs: String = shared.query_one(asked, &[]).unwrap().get(0);
+        let programs: String = shared.ask(asked, &[]);
         let mut command = command(&programs);
         let mut child = command.args(arguments).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -69,7 +69,7 @@ fn tests_of_a_process_share_a_server_that_ends_with_a_killed_process() {
     for url in &process.urls {
         let mut client = Client::connect(url, NoTls).unwrap();
         redrive::connect(url).unwrap().check_schema().unwrap();
-        client.batch_execute("CREATE TABLE mine ()").unwrap();
+        client.sql("CREATE TABLE mine ()");
         let row = client.query_one(
             "SELECT current_database()::text, inet_server_addr() IS NULL",
             &[],
@@ -101,9 +101,9 @@ fn the_server_ends_with_a_process_that_panics_or_returns() {
 fn a_machine_without_a_server_is_told_what_to_do() {
     let output = command("/nowhere").stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("no server is installed in the folder REDRIVE_POSTGRES_BIN"),
-        "{said}"
+    has(
+        &said,
+        "no server is installed in the folder REDRIVE_POSTGRES_BIN",
     );
 }
 
@@ -111,10 +111,7 @@ fn a_machine_without_a_server_is_told_what_to_do() {
 fn a_given_server_is_used_and_keeps_no_database() {
     let test = TestDatabase::new().unwrap();
     let mut client = Client::connect(test.url(), NoTls).unwrap();
-    let name: String = client
-        .query_one("SELECT current_database()::text", &[])
-        .unwrap()
-        .get(0);
+    let name: String = client.ask("SELECT current_database()::text", &[]);
     test.db().check_schema().unwrap();
     let of_name = format!("SELECT count(*) FROM pg_database WHERE datname = '{name}'");
     let mut server = Client::connect(&server_url(), NoTls).unwrap();

@@ -83,6 +83,8 @@ fn every_sql_file_is_a_statement_of_the_library() {
         .map(|path| format!("{}: the library does not use it", shown(path)))
         .collect();
     assert_none(&offences);
-    // A copy of a file in a second folder has a known name too.
-    assert_eq!(statements.len(), known.len());
+    // A copy of a file in a second folder has a known name too. Calls of functions have no file.
+    let calls =
+        redrive::statements().filter(|(_, text)| text.starts_with("SELECT * FROM redrive."));
+    assert_eq!(statements.len() + calls.count(), known.len());
 }

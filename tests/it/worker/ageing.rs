@@ -7,7 +7,8 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::{Job, NewJob};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, no_drift, scalar, stop, wait_until, worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, new_order, no_drift, scalar, stop, wait_until,
+    worker,
 };
 
 /// Raises jobs of the queue `orders` that have waited for a minute to priority 0.
@@ -41,7 +42,7 @@ fn priorities(client: &mut Client) -> Vec<(String, i16, Option<String>)> {
 fn wait_an_hour(client: &mut Client, priority: i16) {
     let older = "UPDATE redrive.jobs SET meta.ready_at = coalesce((meta).ready_at, enqueued_at) - interval '1 hour' \
                  WHERE coalesce((meta).priority, 0) = $1::smallint";
-    client.execute(older, &[&priority]).unwrap();
+    client.change(older, &[&priority]);
 }
 
 #[test]
@@ -49,7 +50,7 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
     let (test, queue) = TestDatabase::with_orders();
     let supply: Vec<Order> = (0..2000).map(|_| Order { number: 1 }).collect();
     queue.enqueue_many(&supply).unwrap();
-    let low = NewJob::new(&Order { number: 0 }).unwrap().priority(-10);
+    let low = new_order(0).priority(-10);
     queue.enqueue_job(low).unwrap();
     let ran = Arc::new(AtomicBool::new(false));
 
@@ -57,14 +58,13 @@ fn a_job_behind_an_endless_supply_runs_once_it_has_waited_for_the_time() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
         .age_priorities(Duration::from_mins(1), 0)
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             match job.payload().number {
                 0 => low_ran.store(true, Ordering::SeqCst),
                 _ => drop(orders.enqueue(&Order { number: 1 }).unwrap()),
             }
             Ok(())
-        })
-        .started();
+        });
     counted(&worker, "a part of the supply", |counts| counts.done >= 500);
     assert!(
         !ran.load(Ordering::SeqCst),

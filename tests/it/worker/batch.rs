@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Finish, Gate, Hold, Order, SOON, TestDatabase, counted, drained, stats, stop,
+    Begin, Finish, Gate, Hold, Order, SOON, TestDatabase, counted, drained, new_order, stats, stop,
     wait_until, worker,
 };
 
@@ -124,13 +124,12 @@ fn single_jobs_run_beside_batches() {
             batches.handler(),
         )
         .handle(|_: &Job<Finish>| Ok(()))
-        .handle(gate.handler())
-        .started();
+        .runs(gate.handler());
     queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     let mut jobs = Vec::new();
     for number in 1..=50 {
-        jobs.push(NewJob::new(&Order { number }).unwrap());
+        jobs.push(new_order(number));
         jobs.push(NewJob::new(&Finish {}).unwrap());
     }
     queue.enqueue_jobs(&jobs).unwrap();

@@ -8,8 +8,8 @@ use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, JobId, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, drained, reap, scalar, stop, wait_until,
-    worker,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, drained, new_order, reap, scalar,
+    stop, wait_until, worker,
 };
 
 const WAITS: &str = "SELECT count(*) FROM pg_stat_activity \
@@ -93,7 +93,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
             }
             drained(&queue);
             stop(worker);
-            let letter = db.dlq().get(id).unwrap().expect("a letter");
+            let letter = db.letter(id);
             assert_eq!((letter.cause.as_str(), letter.attempts), ("manual", 1));
         }
     }
@@ -123,7 +123,7 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         let (test, queue) = TestDatabase::with_orders();
         let gate = Gate::new();
         let id = queue.enqueue(&Hold {}).unwrap();
-        let worker = worker(&queue).lease(LEASE).handle(gate.handler()).started();
+        let worker = worker(&queue).lease(LEASE).runs(gate.handler());
         gate.wait_for(1);
         let (mut client, mut observer) = (test.client(), test.client());
         let mut holder = client.transaction().unwrap();
@@ -156,7 +156,7 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
         .started();
     super::transaction::warm_up(&queue, &worker);
     let held = redrive::NewJob::new(&Hold {}).unwrap().priority(1);
-    let order = redrive::NewJob::new(&Order { number: 1 }).unwrap();
+    let order = new_order(1);
     let ids = queue.enqueue_jobs(&[held, order]).unwrap();
     gate.wait_for(1);
     wait_until("the second job to be leased", SOON, || {

@@ -7,8 +7,8 @@ use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
 use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, ran, scalar, stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, new_order, put, ran, scalar, stop, wait_until, work_off, worker,
 };
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn saving(queue: &Queue, gate: &Gate, found: &ResumedFrom) -> Worker {
     let (gate, found) = (gate.clone(), Arc::clone(found));
     worker(queue)
         .lease(Duration::from_secs(2))
-        .handle(move |job: &Job<Order>| {
+        .runs(move |job: &Job<Order>| {
             let last: Option<i64> = job.last_checkpoint()?;
             found.lock().unwrap().push(last);
             job.checkpoint(&job.payload().number)?;
@@ -32,7 +32,6 @@ fn saving(queue: &Queue, gate: &Gate, found: &ResumedFrom) -> Worker {
                 None => Err(Failure::retry("not yet")),
             }
         })
-        .started()
 }
 
 /// Returns a header of a live job.
@@ -50,10 +49,8 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b, found) = (Gate::new(), Gate::new(), ResumedFrom::default());
     let a = saving(&test.queue("orders"), &gate_a, &found);
-    let new = NewJob::new(&Order { number: 7 })
-        .unwrap()
-        .header("trace", "4f2a");
-    let id = queue.enqueue_job(new).unwrap().id();
+    let new = new_order(7).header("trace", "4f2a");
+    let id = put(&queue, new);
     gate_a.wait_for(1);
     wait_until("a renewal to store the checkpoint", SOON, || {
         checkpoint(&queue, id).as_deref() == Some("7")
@@ -78,23 +75,21 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
 fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     let (_test, queue) = TestDatabase::with_orders();
     let found = ResumedFrom::default();
-    let worker = worker(&queue)
-        .handle({
-            let found = Arc::clone(&found);
-            move |job: &Job<Order>| {
-                let last: Option<i64> = job.last_checkpoint()?;
-                found.lock().unwrap().push(last);
-                job.checkpoint(&(last.unwrap_or(0) + 1))?;
-                match last {
-                    None => Err(Failure::retry("first")),
-                    Some(1) => Err(Failure::snooze(Duration::ZERO)),
-                    Some(2) => panic!("third"),
-                    Some(3) => Err(Failure::reject("broken")),
-                    Some(_) => Ok(()),
-                }
+    let worker = worker(&queue).runs({
+        let found = Arc::clone(&found);
+        move |job: &Job<Order>| {
+            let last: Option<i64> = job.last_checkpoint()?;
+            found.lock().unwrap().push(last);
+            job.checkpoint(&(last.unwrap_or(0) + 1))?;
+            match last {
+                None => Err(Failure::retry("first")),
+                Some(1) => Err(Failure::snooze(Duration::ZERO)),
+                Some(2) => panic!("third"),
+                Some(3) => Err(Failure::reject("broken")),
+                Some(_) => Ok(()),
             }
-        })
-        .started();
+        }
+    });
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let dlq = queue.database().dlq();
@@ -133,9 +128,9 @@ fn a_timed_out_attempt_stores_its_checkpoint() {
         )
         .started();
     let once = NewJob::new(&Hold {}).unwrap().max_attempts(1);
-    let id = queue.enqueue_job(once).unwrap().id();
+    let id = put(&queue, once);
     counted(&worker, "the timeout", |counts| counts.dead == 1);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     let headers = letter.headers.expect("headers");
     assert_eq!(
         json_of(headers.get()),
@@ -150,7 +145,7 @@ fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
     let (_test, queue) = TestDatabase::with_orders();
     let jobs: Vec<NewJob> = (1..=40)
         .map(|number| {
-            let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
+            let job = new_order(number).max_attempts(1);
             match number % 4 {
                 0 => job.header("trace", number.to_string()),
                 _ => job,
@@ -158,21 +153,14 @@ fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
         })
         .collect();
     queue.enqueue_jobs(&jobs).unwrap();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            let number = job.payload().number;
-            if number % 2 == 0 {
-                job.checkpoint(&number)?;
-            }
-            Err(Failure::retry("no"))
-        })
-        .started();
-    finish(&queue, worker);
-    let letters = queue
-        .database()
-        .dlq()
-        .list(&LetterFilter::new().limit(100))
-        .unwrap();
+    work_off(&queue, |job: &Job<Order>| {
+        let number = job.payload().number;
+        if number % 2 == 0 {
+            job.checkpoint(&number)?;
+        }
+        Err(Failure::retry("no"))
+    });
+    let letters = queue.listed(&LetterFilter::new().limit(100));
     assert_eq!(letters.len(), 40);
     for letter in letters {
         let payload = letter.payload.as_ref().expect("a payload").get();
@@ -195,13 +183,11 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
     let start = |gate: &Gate| {
         let gate = gate.clone();
         // The lease is long, so that no renewal stores the checkpoint.
-        worker(&test.queue("orders"))
-            .handle(move |job: &Job<Order>| {
-                gate.pass();
-                job.checkpoint(&1)?;
-                Err(Failure::retry("late"))
-            })
-            .started()
+        worker(&test.queue("orders")).runs(move |job: &Job<Order>| {
+            gate.pass();
+            job.checkpoint(&1)?;
+            Err(Failure::retry("late"))
+        })
     };
     let a = start(&gate_a);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -249,7 +235,7 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     let worker = worker(&queue)
         // A statement may take longer than this lease.
         .lease(Duration::from_secs(6))
-        .handle({
+        .runs({
             let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
             move |job: &Job<Order>| {
                 job.checkpoint(&7)?;
@@ -257,8 +243,7 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
                 *cancelled.lock().unwrap() = Some(job.is_cancelled());
                 Ok(())
             }
-        })
-        .started();
+        });
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let (mut client, mut locker) = (test.client(), test.client());
@@ -290,17 +275,15 @@ fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
     let (test, queue) = TestDatabase::with_orders();
     test.client()
         .sql("SELECT redrive.add_redaction(NULL, NULL, patterns => '{[0-9]}')");
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            let saved = match job.payload().number {
-                1 => "card 4111".to_owned(),
-                // Each redacted digit is longer than before.
-                _ => "1".repeat(60_000),
-            };
-            job.checkpoint(&saved)?;
-            Err(Failure::reject("broken"))
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| {
+        let saved = match job.payload().number {
+            1 => "card 4111".to_owned(),
+            // Each redacted digit is longer than before.
+            _ => "1".repeat(60_000),
+        };
+        job.checkpoint(&saved)?;
+        Err(Failure::reject("broken"))
+    });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, 2);

@@ -13,11 +13,10 @@ fn start(queue: &Queue) -> Worker {
     worker(queue)
         .lease(Duration::from_secs(2))
         .poll_interval(Duration::from_mins(1))
-        .handle(|job: &Job<Order>| match job.payload().number {
+        .runs(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::reject("no such order")),
             _ => Ok(()),
         })
-        .started()
 }
 
 /// Replaces the body of the function that folds the counts of letters.
@@ -89,9 +88,7 @@ const HELD: i64 = 8_112_026;
 fn a_chore_that_hangs_delays_no_renewal_and_no_notification() {
     let (test, mut client) = TestDatabase::with_client();
     let mut holder = test.client();
-    holder
-        .execute("SELECT pg_advisory_lock($1)", &[&HELD])
-        .unwrap();
+    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
     break_fold(
         &mut client,
         &format!("PERFORM pg_advisory_xact_lock({HELD})"),
@@ -113,8 +110,6 @@ fn a_chore_that_hangs_delays_no_renewal_and_no_notification() {
         scalar(&mut client, expiry) > before + 4000
     });
     assert_eq!(scalar(&mut client, hangs), 1, "the chore still hangs");
-    holder
-        .execute("SELECT pg_advisory_unlock($1)", &[&HELD])
-        .unwrap();
+    holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
     assert_eq!(stop(worker).stats.lost, 0);
 }

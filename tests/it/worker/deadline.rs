@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, TestDatabase, counted, stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Order, SOON, TestDatabase, counted, has, new_order, put, stop,
+    wait_until, worker,
 };
 
 #[test]
@@ -22,21 +23,13 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
                 Ok(())
             }
         })
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
-    let slow = queue
-        .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+        .runs(|_: &Job<Order>| Ok(()));
+    let slow = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     gate.wait_for(1);
     counted(&worker, "one death", |counts| counts.dead == 1);
-    let letter = queue.database().dlq().get(slow).unwrap().expect("a letter");
+    let letter = queue.letter(slow);
     assert_eq!(letter.cause.as_str(), "timeout");
-    assert!(
-        letter.error_message.contains("deadline of 10ms"),
-        "{}",
-        letter.error_message
-    );
+    has(&letter.error_message, "deadline of 10ms");
 
     // The handler occupies the only slot; a new one replaces it.
     queue.enqueue(&Order { number: 1 }).unwrap();
@@ -59,7 +52,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
         (1, 1),
         "its late success is refused"
     );
-    let letter = queue.database().dlq().get(slow).unwrap().expect("a letter");
+    let letter = queue.letter(slow);
     assert_eq!(letter.state.as_str(), "open");
 }
 
@@ -86,10 +79,9 @@ fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
                 }
             },
         )
-        .handle(|_: &Job<Hold>| Ok(()))
-        .started();
+        .runs(|_: &Job<Hold>| Ok(()));
     for number in [1, 2] {
-        let job = NewJob::new(&Order { number }).unwrap().max_attempts(1);
+        let job = new_order(number).max_attempts(1);
         queue.enqueue_job(job).unwrap();
     }
     queue.enqueue(&Hold {}).unwrap();
@@ -107,8 +99,7 @@ fn a_worker_stops_when_more_handlers_than_slots_do_not_end() {
     let gate = Gate::new();
     let worker = worker(&queue)
         .deadline(Duration::from_millis(10))
-        .handle(gate.handler())
-        .started();
+        .runs(gate.handler());
     for _ in 0..2 {
         queue
             .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))

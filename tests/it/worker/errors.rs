@@ -9,8 +9,8 @@ use redrive::{
     WorkerBuilder,
 };
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, counted, live_job, scalar, stop, wait_until,
-    worker,
+    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, counted, live_job, put, scalar, stop,
+    wait_until, worker,
 };
 
 fn parsed() -> std::num::ParseIntError {
@@ -116,7 +116,7 @@ fn an_error_because_of_a_stop_is_not_charged() {
         let gate = Gate::new();
         gate.open();
         let job = NewJob::new(&Hold {}).unwrap().max_attempts(1);
-        let id = queue.enqueue_job(job).unwrap().id();
+        let id = put(&queue, job);
         let mut client = test.client();
         client.sql(&format!("UPDATE redrive.jobs SET meta.refunds = {refunds}"));
         let worker: Worker = handler(worker(&queue), gate.clone()).started();

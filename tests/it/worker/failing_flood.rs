@@ -23,16 +23,13 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
     let mut locker = client.transaction().unwrap();
     locker.sql("LOCK TABLE redrive.dead_letters IN SHARE MODE");
     let runs = Arc::new(AtomicU64::new(0));
-    let worker = worker(&queue)
-        .slots(32)
-        .handle({
-            let runs = Arc::clone(&runs);
-            move |_: &Job<Order>| {
-                runs.fetch_add(1, Ordering::SeqCst);
-                Err(Failure::reject("broken"))
-            }
-        })
-        .started();
+    let worker = worker(&queue).slots(32).runs({
+        let runs = Arc::clone(&runs);
+        move |_: &Job<Order>| {
+            runs.fetch_add(1, Ordering::SeqCst);
+            Err(Failure::reject("broken"))
+        }
+    });
     wait_until("verdicts to wait for the lock", SOON, || {
         let waits = |line: &String| line.contains("verdicts not settled yet");
         logged.lines().iter().any(waits)
@@ -53,13 +50,10 @@ fn a_flood_of_letters_is_logged_once_a_second() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
     let began = std::time::Instant::now();
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(|job: &Job<Order>| {
-            let class = format!("Class{}", job.payload().number % 2);
-            Err(Failure::reject("broken").class(class))
-        })
-        .started();
+    let worker = worker(&queue).slots(4).runs(|job: &Job<Order>| {
+        let class = format!("Class{}", job.payload().number % 2);
+        Err(Failure::reject("broken").class(class))
+    });
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, JOBS.unsigned_abs());
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
@@ -87,23 +81,19 @@ fn a_settle_whose_answer_is_lost_is_not_counted_as_lost() {
     let db = cluster.migrate();
     let mut client = cluster.client();
     client.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-    client
-        .batch_execute(
-            "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+    client.sql(
+        "CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                  PERFORM set_config('synchronous_commit', 'on', true); RETURN NULL; END $$; \
              CREATE TRIGGER wait AFTER DELETE ON redrive.leases \
                  FOR EACH ROW EXECUTE FUNCTION public.wait(); \
              SELECT pg_reload_conf()",
-        )
-        .unwrap();
+    );
     for fails in [false, true] {
         let queue = Queue::new(&db, &format!("fails: {fails}")).unwrap();
-        let worker = worker(&queue)
-            .handle(move |_: &Job<Order>| match fails {
-                true => Err(Failure::reject("broken")),
-                false => Ok(()),
-            })
-            .started();
+        let worker = worker(&queue).runs(move |_: &Job<Order>| match fails {
+            true => Err(Failure::reject("broken")),
+            false => Ok(()),
+        });
         queue.enqueue(&Order { number: 1 }).unwrap();
         wait_until("the settle to wait for the standby", SOON, || {
             let waits = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";

@@ -9,8 +9,8 @@ use redrive::dlq::{LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, HandlerOptions, Job, NewJob, Worker};
 use redrive_tests::{
-    Begin, Finish, Gate, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
-    expire_leases, letters_in, scalar, stop, wait_until, worker,
+    Begin, Dead, Finish, Gate, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
+    expire_leases, has, letters_in, new_order, scalar, stop, wait_until, worker,
 };
 
 fn finish() -> NewJob {
@@ -54,14 +54,13 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
             job.then_in_queue("next", later.header("trace", "4f2a"))?;
             Ok(())
         })
-        .handle({
+        .runs({
             let finished = finished.clone();
             move |job: &Job<Finish>| {
                 finished.count(job.id());
                 Ok(())
             }
-        })
-        .started();
+        });
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The worker is idle at times, so it is notified of follow-ups.
     wait_until("the follow-ups to be done", SOON, || finished.jobs() == 3);
@@ -89,18 +88,16 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
 #[test]
 fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
     let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            follow(job)?;
-            match (job.payload().number, job.attempt()) {
-                (1, 1) => Err(Failure::retry("not yet")),
-                (2, 1) => panic!("not yet"),
-                (3, _) => Err(Failure::reject("never")),
-                (4, _) => Ok(job.then(finish().priority(1001))?),
-                _ => Ok(()),
-            }
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| {
+        follow(job)?;
+        match (job.payload().number, job.attempt()) {
+            (1, 1) => Err(Failure::retry("not yet")),
+            (2, 1) => panic!("not yet"),
+            (3, _) => Err(Failure::reject("never")),
+            (4, _) => Ok(job.then(finish().priority(1001))?),
+            _ => Ok(()),
+        }
+    });
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     drained(&queue);
     let counts = stop(worker).stats;
@@ -126,7 +123,7 @@ fn a_late_success_after_the_deadline_stores_no_follow_up() {
             }
         })
         .started();
-    let once = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    let once = new_order(1).max_attempts(1);
     queue.enqueue_job(once).unwrap();
     counted(&worker, "the timeout", |counts| counts.dead == 1);
     gate.open();
@@ -137,12 +134,10 @@ fn a_late_success_after_the_deadline_stores_no_follow_up() {
 /// A worker on a separate handle whose jobs wait at the gate and then have a follow-up.
 fn gated(test: &TestDatabase, gate: &Gate) -> Worker {
     let gate = gate.clone();
-    worker(&test.queue("orders"))
-        .handle(move |job: &Job<Order>| {
-            gate.pass();
-            follow(job)
-        })
-        .started()
+    worker(&test.queue("orders")).runs(move |job: &Job<Order>| {
+        gate.pass();
+        follow(job)
+    })
 }
 
 #[test]
@@ -175,7 +170,7 @@ fn a_connection_lost_between_settle_and_follow_up_stores_each_once() {
         &test,
         "IF nextval('public.tries') = 1 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF",
     );
-    let worker = worker(&queue).handle(follow).started();
+    let worker = worker(&queue).runs(follow);
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     drained(&queue);
     counted(&worker, "20 done", |counts| counts.done == 20);
@@ -190,26 +185,21 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
     let (test, queue) = TestDatabase::with_orders();
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
     queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            7 => follow(job),
-            _ => Ok(job.then_in_queue("next", NewJob::raw("other", "{}")?)?),
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        7 => follow(job),
+        _ => Ok(job.then_in_queue("next", NewJob::raw("other", "{}")?)?),
+    });
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.retried, counts.dead), (19, 4, 1));
     assert_eq!(stored(queue.database()).len(), 19);
-    let letters = queue.database().dlq().list(&LetterFilter::new()).unwrap();
+    let letters = queue.listed(&LetterFilter::new());
     assert_eq!(
         (letters[0].cause.as_str(), letters[0].attempts),
         ("exhausted", 5)
     );
     let message = &letters[0].error_message;
-    assert!(
-        message.contains("settle jobs and store their follow-ups"),
-        "{message}"
-    );
+    has(message, "settle jobs and store their follow-ups");
     let detail = letters[0].error_detail.as_deref().unwrap_or_default();
     assert!(detail.contains("no more of them"), "{detail}");
 }
@@ -232,7 +222,7 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
             false => worker.handle(next),
         };
         let worker = worker.started();
-        let first = NewJob::new(&Order { number: 10 }).unwrap().unique("chain");
+        let first = new_order(10).unique("chain");
         queue.enqueue_job(first).unwrap();
         counted(&worker, "the chain to end", |counts| counts.done == 10);
         redrive_tests::finish(&queue, worker);
@@ -245,8 +235,7 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
 fn a_follow_up_whose_key_a_live_job_holds_is_not_stored() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
-        .handle(|job: &Job<Order>| Ok(job.then_in_queue("next", finish().unique("one"))?))
-        .started();
+        .runs(|job: &Job<Order>| Ok(job.then_in_queue("next", finish().unique("one"))?));
     queue.enqueue_many(&Order::up_to(5)).unwrap();
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 5);
@@ -263,18 +252,16 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
         .unwrap();
     let ran = Gate::new();
     ran.open();
-    let worker = worker(&queue)
-        .handle({
-            let ran = ran.clone();
-            move |job: &Job<Order>| {
-                ran.pass();
-                match job.payload().number {
-                    1 => Ok(job.then_in_queue("next", finish().unique("one"))?),
-                    _ => Ok(()),
-                }
+    let worker = worker(&queue).runs({
+        let ran = ran.clone();
+        move |job: &Job<Order>| {
+            ran.pass();
+            match job.payload().number {
+                1 => Ok(job.then_in_queue("next", finish().unique("one"))?),
+                _ => Ok(()),
             }
-        })
-        .started();
+        }
+    });
     queue.enqueue(&Order { number: 1 }).unwrap();
     ran.wait_for(1);
     queue.enqueue(&Order { number: 2 }).unwrap();

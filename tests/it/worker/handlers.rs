@@ -6,8 +6,8 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, ids,
-    live_job, stop, wait_until, worker, worker_at,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, ids,
+    live_job, new_order, put, stop, wait_until, work_off, worker, worker_at,
 };
 use serde_json::value::RawValue;
 
@@ -15,36 +15,31 @@ use serde_json::value::RawValue;
 fn a_handler_sees_the_details_of_its_job() {
     let (_test, queue) = TestDatabase::with_orders();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let worker = worker(&queue)
-        .handle({
-            let seen = Arc::clone(&seen);
-            move |job: &Job<Order>| {
-                seen.lock().unwrap().push((
-                    (
-                        job.id(),
-                        job.queue().to_owned(),
-                        job.kind().to_owned(),
-                        job.payload().number,
-                    ),
-                    (job.attempt(), job.max_attempts(), job.is_last_attempt()),
-                    (
-                        job.generation(),
-                        job.priority(),
-                        job.is_cancelled(),
-                        job.enqueued_at(),
-                    ),
-                ));
-                Err(Failure::retry("again"))
-            }
-        })
-        .started();
-    let new = NewJob::new(&Order { number: 9 })
-        .unwrap()
-        .priority(3)
-        .max_attempts(2);
-    let id = queue.enqueue_job(new).unwrap().id();
+    let worker = worker(&queue).runs({
+        let seen = Arc::clone(&seen);
+        move |job: &Job<Order>| {
+            seen.lock().unwrap().push((
+                (
+                    job.id(),
+                    job.queue().to_owned(),
+                    job.kind().to_owned(),
+                    job.payload().number,
+                ),
+                (job.attempt(), job.max_attempts(), job.is_last_attempt()),
+                (
+                    job.generation(),
+                    job.priority(),
+                    job.is_cancelled(),
+                    job.enqueued_at(),
+                ),
+            ));
+            Err(Failure::retry("again"))
+        }
+    });
+    let new = new_order(9).priority(3).max_attempts(2);
+    let id = put(&queue, new);
     finish(&queue, worker);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     let seen = seen.lock().unwrap();
     let who = (id, "orders".to_owned(), "order".to_owned(), 9);
     let rest = (0, 3, false, letter.enqueued_at);
@@ -97,13 +92,10 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
 #[test]
 fn a_kind_without_a_handler_stays_ready_for_a_worker_that_has_one() {
     let (_test, queue) = TestDatabase::with_orders();
-    let stranger = queue
-        .enqueue_job(NewJob::raw("stranger", "{}").unwrap().priority(9))
-        .unwrap()
-        .id();
+    let stranger = put(&queue, NewJob::raw("stranger", "{}").unwrap().priority(9));
     let known = queue.enqueue(&Order { number: 1 }).unwrap();
     let tally = Tally::new();
-    let one = worker(&queue).handle(tally.counting()).started();
+    let one = worker(&queue).runs(tally.counting());
     wait_until("the job behind it to be done", SOON, || {
         tally.of(known) == 1
     });
@@ -120,15 +112,10 @@ fn a_kind_without_a_handler_stays_ready_for_a_worker_that_has_one() {
 fn higher_priorities_run_first_then_lower_ids() {
     let (_test, queue) = TestDatabase::with_orders();
     let priorities = [0, -1, 5, 0, 1000, 5, -1000, 0, 5];
-    let jobs = priorities.map(|priority| {
-        NewJob::new(&Order { number: 0 })
-            .unwrap()
-            .priority(priority)
-    });
+    let jobs = priorities.map(|priority| new_order(0).priority(priority));
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let tally = Tally::new();
-    let worker = worker(&queue).handle(tally.counting()).started();
-    finish(&queue, worker);
+    work_off(&queue, tally.counting());
     assert_eq!(
         tally.order(),
         [4, 2, 5, 8, 0, 3, 7, 1, 6].map(|place: usize| ids[place])
@@ -138,13 +125,10 @@ fn higher_priorities_run_first_then_lower_ids() {
 #[test]
 fn a_delayed_job_runs_when_it_is_due_and_not_before() {
     let (test, queue) = TestDatabase::with_orders();
-    let later = NewJob::new(&Order { number: 1 })
-        .unwrap()
-        .delay(Duration::from_hours(1))
-        .priority(9);
-    let later = queue.enqueue_job(later).unwrap().id();
+    let later = new_order(1).delay(Duration::from_hours(1)).priority(9);
+    let later = put(&queue, later);
     let tally = Tally::new();
-    let worker = worker(&queue).handle(tally.counting()).started();
+    let worker = worker(&queue).runs(tally.counting());
     let now = queue.enqueue(&Order { number: 2 }).unwrap();
     wait_until("the ready job to be done", SOON, || tally.of(now) == 1);
     let job = live_job(&queue, later);
@@ -171,7 +155,7 @@ fn no_transaction_or_lock_is_held_while_a_handler_runs() {
                         SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory'))";
     let mut client = test.client();
     wait_until("no session to hold a transaction or a lock", SOON, || {
-        client.query_one(held, &[]).unwrap().get::<_, i64>(0) == 0
+        client.ask::<i64>(held, &[]) == 0
     });
     gate.open();
     counted(&worker, "the job to be done", |counts| counts.done == 1);

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 use postgres::{Client, NoTls};
 use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, drained, scalar, server_url, stop, wait_until,
-    worker,
+    Begin, Order, SOON, Sql, TestDatabase, counted, drained, new_order, scalar, server_url, stop,
+    wait_until, worker,
 };
 
 use super::wake::notified;
@@ -15,8 +15,7 @@ use super::wake::notified;
 fn rarely_looking(queue: &Queue) -> Worker {
     worker(queue)
         .poll_interval(Duration::from_mins(1))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started()
+        .runs(|_: &Job<Order>| Ok(()))
 }
 
 /// Less than the poll interval of [`rarely_looking`], and much more than a slow machine needs.
@@ -24,7 +23,7 @@ const LONG_BEFORE: Duration = Duration::from_secs(30);
 
 fn waits(client: &mut Client) -> bool {
     let asked = "SELECT coalesce(bool_and(waiting), false) FROM redrive.workers";
-    client.query_one(asked, &[]).unwrap().get(0)
+    client.ask(asked, &[])
 }
 
 #[test]
@@ -87,7 +86,7 @@ fn only_an_idle_worker_is_notified() {
         let mut locked = client.transaction().unwrap();
         locked.sql("SELECT FROM redrive.workers FOR UPDATE");
         let waits = "SELECT bool_or(waiting) FROM redrive.workers";
-        if locked.query_one(waits, &[]).unwrap().get(0) {
+        if locked.ask(waits, &[]) {
             return false;
         }
         notified(&mut listener);
@@ -164,7 +163,7 @@ fn a_worker_without_tokens_sends_few_statements() {
 
 /// 1,000 jobs of a group.
 fn backlog(queue: &Queue) {
-    let job = |number| NewJob::new(&Order { number }).unwrap().group("a");
+    let job = |number| new_order(number).group("a");
     let jobs: Vec<NewJob> = (1..=1000).map(job).collect();
     queue.enqueue_jobs(&jobs).unwrap();
 }
@@ -177,8 +176,7 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
         .poll_interval(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     let mut asked = 0;
     let mut renewals = 0;
     let mut last = String::new();
@@ -204,11 +202,7 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
     wait_until("all connections to end", SOON, || {
         let there = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
-        server
-            .query_one(there, &[&test.name()])
-            .unwrap()
-            .get::<_, i64>(0)
-            == 0
+        server.ask::<i64>(there, &[&test.name()]) == 0
     });
     let transactions = transactions_until_now(&mut server, test.name());
     // The last one counted the charged jobs.
@@ -226,10 +220,7 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
 
 /// The transactions of all sessions of a database that have ended.
 fn transactions_until_now(server: &mut Client, database: &str) -> i64 {
-    let now: SystemTime = server
-        .query_one("SELECT clock_timestamp()", &[])
-        .unwrap()
-        .get(0);
+    let now: SystemTime = server.ask("SELECT clock_timestamp()", &[]);
     // PostgreSQL 14 answers from a copy that may be half a second old; later versions have no copy.
     let counted = "
         SELECT d.xact_commit + d.xact_rollback

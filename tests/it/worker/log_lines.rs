@@ -6,8 +6,8 @@ use std::time::Duration;
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Logged, Order, SOON, Sql, TestDatabase, counted, ids, stop, wait_until,
-    willing, worker,
+    Begin, Gate, Hold, Logged, Order, SOON, Sql, TestDatabase, counted, ids, new_order, stop,
+    wait_until, willing, worker,
 };
 
 /// A log that keeps the lines.
@@ -35,16 +35,13 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(8)))
-        .handle(|job: &Job<Order>| match job.payload().number {
+        .runs(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::retry("no answer")),
             2 => Err(Failure::snooze(Duration::from_mins(1))),
             3 => Err(Failure::outage("the gateway is down")),
             _ => Err(Failure::reject("no such order")),
-        })
-        .started();
-    let orders: Vec<NewJob> = (1..=4)
-        .map(|number| NewJob::new(&Order { number }).unwrap())
-        .collect();
+        });
+    let orders: Vec<NewJob> = (1..=4).map(new_order).collect();
     let ids = ids(&queue.enqueue_jobs(&orders).unwrap());
     counted(&worker, "all verdicts", |counts| {
         counts.retried + counts.snoozed + counts.outages + counts.dead == 4

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, JobId, NewJob, Payload};
 use redrive_tests::{
-    Begin, Finish, Gate, Hold, Order, TestDatabase, counted, drained, finish, stop, worker,
+    Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, counted, drained, finish, new_order, put,
+    stop, worker,
 };
 
 #[test]
@@ -14,8 +15,7 @@ fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
     let worker = worker(&queue)
         .slots(1)
         .handle(|_: &Job<Order>| Ok(()))
-        .handle(gate.handler())
-        .started();
+        .runs(gate.handler());
     queue.enqueue_many(&Order::up_to(70)).unwrap();
     queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
@@ -47,15 +47,11 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .handle(|_: &Job<Bomb>| Ok(()))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
-    let bomb: JobId = queue
-        .enqueue_job(NewJob::raw("bomb", "{}").unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+        .runs(|_: &Job<Order>| Ok(()));
+    let bomb: JobId = put(&queue, NewJob::raw("bomb", "{}").unwrap().max_attempts(1));
     queue.enqueue(&Order { number: 1 }).unwrap();
     finish(&queue, worker);
-    let letter = queue.database().dlq().get(bomb).unwrap().expect("a letter");
+    let letter = queue.letter(bomb);
     assert_eq!(letter.error_class, "panic");
 }
 
@@ -67,15 +63,14 @@ fn fast_jobs_behind_a_slow_one_of_their_chunk_run_on_another_slot() {
         .slots(2)
         .hold_for(Duration::from_hours(1))
         .handle(gate.handler())
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     // Fast jobs first, so that the slots take chunks.
     queue.enqueue_many(&Order::up_to(500)).unwrap();
     counted(&worker, "the warm-up to be done", |counts| {
         counts.done == 500
     });
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
-    jobs.resize(401, NewJob::new(&Order { number: 1 }).unwrap());
+    jobs.resize(401, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
     gate.wait_for(1);
     counted(&worker, "every other job to be done", |counts| {

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use redrive::{Batch, BatchOptions, Job, NewJob};
-use redrive_tests::{Begin, Order, TestDatabase, drained, ids, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, ids, new_order, stop, worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -64,7 +64,7 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
     tracing::subscriber::set_global_default(seen.clone()).unwrap();
     let (_test, queue) = TestDatabase::with_orders();
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let order = NewJob::new(&Order { number: 1 }).unwrap();
+    let order = new_order(1);
     let order = order
         .header("traceparent", trace)
         .header("tracestate", "a=1");

@@ -9,8 +9,8 @@ use redrive::admin::JobState;
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Cluster, Gate, Order, SOON, Sql, TestDatabase, counted, drained, scalar, stop,
-    wait_until, worker,
+    Begin, Cluster, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, new_order,
+    scalar, stop, wait_until, worker,
 };
 
 /// What a handler does in its transaction before it returns `Ok`.
@@ -136,7 +136,7 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
         .started();
     let jobs: Vec<NewJob> = (0..)
         .zip(&SPOILED)
-        .map(|(number, _)| NewJob::new(&Order { number }).unwrap().max_attempts(2))
+        .map(|(number, _)| new_order(number).max_attempts(2))
         .collect();
     let ids = queue.enqueue_jobs(&jobs).unwrap();
     drained(&queue);
@@ -147,7 +147,7 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
         (dead, dead, 0, 0)
     );
     for ((place, (_, class, part)), enqueued) in SPOILED.iter().enumerate().zip(ids) {
-        let letter = queue.database().dlq().get(enqueued.id()).unwrap().unwrap();
+        let letter = queue.letter(enqueued.id());
         assert_eq!(
             (letter.cause.as_str(), letter.attempts),
             ("exhausted", 2),
@@ -216,7 +216,7 @@ fn an_outage_under_a_handler_is_not_charged_and_its_refund_is_counted() {
         assert_eq!((job.state, job.attempts), (JobState::Delayed, 0));
     }
     let refunds = "SELECT DISTINCT coalesce((meta).refunds, 0)::integer FROM redrive.jobs_delayed";
-    let refunds: i32 = cluster.client().query_one(refunds, &[]).unwrap().get(0);
+    let refunds: i32 = cluster.client().ask(refunds, &[]);
     assert_eq!(refunds, 1);
 }
 
@@ -291,7 +291,7 @@ fn a_job_without_a_session_is_released_with_a_counted_refund() {
     let mut client = test.client();
     wait_until("its refund to be counted", SOON, || {
         let refunded = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).refunds > 0 AND (meta).attempt IS NULL";
-        client.query_one(refunded, &[]).unwrap().get::<_, i64>(0) > 0
+        client.ask::<i64>(refunded, &[]) > 0
     });
     gate.open();
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");

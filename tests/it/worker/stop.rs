@@ -6,8 +6,8 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    live_job, scalar, stats, stop, wait_until, willing, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    live_job, new_order, put, scalar, stats, stop, wait_until, willing, worker, worker_at,
 };
 use rustix::process::Signal;
 
@@ -16,9 +16,7 @@ use crate::worker_process::WorkerProcess;
 /// Returns the number of rows of a table.
 fn rows(test: &TestDatabase, table: &str) -> i64 {
     test.client()
-        .query_one(&format!("SELECT count(*) FROM redrive.{table}"), &[])
-        .unwrap()
-        .get(0)
+        .ask(&format!("SELECT count(*) FROM redrive.{table}"), &[])
 }
 
 /// A worker whose only slot waits at the gate, with `behind` more claimed jobs.
@@ -26,15 +24,14 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
     let worker = worker(queue)
         .hold_for(Duration::from_hours(1))
         .handle(gate.handler())
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
     counted(&worker, "the warm-up to be done", |counts| {
         counts.done == 150
     });
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
-    jobs.resize(1 + behind, NewJob::new(&Order { number: 1 }).unwrap());
+    jobs.resize(1 + behind, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
     gate.wait_for(1);
     let all = behind as u64 + 1;
@@ -77,22 +74,17 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, output) = (Gate::new(), Gate::new());
     output.open();
-    let worker = worker(&queue)
-        .handle({
-            let (gate, output) = (gate.clone(), output.clone());
-            move |job: &Job<Hold>| {
-                gate.pass();
-                if job.is_cancelled() {
-                    output.pass();
-                }
-                Err(Failure::reject("too late"))
+    let worker = worker(&queue).runs({
+        let (gate, output) = (gate.clone(), output.clone());
+        move |job: &Job<Hold>| {
+            gate.pass();
+            if job.is_cancelled() {
+                output.pass();
             }
-        })
-        .started();
-    let id = queue
-        .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+            Err(Failure::reject("too late"))
+        }
+    });
+    let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
     assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
@@ -110,9 +102,7 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     gate.open();
     output.wait_for(1);
     check();
-    let next = redrive_tests::worker(&queue)
-        .handle(|_: &Job<Hold>| Ok(()))
-        .started();
+    let next = redrive_tests::worker(&queue).runs(|_: &Job<Hold>| Ok(()));
     drained(&queue);
     assert_eq!(stop(next).stats.done, 1);
 }
@@ -121,21 +111,13 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
 fn refunds_of_jobs_that_ran_are_bounded() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let id = queue
-        .enqueue_job(NewJob::new(&Hold {}).unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+    let id = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     test.client()
         .sql("UPDATE redrive.jobs SET meta.refunds = 10");
     let worker = worker_at(&gate, &queue);
     gate.wait_for(1);
     worker.stop(Duration::ZERO).unwrap();
-    let letter = queue
-        .database()
-        .dlq()
-        .get(id)
-        .unwrap()
-        .expect("its budget is used up");
+    let letter = queue.letter(id);
     assert_eq!(
         (letter.cause.as_str(), &*letter.error_class),
         ("exhausted", "released")
@@ -148,20 +130,17 @@ fn refunds_of_jobs_that_ran_are_bounded() {
 fn verdicts_during_the_stop_are_written() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(3)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| {
-                gate.pass();
-                match job.payload().number {
-                    1 => Ok(()),
-                    2 => Err(Failure::reject("no")),
-                    _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
-                }
+    let worker = worker(&queue).slots(3).runs({
+        let gate = gate.clone();
+        move |job: &Job<Order>| {
+            gate.pass();
+            match job.payload().number {
+                1 => Ok(()),
+                2 => Err(Failure::reject("no")),
+                _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
             }
-        })
-        .started();
+        }
+    });
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     gate.wait_for(3);
     let stop_handle = worker.stop_handle();
@@ -222,10 +201,7 @@ fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
 fn connections(test: &TestDatabase) -> i64 {
     let asked =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()";
-    test.client()
-        .query_one(asked, &[&test.name()])
-        .unwrap()
-        .get(0)
+    test.client().ask(asked, &[&test.name()])
 }
 
 #[test]
@@ -234,10 +210,7 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
     for round in 0..20 {
         let db: Database = test.open();
         let queue = Queue::new(&db, "orders").unwrap();
-        let worker = worker(&queue)
-            .slots(2)
-            .handle(|_: &Job<Order>| Ok(()))
-            .started();
+        let worker = worker(&queue).slots(2).runs(|_: &Job<Order>| Ok(()));
         queue.enqueue(&Order { number: round }).unwrap();
         if round % 2 == 0 {
             counted(&worker, "a job to be done", |counts| counts.done >= 1);
@@ -255,7 +228,7 @@ fn a_dropped_worker_closes_its_connections_too() {
     let test = TestDatabase::migrated();
     {
         let queue = test.queue("orders");
-        drop(worker(&queue).handle(|_: &Job<Order>| Ok(())).started());
+        drop(worker(&queue).runs(|_: &Job<Order>| Ok(())));
     }
     wait_until("the connections to be closed", SOON, || {
         connections(&test) == 0

@@ -16,9 +16,7 @@ use crate::worker_process::WorkerProcess;
 /// Returns the number of rows of a table.
 fn rows(test: &TestDatabase, table: &str) -> i64 {
     test.client()
-        .query_one(&format!("SELECT count(*) FROM {table}"), &[])
-        .unwrap()
-        .get(0)
+        .ask(&format!("SELECT count(*) FROM {table}"), &[])
 }
 
 /// Returns the number of effects of the handlers in [`a_worker_with_effects`].
@@ -137,9 +135,7 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
             );
         }
     }
-    let next = worker(&queue)
-        .handle(|_: &Job<HoldTransaction>| Ok(()))
-        .started();
+    let next = worker(&queue).runs(|_: &Job<HoldTransaction>| Ok(()));
     drained(&queue);
     assert_eq!(stop(next).stats.done, 2);
 }

@@ -15,9 +15,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(3);
 /// Returns the number of leases.
 fn leases(test: &TestDatabase) -> i64 {
     test.client()
-        .query_one("SELECT count(*) FROM redrive.leases", &[])
-        .unwrap()
-        .get(0)
+        .ask("SELECT count(*) FROM redrive.leases", &[])
 }
 
 /// Returns whether a session of the database meets this condition.
@@ -26,7 +24,7 @@ fn has_session(client: &mut Client, condition: &str) -> bool {
         "SELECT EXISTS (SELECT FROM pg_stat_activity a
          WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND {condition})"
     );
-    client.query_one(&query, &[]).unwrap().get(0)
+    client.ask(&query, &[])
 }
 
 /// A worker that holds the lease of a job, whose handler waits at the gate.

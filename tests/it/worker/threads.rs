@@ -4,9 +4,10 @@ use std::sync::Once;
 use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
-use redrive::{Backoff, Failure, Job, NewJob, Queue};
+use redrive::{Backoff, Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Order, Proxy, SOON, TestDatabase, counted, eventually, stop, wait_until, worker,
+    Begin, Order, Proxy, SOON, TestDatabase, counted, eventually, new_order, stop, wait_until,
+    worker,
 };
 
 /// A log that panics on lines about one queue.
@@ -70,12 +71,11 @@ fn a_backoff_that_panics_does_not_end_a_slot() {
             assert!(attempt > 1, "who would think of the first one");
             Duration::ZERO
         }))
-        .handle(|job: &Job<Order>| match job.payload().number {
+        .runs(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::retry("not yet")),
             _ => Ok(()),
-        })
-        .started();
-    let retried = NewJob::new(&Order { number: 1 }).unwrap();
+        });
+    let retried = new_order(1);
     queue.enqueue_job(retried).unwrap();
     counted(&worker, "a retry", |counts| counts.retried == 1);
     queue.enqueue(&Order { number: 2 }).unwrap();

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::postgres::Transaction;
-use redrive::{Failure, Job, NewJob, Operator, Queue};
+use redrive::{Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, letters_in, scalar, stats, stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, letters_in, new_order, scalar, stats, stop, wait_until, worker,
 };
 
 /// Creates the table for the effects of the handlers.
@@ -70,11 +70,7 @@ fn a_failure_and_a_panic_roll_the_effects_back() {
     let counts = stop(worker).stats;
     assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 3));
     assert_eq!(tally(&test), (3, 3));
-    let letters = queue
-        .database()
-        .dlq()
-        .list(&LetterFilter::new().queue("orders"))
-        .unwrap();
+    let letters = queue.listed(&LetterFilter::new().queue("orders"));
     assert_eq!(letters.len(), 1);
     assert_eq!(
         (letters[0].attempts, &*letters[0].error_message),
@@ -185,19 +181,10 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
     drained(&queue);
     assert_eq!(tally(&test), (0, 0));
     fixed.store(true, Ordering::SeqCst);
-    queue
-        .database()
-        .dlq()
-        .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-        .unwrap();
+    queue.redrives(&LetterFilter::new().ids([id]));
     finish(&queue, worker);
     assert_eq!(tally(&test), (1, 1));
-    let letter = queue
-        .database()
-        .dlq()
-        .get(id)
-        .unwrap()
-        .expect("the letter stays");
+    let letter = queue.letter(id);
     assert_eq!(letter.state, LetterState::Recovered);
 }
 
@@ -226,7 +213,7 @@ fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
             }
         })
         .started();
-    let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    let job = new_order(1).max_attempts(1);
     queue.enqueue_job(job).unwrap();
     gate.wait_for(1);
     let mut client = test.client();
@@ -258,7 +245,7 @@ fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
             Ok(())
         })
         .started();
-    let job = NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1);
+    let job = new_order(1).max_attempts(1);
     queue.enqueue_job(job).unwrap();
     counted(&worker, "the job to be done", |counts| counts.done == 1);
     let counts = stop(worker).stats;

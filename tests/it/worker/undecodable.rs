@@ -9,7 +9,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Operator, Payload, Queue,
     Undecodable, WorkerBuilder,
 };
-use redrive_tests::{Begin, Hold, TestDatabase, counted, drained, stop, worker};
+use redrive_tests::{Begin, Dead, Hold, TestDatabase, counted, drained, put, stop, worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -66,12 +66,12 @@ fn every_kind_of_handler_reads_older_versions() {
         queue.enqueue(&OldPrice { euros: 7 }).unwrap();
         queue.enqueue(&Price { cents: 700 }).unwrap();
         let cannot_upgrade = NewJob::raw("price", "{}").unwrap().max_attempts(9);
-        let id = queue.enqueue_job(cannot_upgrade).unwrap().id();
+        let id = put(&queue, cannot_upgrade);
         let worker = handler(rarely(&queue)).started();
         drained(&queue);
         let stats = stop(worker).stats;
         assert_eq!((stats.done, stats.dead), (2, 1));
-        let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+        let letter = queue.letter(id);
         assert_eq!(letter.cause, DeathCause::Undecodable);
         assert_eq!(letter.error_message, "no euros");
     }
@@ -82,7 +82,7 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     let (_test, queue) = TestDatabase::with_orders();
     let waiting = NewJob::new(&Price { cents: 700 }).unwrap();
     queue.enqueue_job(waiting.clone()).unwrap();
-    let dying = queue.enqueue_job(waiting.max_attempts(1)).unwrap().id();
+    let dying = put(&queue, waiting.max_attempts(1));
     let old = rarely(&queue)
         .handle_with(
             HandlerOptions::new().undecodable(Undecodable::Die),
@@ -94,7 +94,7 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     });
     stop(old);
     let db = queue.database();
-    let letter = db.dlq().get(dying).unwrap().expect("a letter");
+    let letter = db.letter(dying);
     assert_eq!(letter.cause, DeathCause::Undecodable);
     let why = "the payload has version 2, and this program reads up to 1";
     assert_eq!(letter.error_message, why);
@@ -104,9 +104,7 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     let delayed = "state=delayed".parse().unwrap();
     let jobs = db.admin().jobs();
     jobs.change(&delayed, JobChange::RunNow, &operator).unwrap();
-    let new = rarely(&queue)
-        .handle(|job: &Job<Price>| is_700(job.payload().cents))
-        .started();
+    let new = rarely(&queue).runs(|job: &Job<Price>| is_700(job.payload().cents));
     drained(&queue);
     assert_eq!(stop(new).stats.done, 2);
 }
@@ -122,8 +120,7 @@ fn a_setting_decides_about_a_payload_of_another_type() {
         let (_test, queue) = TestDatabase::with_orders();
         let other = worker(&queue)
             .version(if is_deploying { "2" } else { "1" })
-            .handle(|_: &Job<Hold>| Ok(()))
-            .started();
+            .runs(|_: &Job<Hold>| Ok(()));
         let worker = rarely(&queue)
             .version("1")
             .handle_with(

@@ -6,7 +6,8 @@ use redrive::admin::JobFilter;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Enqueued, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, TestDatabase, no_drift, statement, stop, wait_until, worker,
+    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, no_drift, statement, stop, wait_until,
+    worker,
 };
 
 #[test]
@@ -28,13 +29,12 @@ fn jobs_die_once_no_live_worker_has_handled_their_kind_for_the_time() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
         .unhandled_after(Duration::from_secs(1))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     let letters = LetterFilter::new().cause(DeathCause::Unhandled);
     wait_until("the retired jobs to die", SOON, || {
         db.dlq().count(&letters).unwrap().letters == 701
     });
-    let letter = &db.dlq().list(&letters).unwrap()[0];
+    let letter = &db.listed(&letters)[0];
     assert_eq!(
         (&*letter.kind, &*letter.error_class),
         ("retired", "unhandled")
@@ -73,8 +73,7 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
         .slots(1)
         .lease(Duration::from_secs(2))
         .unhandled_after(Duration::from_secs(1))
-        .handle(gate.passing::<Order>())
-        .started();
+        .runs(gate.passing::<Order>());
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     queue
         .enqueue_job(NewJob::raw("retired", "{}").unwrap())
@@ -84,9 +83,7 @@ fn a_worker_that_renews_late_keeps_the_jobs_of_its_own_kinds() {
         db.dlq().count(&letters).unwrap().letters > 0
     });
     let kinds: Vec<String> = db
-        .dlq()
-        .list(&letters)
-        .unwrap()
+        .listed(&letters)
         .into_iter()
         .map(|letter| letter.kind)
         .collect();

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
+use redrive::Job;
 use redrive::dlq::LetterFilter;
-use redrive::{Job, NewJob, Operator};
-use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, reap, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Dead, Order, SOON, Sql, TestDatabase, new_order, reap, stop, wait_until, worker,
+};
 
 /// Returns the queues notified since the last call. A final notification ends the wait.
 pub(crate) fn notified(listener: &mut Client) -> Vec<String> {
@@ -44,7 +46,7 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
         (
             "a delayed job, which a worker must wait for",
             Box::new(move || {
-                let new = NewJob::new(&Order { number: 1 }).unwrap();
+                let new = new_order(1);
                 later
                     .enqueue_job(new.delay(Duration::from_mins(1)))
                     .unwrap();
@@ -76,23 +78,17 @@ fn ways_in(test: &TestDatabase) -> Vec<WayIn> {
                 let id = queue.enqueue(&Order { number: 1 }).unwrap();
                 let db = queue.database();
                 db.admin().cancel(id).unwrap();
-                let redriven = db
-                    .dlq()
-                    .redrive(&LetterFilter::new().ids([id]), &Operator::default())
-                    .unwrap();
+                let redriven = db.redrives(&LetterFilter::new().ids([id]));
                 assert_eq!(redriven.redriven, [id]);
             }),
         ),
         (
             "a reaping",
             Box::new(move || {
-                lost.batch_execute(
-                    "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
+                lost.sql("INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at, claimed_at) \
                      SELECT gen_random_uuid(), gen_random_uuid(), 'orders', \
                             ARRAY[nextval('redrive.job_id')], '{order}', ARRAY['{}'::json], ARRAY[now()], \
-                            now() - interval '1 hour'",
-                )
-                .unwrap();
+                            now() - interval '1 hour'");
                 let reaped = reap(&mut lost);
                 assert_eq!(reaped.len(), 1);
             }),
@@ -107,7 +103,7 @@ fn register(client: &mut Client, queue: &str, waiting: bool, expires: &str) {
              (worker_id, queue, host, pid, version, slots, waiting, expires_at) \
          VALUES (gen_random_uuid(), $1::text, 'h', 1, 'v', 1, $2, now() + interval '{expires}')"
     );
-    client.execute(&insert, &[&queue, &waiting]).unwrap();
+    client.change(&insert, &[&queue, &waiting]);
 }
 
 #[test]
@@ -158,13 +154,10 @@ fn an_enqueue_wakes_a_waiting_worker() {
     // It polls once a minute: a job that runs before the deadline of the test was notified.
     let worker = worker(&queue)
         .poll_interval(Duration::from_mins(1))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     let waiting = || {
         test.client()
-            .query_one("SELECT bool_and(waiting) FROM redrive.workers", &[])
-            .unwrap()
-            .get(0)
+            .ask("SELECT bool_and(waiting) FROM redrive.workers", &[])
     };
     // Every way to enqueue wakes the worker.
     for round in 1..=4 {
@@ -186,11 +179,7 @@ fn an_enqueue_wakes_a_waiting_worker() {
                      (queue, kind, cause, error_class, error_message, enqueued_at, payload) \
                      VALUES ('orders', 'order', 'rejected', 'c', 'm', now(), '{\"number\":1}')";
                 test.client().sql(letter);
-                let redriven = queue
-                    .database()
-                    .dlq()
-                    .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-                    .unwrap();
+                let redriven = queue.redrives(&LetterFilter::new().queue("orders"));
                 assert_eq!(redriven.redriven.len(), 1);
             }
         }

@@ -35,6 +35,7 @@ mod library {
     pub(crate) mod error;
 
     pub(crate) mod job {
+        pub(crate) mod words;
         pub(crate) mod name;
         pub(crate) mod payload;
         pub(crate) mod death_cause;

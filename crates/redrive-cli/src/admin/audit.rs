@@ -4,16 +4,12 @@ mod lines;
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use redrive::admin::{AuditFilter, AuditRecord};
-use serde::Serialize;
 
 use super::findings::{Finding, report};
-use crate::context::{Context, Ending};
-use crate::error::Result;
+use crate::prelude::*;
 use crate::profession::Profession;
-use crate::terminal::{grouped, line, one_line, table};
-use crate::time;
 use lines::lines;
 
 /// Show the audit log: operations on letters and jobs with their operator and reason, newest first
@@ -75,16 +71,11 @@ impl AuditCommand {
         if let Some(AuditSubcommand::Counters) = self.subcommand {
             return check_counters(cx);
         }
-        let mut filter = AuditFilter::new().limit(self.limit);
-        if let Some(since) = self.since {
-            filter = filter.since(since);
-        }
-        if let Some(verb) = &self.verb {
-            filter = filter.verb(verb);
-        }
-        if let Some(before) = self.before {
-            filter = filter.before(before);
-        }
+        let filter = AuditFilter::new()
+            .limit(self.limit)
+            .with(self.since, AuditFilter::since)
+            .with(self.verb.as_ref(), AuditFilter::verb)
+            .with(self.before, AuditFilter::before);
         let records = cx.database()?.admin().audit(&filter)?;
         let table = table!(line in lines(&records) => {
             Number "ID" => line.id,
@@ -94,10 +85,9 @@ impl AuditCommand {
             Text "OPERATOR" => line.operator,
             Text "DETAILS AND REASON" => line.details,
         });
-        cx.list("no audit record matches", &records, record_json, &table)?;
-        match records.is_empty() {
-            true => Ok(Ending::NothingMatched),
-            false => cx.next_page("records", &records, self.limit, |last| {
+        match cx.list("no audit record matches", &records, record_json, &table)? {
+            Ending::NothingMatched => Ok(Ending::NothingMatched),
+            Ending::Done => cx.next_page("records", &records, self.limit, |last| {
                 format!("--before {}", last.id)
             }),
         }
@@ -105,7 +95,7 @@ impl AuditCommand {
 }
 
 fn record_json(record: &AuditRecord) -> impl Serialize {
-    line!(record => id, at, verb, role, person, reason, filter, letters, about)
+    object!(record => id, at, verb, role, person, reason, filter, letters, about)
 }
 
 fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {

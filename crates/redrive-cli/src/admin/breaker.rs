@@ -2,19 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
 use redrive::admin::{Breaker, BreakerState, KnownQueues};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue};
-use crate::error::Result;
-use crate::operator::Reason;
 use crate::pause::breaker_line;
-use crate::selection::quoted;
-use crate::subcommands::subcommands;
-use crate::terminal::{grouped, one_line, table};
-use crate::time::{self, ago, short};
+use crate::prelude::*;
 
 subcommands! {
     /// List, open and close circuit breakers
@@ -88,12 +80,18 @@ impl OpenBreaker {
         let (db, name) = (cx.database()?, &*self.name);
         let queue = name.strip_prefix("queue:").unwrap_or(name);
         let queues = db.admin().queue_names(queue, QUEUES)?;
-        match check_name(name, &queues, &db.admin().breakers()?) {
-            Some(Misnamed::Refused(problem)) if !self.any_name => {
+        // A breaker that an operator opened has no kinds until a handler reports an outage.
+        let is_reported = |breaker: &Breaker| breaker.name == name && !breaker.kinds.is_empty();
+        let is_dependency = db.admin().breakers()?.iter().any(is_reported);
+        match problem(name, &queues, is_dependency) {
+            Some(problem) if !self.any_name => {
                 return cx.nothing(format!("{problem}; to open it anyway, add --any-name"));
             }
-            Some(Misnamed::NoKinds(warning)) => cx.say(warning),
-            Some(Misnamed::Refused(_)) | None => {}
+            None if !is_dependency && !name.starts_with("queue:") => cx.say(format!(
+                "warning: no handler has reported an outage of a dependency `{}`, so no job waits                  for it yet",
+                one_line(name)
+            )),
+            Some(_) | None => {}
         }
         let operator = self.reason.operator();
         db.admin().open_breaker(name, self.duration, &operator)?;
@@ -108,38 +106,18 @@ impl OpenBreaker {
     }
 }
 
-/// A problem with the name of a breaker to open.
-#[derive(Debug, PartialEq)]
-enum Misnamed {
-    /// It would never stop a job.
-    Refused(String),
-    /// It stops no job yet.
-    NoKinds(String),
-}
-
-/// Checks the name of a breaker against the queues and the dependencies that exist.
-fn check_name(name: &str, queues: &KnownQueues, breakers: &[Breaker]) -> Option<Misnamed> {
-    // The database refuses an empty name.
+/// Returns why a breaker of this name would never stop a job.
+fn problem(name: &str, queues: &KnownQueues, is_dependency: bool) -> Option<String> {
     if let Some(queue) = name.strip_prefix("queue:") {
+        // The database refuses an empty name.
         let is_fine = queues.is_known || queue.is_empty();
-        return (!is_fine).then(|| Misnamed::Refused(no_queue(queue, &queues.names)));
+        return (!is_fine).then(|| no_queue(queue, &queues.names));
     }
-    // A breaker that an operator opened has no kinds until a handler reports an outage.
-    let mut known = breakers.iter().filter(|breaker| !breaker.kinds.is_empty());
-    if known.any(|breaker| breaker.name == name) {
-        return None;
-    }
-    let shown = one_line(name);
-    if queues.is_known {
+    (queues.is_known && !is_dependency).then(|| {
         let breaker = quoted(&format!("queue:{name}"));
-        return Some(Misnamed::Refused(format!(
-            "there is no dependency `{shown}`, but a queue: redrive breaker open {breaker}"
-        )));
-    }
-    Some(Misnamed::NoKinds(format!(
-        "warning: no handler has reported an outage of a dependency `{shown}`, so no job waits for \
-         it yet"
-    )))
+        let name = one_line(name);
+        format!("there is no dependency `{name}`, but a queue: redrive breaker open {breaker}")
+    })
 }
 
 impl CloseBreaker {

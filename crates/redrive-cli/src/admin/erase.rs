@@ -1,15 +1,12 @@
 //! `redrive erase`: erases everything about a person or tenant.
 
-use clap::{ArgGroup, Args};
-use redrive::Database;
+use clap::ArgGroup;
 use redrive::dlq::{Erasure, LetterFilter};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::batches::in_batches;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::{Confirm, WORDS, Words};
-use crate::terminal::{Table, counted, grouped, json_line, table};
+use crate::batches::{Batches, Undo};
+use crate::prelude::*;
+use crate::selection::WORDS;
 
 /// Erase everything about a person or tenant: jobs, letters and their traces
 ///
@@ -47,25 +44,17 @@ impl Erase {
         let db = cx.database()?;
         let found = db.dlq().erasable(&filter)?;
         if self.confirm.yes {
-            return self.erase(&filter, &found, &db, cx);
+            return self.erase(&filter, &found, cx);
         }
-        if cx.global.json {
-            let mut line = erasure_json(&found);
-            line["dry_run"] = true.into();
-            json_line(cx.out, &line)?;
-        }
-        if found.is_empty() && found.leased == 0 {
-            return cx.nothing("nothing matches");
-        }
-        if !cx.global.json {
-            erasure_table(&found, "WOULD ERASE").write(cx.out)?;
-            write_leased(found.leased, cx)?;
+        let mut line = erasure_json(&found);
+        line["dry_run"] = true.into();
+        if show(&found, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
             writeln!(
                 cx.out,
                 "\nThis cannot be undone. Nothing was changed. To act, repeat the command with --yes."
             )?;
         }
-        Ok(Ending::Done)
+        Ok(Ending::of(!found.is_empty() || found.leased > 0))
     }
 
     /// Erases in batches, until a signal arrives.
@@ -73,45 +62,48 @@ impl Erase {
         &self,
         filter: &LetterFilter,
         found: &Erasure,
-        db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let operator = self.confirm.operator();
-        let mut erased = Erasure::default();
-        let (_, course, done) = in_batches("erasing", rows(found), |go_on| {
-            db.dlq().erase_while(filter, &operator, |so_far| {
-                erased = *so_far;
-                go_on(rows(so_far))
-            })
+        let db = &cx.database()?;
+        let operator = self.confirm.reason.operator();
+        let batches = Batches {
+            noun: "row",
+            progressive: "erasing",
+            participle: "erased",
+            total: rows(found),
+            undo: Undo::Hint("repeat the command for the rest"),
+        };
+        let ended = batches.run(cx, |go_on| {
+            let go_on = |so_far: &Erasure| go_on(rows(so_far).into());
+            db.dlq().erase_while(filter, &operator, go_on)
         })?;
-        if done.is_err() && !erased.is_empty() {
-            cx.say(format!(
-                "erased {} before the error; repeat the command for the rest",
-                counted(rows(&erased), "row")
-            ));
-        }
-        done?;
         // A claim may have taken more jobs.
-        erased.leased = db.dlq().erasable(filter)?.leased;
-        if cx.global.json {
-            json_line(cx.out, &erasure_json(&erased))?;
-        }
-        if erased.is_empty() && erased.leased == 0 {
-            return cx.nothing("nothing matches");
-        }
-        if !cx.global.json {
-            erasure_table(&erased, "ERASED").write(cx.out)?;
-            write_leased(erased.leased, cx)?;
-        }
-        if course.is_break() {
-            cx.out.flush()?;
-            cx.say("stopped; repeat the command for the rest");
-        }
-        Ok(match course.is_break() || erased.leased > 0 {
-            true => Ending::NothingMatched,
-            false => Ending::Done,
-        })
+        let leased = db.dlq().erasable(filter)?.leased;
+        let mut erased = ended.result;
+        erased.leased = leased;
+        let shown = show(&erased, &erasure_json(&erased), "ERASED", cx)?;
+        ended.or_stopped(shown.and(Ending::of(leased == 0)), cx)
     }
+}
+
+/// Prints what an erasure covers, or that it covers nothing.
+fn show(
+    erasure: &Erasure,
+    line: &Value,
+    heading: &'static str,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    if cx.global.json {
+        json_line(cx.out, line)?;
+    }
+    if erasure.is_empty() && erasure.leased == 0 {
+        return cx.nothing("nothing matches");
+    }
+    if !cx.global.json {
+        erasure_table(erasure, heading).write(cx.out)?;
+        write_leased(erasure.leased, cx)?;
+    }
+    Ok(Ending::Done)
 }
 
 /// The deleted rows, which take almost all of the time.
@@ -157,15 +149,8 @@ fn erasure_json(erasure: &Erasure) -> Value {
         0 => json!([]),
         jobs => json!([{ "reason": "leased", "jobs": jobs }]),
     };
-    json!({
-        "action": "erase",
-        "jobs": erasure.jobs,
-        "letters": erasure.letters,
-        "versions": erasure.versions,
-        "archived": erasure.archived,
-        "groups": erasure.groups,
-        "audit_records": erasure.audit,
-        "runs": erasure.runs,
-        "skipped": skipped,
-    })
+    json!(object!(erasure =>
+        action = "erase", jobs, letters, versions, archived, groups, audit_records = erasure.audit,
+        runs, skipped = skipped,
+    ))
 }

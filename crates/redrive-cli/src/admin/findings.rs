@@ -1,10 +1,6 @@
 //! What a check found: one report of `audit counters`, `repair` and `migrate --check`.
 
-use serde::Serialize;
-
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::{grouped, table};
+use crate::prelude::*;
 
 /// Something in the database that is not as it should be.
 #[derive(Debug, Serialize)]

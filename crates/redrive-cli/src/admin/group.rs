@@ -1,16 +1,8 @@
 //! `redrive queue groups`: the policy for the groups of a queue, and the groups that a letter holds.
 
-use clap::Args;
 use redrive::{GroupDeath, GroupPolicy, HeldGroup, Queue};
-use serde::Serialize;
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::operator;
-use crate::subcommands::subcommands;
-use crate::terminal::{grouped, line, one_line, table};
-use crate::time::ago;
+use crate::prelude::*;
 
 /// The largest number of held groups in a list.
 const MAX_LISTED: u32 = 1000;
@@ -127,16 +119,15 @@ fn mode(text: &str) -> std::result::Result<Mode, String> {
 
 /// Returns the policy. `None`: only an ordered group can be held or diverted.
 fn policy(mode: Mode, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
+    let on_death = on_death.unwrap_or(OnDeath::Continue);
     match (mode, on_death) {
-        (Mode::Ordered, Some(OnDeath::Hold)) => Some(GroupPolicy::Ordered(GroupDeath::Hold)),
-        (Mode::Ordered, Some(OnDeath::Continue) | None) => {
-            Some(GroupPolicy::Ordered(GroupDeath::Continue))
-        }
-        (Mode::Ordered, Some(OnDeath::Divert)) => Some(GroupPolicy::Ordered(GroupDeath::Divert)),
-        (_, Some(OnDeath::Hold | OnDeath::Divert)) => None,
-        (Mode::None, _) => Some(GroupPolicy::None),
-        (Mode::Limit(jobs), _) => Some(GroupPolicy::Limit(jobs)),
-        (Mode::Fair, _) => Some(GroupPolicy::Fair),
+        (Mode::Ordered, OnDeath::Hold) => Some(GroupPolicy::Ordered(GroupDeath::Hold)),
+        (Mode::Ordered, OnDeath::Divert) => Some(GroupPolicy::Ordered(GroupDeath::Divert)),
+        (Mode::Ordered, OnDeath::Continue) => Some(GroupPolicy::Ordered(GroupDeath::Continue)),
+        (_, OnDeath::Hold | OnDeath::Divert) => None,
+        (Mode::None, OnDeath::Continue) => Some(GroupPolicy::None),
+        (Mode::Limit(jobs), OnDeath::Continue) => Some(GroupPolicy::Limit(jobs)),
+        (Mode::Fair, OnDeath::Continue) => Some(GroupPolicy::Fair),
     }
 }
 
@@ -161,45 +152,39 @@ impl ShowPolicy {
 }
 
 fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Ending> {
-    let (mode, limit, on_death, meaning) = match policy {
-        GroupPolicy::Ordered(GroupDeath::Hold) => (
-            "ordered",
-            None,
-            "hold",
-            "one job of a group runs at a time; a letter holds its group".to_owned(),
-        ),
+    let (mode, limit) = match policy {
+        GroupPolicy::Ordered(_) => ("ordered", None),
+        GroupPolicy::Limit(jobs) => ("limit", Some(jobs)),
+        GroupPolicy::Fair => ("fair", None),
+        GroupPolicy::None | _ => ("none", None),
+    };
+    let ordered = "one job of a group runs at a time";
+    let (on_death, meaning) = match policy {
+        GroupPolicy::Ordered(GroupDeath::Hold) => {
+            ("hold", format!("{ordered}; a letter holds its group"))
+        }
         GroupPolicy::Ordered(GroupDeath::Divert) => (
-            "ordered",
-            None,
             "divert",
-            "one job of a group runs at a time; jobs behind a letter become letters".to_owned(),
+            format!("{ordered}; jobs behind a letter become letters"),
         ),
         GroupPolicy::Ordered(_) => (
-            "ordered",
-            None,
             "continue",
-            "one job of a group runs at a time; after a death the next one runs".to_owned(),
+            format!("{ordered}; after a death the next one runs"),
         ),
-        GroupPolicy::Limit(jobs) => (
-            "limit",
-            Some(jobs),
-            "continue",
-            format!(
-                "at most {} jobs of a group run at a time",
-                grouped(u64::from(jobs))
-            ),
-        ),
-        GroupPolicy::Fair => ("fair", None, "continue", "groups take turns".to_owned()),
-        GroupPolicy::None | _ => ("none", None, "continue", "groups are metadata".to_owned()),
+        GroupPolicy::Limit(jobs) => {
+            let jobs = grouped(u64::from(jobs));
+            (
+                "continue",
+                format!("at most {jobs} jobs of a group run at a time"),
+            )
+        }
+        GroupPolicy::Fair => ("continue", "groups take turns".to_owned()),
+        GroupPolicy::None | _ => ("continue", "groups are metadata".to_owned()),
     };
+    let name = queue.name();
     cx.print(
-        &json!({
-            "queue": queue.name(),
-            "policy": mode,
-            "limit": limit,
-            "on_death": on_death,
-        }),
-        format!("queue {}: {meaning}", one_line(queue.name())),
+        &json!({ "queue": name, "policy": mode, "limit": limit, "on_death": on_death }),
+        format!("queue {}: {meaning}", one_line(name)),
     )
 }
 
@@ -220,7 +205,7 @@ impl ListHeld {
 }
 
 fn group_json(group: &HeldGroup) -> impl Serialize {
-    line!(group => queue, group, letter, kind, error_class, held_at, waiting, diverted)
+    object!(group => queue, group, letter, kind, error_class, held_at, waiting, diverted)
 }
 
 impl ReleaseGroup {
@@ -244,47 +229,31 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_from_its_words() {
+        use GroupPolicy::{Fair, Limit, None as Unordered, Ordered};
+        let (hold, divert) = (Some(OnDeath::Hold), Some(OnDeath::Divert));
         for (text, on_death, expected) in [
-            ("none", None, Some(GroupPolicy::None)),
-            ("fair", None, Some(GroupPolicy::Fair)),
-            (
-                "limit=3",
-                Some(OnDeath::Continue),
-                Some(GroupPolicy::Limit(3)),
-            ),
-            (
-                "ordered",
-                None,
-                Some(GroupPolicy::Ordered(GroupDeath::Continue)),
-            ),
-            (
-                "ordered",
-                Some(OnDeath::Hold),
-                Some(GroupPolicy::Ordered(GroupDeath::Hold)),
-            ),
-            (
-                "ordered",
-                Some(OnDeath::Divert),
-                Some(GroupPolicy::Ordered(GroupDeath::Divert)),
-            ),
-            ("fair", Some(OnDeath::Hold), None),
-            ("limit=2", Some(OnDeath::Divert), None),
+            ("none", None, Some(Unordered)),
+            ("fair", None, Some(Fair)),
+            ("limit=3", Some(OnDeath::Continue), Some(Limit(3))),
+            ("ordered", None, Some(Ordered(GroupDeath::Continue))),
+            ("ordered", hold, Some(Ordered(GroupDeath::Hold))),
+            ("ordered", divert, Some(Ordered(GroupDeath::Divert))),
+            ("fair", hold, None),
+            ("limit=2", divert, None),
         ] {
-            assert_eq!(policy(mode(text).unwrap(), on_death), expected, "{text}");
+            let mode = mode(text).expect(text);
+            assert_eq!(policy(mode, on_death), expected, "{text}");
         }
         for (text, character) in [
             ("", 1),
             ("limit", 1),
-            ("limit=", 7),
             ("limit=-1", 7),
             ("limit=x", 7),
             ("Ordered", 1),
         ] {
-            let why = mode(text).map(|_| ()).unwrap_err();
-            assert!(
-                why.starts_with(&format!("at character {character}: ")),
-                "{text}: {why}"
-            );
+            let why = mode(text).expect_err(text);
+            let start = format!("at character {character}: ");
+            assert!(why.starts_with(&start), "{text}: {why}");
         }
     }
 }

@@ -2,15 +2,9 @@
 
 mod scripts;
 
-use clap::Args;
-use redrive::Database;
-use serde_json::json;
-
 use self::scripts::ScriptArgs;
 use super::findings::{Finding, report};
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::one_line;
+use crate::prelude::*;
 
 const UP_TO_DATE: &str = "the schema is up to date";
 

@@ -2,18 +2,11 @@
 
 use std::time::Duration;
 
-use clap::Args;
-use redrive::Database;
 use redrive::dlq::RetentionDue;
-use serde_json::json;
 
-use crate::batches::Batches;
-use crate::context::{Context, Ending};
+use crate::batches::{Batches, Undo};
 use crate::dlq::{EVERY_QUEUE, rule_json};
-use crate::error::Result;
-use crate::selection::Confirm;
-use crate::terminal::{counted, grouped, table};
-use crate::time::{self, exact, short};
+use crate::prelude::*;
 
 /// The age without retention rules: 30 days.
 const DEFAULT_AGE: Duration = Duration::from_hours(30 * 24);
@@ -48,137 +41,131 @@ pub(crate) struct Prune {
     confirm: Confirm,
 }
 
-/// The letters that a prune removes.
+/// What a prune removes.
 enum Scope {
+    /// Audit records of this age.
+    Audit(Duration),
     /// Closed letters of this age.
     OlderThan(Duration),
     /// The letters that are due according to the retention rules.
-    Rules,
+    Rules(Vec<RetentionDue>),
 }
 
 impl Prune {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let scope = match self.older_than {
-            Some(age) if self.audit => return self.prune_audit(age, &db, cx),
+            Some(age) if self.audit => Scope::Audit(age),
             Some(age) => Scope::OlderThan(age),
             None if db.dlq().retention().list()?.is_empty() => Scope::OlderThan(DEFAULT_AGE),
-            None => Scope::Rules,
+            None => Scope::Rules(db.dlq().retention().due()?),
         };
-        match (scope, self.confirm.yes) {
-            (Scope::OlderThan(age), false) => dry_run_by_age(age, &db, cx),
-            (Scope::Rules, false) => dry_run_of_rules(&db, cx),
-            (scope, true) => self.prune(&scope, &db, cx),
+        let total = match &scope {
+            Scope::Audit(age) => db.admin().count_prunable_audit(*age)?,
+            Scope::OlderThan(age) => db.dlq().count_prunable(*age)?,
+            Scope::Rules(due) => due.iter().map(|due| due.letters).sum(),
+        };
+        match self.confirm.yes {
+            true => self.prune(&scope, total, cx),
+            false => scope.show(total, cx),
         }
     }
 
-    /// Deletes audit records of this age.
-    fn prune_audit(&self, age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let records = db.admin().count_prunable_audit(age)?;
-        if !self.confirm.yes {
-            return cx.print(
-                &json!({
-                    "dry_run": true,
-                    "action": "prune",
-                    "older_than_ms": age.as_millis(),
-                    "audit_records": records,
-                }),
-                format!(
-                    "{}, older than {}, would be deleted.\n\
-                     Nothing was changed. To act:\n  redrive prune --audit --older-than {} --yes",
-                    counted(records, "audit record"),
-                    short(age),
-                    exact(age),
-                ),
-            );
-        }
-        let prune = Batches {
-            action: "prune",
-            progressive: "pruning the audit log",
-            participle: "pruned",
-            noun: "audit record",
-            total: records,
-            undo: "repeat the command for the others",
-        };
-        let operator = self.confirm.operator();
-        prune.run(cx, |go_on| db.admin().prune_audit(age, &operator, go_on))
-    }
-
-    /// Removes letters in batches, until a signal arrives.
-    fn prune(&self, scope: &Scope, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = self.confirm.operator();
-        let (total, participle, undo) = match scope {
-            Scope::OlderThan(age) => (
-                db.dlq().count_prunable(*age)?,
-                "pruned",
-                "deleted letters cannot be restored",
-            ),
-            Scope::Rules => (
-                db.dlq()
-                    .retention()
-                    .due()?
-                    .iter()
-                    .map(|due| due.letters)
-                    .sum(),
-                "deleted or archived",
-                "deleted letters cannot be restored; for the archived ones: redrive dlq archive list",
-            ),
-        };
-        let prune = Batches {
-            action: "prune",
-            progressive: "pruning letters",
-            participle,
+    /// Removes letters or audit records in batches, until a signal arrives.
+    fn prune(&self, scope: &Scope, total: u64, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let operator = self.confirm.reason.operator();
+        let letters = Batches {
             noun: "letter",
+            progressive: "pruning letters",
+            participle: "pruned",
             total,
-            undo,
+            undo: Undo::Hint("deleted letters cannot be restored"),
         };
-        prune.run(cx, |go_on| match scope {
-            Scope::OlderThan(age) => db.dlq().prune_while(*age, &operator, go_on),
-            Scope::Rules => db.dlq().retention().apply_while(&operator, go_on),
+        let batches = match scope {
+            Scope::OlderThan(_) => letters,
+            Scope::Audit(_) => Batches {
+                noun: "audit record",
+                progressive: "pruning the audit log",
+                undo: Undo::Hint("repeat the command for the others"),
+                ..letters
+            },
+            Scope::Rules(_) => Batches {
+                participle: "deleted or archived",
+                undo: Undo::Hint(
+                    "deleted letters cannot be restored; for the archived ones: redrive dlq archive list",
+                ),
+                ..letters
+            },
+        };
+        batches.count("prune", cx, |go_on| {
+            let go_on = |done: u64| go_on(done.into());
+            match scope {
+                Scope::Audit(age) => db.admin().prune_audit(*age, &operator, go_on),
+                Scope::OlderThan(age) => db.dlq().prune_while(*age, &operator, go_on),
+                Scope::Rules(_) => db.dlq().retention().apply_while(&operator, go_on),
+            }
         })
     }
 }
 
-fn dry_run_by_age(age: Duration, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    let letters = db.dlq().count_prunable(age)?;
-    cx.print(
-        &json!({
-            "dry_run": true,
-            "action": "prune",
-            "older_than_ms": u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-            "letters": letters,
-        }),
-        format!(
-            "{}, recovered or discarded more than {} ago, would be deleted.\n\
-             Nothing was changed. To act:\n  redrive prune --older-than {} --yes",
-            counted(letters, "letter"),
-            short(age),
-            exact(age),
-        ),
-    )
+impl Scope {
+    /// Shows what would be removed.
+    fn show(&self, total: u64, cx: &mut Context<'_>) -> Result<Ending> {
+        let (name, age, text) = match self {
+            Scope::Audit(age) => {
+                let records = counted(total, "audit record");
+                (
+                    "audit_records",
+                    age,
+                    format!("{records}, older than {}", short(*age)),
+                )
+            }
+            Scope::OlderThan(age) => {
+                let letters = counted(total, "letter");
+                let closed = "recovered or discarded more than";
+                (
+                    "letters",
+                    age,
+                    format!("{letters}, {closed} {} ago", short(*age)),
+                )
+            }
+            Scope::Rules(due) => return show_due(due, total, cx),
+        };
+        if cx.global.json {
+            let age = age.json();
+            let line =
+                json!({ "dry_run": true, "action": "prune", "older_than_ms": age, name: total });
+            return cx.print(&line, "");
+        }
+        writeln!(cx.out, "{text}, would be deleted.")?;
+        match cx.typed.contains("--older-than") {
+            true => cx.propose(&["--yes"]),
+            false => cx.propose(&[&format!("--older-than {}", exact(*age)), "--yes"]),
+        }
+    }
 }
 
-fn dry_run_of_rules(db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    let due = db.dlq().retention().due()?;
+/// Shows the letters that are due according to each rule.
+fn show_due(due: &[RetentionDue], total: u64, cx: &mut Context<'_>) -> Result<Ending> {
     let json = |due: &RetentionDue| {
         let mut line = rule_json(&due.rule);
         line["dry_run"] = true.into();
         line["letters"] = due.letters.into();
         line
     };
-    let table = table!(due in &due => {
+    let table = table!(due in due => {
         Text "QUEUE" => due.rule.for_queue().unwrap_or(EVERY_QUEUE),
         Word "STATE" => due.rule.state(),
         Number "KEEP" => short(due.rule.keep()),
         Word "THEN" => due.rule.action(),
         Number "LETTERS NOW" => grouped(due.letters),
     });
-    cx.items(&due, json, &table)?;
-    if !cx.global.json {
-        let total = due.iter().map(|due| due.letters).sum();
-        let total = counted(total, "letter");
-        writeln!(cx.out, "\n{total} would be deleted or archived.")?;
-        cx.propose("redrive prune --yes")?;
+    cx.items(due, json, &table)?;
+    if cx.global.json {
+        return Ok(Ending::Done);
     }
-    Ok(Ending::Done)
+    let total = counted(total, "letter");
+    writeln!(cx.out, "\n{total} would be deleted or archived.")?;
+    cx.propose(&["--yes"])
 }

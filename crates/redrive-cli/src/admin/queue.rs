@@ -2,22 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use clap::Args;
 use redrive::PauseEnd;
 use redrive::admin::{Breaker, BreakerState, QueueStats};
-use serde::Serialize;
-use serde_json::json;
 
 use super::group::QueueGroupsCommand;
 use super::rate_limit::{ListLimits, RemoveLimit, SetLimit, warn_if_unknown};
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::{self, Reason};
 use crate::pause::{ends_in, pause_json, state};
-use crate::selection::quoted;
-use crate::subcommands::subcommands;
-use crate::terminal::{grouped, line, one_line, table};
-use crate::time::{self, ago, rfc3339, short};
+use crate::prelude::*;
 
 subcommands! {
     /// List, pause, resume and limit queues
@@ -160,7 +151,7 @@ impl ListQueues {
 }
 
 fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
-    line!(queue =>
+    object!(queue =>
         queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
         leased, open, quarantined,
     )

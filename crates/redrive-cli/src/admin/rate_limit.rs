@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use clap::Args;
 use redrive::admin::ListedRateLimit;
 use redrive::{Queue, RateLimit, RateLimited};
-use serde::Serialize;
-use serde_json::json;
 
-use crate::context::{Context, Ending};
 use crate::dlq::{QUEUES, no_queue};
-use crate::error::Result;
-use crate::operator::{self, Reason};
-use crate::selection::quoted;
-use crate::terminal::{Json as _, grouped, line, one_line, table};
-use crate::time::{self, exact};
+use crate::prelude::*;
 
 /// A rate such as `100/1s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,7 +223,7 @@ impl ListLimits {
 }
 
 fn limit_json(limit: &ListedRateLimit) -> impl Serialize {
-    line!(limit =>
+    object!(limit =>
         queue, kind, each_group, starts, period_ms = limit.period.json(), burst, tokens, set_at,
         by = &limit.person, reason,
     )

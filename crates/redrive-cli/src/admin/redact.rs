@@ -2,15 +2,10 @@
 
 mod apply;
 
-use clap::{ArgGroup, Args};
+use clap::ArgGroup;
 use redrive::dlq::{Redaction, RedactionId};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::subcommands::subcommands;
-use crate::terminal::table;
+use crate::prelude::*;
 
 subcommands! {
     /// List, add, remove and apply redactions: data that letters must not keep
@@ -114,18 +109,12 @@ fn redaction_json(id: RedactionId, redaction: &Redaction) -> serde_json::Value {
 
 impl AddRedaction {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut redaction = Redaction::new();
-        if let Some(queue) = &self.queue {
-            redaction = redaction.queue(queue);
-        }
-        if let Some(kind) = &self.kind {
-            redaction = redaction.kind(kind);
-        }
-        redaction = self.paths.iter().fold(redaction, Redaction::path);
-        redaction = self.patterns.iter().fold(redaction, Redaction::pattern);
-        if self.keep_types {
-            redaction = redaction.keep_types();
-        }
+        let redaction = Redaction::new()
+            .with(self.queue.as_ref(), Redaction::queue)
+            .with(self.kind.as_ref(), Redaction::kind)
+            .with_flag(self.keep_types, Redaction::keep_types);
+        let redaction = self.paths.iter().fold(redaction, Redaction::path);
+        let redaction = self.patterns.iter().fold(redaction, Redaction::pattern);
         let db = cx.database()?;
         let operator = self.reason.operator();
         let id = db.dlq().redactions().add(&redaction, &operator)?;
@@ -135,11 +124,9 @@ impl AddRedaction {
 
 impl RemoveRedaction {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let operator = self.reason.operator();
-        let redactions = cx.database()?;
-        let redactions = redactions.dlq();
         let id = RedactionId::new(self.id);
-        if !redactions.redactions().remove(id, &operator)? {
+        let db = cx.database()?;
+        if !db.dlq().redactions().remove(id, &self.reason.operator())? {
             return cx.nothing(format!("redaction {id} does not exist"));
         }
         cx.print(

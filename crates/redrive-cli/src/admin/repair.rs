@@ -1,11 +1,7 @@
 //! `redrive repair`: finds and fixes what points at a job that is gone, and totals that differ.
 
-use clap::Args;
-
 use super::findings::{Finding, report};
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::Confirm;
+use crate::prelude::*;
 
 /// Find and fix letters, keys, turns and runs whose jobs are gone, and totals that differ
 ///
@@ -33,7 +29,7 @@ impl Repair {
     pub(crate) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.unchecked_database()?;
         let faults = match self.confirm.yes {
-            true => db.admin().repair(&self.confirm.operator())?,
+            true => db.admin().repair(&self.confirm.reason.operator())?,
             false => db.admin().faults()?,
         };
         let findings = faults.into_iter().map(|fault| Finding {

@@ -3,19 +3,12 @@
 mod restore;
 mod delete;
 
-use clap::Args;
+use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
-use redrive::{Database, JobId};
-use serde::Serialize;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
 use crate::letter::{Backtrace, letter_line, print_letter};
 use crate::ndjson::CaptureLine;
-use crate::selection::Words;
-use crate::subcommands::subcommands;
-use crate::terminal::{Table, json_line, table};
-use crate::time::{ago, rfc3339};
+use crate::prelude::*;
 
 /// How many letters are read at a time.
 const PAGE: u64 = 500;
@@ -97,10 +90,8 @@ fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
 impl ListArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let matching = self.words.letters()?;
-        let mut filter = matching.clone().limit(self.limit);
-        if let Some(after) = self.after {
-            filter = filter.after(after);
-        }
+        let filter = matching.clone().limit(self.limit);
+        let filter = filter.with(self.after, LetterFilter::after);
         let found = cx.database()?.dlq().archived(&filter)?;
         if found.is_empty() {
             return Ok(nothing_matched(&matching, cx));
@@ -135,8 +126,7 @@ impl ShowArchived {
             });
         };
         if cx.global.json {
-            json_line(cx.out, &archived_line(&archived))?;
-            return Ok(Ending::Done);
+            return cx.json(&archived_line(&archived));
         }
         print_letter(cx.out, &archived.letter, &[], None, Backtrace::Full)?;
         writeln!(
@@ -152,7 +142,7 @@ impl ShowArchived {
 impl ExportArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let filter = self.words.letters()?;
-        let db: Database = cx.database()?;
+        let db = cx.database()?;
         let mut page = db.dlq().archived(&filter.clone().limit(PAGE))?;
         if page.is_empty() {
             return Ok(nothing_matched(&filter, cx));

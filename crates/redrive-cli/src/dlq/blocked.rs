@@ -2,12 +2,8 @@
 //! or that another run sends.
 
 use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
-use serde::Serialize;
 
-use crate::context::Context;
-use crate::selection::quoted;
-use crate::terminal::{Json as _, counted, line};
-use crate::time::ago;
+use crate::prelude::*;
 
 /// Warns about jobs whose queue has no worker for their kind, or is paused, and about jobs behind a
 /// breaker.
@@ -155,12 +151,12 @@ fn by_gate(gated: &[Gated]) -> Vec<(&Gated, u64)> {
 pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<impl Serialize> {
     let lines = unserved.iter();
     lines
-        .map(|waiting| line!(waiting => queue, kind, letters))
+        .map(|waiting| object!(waiting => queue, kind, letters))
         .collect()
 }
 
 pub(super) fn gated_json(gated: &[Gated]) -> Vec<impl Serialize> {
-    let lines = gated.iter().map(|waiting| line!(waiting =>
+    let lines = gated.iter().map(|waiting| object!(waiting =>
         breaker, paused = waiting.breaker.is_none(), held_at = waiting.since.json(), queue, kind,
         letters,
     ));

@@ -1,28 +1,20 @@
 //! `redrive dlq capture`: records failures of other systems as letters.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use clap::Args;
-use redrive::Database;
 use redrive::dlq::{CaptureOutcome, CapturePace, ForeignFailure};
 use redrive::limits::MAX_CAPTURE_BYTES;
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::ndjson::{CaptureLine, Lines};
-use crate::terminal::{Progress, counted, grouped};
+use crate::ndjson::{BadLine, CaptureLine, Lines, read, shown};
+use crate::prelude::*;
+use crate::terminal::Progress;
 
 /// The longest line: the largest capture in base64, and the other members.
 const MAX_LINE_BYTES: usize = MAX_CAPTURE_BYTES / 3 * 4 + 1024 * 1024;
-/// The most lines captured in one statement.
-const MAX_CHUNK_LINES: usize = 1000;
-/// About the most bytes captured in one statement.
-const MAX_CHUNK_BYTES: u64 = 4 * 1024 * 1024;
+/// The most lines, and about the most bytes, captured in one statement.
+const MAX_CHUNK: (usize, u64) = (1000, 4 * 1024 * 1024);
 
 /// Record failures of other systems as dead letters
 ///
@@ -137,19 +129,13 @@ impl CaptureFailures {
 
     fn read(&self) -> Result<Vec<u8>> {
         let max = MAX_CAPTURE_BYTES as u64;
-        let mut bytes = Vec::new();
-        open(&self.bytes)?
-            .take(max + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| unreadable(&self.bytes, error))?;
-        if bytes.len() as u64 > max {
-            return Err(Error::new(format!(
-                "`{}` is too large to capture; the limit is {} bytes",
-                self.bytes.display(),
-                grouped(max)
-            )));
-        }
-        Ok(bytes)
+        read(&self.bytes, max)?.ok_or_else(|| {
+            let file = shown(&self.bytes);
+            let max = grouped(max);
+            Error::new(format!(
+                "{file} is too large to capture; the limit is {max} bytes"
+            ))
+        })
     }
 }
 
@@ -165,54 +151,38 @@ struct CaptureCounts {
 }
 
 fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> Result<Ending> {
-    let mut lines = Lines::new(
-        BufReader::with_capacity(1 << 16, open(file)?),
-        MAX_LINE_BYTES,
-    );
+    let mut lines = Lines::of(file, MAX_LINE_BYTES)?;
     let db = cx.database()?;
     db.check_schema()?;
     let progress = Progress::unknown("capturing");
     let mut counts = CaptureCounts::default();
-    let mut chunk: Vec<ForeignFailure> = Vec::new();
-    let mut chunk_start = 0;
+    let mut bad_lines = 0;
+    let mut reject = |bad: BadLine| {
+        bad_lines += 1;
+        progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
+        Ok(())
+    };
     let mut pace = rate.map(CapturePace::new);
     // A chunk is no longer than a second of the rate.
-    let in_a_second = rate.map_or(usize::MAX, |rate| {
-        usize::try_from(rate.get()).unwrap_or(usize::MAX)
-    });
-    let chunk_lines = MAX_CHUNK_LINES.min(in_a_second);
-    loop {
-        let line = lines
-            .next_as(CaptureLine::read)
-            .map_err(|error| unreadable(file, error))?;
-        let at_end = line.is_none();
-        match line {
-            Some(Ok(failure)) => chunk.push(failure),
-            Some(Err(bad)) => {
-                counts.bad_lines += 1;
-                progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
-            }
-            None => {}
+    let (lines_of_chunk, bytes) = MAX_CHUNK;
+    let in_a_second = rate.and_then(|rate| usize::try_from(rate.get()).ok());
+    let max = (lines_of_chunk.min(in_a_second.unwrap_or(usize::MAX)), bytes);
+    while let Some(chunk) = lines.next_chunk(max, CaptureLine::read, &mut reject)? {
+        if let Some(pace) = &mut pace {
+            thread::sleep(pace.wait(&chunk));
         }
-        let is_full = chunk.len() == chunk_lines || lines.bytes() - chunk_start > MAX_CHUNK_BYTES;
-        if is_full || at_end {
-            if let Some(pace) = &mut pace {
-                thread::sleep(pace.wait(&chunk));
-            }
-            capture_chunk(&db, &chunk, &mut counts)?;
-            chunk.clear();
-            chunk_start = lines.bytes();
-            progress.show(counted(
-                counts.new + counts.reopened + counts.known,
-                "failure",
-            ));
-        }
-        if at_end {
-            break;
-        }
+        capture_chunk(&db, &chunk, &mut counts)?;
+        let done = counts.new + counts.reopened + counts.known;
+        progress.show(counted(done, "failure"));
     }
     drop(progress);
-    report(&counts, cx)
+    report(
+        &CaptureCounts {
+            bad_lines,
+            ..counts
+        },
+        cx,
+    )
 }
 
 fn capture_chunk(
@@ -257,19 +227,5 @@ fn report(counts: &CaptureCounts, cx: &mut Context<'_>) -> Result<Ending> {
     if counts.bad_lines > 0 {
         cx.say(format!("skipped {}", counted(counts.bad_lines, "bad line")));
     }
-    Ok(match counts.different + counts.bad_lines {
-        0 => Ending::Done,
-        _ => Ending::NothingMatched,
-    })
-}
-
-fn open(file: &Path) -> Result<Box<dyn Read>> {
-    Ok(match file == Path::new("-") {
-        true => Box::new(io::stdin()),
-        false => Box::new(File::open(file).map_err(|error| unreadable(file, error))?),
-    })
-}
-
-fn unreadable(file: &Path, error: io::Error) -> Error {
-    Error::caused_by(format!("could not read `{}`", file.display()), error)
+    Ok(Ending::of(counts.different + counts.bad_lines == 0))
 }

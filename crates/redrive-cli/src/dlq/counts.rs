@@ -1,14 +1,8 @@
 //! Letters counted by a property.
 
-use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterProperty, PropertyCount};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::quoted;
-use crate::terminal::{Window, command_lines, grouped, line, table};
-use crate::time::ago;
+use crate::prelude::*;
 
 /// Prints how many letters have each value, and `list` with a condition on the most frequent one.
 /// Returns `None` if no letter matches.
@@ -17,17 +11,18 @@ pub(super) fn counts(
     property: &LetterProperty,
     limit: u64,
     list: &str,
-    db: &Database,
     cx: &mut Context<'_>,
 ) -> Result<Option<Ending>> {
+    let db = &cx.database()?;
     let all = db.dlq().count_by(filter, property)?;
     if all.is_empty() {
         return Ok(None);
     }
     let shown = &all[..all.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
     let by = property.to_string();
-    let json =
-        |count: &PropertyCount| json!(line!(count => by = &by, value, letters, first_at, last_at));
+    let json = |count: &PropertyCount| {
+        json!(object!(count => by = &by, value, letters, first_at, last_at))
+    };
     let table = table!(count in shown => {
         Number "LETTERS" => grouped(count.letters),
         Number "FIRST" => ago(count.first_at),
@@ -38,8 +33,8 @@ pub(super) fn counts(
     let first = all.iter().find_map(|count| count.value.as_ref());
     if let Some(value) = first.filter(|_| !cx.global.json) {
         let command = format!("{list} {}", quoted(&format!("{property}={value}")));
-        let lines = command_lines("  ", &command, Window::of_stdout().columns());
-        writeln!(cx.out, "\n{lines}")?;
+        writeln!(cx.out)?;
+        cx.print_command(&command)?;
     }
     if all.len() > shown.len() {
         cx.say_more("values", &format!("--limit {}", all.len()))?;

@@ -5,24 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
+use clap::ArgGroup;
 use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
-use redrive::{Database, Failure, JobId};
-use serde_json::json;
+use redrive::{Failure, JobId};
 
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use super::not_done::{say_not_done, skipped_json};
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::selection::{Bulk, quoted};
+use crate::batches::{Batches, Undo};
+use crate::dry_run::SAMPLE;
+use crate::prelude::*;
 use crate::shell::{Interrupt, Shell, Stdout};
-use crate::stopped::Stopped;
-use crate::terminal::{Progress, counted, grouped, json_line, line};
-use crate::time;
+use crate::terminal::Progress;
 
-/// How many letters a dry run shows.
-const SAMPLE: u64 = 5;
 /// How many failed letters are listed.
 const MAX_NAMED: usize = 20;
 
@@ -84,7 +79,7 @@ impl Deliver {
         let total = self.selection.limited(matching);
         if is_dry_run {
             let sample = db.dlq().list(&open.limit(SAMPLE.min(total.max(1))))?;
-            return self.dry_run(total, &sample, &db, cx);
+            return self.dry_run(total, &sample, cx);
         }
         let progress = Progress::of("delivering", total);
         let accepted = Arc::new(AtomicU64::new(0));
@@ -96,14 +91,16 @@ impl Deliver {
             progress: &progress,
         };
         let _interrupt = Interrupt::of(shell.as_ref(), move || {
-            let stopped = Stopped {
-                done: accepted.load(Ordering::Relaxed),
-                total,
+            let deliver = Batches {
+                noun: "letter",
+                progressive: "delivering",
                 participle: "delivered",
-                undo: Some("the others stay open".to_owned()),
+                total,
+                undo: Undo::Always("the others stay open"),
             };
+            let stopped = deliver.stopped(accepted.load(Ordering::Relaxed).into());
             // If stderr is closed, the exit code still reports the interruption.
-            _ = writeln!(io::stderr(), "{}", stopped.text_of("letter"));
+            _ = writeln!(io::stderr(), "{stopped}");
         })?;
         let operator = self.selection.operator();
         let done = match self.force {
@@ -112,12 +109,9 @@ impl Deliver {
         };
         drop(progress);
         report(&done, cx)?;
-        let are_all_delivered =
-            done.failed.is_empty() && done.skipped.is_empty() && done.redacted.is_empty();
-        Ok(match are_all_delivered && !done.delivered.is_empty() {
-            true => Ending::Done,
-            false => Ending::NothingMatched,
-        })
+        let is_any_left =
+            !done.failed.is_empty() || !done.skipped.is_empty() || !done.redacted.is_empty();
+        Ok(Ending::of(!done.delivered.is_empty() && !is_any_left))
     }
 
     /// The sink, and the shell if the sink is a command.
@@ -149,13 +143,7 @@ impl Deliver {
         self.sink.as_deref().unwrap_or("command")
     }
 
-    fn dry_run(
-        &self,
-        total: u64,
-        sample: &[Letter],
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn dry_run(&self, total: u64, sample: &[Letter], cx: &mut Context<'_>) -> Result<Ending> {
         if cx.global.json {
             json_line(
                 cx.out,
@@ -170,7 +158,7 @@ impl Deliver {
                 what: "no open letter matches".to_owned(),
                 quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
             };
-            return none.say(db, cx);
+            return none.say(cx);
         }
         if !cx.global.json {
             writeln!(
@@ -179,16 +167,12 @@ impl Deliver {
                 counted(total, "open letter")
             )?;
             letter_table(sample).write(cx.out)?;
-            let to = match (&self.sink, &self.exec) {
-                (Some(name), _) => format!("--sink {}", quoted(name)),
-                (None, command) => {
-                    format!("--exec {}", quoted(command.as_deref().unwrap_or_default()))
-                }
-            };
             writeln!(cx.out)?;
-            let command = format!("{} dlq deliver", cx.registry.name);
-            let selection = &self.selection;
-            cx.propose(&selection.command_line(&command, selection.reason(), &[to]))?;
+            let to_act = match self.force {
+                true => self.selection.to_act_with_reason(),
+                false => self.selection.to_act(),
+            };
+            cx.propose(&to_act)?;
         }
         Ok(Ending::Done)
     }
@@ -235,7 +219,7 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
             }
         }
         for failed in &done.failed {
-            let line = line!(failed =>
+            let line = object!(failed =>
                 id, outcome = "failed", error_class, error_message,
             );
             json_line(cx.out, &line)?;

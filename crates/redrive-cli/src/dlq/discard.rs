@@ -1,12 +1,9 @@
 //! `redrive dlq discard`: closes letters without redriving them.
 
-use clap::Args;
 use redrive::dlq::LetterState;
 
 use super::state_change::StateChange;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::{Bulk, quoted};
+use crate::prelude::*;
 
 /// Close open letters without redriving them
 ///
@@ -32,16 +29,16 @@ pub(super) struct Discard {
 impl Discard {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         self.selection.check_reason("discarding")?;
-        let reason = self.selection.reason().unwrap_or("TEXT");
         let discard = StateChange {
             command: "discard",
             participle: "discarded",
             progressive: "discarding",
-            reason: Some(reason),
+            to_act: self.selection.to_act_with_reason(),
             takes: &[LetterState::Open, LetterState::Quarantined],
             change: |dlq, filter, operator, go_on| dlq.discard_while(filter, operator, go_on),
-            undo: |audit| format!("redrive dlq reopen audit={audit} --yes"),
+            undo: |audit| format!("undo: redrive dlq reopen audit={audit} --yes"),
             quarantined: &|conditions| {
+                let reason = self.selection.confirm.reason.text().unwrap_or("TEXT");
                 let reason = quoted(reason);
                 format!("redrive dlq discard {conditions} state=quarantined --reason {reason}")
             },

@@ -1,19 +1,13 @@
 //! `redrive dlq edit`: changes payloads and keeps their versions.
 
-use clap::{ArgGroup, Args};
-use redrive::Database;
+use clap::ArgGroup;
 use redrive::dlq::{LetterFilter, LetterState};
-use serde_json::json;
 
 use super::edit_preview::Preview;
 use super::edit_report::report_edit;
 use super::payload_edit::PayloadEdit;
-use crate::batches::in_batches;
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::selection::Bulk;
-use crate::stopped::Stopped;
-use crate::terminal::counted;
+use crate::batches::{Batches, SoFar, Undo};
+use crate::prelude::*;
 
 /// Change the payloads of open and quarantined letters
 ///
@@ -66,16 +60,15 @@ struct EditArgs {
 impl Edit {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let edit = self.change.change.read()?;
-        let db = cx.database()?;
         let filter = self.selection.letters()?;
         let has_ids = !self.selection.ids().is_empty();
         let is_dry_run = self.selection.is_dry_run();
         match &edit {
-            None if is_dry_run => self.preview_restore(&filter, &db, cx),
-            None if has_ids => self.restore(&db, cx),
-            None => self.restore_matching(&filter, &db, cx),
-            Some(edit) if is_dry_run => self.preview(&filter, edit, &db, cx),
-            Some(edit) => self.edit(&filter, edit, &db, cx),
+            None if is_dry_run => self.preview_restore(&filter, cx),
+            None if has_ids => self.restore(cx),
+            None => self.restore_matching(&filter, cx),
+            Some(edit) if is_dry_run => self.preview(&filter, edit, cx),
+            Some(edit) => self.edit(&filter, edit, cx),
         }
     }
 
@@ -84,9 +77,9 @@ impl Edit {
         &self,
         filter: &LetterFilter,
         edit: &redrive::dlq::Edit,
-        db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
+        let db = &cx.database()?;
         let mut preview = Preview::of("letter");
         db.dlq()
             .preview_edit(filter, edit, |letter| preview.add(letter, cx))?;
@@ -102,25 +95,19 @@ impl Edit {
         &self,
         filter: &LetterFilter,
         edit: &redrive::dlq::Edit,
-        db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let total = self.editable(filter, db)?;
-        let operator = self.selection.operator();
-        let mut edited = (0, None);
-        let (tried, course, done) = in_batches("editing", total, |go_on| {
-            db.dlq().edit_while(filter, edit, &operator, |so_far| {
-                edited = (so_far.edited.len() as u64, so_far.audit);
-                go_on(edited.0 + so_far.unchanged)
-            })
+        let db = &cx.database()?;
+        let batches = batches("editing", "edited", self.editable(filter, db)?);
+        let ended = batches.run(cx, |go_on| {
+            db.dlq()
+                .edit_while(filter, edit, &self.selection.operator(), |so_far| {
+                    let edited = SoFar::of(so_far.edited.len(), so_far.audit);
+                    go_on(edited.and_unchanged(so_far.unchanged))
+                })
         })?;
-        let stopped = stopped(edited, total, "edited");
-        let done = done.inspect_err(|_| stopped.say_after_error("letter", cx))?;
-        let ending = report_edit("letter", &done, &[], cx)?;
-        match course.is_break() && tried < total {
-            true => stopped.say("letter", cx),
-            false => Ok(ending),
-        }
+        let ending = report_edit("letter", &ended.result, &[], cx)?;
+        ended.or_stopped(ending, cx)
     }
 
     /// Counts the letters that can be edited.
@@ -136,12 +123,8 @@ impl Edit {
     }
 
     /// Shows how many letters would get an earlier payload.
-    fn preview_restore(
-        &self,
-        filter: &LetterFilter,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn preview_restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let letters = self.editable(filter, db)?;
         if letters == 0 {
             return cx.nothing("no open or quarantined letter matches");
@@ -162,36 +145,26 @@ impl Edit {
     }
 
     /// Restores the payloads of all matching letters in batches, until a signal arrives.
-    fn restore_matching(
-        &self,
-        filter: &LetterFilter,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let total = self.editable(filter, db)?;
-        let operator = self.selection.operator();
-        let (version, mut audit) = (self.change.restore, None);
-        let (letters, course, done) = in_batches("restoring", total, |go_on| {
+    fn restore_matching(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let batches = batches("restoring", "restored", self.editable(filter, db)?);
+        let (version, operator) = (self.change.restore, self.selection.operator());
+        let ended = batches.run(cx, |go_on| {
             db.dlq()
                 .restore_versions_while(filter, version, &operator, |so_far| {
-                    audit = so_far.audit;
-                    go_on(so_far.letters.len() as u64)
+                    go_on(SoFar::of(so_far.letters.len(), so_far.audit))
                 })
         })?;
-        let stopped = stopped((letters, audit), total, "restored");
-        done.inspect_err(|_| stopped.say_after_error("letter", cx))?;
+        let SoFar { done, audit, .. } = ended.so_far;
         cx.print(
-            &json!({ "action": "restore", "letters": letters, "audit": audit }),
-            format!("{} restored", counted(letters, "letter")),
+            &json!({ "action": "restore", "letters": done, "audit": audit }),
+            format!("{} restored", counted(done, "letter")),
         )?;
-        match letters {
-            _ if course.is_break() && letters < total => stopped.say("letter", cx),
-            0 => Ok(Ending::NothingMatched),
-            _ => Ok(Ending::Done),
-        }
+        ended.or_stopped(Ending::of(done > 0), cx)
     }
 
-    fn restore(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn restore(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let operator = self.selection.operator();
         let mut ending = Ending::Done;
         for id in self.selection.ids() {
@@ -213,12 +186,13 @@ impl Edit {
     }
 }
 
-/// The progress of an edit or a restore. Undoing a restore is a restore too.
-fn stopped((done, audit): (u64, Option<i64>), total: u64, participle: &'static str) -> Stopped {
-    Stopped {
-        done,
-        total,
+/// An edit or a restore. Undoing a restore is a restore too.
+fn batches(progressive: &'static str, participle: &'static str, total: u64) -> Batches {
+    Batches {
+        noun: "letter",
+        progressive,
         participle,
-        undo: audit.map(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
+        total,
+        undo: Undo::OfAudit(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
     }
 }

@@ -1,11 +1,9 @@
 //! The dry run of an edit: the differences that it would make.
 
 use redrive::dlq::{EditDiff, EditPreview};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::{Style, counted, diff, grouped, json_line, pretty};
+use crate::prelude::*;
+use crate::terminal::{Style, diff};
 
 /// How many letters or jobs are shown with their differences.
 const SHOWN: u64 = 5;
@@ -13,6 +11,7 @@ const SHOWN: u64 = 5;
 const MAX_NAMED: u64 = 5;
 
 /// Shows and counts what an edit would change.
+#[derive(Default)]
 pub(crate) struct Preview {
     /// `letter` or `job`.
     noun: &'static str,
@@ -25,9 +24,7 @@ impl Preview {
     pub(crate) fn of(noun: &'static str) -> Preview {
         Preview {
             noun,
-            changed: 0,
-            unchanged: 0,
-            invalid: 0,
+            ..Preview::default()
         }
     }
 
@@ -64,8 +61,7 @@ impl Preview {
     /// Prints the counts. `none` says that nothing matches, and `repeat` how to repeat the command to act.
     pub(crate) fn end(&self, none: &str, repeat: &str, cx: &mut Context<'_>) -> Result<Ending> {
         if self.changed + self.unchanged + self.invalid == 0 {
-            cx.say(none);
-            return Ok(Ending::NothingMatched);
+            return cx.nothing(none);
         }
         if cx.global.json {
             json_line(
@@ -88,10 +84,7 @@ impl Preview {
                 grouped(self.invalid),
             )?;
         }
-        Ok(match self.invalid {
-            0 => Ending::Done,
-            _ => Ending::NothingMatched,
-        })
+        Ok(Ending::of(self.invalid == 0))
     }
 }
 

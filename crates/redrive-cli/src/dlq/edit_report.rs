@@ -2,14 +2,11 @@
 
 use redrive::JobId;
 use redrive::dlq::Edited;
-use serde_json::json;
 
-use super::left_out::{LeftOut, left_out_json, write_left_out};
 use super::not_done::say_not_done;
 use super::validators::{error_json, print_errors};
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::{counted, grouped};
+use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::prelude::*;
 
 /// Reports an edit of letters or jobs. The exit code is 1 if one of them could not be changed, or if
 /// none matches.
@@ -55,11 +52,8 @@ pub(crate) fn report_edit(
         let skipped: Vec<(JobId, String)> = skipped.collect();
         say_not_done(noun, &skipped, "edited", cx);
     }
-    let did_nothing = done.edited.is_empty() && done.unchanged == 0;
-    Ok(
-        match invalid > 0 || !done.skipped.is_empty() || did_nothing {
-            true => Ending::NothingMatched,
-            false => Ending::Done,
-        },
-    )
+    let is_any_done = !done.edited.is_empty() || done.unchanged > 0;
+    Ok(Ending::of(
+        is_any_done && invalid == 0 && done.skipped.is_empty(),
+    ))
 }

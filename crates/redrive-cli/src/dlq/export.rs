@@ -1,13 +1,8 @@
 //! `redrive dlq export`: letters as lines for `dlq capture --file` or `enqueue --file`.
 
-use clap::Args;
-
 use super::filter::StateArg;
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
 use crate::ndjson::CaptureLine;
-use crate::selection::Selection;
-use crate::terminal::{counted, json_line};
+use crate::prelude::*;
 
 /// How many skipped letters are named.
 const NAMED: usize = 5;
@@ -78,17 +73,13 @@ impl ExportLetters {
             ));
         }
         if visited == 0 {
-            cx.say("no letter matches");
-            return Ok(Ending::NothingMatched);
+            return cx.nothing("no letter matches");
         }
         let noun = match self.as_jobs {
             true => "job",
             false => "letter",
         };
         cx.say(format!("{} exported", counted(visited - skipped, noun)));
-        Ok(match skipped {
-            0 => Ending::Done,
-            _ => Ending::NothingMatched,
-        })
+        Ok(Ending::of(skipped == 0))
     }
 }

@@ -4,17 +4,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::Database;
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunId, RunState};
 
 use super::patience::{Patience, Stall};
 use super::run_progress::Reports;
 use super::run_report::{print_end, run_line, skips};
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::operator;
+use crate::prelude::*;
 use crate::stop::StopSignal;
-use crate::terminal::{Progress, grouped, json_line};
+use crate::terminal::Progress;
 
 /// The interval between two checks for signals.
 const CHECK_SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -37,12 +34,12 @@ enum Progression {
 /// Drives a run, or watches it if there is no driver, until its outcomes are known, the patience
 /// ends or a signal arrives. Then prints its outcomes.
 pub(super) fn follow(
-    db: &Database,
     id: RunId,
     driver: Option<RunDriver>,
     patience: Patience,
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
+    let db = &cx.database()?;
     let mut signals = StopSignal::listen()?;
     let total = db.dlq().runs().get(id)?.map_or(0, |run| run.total);
     let progress = Progress::of("redriving", total);
@@ -66,7 +63,7 @@ pub(super) fn follow(
         let pause = match step {
             Ok(Progression::Continue { done, .. }) if stall.is_over(done, Instant::now()) => {
                 drop(progress);
-                return gave_up(db, id, patience, cx);
+                return gave_up(id, patience, cx);
             }
             Ok(Progression::Continue { pause, .. }) => pause,
             Ok(Progression::DriverLost) => {
@@ -92,11 +89,11 @@ pub(super) fn follow(
         };
         if is_signaled(&mut signals, pause) {
             drop(progress);
-            return interrupted(db, id, driver.as_ref(), cx);
+            return interrupted(id, driver.as_ref(), cx);
         }
     }
     drop(progress);
-    report(db, id, patience, cx)
+    report(id, patience, cx)
 }
 
 fn drive(
@@ -171,18 +168,14 @@ fn is_signaled(signals: &mut StopSignal, pause: Duration) -> bool {
 }
 
 /// Pauses the run if this process drives it; otherwise leaves it to its driver and its jobs.
-fn interrupted(
-    db: &Database,
-    id: RunId,
-    driver: Option<&RunDriver>,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
+fn interrupted(id: RunId, driver: Option<&RunDriver>, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = &cx.database()?;
     if driver.is_some() {
         db.dlq()
             .runs()
             .pause(id, &operator::current(Some("interrupted at the terminal")))?;
     }
-    let run = print(db, id, cx)?;
+    let run = print(id, cx)?;
     cx.say(match run.state {
         RunState::Running => format!(
             "run {id} continues in another process. To watch or pause it:\n  redrive dlq runs watch {id}\n  redrive dlq runs pause {id}"
@@ -199,8 +192,8 @@ fn interrupted(
 }
 
 /// Says that no outcome came for too long, and how to continue.
-fn gave_up(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
-    let run = print(db, id, cx)?;
+fn gave_up(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
+    let run = print(id, cx)?;
     let continues = match run.state {
         RunState::Running => "workers continue the run",
         RunState::Paused | RunState::Halted | RunState::Cancelled | RunState::Finished | _ => {
@@ -213,8 +206,8 @@ fn gave_up(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -
 }
 
 /// Prints the outcomes of a run that ended.
-fn report(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
-    let run = print(db, id, cx)?;
+fn report(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending> {
+    let run = print(id, cx)?;
     let next = match run.state {
         RunState::Unapproved => Some(format!(
             "a second operator must approve the run; workers then drive it:\n  redrive dlq runs approve {id}"
@@ -244,7 +237,8 @@ fn report(db: &Database, id: RunId, patience: Patience, cx: &mut Context<'_>) ->
 }
 
 /// Prints the outcomes so far.
-fn print(db: &Database, id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
+fn print(id: RunId, cx: &mut Context<'_>) -> Result<RedriveRun> {
+    let db = &cx.database()?;
     let Some(run) = db.dlq().runs().get(id)? else {
         return Err(Error::new(format!("run {id} no longer exists")));
     };

@@ -1,10 +1,9 @@
 //! A failure group as text, in a table and as JSON.
 
 use redrive::dlq::FailureGroup;
-use serde::Serialize;
 
-use crate::terminal::{Charset, Json as _, Table, grouped, line, sparkline, table};
-use crate::time::ago;
+use crate::prelude::*;
+use crate::terminal::{Charset, sparkline};
 
 /// The state in one word, which is `REGRESSION` if the group died again after it was resolved.
 pub(super) fn state(group: &FailureGroup) -> &'static str {
@@ -38,7 +37,7 @@ pub(super) fn list_of(group: &FailureGroup) -> String {
 
 /// A group as JSON, with the number of its letters that wait or match.
 pub(super) fn group_json(group: &FailureGroup, letters: u64) -> impl Serialize {
-    line!(group =>
+    object!(group =>
         id, queue, kind, error_class, title, sample, newest, state,
         regression = group.is_regression(), note, owner, first_at = group.first_seen.json(),
         first_version, last_at = group.last_seen.json(), resolved_at, regressed_at, regressions,

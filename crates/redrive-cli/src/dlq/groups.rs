@@ -8,12 +8,10 @@ mod rules;
 mod merge;
 mod split;
 
-use clap::Args;
+use redrive::dlq::GroupState;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
+use crate::prelude::*;
 use crate::profession::Profession;
-use crate::subcommands::subcommands;
 
 /// List failure groups, set their state, owner and note, merge and split them
 ///
@@ -36,16 +34,16 @@ subcommands! {
         Show(show::ShowGroup) = Reader,
         /// Mark groups as being worked on
         #[command(before_help = "Examples:\n  redrive dlq groups ack 12\n  redrive dlq groups ack class=Timeout --yes\n")]
-        Ack(change::ChangeGroup).ack = Operator,
+        Ack(change::ChangeGroup).run(GroupState::Acknowledged) = Operator,
         /// Mark groups as fixed; a new death is a regression
         #[command(before_help = "Example:\n  redrive dlq groups resolve 12 --reason 'fixed in 1.4.3'\n")]
-        Resolve(change::ChangeGroup).resolve = Operator,
+        Resolve(change::ChangeGroup).run(GroupState::Resolved) = Operator,
         /// Mark groups as known and harmless; a new death does not change that
         #[command(before_help = "Example:\n  redrive dlq groups ignore 12 --reason 'test data'\n")]
-        Ignore(change::ChangeGroup).ignore = Operator,
+        Ignore(change::ChangeGroup).run(GroupState::Ignored) = Operator,
         /// Mark groups as open again
         #[command(before_help = "Example:\n  redrive dlq groups reopen 12\n")]
-        Reopen(change::ChangeGroup).reopen = Operator,
+        Reopen(change::ChangeGroup).run(GroupState::Open) = Operator,
         Note(change::NoteGroup) = Operator,
         Own(change::AssignGroup) = Operator,
         Merge(merge::MergeGroups) = Operator,

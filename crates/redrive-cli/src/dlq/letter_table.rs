@@ -2,8 +2,7 @@
 
 use redrive::dlq::{Letter, LetterState};
 
-use crate::terminal::{Table, table};
-use crate::time::ago;
+use crate::prelude::*;
 
 /// A table of letters. It has a column for the state if a letter is not open.
 pub(super) fn letter_table(letters: &[Letter]) -> Table {

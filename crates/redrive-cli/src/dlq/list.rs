@@ -1,17 +1,14 @@
 //! `redrive dlq list` and its short form `ls`: letters, one line each, or their numbers.
 
-use clap::Args;
+use redrive::JobId;
 use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
-use redrive::{Database, JobId};
 
 use super::counts::counts;
 use super::filter::StateArg;
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
-use crate::context::{Context, Ending};
-use crate::error::Result;
 use crate::letter::letter_line;
-use crate::selection::{Words, quoted};
+use crate::prelude::*;
 
 /// List letters, newest death first, or count them by a property
 #[derive(Args, Debug, Default)]
@@ -45,7 +42,7 @@ pub(super) struct ListLetters {
 impl ListLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let filter = self.words.letters()?;
-        let mut filter = match self.state {
+        let filter = match self.state {
             None => filter.or_state(LetterState::Open),
             Some(state) => filter.and(state.filter())?,
         };
@@ -54,20 +51,18 @@ impl ListLetters {
             let conditions = LetterFilter::conditions(&filter);
             let conditions: Vec<String> = conditions.iter().map(|of| quoted(of)).collect();
             let list = format!("redrive dlq list {}", conditions.join(" "));
-            return match counts(&filter, property, self.limit, &list, &db, cx)? {
+            return match counts(&filter, property, self.limit, &list, cx)? {
                 Some(ending) => Ok(ending),
-                None => self.none_matched(&filter, &db, cx),
+                None => self.none_matched(&filter, cx),
             };
         }
-        filter = filter.limit(self.limit);
-        if let Some(after) = self.after {
-            filter = filter.after(after);
-        }
+        let filter = filter.limit(self.limit);
+        let filter = filter.with(self.after, LetterFilter::after);
         let letters = db.dlq().list(&filter)?;
         match (letters.is_empty(), self.after) {
             // The page after the last letter says nothing about other states.
             (true, Some(_)) => cx.nothing(format!("no letter matches {filter}")),
-            (true, None) => self.none_matched(&filter, &db, cx),
+            (true, None) => self.none_matched(&filter, cx),
             (false, _) => {
                 cx.items(&letters, letter_line, &letter_table(&letters))?;
                 cx.next_page("letters", &letters, self.limit, |last| {
@@ -77,12 +72,7 @@ impl ListLetters {
         }
     }
 
-    fn none_matched(
-        &self,
-        filter: &LetterFilter,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn none_matched(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let none = NoneMatched {
             queue: self.words.queue(),
             filter,
@@ -90,7 +80,7 @@ impl ListLetters {
             what: format!("no letter matches {filter}"),
             quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
         };
-        none.say(db, cx)
+        none.say(cx)
     }
 }
 

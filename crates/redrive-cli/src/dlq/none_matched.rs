@@ -1,13 +1,9 @@
 //! The message when no letter matches: where the letters are, and the command that finds them.
 
-use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterState};
 
 use super::similar::similar;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::quoted;
-use crate::terminal::{grouped, one_line};
+use crate::prelude::*;
 
 /// How many queues are compared with a name that does not exist.
 pub(crate) const QUEUES: u32 = 1000;
@@ -30,16 +26,16 @@ pub(super) struct NoneMatched<'a> {
 
 impl NoneMatched<'_> {
     /// Says that nothing matched and what would match.
-    pub(super) fn say(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    pub(super) fn say(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let hint = match self.missing_queue(db)? {
             Some(hint) => Some(hint),
             None => self.other_states(db)?,
         };
-        cx.say(match hint {
+        cx.nothing(match hint {
             Some(hint) => format!("{}: {hint}", self.what),
             None => self.what.clone(),
-        });
-        Ok(Ending::NothingMatched)
+        })
     }
 
     /// The answer if there is no such queue.
@@ -48,10 +44,7 @@ impl NoneMatched<'_> {
             return Ok(None);
         };
         let queues = db.admin().queue_names(queue, QUEUES)?;
-        if queues.is_known {
-            return Ok(None);
-        }
-        Ok(Some(no_queue(queue, &queues.names)))
+        Ok((!queues.is_known).then(|| no_queue(queue, &queues.names)))
     }
 
     /// Letters in states that the command does not take, and the command that takes or lists

@@ -2,10 +2,9 @@
 //! many.
 
 use redrive::JobId;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::context::Context;
-use crate::terminal::counted;
+use crate::prelude::*;
 
 /// How many letters have one line each, and how many are named in the line of a cause.
 const NAMED: usize = 5;
@@ -24,41 +23,41 @@ pub(super) fn say_not_done(
 
 /// The letters that were not changed as JSON, by reason.
 pub(super) fn skipped_json<'a>(letters: impl Iterator<Item = (JobId, &'a str)>) -> Vec<Value> {
-    let mut reasons: Vec<(&str, Vec<i64>)> = Vec::new();
-    for (id, reason) in letters {
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, ids)) => ids.push(id.get()),
-            None => reasons.push((reason, vec![id.get()])),
+    let json = |(reason, ids): (&str, Vec<JobId>)| {
+        let ids: Vec<i64> = ids.into_iter().map(JobId::get).collect();
+        json!({ "reason": reason, "letters": ids.len(), "ids": ids })
+    };
+    by_cause(letters).into_iter().map(json).collect()
+}
+
+/// The letters of each cause.
+fn by_cause<'a>(letters: impl Iterator<Item = (JobId, &'a str)>) -> Vec<(&'a str, Vec<JobId>)> {
+    let mut causes: Vec<(&str, Vec<JobId>)> = Vec::new();
+    for (id, cause) in letters {
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, ids)) => ids.push(id),
+            None => causes.push((cause, vec![id])),
         }
     }
-    let reasons = reasons.iter();
-    reasons
-        .map(|(reason, ids)| json!({ "reason": reason, "letters": ids.len(), "ids": ids }))
-        .collect()
+    causes
 }
 
 fn lines(noun: &str, letters: &[(JobId, String)], participle: &str) -> Vec<String> {
     if letters.len() <= NAMED {
         let line = |(id, cause): &(JobId, String)| {
-            format!("{noun} {id} was not {participle}: {}", naming(cause, *id))
+            let cause = cause.replace(ID, &id.to_string());
+            format!("{noun} {id} was not {participle}: {cause}")
         };
         return letters.iter().map(line).collect();
     }
-    let mut causes: Vec<(&str, Vec<JobId>)> = Vec::new();
-    for (id, cause) in letters {
-        match causes.iter_mut().find(|(known, _)| known == cause) {
-            Some((_, ids)) => ids.push(*id),
-            None => causes.push((cause, vec![*id])),
-        }
-    }
+    let mut causes = by_cause(letters.iter().map(|(id, cause)| (*id, &**cause)));
     causes.sort_by_key(|(_, ids)| std::cmp::Reverse(ids.len()));
     let line = |(cause, ids): &(&str, Vec<JobId>)| {
         let named: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
         let more = if ids.len() > NAMED { " ..." } else { "" };
         let verb = if ids.len() == 1 { "was" } else { "were" };
         let letters = counted(ids.len() as u64, noun);
-        let named = named.join(" ");
-        let cause = cause.replace(ID, "ID");
+        let (named, cause) = (named.join(" "), cause.replace(ID, "ID"));
         format!("{letters} {verb} not {participle}: {cause} ({named}{more})")
     };
     causes.iter().map(line).collect()
@@ -67,26 +66,9 @@ fn lines(noun: &str, letters: &[(JobId, String)], participle: &str) -> Vec<Strin
 /// The place of the letter's id in a cause that suggests a command.
 pub(super) const ID: &str = "{id}";
 
-fn naming(cause: &str, id: JobId) -> String {
-    cause.replace(ID, &id.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_reasons_are_counted_as_json() {
-        let letters = [(7, "not_open"), (8, "missing"), (9, "not_open")];
-        let letters = letters.map(|(id, reason)| (JobId::new(id), reason));
-        assert_eq!(
-            skipped_json(letters.into_iter()),
-            [
-                json!({"reason": "not_open", "letters": 2, "ids": [7, 9]}),
-                json!({"reason": "missing", "letters": 1, "ids": [8]}),
-            ]
-        );
-    }
 
     #[test]
     fn many_letters_are_counted_by_cause() {

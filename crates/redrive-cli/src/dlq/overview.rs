@@ -10,30 +10,22 @@ mod sources;
 mod unhandled;
 
 use std::io::Write;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use redrive::admin::{DurabilityWarning, QueueStats};
 use redrive::dlq::{CapturedSources, FailureGroup, GroupFilter, GroupState, LetterFilter};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::group::{failure, group_json, waiting};
-use crate::context::{Context, Ending};
-use crate::error::Result;
 use crate::pause::pause_json;
-use crate::selection::{Words, quoted};
-use crate::terminal::{
-    Charset, Json as _, Style, Table, Window, command_lines, counted, cut, grouped, json_line,
-    line, one_line, sparkline, table, width, wrap,
-};
-use crate::time::{ago, rfc3339, short};
+use crate::prelude::*;
+use crate::terminal::{Charset, Style, Window, command_lines, cut, sparkline, width, wrap};
 use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
-use unhandled::{Unhandled, unhandled, unhandled_kinds};
+use unhandled::{unhandled, unhandled_kinds};
 
 /// How many failures are shown.
 const FAILURES: usize = 5;
-/// How many sources of captured failures are shown.
-const SOURCES: usize = 5;
 /// The most groups of which failures are made.
 const GROUPS: u64 = 1000;
 /// The indentation of details and commands.
@@ -108,14 +100,26 @@ impl Screen {
         }
         self.depths().write_on_screen(out, layout.window)?;
         self.write_failures(out, layout)?;
-        self.write_oldest(out, layout)?;
-        self.write_sources(out, layout)?;
-        self.write_unhandled(out, layout)?;
-        write_activities("Held groups", &self.held_groups, out, layout)?;
-        write_activities("Redrive runs that halted", &self.halted_runs, out, layout)?;
-        write_activities("Redrive runs in progress", &self.runs, out, layout)?;
-        write_activities("Paused queues", &pauses(&self.queues), out, layout)?;
-        write_activities("Open breakers", &self.breakers, out, layout)?;
+        let sources = sources::activities(&self.captured);
+        let unhandled: Vec<Activity> = self.queues.iter().filter_map(unhandled).collect();
+        for (heading, activities) in [
+            ("Oldest letter", self.oldest_letter().as_slice()),
+            (
+                sources::HEADING,
+                &sources[..sources.len().min(sources::SHOWN)],
+            ),
+            ("Ready jobs without a worker", &*unhandled),
+            ("Held groups", &*self.held_groups),
+            ("Redrive runs that halted", &*self.halted_runs),
+            ("Redrive runs in progress", &*self.runs),
+            ("Paused queues", &*pauses(&self.queues)),
+            ("Open breakers", &*self.breakers),
+        ] {
+            write_activities(heading, activities, out, layout)?;
+            if heading == sources::HEADING {
+                sources::write_others(&self.captured, out)?;
+            }
+        }
         self.write_durability_warnings(out, layout)
     }
 
@@ -164,69 +168,20 @@ impl Screen {
         Ok(())
     }
 
-    fn write_oldest(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        let Some((queue, died_at)) = self.oldest_letter() else {
-            return Ok(());
+    fn oldest_letter(&self) -> Option<Activity> {
+        let died = self.queues.iter();
+        let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
+        let (queue, died_at) = died.min_by_key(|(_, died_at)| *died_at)?;
+        let selection = match Words::of(vec![queue.clone()]).queue().is_none() {
+            true => LetterFilter::new().queue(queue).to_string(),
+            false => queue.clone(),
         };
-        layout.heading("Oldest letter", out)?;
-        let line = format!("died {} ago in {}", ago(died_at), one_line(&queue.queue));
-        writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
         let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
-        let selection = match Words::of(vec![queue.queue.clone()]).queue().is_none() {
-            true => LetterFilter::new().queue(&queue.queue).to_string(),
-            false => queue.queue.clone(),
-        };
-        let command = format!("redrive dlq list {} {}", quoted(&selection), quoted(&died));
-        layout.command(&command, out)
-    }
-
-    /// Writes which sources sent the captured failures.
-    fn write_sources(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        let CapturedSources {
-            sources,
-            is_complete,
-            ..
-        } = &self.captured;
-        if sources.is_empty() {
-            return Ok(());
-        }
-        layout.heading("Captured failures by source", out)?;
-        for source in sources.iter().take(SOURCES) {
-            let line = one_line(&sources::line(source));
-            writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
-            layout.command(&sources::next(source), out)?;
-        }
-        match sources.len().saturating_sub(SOURCES) {
-            0 => {}
-            others => writeln!(out, "  and {}", counted(others as u64, "other source"))?,
-        }
-        if !is_complete {
-            writeln!(out, "  (of the newest 10,000)")?;
-        }
-        Ok(())
-    }
-
-    /// Writes which ready jobs no live worker takes.
-    fn write_unhandled(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
-        let found: Vec<Unhandled<'_>> = self.queues.iter().filter_map(unhandled).collect();
-        if found.is_empty() {
-            return Ok(());
-        }
-        layout.heading("Ready jobs without a worker", out)?;
-        for queue in found {
-            let line = one_line(&queue.to_string());
-            writeln!(out, "  {}", cut(&line, layout.columns - 2))?;
-            layout.command(&format!("redrive stats {}", quoted(queue.queue)), out)?;
-        }
-        Ok(())
-    }
-
-    fn oldest_letter(&self) -> Option<(&QueueStats, SystemTime)> {
-        let died = self
-            .queues
-            .iter()
-            .filter_map(|queue| Some((queue, queue.oldest_open?)));
-        died.min_by_key(|(_, died_at)| *died_at)
+        Some(Activity {
+            line: format!("died {} ago in {queue}", ago(died_at)),
+            next: format!("redrive dlq list {} {}", quoted(&selection), quoted(&died)),
+            json: json!(null),
+        })
     }
 
     fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
@@ -246,7 +201,7 @@ impl Screen {
     }
 
     fn json(&self) -> Value {
-        let queues = self.queues.iter().map(|queue| line!(queue =>
+        let queues = self.queues.iter().map(|queue| object!(queue =>
             queue, pause = queue.pause.as_ref().map(pause_json), ready,
             oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), delayed, leased,
             workers, open, quarantined,
@@ -262,7 +217,7 @@ impl Screen {
             "queues": queues.collect::<Vec<_>>(),
             "failures": failures(&self.groups).iter().take(FAILURES).map(Failure::json).collect::<Vec<_>>(),
             "groups": self.groups.iter().take(FAILURES).map(|group| group_json(group, waiting(group))).collect::<Vec<_>>(),
-            "sources": sources::json(&self.captured),
+            "sources": objects(&sources::activities(&self.captured)),
             "sources_complete": self.captured.is_complete,
             "held_groups": objects(&self.held_groups),
             "halted_runs": objects(&self.halted_runs),

@@ -3,9 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-
-use crate::time::{self, short};
+use crate::prelude::*;
 
 /// How long to wait without a new outcome by default.
 const DEFAULT: Duration = Duration::from_hours(1);
@@ -41,12 +39,6 @@ impl WaitArgs {
             true => Patience::None,
             false => self.limit.patience(delay),
         }
-    }
-
-    /// The limit as arguments for a shell. Global options are not repeated.
-    pub(super) fn words(&self) -> Option<String> {
-        let limit = self.limit.max_wait?;
-        Some(format!("--max-wait {}", time::exact(limit)))
     }
 }
 

@@ -1,15 +1,14 @@
 //! An edit of payloads, as options.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::time::Duration;
 
-use clap::Args;
+use redrive::dlq::Edit;
 
-use crate::error::{Error, Result};
 use crate::ndjson::without_mark;
+use crate::prelude::*;
 use crate::shell::Shell;
-use crate::time;
 
 /// The edit. At most one of these is given.
 #[derive(Args, Debug)]
@@ -36,19 +35,19 @@ pub(crate) struct PayloadEdit {
 
 impl PayloadEdit {
     /// The edit; `None` if there is none.
-    pub(crate) fn read(&self) -> Result<Option<redrive::dlq::Edit>> {
+    pub(crate) fn read(&self) -> Result<Option<Edit>> {
         if let Some(command) = &self.exec {
             let deadline = self.deadline;
             let shell = Shell::new(command, Some(deadline));
-            return Ok(Some(redrive::dlq::Edit::transform(move |payload| {
+            return Ok(Some(Edit::transform(move |payload| {
                 let edited = shell.transform(payload, deadline);
                 edited.map_err(|failure| failure.message().to_owned())
             })));
         }
         Ok(match (&self.patch, &self.merge, &self.set) {
-            (Some(patch), ..) => Some(redrive::dlq::Edit::patch(&text(patch)?)?),
-            (_, Some(merge), _) => Some(redrive::dlq::Edit::merge(&text(merge)?)?),
-            (.., Some(set)) => Some(redrive::dlq::Edit::set(text(set)?.trim())?),
+            (Some(patch), ..) => Some(Edit::patch(&text(patch)?)?),
+            (_, Some(merge), _) => Some(Edit::merge(&text(merge)?)?),
+            (.., Some(set)) => Some(Edit::set(text(set)?.trim())?),
             (None, None, None) => None,
         })
     }
@@ -56,18 +55,13 @@ impl PayloadEdit {
 
 /// The text of an argument, or of the file that it names with `@`.
 fn text(argument: &str) -> Result<String> {
-    let unreadable =
-        |error| Error::caused_by(format!("could not read `{}`", &argument[1..]), error);
-    match argument {
-        "@-" => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(unreadable)?;
-            Ok(without_mark(&text).to_owned())
-        }
-        file if file.starts_with('@') => {
-            let text = fs::read_to_string(&file[1..]).map_err(unreadable)?;
-            Ok(without_mark(&text).to_owned())
-        }
-        json => Ok(json.to_owned()),
-    }
+    let Some(file) = argument.strip_prefix('@') else {
+        return Ok(argument.to_owned());
+    };
+    let text = match file {
+        "-" => io::read_to_string(io::stdin()),
+        file => fs::read_to_string(file),
+    };
+    let text = text.map_err(|error| Error::caused_by(format!("could not read `{file}`"), error))?;
+    Ok(without_mark(&text).to_owned())
 }

@@ -1,15 +1,9 @@
 //! `redrive dlq protection`: who may redrive letters of a queue, and which runs need an approval.
 
-use clap::{ArgGroup, Args};
+use clap::ArgGroup;
 use redrive::dlq::{Approver, Protection};
-use serde::Serialize;
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::subcommands::subcommands;
-use crate::terminal::{grouped, line, one_line, table};
+use crate::prelude::*;
 
 subcommands! {
     /// List, set and remove protections: who may redrive, and which runs need an approval
@@ -66,16 +60,11 @@ pub(crate) struct RemoveProtection {
 
 impl SetProtection {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut protection = Protection::new(&self.queue);
-        if let Some(above) = self.approve_above {
-            protection = protection.approve_above(above);
-        }
-        if self.other_role {
-            protection = protection.approver(Approver::OtherRole);
-        }
-        for role in &self.roles {
-            protection = protection.role(role);
-        }
+        let approver = self.other_role.then_some(Approver::OtherRole);
+        let protection = Protection::new(&self.queue)
+            .with(self.approve_above, Protection::approve_above)
+            .with(approver, Protection::approver);
+        let protection = self.roles.iter().fold(protection, Protection::role);
         let operator = self.reason.operator();
         cx.database()?.dlq().protect(&protection, &operator)?;
         cx.print(
@@ -124,7 +113,7 @@ impl ListProtections {
 }
 
 fn protection_json(protection: &Protection) -> impl Serialize {
-    line!(protection =>
+    object!(protection =>
         queue, approve_above, other_role = protection.approver == Approver::OtherRole, roles,
     )
 }

@@ -7,11 +7,9 @@ mod tolerance;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
-use redrive::Database;
+use clap::ArgGroup;
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
-use serde_json::json;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use super::follow::follow;
@@ -19,11 +17,7 @@ use super::none_matched::{NoneMatched, words};
 use super::not_done::{ID, say_not_done, skipped_json};
 use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::selection::{Bulk, quoted};
-use crate::terminal::counted;
-use crate::time;
+use crate::prelude::*;
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
 use validated::{ValidateArgs, Validated};
@@ -134,15 +128,18 @@ impl Redrive {
                     options: self.options(),
                     states: self.states(),
                     validated: validated.as_ref(),
-                    words: self.words(),
+                    to_act: match self.job.force {
+                        true => self.selection.to_act_with_reason(),
+                        false => self.selection.to_act(),
+                    },
                 };
-                match preview(&dry_run, &db, cx)? {
+                match preview(&dry_run, cx)? {
                     Some(ending) => Ok(ending),
-                    None => self.nothing_matched(&db, cx),
+                    None => self.nothing_matched(cx),
                 }
             }
-            (false, false) => self.redrive_ids(validated.as_ref(), &db, cx),
-            (false, true) => self.start_run(validated, &db, cx),
+            (false, false) => self.redrive_ids(validated.as_ref(), cx),
+            (false, true) => self.start_run(validated, cx),
         }
     }
 
@@ -190,7 +187,7 @@ impl Redrive {
     }
 
     /// Says that no letter can be redriven, and why.
-    fn nothing_matched(&self, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn nothing_matched(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let none = NoneMatched {
             queue: self.selection.queue(),
             filter: &self.selection.letters()?,
@@ -200,81 +197,39 @@ impl Redrive {
                 format!("redrive dlq redrive {conditions} --force --reason TEXT")
             },
         };
-        none.say(db, cx)
+        none.say(cx)
     }
 
     fn options(&self) -> RedriveOptions {
-        let mut options = RedriveOptions::new();
-        if let Some(queue) = &self.job.to {
-            options = options.to_queue(queue);
-        }
-        if let Some(priority) = self.job.priority {
-            options = options.priority(priority);
-        }
-        if let Some(attempts) = self.job.max_attempts {
-            options = options.max_attempts(attempts);
-        }
-        if let Some(delay) = self.job.delay {
-            options = options.delay(delay);
-        }
-        match self.job.force {
-            true => options.force(),
-            false => options,
-        }
+        RedriveOptions::new()
+            .with(self.job.to.as_ref(), RedriveOptions::to_queue)
+            .with(self.job.priority, RedriveOptions::priority)
+            .with(self.job.max_attempts, RedriveOptions::max_attempts)
+            .with(self.job.delay, RedriveOptions::delay)
+            .with_flag(self.job.force, RedriveOptions::force)
     }
 
     fn run_options(&self) -> RunOptions {
+        let rate = match self.pace.unthrottled {
+            true => Some(Rate::Unthrottled),
+            false => self.pace.rate.map(Rate::PerSecond),
+        };
         let options = RunOptions::new()
             .letters(self.options())
-            .canary(self.pace.canary.unwrap_or(0));
-        let options = self.tolerance.apply(options);
-        match (self.pace.unthrottled, self.pace.rate) {
-            (true, _) => options.rate(Rate::Unthrottled),
-            (false, Some(rate)) => options.rate(Rate::PerSecond(rate)),
-            (false, None) => options,
-        }
+            .with(self.pace.canary, RunOptions::canary)
+            .with(rate, RunOptions::rate);
+        self.tolerance.apply(options)
     }
 
-    /// The options as arguments for a shell.
-    fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        let mut add = |name: &str, value: Option<String>| {
-            words.extend(value.map(|value| format!("--{name} {}", quoted(&value))));
-        };
-        add("to", self.job.to.clone());
-        add("priority", self.job.priority.map(|n| n.to_string()));
-        add("max-attempts", self.job.max_attempts.map(|n| n.to_string()));
-        add("delay", self.job.delay.map(time::exact));
-        add("rate", self.pace.rate.map(|n| n.to_string()));
-        add("canary", self.pace.canary.map(|n| n.to_string()));
-        words.extend(self.validation.words());
-        words.extend(self.tolerance.words());
-        words.extend(self.wait.words());
-        let flags = [
-            ("--force", self.job.force),
-            ("--unthrottled", self.pace.unthrottled),
-            ("--detach", self.pace.detach),
-        ];
-        let flags = flags.into_iter().filter(|(_, is_given)| *is_given);
-        words.extend(flags.map(|(flag, _)| flag.to_owned()));
-        words
-    }
-
-    fn redrive_ids(
-        &self,
-        validated: Option<&Validated>,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn redrive_ids(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let operator = self.selection.operator();
         let letters = match validated {
             Some(validated) => {
-                for message in validated.messages() {
-                    cx.say(message);
-                }
-                LetterFilter::new()
-                    .ids(validated.passing.iter().copied())
-                    .limit(validated.passing.len() as u64)
+                validated.say_left_out(cx);
+                let passing = &validated.passing;
+                let letters = LetterFilter::new().ids(passing.iter().copied());
+                letters.limit(passing.len() as u64)
             }
             None => self.selection.letters()?,
         };
@@ -301,58 +256,45 @@ impl Redrive {
         let are_all_redriven = done.skipped.is_empty()
             && validated
                 .is_none_or(|validated| validated.passing.len() == self.selection.ids().len());
-        Ok(match are_all_redriven {
-            true => Ending::Done,
-            false => Ending::NothingMatched,
-        })
+        Ok(Ending::of(are_all_redriven))
     }
 
-    fn start_run(
-        &self,
-        validated: Option<Validated>,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn start_run(&self, validated: Option<Validated>, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
         let mut options = self.run_options();
         if let Some(validated) = validated {
-            for message in validated.messages() {
-                cx.say(message);
-            }
-            if validated.passing.is_empty() && !validated.messages().is_empty() {
+            validated.say_left_out(cx);
+            if validated.passing.is_empty() && !validated.left_out().is_empty() {
                 return cx.nothing("no letter passes validation; nothing was redriven");
             }
             options = options.only(validated.passing);
         }
-        if self.pace.detach {
-            return match db.dlq().runs().create(&filter, &options, &operator)? {
-                Some(run) => {
-                    warn_blocked(&run.unserved, &run.gated, cx);
-                    warn_overlapping(&run.overlapping, cx);
-                    report_detached(&run, db, cx)
-                }
-                None => self.nothing_matched(db, cx),
-            };
-        }
-        match db.dlq().runs().start(&filter, &options, &operator)? {
-            Some((run, driver)) => {
-                warn_blocked(&run.unserved, &run.gated, cx);
-                warn_overlapping(&run.overlapping, cx);
-                follow(
-                    db,
-                    run.id,
-                    Some(driver),
-                    self.wait.patience(self.job.delay),
-                    cx,
-                )
+        let runs = db.dlq().runs();
+        let created = match self.pace.detach {
+            true => runs
+                .create(&filter, &options, &operator)?
+                .map(|run| (run, None)),
+            false => {
+                let started = runs.start(&filter, &options, &operator)?;
+                started.map(|(run, driver)| (run, Some(driver)))
             }
-            None => self.nothing_matched(db, cx),
+        };
+        let Some((run, driver)) = created else {
+            return self.nothing_matched(cx);
+        };
+        warn_blocked(&run.unserved, &run.gated, cx);
+        warn_overlapping(&run.overlapping, cx);
+        match driver {
+            Some(_) => follow(run.id, driver, self.wait.patience(self.job.delay), cx),
+            None => report_detached(&run, cx),
         }
     }
 }
 
-fn report_detached(run: &CreatedRun, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = &cx.database()?;
     let Some(stored) = db.dlq().runs().get(run.id)? else {
         return Ok(Ending::Done);
     };

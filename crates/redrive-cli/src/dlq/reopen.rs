@@ -1,13 +1,10 @@
 //! `redrive dlq reopen`: opens discarded letters again.
 
-use clap::Args;
 use redrive::dlq::LetterState;
 
 use super::none_matched::list_command;
 use super::state_change::StateChange;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::Bulk;
+use crate::prelude::*;
 
 /// Open discarded letters again
 ///
@@ -37,12 +34,12 @@ impl Reopen {
             command: "reopen",
             participle: "reopened",
             progressive: "reopening",
-            reason: self.selection.reason(),
+            to_act: self.selection.to_act(),
             takes: &[LetterState::Discarded],
             change: |dlq, filter, operator, go_on| dlq.reopen_while(filter, operator, go_on),
             undo: |audit| {
                 format!(
-                    "redrive dlq discard audit={audit} state=open,quarantined --reason TEXT --yes"
+                    "undo: redrive dlq discard audit={audit} state=open,quarantined --reason TEXT --yes"
                 )
             },
             quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),

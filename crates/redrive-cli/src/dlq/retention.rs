@@ -2,16 +2,9 @@
 
 use std::time::Duration;
 
-use clap::Args;
 use redrive::dlq::{LetterState, RetentionAction, RetentionRule as Rule};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::subcommands::subcommands;
-use crate::terminal::{one_line, table};
-use crate::time::{self, short};
+use crate::prelude::*;
 
 subcommands! {
     /// List, set and remove retention rules
@@ -105,16 +98,13 @@ pub(crate) fn rule_json(rule: &Rule) -> serde_json::Value {
 
 impl SetRule {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut rule = match self.action {
+        let rule = match self.action {
             RetentionAction::Archive => Rule::archive(self.state, self.keep),
             RetentionAction::Delete | _ => Rule::delete(self.state, self.keep),
         };
-        if let Some(queue) = &self.queue {
-            rule = rule.queue(queue);
-        }
-        if self.even_open {
-            rule = rule.even_open();
-        }
+        let rule = rule
+            .with(self.queue.as_ref(), Rule::queue)
+            .with_flag(self.even_open, Rule::even_open);
         let db = cx.database()?;
         db.dlq().retention().set(&rule, &self.reason.operator())?;
         let queue = one_line(rule.for_queue().unwrap_or(EVERY_QUEUE));

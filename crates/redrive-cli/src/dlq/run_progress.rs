@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::Database;
 use redrive::dlq::Blocked;
 use redrive::dlq::runs::{Rate, RedriveRun, RunId, RunState};
 
 use super::blocked::{blocked_by, reasons, waits};
-use crate::terminal::{Progress, counted, grouped};
+use crate::prelude::*;
+use crate::terminal::Progress;
 
 /// The interval between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -186,86 +186,60 @@ mod tests {
 
     #[test]
     fn the_status_names_what_the_run_waits_for() {
+        const SENT: &str = "400 of 1,000 sent at 100 per second";
+        const RATE: &str = "its rate of 100 per second: 590 letters";
+        let unthrottled = Situation {
+            rate: None,
+            ..SENDING
+        };
+        let undriven = Situation {
+            is_driven: false,
+            ..SENDING
+        };
         let canary = Situation {
             stage_to: Some(410),
             ..SENDING
         };
+        let second = Situation { stage: 1, ..canary };
+        let idle = Situation {
+            still_running: 0,
+            ..canary
+        };
+        let state = RunState::Finished;
         let sent = Situation {
-            state: RunState::Finished,
+            state,
             tried: 1000,
             ..SENDING
         };
-        for (situation, reasons, status, wait) in [
-            (
-                SENDING,
-                &[][..],
-                "400 of 1,000 sent at 100 per second, 300 recovered, 7 died again",
-                Some("its rate of 100 per second: 590 letters"),
-            ),
-            (
-                Situation {
-                    rate: None,
-                    ..SENDING
-                },
-                &[],
-                "400 of 1,000 sent, 300 recovered, 7 died again",
-                None,
-            ),
-            (
-                SENDING,
-                &["breaker queue:q is open 13m", "no live worker"],
-                "waiting, breaker queue:q is open 13m; no live worker",
-                Some("its rate of 100 per second: 590 letters"),
-            ),
+        let ended = Situation {
+            still_running: 0,
+            ..sent
+        };
+        for (situation, status, wait) in [
+            (SENDING, SENT, Some(RATE)),
+            (unthrottled, "400 of 1,000 sent", None),
             (
                 canary,
-                &[],
-                "waiting for the outcomes of the canary: 93 jobs, 300 recovered, 7 died again",
+                "waiting for the outcomes of the canary: 93 jobs",
                 Some("the outcomes of the canary: 93 jobs"),
             ),
+            (idle, "", None),
             (
-                Situation {
-                    still_running: 0,
-                    ..canary
-                },
-                &[],
-                "300 recovered, 7 died again",
-                None,
-            ),
-            (
-                Situation { stage: 1, ..canary },
-                &[],
-                "waiting for the outcomes of stage 2: 93 jobs, 300 recovered, 7 died again",
+                second,
+                "waiting for the outcomes of stage 2: 93 jobs",
                 Some("the outcomes of stage 2: 93 jobs"),
             ),
-            (
-                Situation {
-                    is_driven: false,
-                    ..SENDING
-                },
-                &[],
-                "waiting for a driver; start a worker; 300 recovered, 7 died again",
-                None,
-            ),
-            (
-                sent,
-                &[],
-                "waiting for 93 running jobs, 300 recovered, 7 died again",
-                Some("93 running jobs"),
-            ),
-            (
-                Situation {
-                    still_running: 0,
-                    ..sent
-                },
-                &[],
-                "300 recovered, 7 died again",
-                None,
-            ),
+            (undriven, "waiting for a driver; start a worker;", None),
+            (sent, "waiting for 93 running jobs", Some("93 running jobs")),
+            (ended, "", None),
         ] {
-            let reasons: Vec<String> = reasons.iter().map(|reason| (*reason).to_owned()).collect();
-            assert_eq!(situation.status(&reasons), status);
+            let told = situation.status(&[]);
+            assert!(told.starts_with(status), "{told}");
+            assert!(told.ends_with("300 recovered, 7 died again"), "{told}");
             assert_eq!(situation.own_wait().as_deref(), wait);
         }
+        let reasons = ["breaker queue:q is open 13m", "no live worker"].map(str::to_owned);
+        let status = "waiting, breaker queue:q is open 13m; no live worker";
+        assert_eq!(SENDING.status(&reasons), status);
     }
 }

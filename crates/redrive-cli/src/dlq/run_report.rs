@@ -2,16 +2,13 @@
 
 use std::io::Write;
 
-use redrive::Database;
 use redrive::dlq::runs::{Rate, RedriveRun, RunState};
 use redrive::dlq::{Blocked, Skip, stored_conditions};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::blocked::{gated_json, unserved_json};
-use crate::error::Result;
-use crate::terminal::{Json as _, clean, counted, grouped, line, write_labelled};
-use crate::time::{ago, short};
+use crate::prelude::*;
+use crate::terminal::write_labelled;
 
 /// A run as one line of JSON, with what its jobs wait for if that is known.
 pub(super) fn run_line(
@@ -19,7 +16,7 @@ pub(super) fn run_line(
     skips: &[(Skip, u64)],
     blocked: Option<&Blocked>,
 ) -> impl Serialize {
-    line!(run =>
+    object!(run =>
         id, state, filter, person, reason, to_queue, priority, delay_ms = run.delay.json(),
         rate = per_second(run.rate), canary, tolerated_percent = run.tolerated, sample, stage,
         stage_to, is_driven, letters = run.total, tried, sent, skipped = skips_json(skips),
@@ -187,43 +184,33 @@ pub(super) fn print_run(
 ) -> Result<()> {
     print_outcomes(run, skips, out)?;
     let (queue, conditions) = queue_and_conditions(run);
-    let mut details = vec![
-        ("queue", queue),
-        ("pace", pace(run)),
-        ("tolerance", tolerance(run)),
-        ("created", format!("{} ago", ago(run.created_at))),
-    ];
-    let mut add = |name, value: Option<String>| details.extend(value.map(|value| (name, value)));
-    add("filter", conditions);
-    add("by", run.person.clone());
-    add("reason", run.reason.clone());
-    add("approval", approval(run));
-    add("to queue", run.to_queue.clone());
-    add(
-        "priority",
-        run.priority.map(|priority| priority.to_string()),
-    );
-    add("delay", run.delay.map(short));
-    add("ended", run.ended_at.map(|at| format!("{} ago", ago(at))));
-    if run.state == RunState::Running {
-        let stage = run.stage_to.map(|to| {
-            format!(
-                "{}, up to letter {} of {}",
-                run.stage + 1,
-                grouped(to.min(run.total)),
-                counted(run.total, "letter")
-            )
-        });
-        add("stage", stage);
-        let driver = match run.is_driven {
-            true => "active",
-            false => "none; start a worker, or use `redrive dlq runs resume`",
-        };
-        add("driver", Some(driver.to_owned()));
-    }
+    let is_running = run.state == RunState::Running;
+    let stage = run.stage_to.filter(|_| is_running).map(|to| {
+        let (stage, to) = (run.stage + 1, grouped(to.min(run.total)));
+        format!(
+            "{stage}, up to letter {to} of {}",
+            counted(run.total, "letter")
+        )
+    });
+    let driver = is_running.then_some(match run.is_driven {
+        true => "active",
+        false => "none; start a worker, or use `redrive dlq runs resume`",
+    });
     writeln!(out)?;
-    for (name, value) in details {
-        write_labelled(out, &format!("  {name:<16} "), &clean(&value))?;
-    }
-    Ok(())
+    Details::default()
+        .add("queue", queue)
+        .add("pace", pace(run))
+        .add("tolerance", tolerance(run))
+        .add("created", format!("{} ago", ago(run.created_at)))
+        .some("filter", conditions)
+        .some("by", run.person.as_ref())
+        .some("reason", run.reason.as_ref())
+        .some("approval", approval(run))
+        .some("to queue", run.to_queue.as_ref())
+        .some("priority", run.priority)
+        .some("delay", run.delay.map(short))
+        .some("ended", run.ended_at.map(|at| format!("{} ago", ago(at))))
+        .some("stage", stage)
+        .some("driver", driver)
+        .write(16, out)
 }

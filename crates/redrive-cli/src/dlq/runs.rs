@@ -2,19 +2,13 @@
 
 mod show;
 
-use clap::Args;
-use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState};
-use redrive::{Database, Operator};
+use redrive::Operator;
+use redrive::dlq::runs::{RedriveRun, RunChange, RunId, RunState, Runs};
 
 use super::follow::follow;
 use super::patience::{MaxWait, WaitArgs};
 use super::run_report::{queue_and_conditions, run_line, skips};
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::subcommands::subcommands;
-use crate::terminal::{grouped, table};
-use crate::time::ago;
+use crate::prelude::*;
 use show::show;
 
 subcommands! {
@@ -24,15 +18,15 @@ subcommands! {
         Show(show::ShowRun) = Reader,
         /// Pause a run; letters that have not been sent wait
         #[command(before_help = "Example:\n  redrive dlq runs pause 7 --reason 'the gateway is slow'\n")]
-        Pause(ChangeRun).pause = Operator,
+        Pause(ChangeRun).run(|runs, id, by| runs.pause(id, by)) = Operator,
         /// Approve a run of another operator that is too large for one; the workers drive it
         #[command(before_help = "Example:\n  redrive dlq runs approve 7 --reason 'checked the sample'\n")]
-        Approve(ChangeRun).approve = Operator,
+        Approve(ChangeRun).run(|runs, id, by| runs.approve(id, by)) = Operator,
         Resume(ResumeRun) = Operator,
         Watch(WatchRun) = Reader,
         /// End a run; letters that have not been sent stay open
         #[command(before_help = "Example:\n  redrive dlq runs cancel 7 --reason 'wrong filter'\n")]
-        Cancel(ChangeRun).cancel = Operator,
+        Cancel(ChangeRun).run(|runs, id, by| runs.cancel(id, by)) = Operator,
     }
 }
 
@@ -85,39 +79,17 @@ pub(crate) struct WatchRun {
     limit: MaxWait,
 }
 
+/// A call that changes a run.
+type Change = fn(&Runs<'_>, RunId, &Operator) -> redrive::Result<Option<RunChange>>;
+
 impl ChangeRun {
-    fn pause(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        report(
+    fn run(&self, change: Change, cx: &mut Context<'_>) -> Result<Ending> {
+        let change = change(
+            &cx.database()?.dlq().runs(),
             self.id,
-            db.dlq().runs().pause(self.id, &self.operator())?,
-            &db,
-            cx,
-        )
-    }
-
-    fn approve(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        report(
-            self.id,
-            db.dlq().runs().approve(self.id, &self.operator())?,
-            &db,
-            cx,
-        )
-    }
-
-    fn cancel(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        report(
-            self.id,
-            db.dlq().runs().cancel(self.id, &self.operator())?,
-            &db,
-            cx,
-        )
-    }
-
-    fn operator(&self) -> Operator {
-        self.reason.operator()
+            &self.reason.operator(),
+        )?;
+        report(self.id, change, cx)
     }
 }
 
@@ -158,21 +130,20 @@ impl ListRuns {
 
 impl ResumeRun {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let id = &self.change.id;
-        let change = db.dlq().runs().resume(*id, &self.change.operator())?;
+        let (db, id) = (cx.database()?, self.change.id);
+        let change = db.dlq().runs().resume(id, &self.change.reason.operator())?;
         if change.is_some_and(|change| change.became == RunState::Running) && !self.detach {
-            let driver = db.dlq().runs().drive(*id)?;
+            let driver = db.dlq().runs().drive(id)?;
             if driver.is_none() {
                 cx.say(format!("another process drives run {id}; watching it"));
             }
-            let delay = db.dlq().runs().get(*id)?.and_then(|run| run.delay);
-            return follow(db, *id, driver, self.wait.patience(delay), cx);
+            let delay = db.dlq().runs().get(id)?.and_then(|run| run.delay);
+            return follow(id, driver, self.wait.patience(delay), cx);
         }
         match change {
             // Resuming a running run hands it to the workers.
-            Some(change) if change.became == RunState::Running => show(*id, db, cx),
-            change => report(*id, change, db, cx),
+            Some(change) if change.became == RunState::Running => show(id, cx),
+            change => report(id, change, cx),
         }
     }
 }
@@ -181,7 +152,7 @@ impl WatchRun {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         match db.dlq().runs().get(self.id)? {
-            Some(run) => follow(&db, self.id, None, self.limit.patience(run.delay), cx),
+            Some(run) => follow(self.id, None, self.limit.patience(run.delay), cx),
             None => no_run(self.id, cx),
         }
     }
@@ -192,16 +163,11 @@ fn no_run(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
 }
 
 /// Prints the run after a change. A run that has ended cannot change.
-fn report(
-    id: RunId,
-    change: Option<RunChange>,
-    db: &Database,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
+fn report(id: RunId, change: Option<RunChange>, cx: &mut Context<'_>) -> Result<Ending> {
     match change {
         Some(change) if change.was == change.became => {
             cx.nothing(format!("run {id} is {}; nothing was changed", change.was))
         }
-        _ => show(id, db, cx),
+        _ => show(id, cx),
     }
 }

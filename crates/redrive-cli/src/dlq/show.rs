@@ -1,12 +1,9 @@
 //! `redrive dlq show`: one letter with its history.
 
-use clap::Args;
 use redrive::JobId;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
 use crate::letter::{Backtrace, print_letter, whole_letter_line};
-use crate::terminal::json_line;
+use crate::prelude::*;
 
 /// How many of the newest runs are shown.
 const RUNS: u32 = 100;
@@ -36,8 +33,7 @@ impl ShowLetter {
         let db = cx.database()?;
         if self.raw {
             let Some(bytes) = db.dlq().captured_bytes(self.id)? else {
-                cx.say(format!("letter {} has no captured bytes", self.id));
-                return Ok(Ending::NothingMatched);
+                return cx.nothing(format!("letter {} has no captured bytes", self.id));
             };
             cx.out.write_all(&bytes)?;
             return Ok(Ending::Done);

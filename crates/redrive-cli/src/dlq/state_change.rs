@@ -3,22 +3,15 @@
 use std::ops::ControlFlow;
 
 use redrive::dlq::{Changed, Dlq, LetterFilter, LetterState};
-use redrive::{Database, JobId, Operator};
-use serde_json::json;
+use redrive::{JobId, Operator};
 
-use super::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, words};
 use super::not_done::{say_not_done, skipped_json};
-use crate::batches::in_batches;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::Bulk;
-use crate::stopped::Stopped;
-use crate::terminal::{counted, grouped, json_line};
-
-/// How many letters a dry run shows.
-const SAMPLE: u64 = 5;
+use crate::batches::{Batches, SoFar, Undo};
+use crate::dry_run::{DryRun, SAMPLE};
+use crate::left_out::{LeftOut, matching};
+use crate::prelude::*;
 
 /// Called after each batch with all letters changed so far.
 pub(super) type GoOn<'a> = &'a mut dyn FnMut(&Changed) -> ControlFlow<()>;
@@ -31,8 +24,8 @@ pub(super) struct StateChange<'a> {
     pub(super) participle: &'static str,
     /// The label of the progress bar: `discarding`.
     pub(super) progressive: &'static str,
-    /// The reason in the command that acts.
-    pub(super) reason: Option<&'a str>,
+    /// The words that make a dry run act.
+    pub(super) to_act: Vec<&'static str>,
     /// The states of the letters that it takes. The first is the default.
     pub(super) takes: &'static [LetterState],
     /// The call that changes letters.
@@ -46,11 +39,10 @@ pub(super) struct StateChange<'a> {
 impl StateChange<'_> {
     /// Shows what would change, or changes it.
     pub(super) fn run(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
         match (selection.is_dry_run(), selection.ids().is_empty()) {
-            (true, _) => self.dry_run(selection, &db, cx),
-            (false, false) => self.change_ids(selection, &db, cx),
-            (false, true) => self.change_matching(selection, &db, cx),
+            (true, _) => self.dry_run(selection, cx),
+            (false, false) => self.change_ids(selection, cx),
+            (false, true) => self.change_matching(selection, cx),
         }
     }
 
@@ -70,88 +62,66 @@ impl StateChange<'_> {
     /// The selected letters that are taken; `None` if the conditions exclude them all.
     fn taken(&self, selection: &Bulk) -> Result<Option<LetterFilter>> {
         let states = self.states(selection)?;
-        Ok(match states.is_empty() {
-            true => None,
-            false => Some(selection.letters()?.states(states)),
-        })
+        match states.is_empty() {
+            true => Ok(None),
+            false => Ok(Some(selection.letters()?.states(states))),
+        }
     }
 
     /// Shows how many letters match, some of them, those left out, and the command that acts.
-    fn dry_run(&self, selection: &Bulk, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn dry_run(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let taken = self.taken(selection)?;
-        let letters = match &taken {
-            Some(taken) => db.dlq().count(taken)?.letters,
-            None => 0,
+        let count = |taken| Ok::<_, Error>(db.dlq().count(taken)?.letters);
+        let letters = taken.as_ref().map_or(Ok(0), count)?;
+        let dry_run = DryRun {
+            noun: "letter",
+            action: self.command,
+            affected: selection.limited(letters),
+            matching: letters,
+            left_out: &self.left_out(selection, db)?,
+            to_act: self.to_act.clone(),
         };
-        let affected = selection.limited(letters);
-        let left_out = self.left_out(selection, db)?;
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({
-                    "dry_run": true,
-                    "action": self.command,
-                    "letters": affected,
-                    "matching": letters,
-                    "skipped": left_out_json("letters", &left_out),
-                }),
-            )?;
-        }
-        let Some(taken) = taken.filter(|_| letters > 0) else {
-            return self.nothing_matched(selection, db, cx);
-        };
-        if cx.global.json {
-            return Ok(Ending::Done);
-        }
-        writeln!(
-            cx.out,
-            "{}; {} would be {}.\n",
+        let heading = format!(
+            "{}; {} would be {}.",
             matching(letters, &words(&self.states(selection)?)),
-            grouped(affected),
+            grouped(dry_run.affected),
             self.participle
-        )?;
-        write_left_out("letter", &left_out, cx.out)?;
-        letter_table(&db.dlq().list(&taken.limit(SAMPLE))?).write(cx.out)?;
-        writeln!(cx.out)?;
-        let command = format!("redrive dlq {}", self.command);
-        cx.propose(&selection.command_line(&command, self.reason, &[]))
+        );
+        let sample = taken.unwrap_or_default().limit(SAMPLE);
+        dry_run.show(&heading, || Ok(letter_table(&db.dlq().list(&sample)?)), cx)?;
+        match letters {
+            0 => self.nothing_matched(selection, cx),
+            _ => Ok(Ending::Done),
+        }
     }
 
     /// The matching letters that are left out because of their state.
     fn left_out(&self, selection: &Bulk, db: &Database) -> Result<Vec<LeftOut>> {
-        let (letters, takes) = (selection.letters()?, self.takes);
+        let letters = selection.letters()?;
         let states = self.states(selection)?;
-        let candidates = letters.named_states().unwrap_or_else(|| takes.to_vec());
+        let mut candidates = letters
+            .named_states()
+            .unwrap_or_else(|| self.takes.to_vec());
+        candidates.retain(|state| !states.contains(state));
         let mut lines = Vec::new();
         for state in candidates {
-            if states.contains(&state) {
-                continue;
-            }
-            let letters = db.dlq().count(&letters.clone().state(state))?.letters;
-            if letters == 0 {
-                continue;
-            }
-            let include = takes
-                .contains(&state)
-                .then(|| "the condition state=open,quarantined includes them".to_owned());
+            let is_taken = self.takes.contains(&state);
             lines.push(LeftOut {
-                count: letters,
+                count: db.dlq().count(&letters.clone().state(state))?.letters,
                 reason: state.as_str(),
                 state: Some(state.as_str()),
                 because: state.to_string(),
-                include,
+                include: is_taken
+                    .then(|| "the condition state=open,quarantined includes them".to_owned()),
             });
         }
+        lines.retain(|line| line.count > 0);
         Ok(lines)
     }
 
     /// Says that no letter can be changed, and why.
-    fn nothing_matched(
-        &self,
-        selection: &Bulk,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn nothing_matched(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
         let states = self.states(selection)?;
         let what = match states.is_empty() {
             true => format!("no letter in these states can be {}", self.participle),
@@ -164,49 +134,42 @@ impl StateChange<'_> {
             what,
             quarantined: self.quarantined,
         };
-        none.say(db, cx)
+        none.say(cx)
     }
 
     /// Changes all matching letters in batches, until a signal arrives.
-    fn change_matching(
-        &self,
-        selection: &Bulk,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn change_matching(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let Some(filter) = self.taken(selection)? else {
-            return self.nothing_matched(selection, db, cx);
+            return self.nothing_matched(selection, cx);
         };
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let total = selection.limited(db.dlq().count(&filter)?.letters);
-        let operator = selection.operator();
         let filter = filter.limit(total);
-        let mut audit = None;
-        let (letters, course, changed) = in_batches(self.progressive, total, |go_on| {
-            (self.change)(db.dlq(), &filter, &operator, &mut |so_far| {
-                audit = so_far.audit;
-                go_on(so_far.letters.len() as u64)
+        let batches = Batches {
+            noun: "letter",
+            progressive: self.progressive,
+            participle: self.participle,
+            total,
+            undo: Undo::OfAudit(self.undo),
+        };
+        let ended = batches.run(cx, |go_on| {
+            (self.change)(db.dlq(), &filter, &selection.operator(), &mut |so_far| {
+                go_on(SoFar::of(so_far.letters.len(), so_far.audit))
             })
         })?;
-        let stopped = Stopped {
-            done: letters,
-            total,
-            participle: self.participle,
-            undo: audit.map(|audit| format!("undo: {}", (self.undo)(audit))),
-        };
-        changed.inspect_err(|_| stopped.say_after_error("letter", cx))?;
-        self.report(letters, &[], audit, cx)?;
-        if course.is_break() && letters < total {
-            return stopped.say("letter", cx);
-        }
-        match letters {
-            0 => self.nothing_matched(selection, db, cx),
-            _ => Ok(Ending::Done),
+        let SoFar { done, audit, .. } = ended.so_far;
+        self.report(done, &[], audit, cx)?;
+        let ending = ended.or_stopped(Ending::Done, cx)?;
+        match done {
+            0 if ending == Ending::Done => self.nothing_matched(selection, cx),
+            _ => Ok(ending),
         }
     }
 
     /// Changes the letters given by id, and explains why others did not change.
-    fn change_ids(&self, selection: &Bulk, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+    fn change_ids(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let operator = selection.operator();
         let changed = match self.taken(selection)? {
             Some(filter) => (self.change)(db.dlq(), &filter, &operator, &mut |_| {

@@ -2,17 +2,12 @@
 
 use std::io::Write;
 
-use clap::Args;
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
-use serde_json::json;
 
 use super::none_matched::{NoneMatched, list_command, words};
 use super::validators::{ValidatorArgs, error_json, print_errors};
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::Selection;
-use crate::terminal::{grouped, json_line};
+use crate::prelude::*;
 
 /// Check open letters with a JSON Schema or a command
 ///
@@ -51,14 +46,18 @@ impl Validate {
         let (validators, _interrupt) = self.validators.validators(cx.registry)?;
         let db = cx.database()?;
         let open = self.selection.letters()?.or_state(LetterState::Open);
-        let listed = self.listed();
+        let is_listed = |result: &ValidationResult| match (self.failing, self.passing) {
+            (true, _) => matches!(result, ValidationResult::Failed(_)),
+            (false, true) => *result == ValidationResult::Passed,
+            (false, false) => false,
+        };
         let mut is_any_listed = false;
         let is_json = cx.global.json;
         let out = &mut *cx.out;
         let validation = db
             .dlq()
             .validate_each(&open, &validators, |letter, result| {
-                if !listed.is_some_and(|listed| listed.includes(result)) {
+                if !is_listed(result) {
                     return Ok(());
                 }
                 is_any_listed = true;
@@ -73,45 +72,15 @@ impl Validate {
                 what: format!("no {} letter matches", words(&states)),
                 quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
             };
-            return none.say(&db, cx);
+            return none.say(cx);
         }
-        if listed.is_some() {
+        if self.failing || self.passing {
             cx.out.flush()?;
             cx.say(counts(&validation));
-            return Ok(match is_any_listed {
-                true => Ending::Done,
-                false => Ending::NothingMatched,
-            });
+            return Ok(Ending::of(is_any_listed));
         }
         report(&validation, cx)?;
-        Ok(match validation.failed {
-            0 => Ending::Done,
-            _ => Ending::NothingMatched,
-        })
-    }
-
-    fn listed(&self) -> Option<Listed> {
-        match (self.failing, self.passing) {
-            (true, _) => Some(Listed::Failing),
-            (false, true) => Some(Listed::Passing),
-            (false, false) => None,
-        }
-    }
-}
-
-/// The letters whose ids are listed.
-#[derive(Clone, Copy)]
-enum Listed {
-    Failing,
-    Passing,
-}
-
-impl Listed {
-    fn includes(self, result: &ValidationResult) -> bool {
-        match self {
-            Listed::Failing => matches!(result, ValidationResult::Failed(_)),
-            Listed::Passing => *result == ValidationResult::Passed,
-        }
+        Ok(Ending::of(validation.failed == 0))
     }
 }
 

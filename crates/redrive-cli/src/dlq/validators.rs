@@ -5,19 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
 use redrive::JobId;
 use redrive::dlq::{Letter, ValidationError, Validators};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::context::Context;
-use crate::error::{Error, Result};
 use crate::ndjson::without_mark;
+use crate::prelude::*;
 use crate::registry::Registry;
-use crate::selection::quoted;
 use crate::shell::{Interrupt, Shell, Stdout};
-use crate::terminal::{grouped, one_line};
-use crate::time;
 
 /// The default time limit of a command.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -63,19 +58,6 @@ impl ValidatorArgs {
             ));
         }
         Ok((registry.validators.clone(), None))
-    }
-
-    /// The options as arguments for a shell.
-    pub(super) fn words(&self) -> Vec<String> {
-        let schema = self.schema.as_ref().map(|file| file.display().to_string());
-        let options = [("--schema", &schema), ("--exec", &self.exec)];
-        let mut words: Vec<String> = options
-            .into_iter()
-            .filter_map(|(name, value)| Some(format!("{name} {}", quoted(value.as_ref()?))))
-            .collect();
-        let deadline = self.deadline;
-        words.extend(deadline.map(|limit| format!("--deadline {}", time::exact(limit))));
-        words
     }
 }
 

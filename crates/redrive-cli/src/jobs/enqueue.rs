@@ -3,22 +3,18 @@
 mod transaction;
 mod file;
 
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, ValueEnum};
 use jiff::Timestamp;
 use redrive::limits::{MAX_DELAY, MAX_PAYLOAD_BYTES, MAX_UNIQUE_KEY_BYTES};
 use redrive::{Enqueued, NewJob, Replace};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::ndjson::without_mark;
-use crate::terminal::{Progress, counted, grouped};
-use crate::time;
-use file::{BadLines, EnqueuedFile, JobFile, unreadable};
+use crate::ndjson::{self, without_mark};
+use crate::prelude::*;
+use crate::terminal::Progress;
+use file::{BadLines, EnqueuedFile, JobFile};
 
 /// Enqueue a job, or a file of jobs in one transaction
 ///
@@ -163,17 +159,9 @@ impl Enqueue {
             "-" => NewJob::raw(&self.kind, without_mark(&read_payload()?).trim())?,
             payload => NewJob::raw(&self.kind, without_mark(payload))?,
         };
-        let job = match &self.unique {
-            Some(key) => self.with_key(self.with_options(job).unique(key)),
-            None => self.with_options(job),
-        };
         let queue = cx.queue(&self.queue)?;
-        let enqueued = queue.enqueue_job(job)?;
+        let enqueued = queue.enqueue_job(self.with_options(job))?;
         let id = enqueued.id();
-        let ending = match enqueued {
-            Enqueued::New(_) | Enqueued::Replaced(_) => Ending::Done,
-            Enqueued::Existing(_) => Ending::NothingMatched,
-        };
         let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
         if let Some(key) = &self.unique {
             line["unique"] = json!(key);
@@ -183,32 +171,18 @@ impl Enqueue {
         cx.print(&line, id)?;
         match enqueued {
             Enqueued::New(_) => {}
-            Enqueued::Existing(_) if self.unique_window.is_some() => cx.say(format!(
-                "nothing was enqueued: job {id} has this unique key or opened its window"
-            )),
-            Enqueued::Existing(_) => cx.say(format!(
-                "nothing was enqueued: job {id} has this unique key"
-            )),
+            Enqueued::Existing(_) => {
+                let window = self.unique_window.map(|_| " or opened its window");
+                let window = window.unwrap_or_default();
+                return cx.nothing(format!(
+                    "nothing was enqueued: job {id} has this unique key{window}"
+                ));
+            }
             Enqueued::Replaced(_) => {
                 cx.say(format!("job {id} has this unique key and was changed"));
             }
         }
-        Ok(ending)
-    }
-
-    fn with_key(&self, job: NewJob) -> NewJob {
-        let job = match self.until_started {
-            true => job.until_started(),
-            false => job,
-        };
-        let job = match self.replace {
-            Some(replaced) => job.replace(replaced.change()),
-            None => job,
-        };
-        match self.unique_window {
-            Some(window) => job.unique_window(window),
-            None => job,
-        }
+        Ok(Ending::Done)
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {
@@ -221,19 +195,15 @@ impl Enqueue {
         let job = job
             .delay(delay)
             .priority(self.priority)
-            .max_attempts(self.max_attempts);
-        let job = self
-            .headers
-            .iter()
-            .fold(job, |job, (name, value)| job.header(name, value));
-        let job = match &self.group {
-            Some(group) => job.group(group),
-            None => job,
-        };
-        match self.expires_in {
-            Some(time) => job.expires_in(time),
-            None => job,
-        }
+            .max_attempts(self.max_attempts)
+            .with(self.group.as_ref(), NewJob::group)
+            .with(self.expires_in, NewJob::expires_in)
+            .with(self.unique.as_ref(), NewJob::unique)
+            .with_flag(self.until_started, NewJob::until_started)
+            .with(self.replace.map(Replaced::change), NewJob::replace)
+            .with(self.unique_window, NewJob::unique_window);
+        let headers = self.headers.iter();
+        headers.fold(job, |job, (name, value)| job.header(name, value))
     }
 
     fn enqueue_file(&self, path: &Path, cx: &mut Context<'_>) -> Result<Ending> {
@@ -256,10 +226,7 @@ impl Enqueue {
         drop(progress);
         let seconds = begin.elapsed().as_secs_f64();
         self.report(&enqueued, seconds, cx)?;
-        Ok(match enqueued.bad_lines {
-            0 => Ending::Done,
-            _ => Ending::NothingMatched,
-        })
+        Ok(Ending::of(enqueued.bad_lines == 0))
     }
 
     fn report(&self, enqueued: &EnqueuedFile, seconds: f64, cx: &mut Context<'_>) -> Result<()> {
@@ -290,19 +257,14 @@ impl Enqueue {
 }
 
 fn read_payload() -> Result<String> {
-    let mut bytes = Vec::new();
     // Blanks around the payload do not count.
     let max = MAX_PAYLOAD_BYTES as u64 + 1024;
-    io::stdin()
-        .take(max + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(Path::new("-"), error))?;
-    if bytes.len() as u64 > max {
+    let Some(bytes) = ndjson::read(Path::new("-"), max)? else {
         return Err(Error::new(format!(
             "the payload on stdin is too large; the limit is {} bytes",
             grouped(MAX_PAYLOAD_BYTES as u64)
         )));
-    }
+    };
     String::from_utf8(bytes)
         .map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
 }

@@ -7,9 +7,9 @@ mod list;
 mod change;
 mod edit;
 
-use redrive::admin::JobFilter;
+use redrive::admin::{JobChange, JobFilter};
 
-use crate::subcommands::subcommands;
+use crate::prelude::*;
 
 /// The conditions, for the help of every command that takes them.
 pub(crate) fn job_conditions_help() -> String {
@@ -32,10 +32,35 @@ subcommands! {
     pub(crate) enum JobCommand {
         List(list::ListJobs) = Reader,
         Show(show::ShowJob) = Reader,
-        Cancel(change::Cancel) = Operator,
+        /// Cancel jobs
+        ///
+        /// Waiting jobs become dead letters, with the cause `manual`. Without --yes this is a dry run; jobs
+        /// given by id are cancelled at once. Running jobs are left out unless they are given by id: then
+        /// the handler is asked to stop, and if it succeeds first, the job is done.
+        #[command(
+            before_help = "\
+Examples:
+  redrive job cancel 42
+  redrive job cancel orders kind=order.test --reason 'test orders' --yes
+",
+            after_help = change::AFTER_HELP
+        )]
+        Cancel(change::ChangeJobs).run(JobChange::Cancel) = Operator,
         Priority(change::Priority) = Operator,
         Set(change::SetPriority) = Operator,
-        RunNow(change::RunNow) = Operator,
+        /// Make delayed jobs ready now
+        ///
+        /// Without --yes this is a dry run; jobs given by id become ready at once. Scheduled, snoozed and
+        /// retried jobs are delayed. Ready and running jobs are left out.
+        #[command(
+            before_help = "\
+Examples:
+  redrive job run-now 42
+  redrive job run-now orders 'attempts>=1' --yes
+",
+            after_help = change::AFTER_HELP
+        )]
+        RunNow(change::ChangeJobs).run(JobChange::RunNow) = Operator,
         Edit(edit::EditJobs) = Operator,
     }
 }

@@ -1,14 +1,9 @@
 //! `redrive stats`: job and letter counts per queue.
 
-use clap::Args;
 use redrive::admin::{Breaker, QueueStats};
-use serde::Serialize;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
 use crate::pause::{pause_json, state};
-use crate::terminal::{Json as _, Table, grouped, json_line, line, table};
-use crate::time::{ago, short};
+use crate::prelude::*;
 
 /// Show how many jobs and letters the queues hold, the jobs by kind, and the most frequent failures
 ///
@@ -112,16 +107,16 @@ fn letters(stats: &[QueueStats]) -> Table {
 
 fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
     let failures = queue.failures.iter().map(|failure| {
-        line!(failure =>
+        object!(failure =>
             group, cause, error_class, letters, newest = &failure.sample, first_at, last_at,
         )
     });
     let kinds = queue.kinds.iter().map(|kind| {
-        line!(kind =>
+        object!(kind =>
             kind, ready, delayed, leased, handled = kind.is_handled,
         )
     });
-    line!(queue =>
+    object!(queue =>
         queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
         leased, oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), workers,
         slots, open, redriving, recovered, discarded, quarantined,

@@ -10,21 +10,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use redrive::worker::StopReport;
-use redrive::{Database, Queue, Worker, WorkerBuilder, Workers};
-use serde_json::json;
+use redrive::{Backoff, Queue, Worker, WorkerBuilder, Workers};
 use signal_hook::iterator::Signals;
 
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
+use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::Shell;
 use crate::stop::{self, Second};
-use crate::terminal::{counted, grouped, json_line};
-use crate::time;
 use left::{Left, Runs};
-use options::{BackoffArg, FloodGuardArg};
+use options::{backoff, flood_guard};
 
 /// The interval between two checks for signals and a failed worker.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -98,11 +93,11 @@ pub(crate) struct Work {
     lease: Option<Duration>,
     /// Delay before retries: SHAPE:TIME or SHAPE:TIME..MAX, with the shape exponential, linear or
     /// fixed [default: exponential with jitter].
-    #[arg(long, value_name = "BACKOFF")]
-    backoff: Option<BackoffArg>,
+    #[arg(long, value_name = "BACKOFF", value_parser = backoff)]
+    backoff: Option<Backoff>,
     /// Open the breaker of the queue when more than LETTERS jobs die within TIME, such as 100/1m.
-    #[arg(long, value_name = "LETTERS/TIME")]
-    flood_guard: Option<FloodGuardArg>,
+    #[arg(long, value_name = "LETTERS/TIME", value_parser = flood_guard)]
+    flood_guard: Option<(usize, Duration)>,
     /// Version of the command, stored with every attempt.
     #[arg(long, value_name = "VERSION")]
     app_version: Option<String>,
@@ -157,7 +152,7 @@ impl Work {
         if cause == StopCause::Signal {
             cx.say(format!(
                 "stopping; running commands have {} to finish, and a second signal kills them",
-                time::short(self.grace)
+                short(self.grace)
             ));
         }
         shell.stop();
@@ -194,19 +189,14 @@ impl Work {
         registry: &Registry,
     ) -> WorkerBuilder {
         let version = self.app_version.clone();
-        let mut builder = builder.version(version.unwrap_or_else(|| registry.attempt_version()));
-        if let Some(backoff) = self.backoff {
-            builder = builder.backoff(backoff.backoff());
-        }
-        if let Some(guard) = self.flood_guard {
-            builder = builder.flood_guard(guard.letters, guard.per);
-        }
-        if let Some(deadline) = self.deadline {
-            builder = builder.deadline(deadline);
-        }
-        if let Some(lease) = self.lease {
-            builder = builder.lease(lease);
-        }
+        let mut builder = builder
+            .version(version.unwrap_or_else(|| registry.attempt_version()))
+            .with(self.backoff.clone(), WorkerBuilder::backoff)
+            .with(self.flood_guard, |builder, (letters, per)| {
+                builder.flood_guard(letters, per)
+            })
+            .with(self.deadline, WorkerBuilder::deadline)
+            .with(self.lease, WorkerBuilder::lease);
         if self.exec.is_none() {
             let handlers = match self.kinds.is_empty() {
                 true => registry.handlers.clone(),

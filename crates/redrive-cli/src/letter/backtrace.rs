@@ -4,42 +4,10 @@
 const MIN_FRAMES: usize = 4;
 
 /// The start of frames of languages and of widespread libraries.
-const FOREIGN: [&str; 34] = [
-    "std::",
-    "core::",
-    "alloc::",
-    "test::",
-    "backtrace::",
-    "redrive::",
-    "anyhow::",
-    "eyre::",
-    "color_eyre::",
-    "tokio::",
-    "hyper::",
-    "reqwest::",
-    "postgres::",
-    "tokio_postgres::",
-    "serde",
-    "rayon",
-    "rust_",
-    "__rust",
-    "rustc",
-    "java.",
-    "javax.",
-    "jdk.",
-    "sun.",
-    "jakarta.",
-    "kotlin",
-    "scala.",
-    "org.springframework.",
-    "org.apache.",
-    "org.hibernate.",
-    "io.netty.",
-    "runtime.",
-    "panic",
-    "node:",
-    "_start",
-];
+const FOREIGN: &str = "std:: core:: alloc:: test:: backtrace:: redrive:: anyhow:: eyre:: color_eyre:: \
+    tokio:: hyper:: reqwest:: postgres:: tokio_postgres:: serde rayon rust_ __rust rustc java. javax. jdk. \
+    sun. jakarta. kotlin scala. org.springframework. org.apache. org.hibernate. io.netty. runtime. panic \
+    node: _start";
 
 /// Returns the text with its backtrace folded to one frame; `None`: it has no long backtrace.
 pub(super) fn folded(text: &str) -> Option<Vec<String>> {
@@ -102,7 +70,7 @@ fn is_foreign(function: &str) -> bool {
     let name = function.trim_start_matches(['<', '&', '_']);
     let is_library = function.contains("site-packages") || function.contains("node_modules");
     let is_runtime = !name.contains(['.', ':', '/', '(']);
-    is_library || is_runtime || FOREIGN.iter().any(|start| name.starts_with(start))
+    is_library || is_runtime || FOREIGN.split(' ').any(|start| name.starts_with(start))
 }
 
 /// The line above a backtrace.

@@ -5,7 +5,7 @@ use redrive::dlq::runs::{LetterRun, RunOutcome};
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent};
 use serde::Serialize;
 
-use crate::terminal::line;
+use crate::terminal::object;
 
 /// A letter as one line of JSON.
 pub(crate) fn letter_line(letter: &Letter) -> impl Serialize {
@@ -18,7 +18,7 @@ pub(crate) fn whole_letter_line(
     runs: Option<&[LetterRun]>,
     held: Option<&HeldGroup>,
 ) -> impl Serialize {
-    line!(letter =>
+    object!(letter =>
         id, queue, kind, state, cause, error_class, error_message, error_detail, detail_is_shared,
         group, priority, attempts, earlier_attempts, max_attempts, crashes, generation, deaths,
         alike, failed_redrives, edits, run, policy, enqueued_at, died_at, changed_at,
@@ -33,17 +33,17 @@ pub(crate) fn whole_letter_line(
         // The number of captured bytes, if `raw_hex` has only their start.
         raw_size,
         runs = runs.map(|runs| runs.iter().map(outcome_line).collect::<Vec<_>>()),
-        holds = held.map(|held| line!(held => held_at, waiting, diverted)),
+        holds = held.map(|held| object!(held => held_at, waiting, diverted)),
     )
 }
 
 fn outcome_line(letter: &LetterRun) -> impl Serialize {
-    line!(letter => run, outcome = letter.outcome.as_str(), reason = skip_reason(letter.outcome))
+    object!(letter => run, outcome = letter.outcome.as_str(), reason = skip_reason(letter.outcome))
 }
 
 /// The attempts of a history.
 pub(crate) fn attempt_lines(history: &[AttemptRecord]) -> Vec<impl Serialize> {
-    let lines = history.iter().map(|attempt| line!(attempt =>
+    let lines = history.iter().map(|attempt| object!(attempt =>
         generation, attempt, outcome, run_ms, ended_at, error_class, error_message, worker, host,
         version, pid,
     ));
@@ -73,20 +73,6 @@ pub(crate) fn skip_reason(outcome: RunOutcome) -> Option<&'static str> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_two_hexadecimal_digits_each() {
-        assert_eq!(hexadecimal(&[0, 0x9f, 0xff]), "009fff");
-    }
+    let digits = |text: String, byte: &u8| text + &format!("{byte:02x}");
+    bytes.iter().fold(String::new(), digits)
 }

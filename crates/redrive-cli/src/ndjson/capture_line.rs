@@ -9,6 +9,8 @@ use redrive::dlq::{ForeignFailure, Letter, LetterPast};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::optional::Optional as _;
+
 /// The source of letters that were not captured.
 const OWN_SOURCE: &str = "redrive:letter";
 /// The error class of a line without one.
@@ -111,30 +113,18 @@ impl CaptureLine {
                 .map_err(|error| format!("raw_base64 is not valid: {error}"))?,
             _ => return Err("expected exactly one of payload, raw and raw_base64".to_owned()),
         };
-        let mut captured =
-            ForeignFailure::new(line.source, line.position, line.queue, line.kind, bytes).error(
-                line.error_class
-                    .unwrap_or_else(|| DEFAULT_ERROR_CLASS.to_owned()),
-                line.error_message.unwrap_or_default(),
-            );
-        if let Some(content_type) = line.content_type {
-            captured = captured.content_type(content_type);
-        }
-        for (name, value) in line.headers {
-            captured = captured.header(name, value);
-        }
-        if let Some(detail) = line.error_detail {
-            captured = captured.detail(detail);
-        }
-        if let Some(key) = line.group_key {
-            captured = captured.group_key(key);
-        }
-        if let Some(key) = line.failure_key {
-            captured = captured.failure_key(key);
-        }
-        if let Some(past) = line.letter {
-            captured = captured.past(past);
-        }
+        let class = line.error_class;
+        let class = class.unwrap_or_else(|| DEFAULT_ERROR_CLASS.to_owned());
+        let captured =
+            ForeignFailure::new(line.source, line.position, line.queue, line.kind, bytes)
+                .error(class, line.error_message.unwrap_or_default())
+                .with(line.content_type, ForeignFailure::content_type)
+                .with(line.error_detail, ForeignFailure::detail)
+                .with(line.group_key, ForeignFailure::group_key)
+                .with(line.failure_key, ForeignFailure::failure_key)
+                .with(line.letter, ForeignFailure::past);
+        let headers = line.headers.into_iter();
+        let captured = headers.fold(captured, |of, (name, value)| of.header(name, value));
         captured
             .check()
             .map_err(|error| crate::error::Error::from(error).one_line())?;

@@ -1,13 +1,16 @@
 //! Reads NDJSON with bounded memory and names bad lines by their number.
 
 use std::io::{self, BufRead, Read as _};
+use std::path::{Path, PathBuf};
 
-use redrive::NewJob;
+use super::input::{open, unreadable};
 
 /// The lines of a file. Blank lines are skipped but counted.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,
+    /// The file, for messages.
+    path: PathBuf,
     number: u64,
     bytes: u64,
     /// The limit of a line, without its line break.
@@ -22,27 +25,50 @@ pub(crate) struct BadLine {
     pub(crate) error: String,
 }
 
+impl Lines<Box<dyn BufRead>> {
+    /// Reads the lines of a file, of at most `max_bytes` each.
+    pub(crate) fn of(path: &Path, max_bytes: usize) -> crate::error::Result<Self> {
+        let mut lines = Lines::new(open(path)?, max_bytes);
+        path.clone_into(&mut lines.path);
+        Ok(lines)
+    }
+}
+
 impl<R: BufRead> Lines<R> {
     /// Reads lines of at most `max_bytes`.
     pub(crate) fn new(reader: R, max_bytes: usize) -> Lines<R> {
         Lines {
             reader,
+            path: PathBuf::new(),
             number: 0,
             bytes: 0,
             max_bytes,
         }
     }
 
+    /// Parses the next lines, at most so many and of about so many bytes; `None` at the end of the file. Bad
+    /// lines go to `reject`, which may end it all.
+    pub(crate) fn next_chunk<T>(
+        &mut self,
+        (max_lines, max_bytes): (usize, u64),
+        parse: impl Fn(&str) -> Result<T, String>,
+        mut reject: impl FnMut(BadLine) -> crate::error::Result<()>,
+    ) -> crate::error::Result<Option<Vec<T>>> {
+        let (start, mut chunk) = (self.bytes, Vec::new());
+        while chunk.len() < max_lines && self.bytes - start <= max_bytes {
+            match self.next_as(&parse) {
+                Ok(Some(Ok(parsed))) => chunk.push(parsed),
+                Ok(Some(Err(bad))) => reject(bad)?,
+                Ok(None) => return Ok((!chunk.is_empty()).then_some(chunk)),
+                Err(error) => return Err(unreadable(&self.path, error)),
+            }
+        }
+        Ok(Some(chunk))
+    }
+
     /// The bytes read so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// The next payload as a job, or its bad line; `None` at the end of the file.
-    pub(crate) fn next_job(&mut self, kind: &str) -> io::Result<Option<Result<NewJob, BadLine>>> {
-        self.next_as(|text| {
-            NewJob::raw(kind, text).map_err(|error| crate::error::Error::from(error).one_line())
-        })
     }
 
     /// Parses the next line; `None` at the end of the file.
@@ -100,15 +126,19 @@ impl<R: BufRead> Lines<R> {
 
 #[cfg(test)]
 mod tests {
+    use redrive::NewJob;
     use redrive::limits::MAX_PAYLOAD_BYTES;
 
     use super::*;
 
     fn read(text: &[u8]) -> Vec<Result<(), BadLine>> {
         let mut lines = Lines::new(text, MAX_PAYLOAD_BYTES);
-        std::iter::from_fn(|| lines.next_job("k").expect("memory can be read"))
-            .map(|job| job.map(drop))
-            .collect()
+        let job = |text: &str| {
+            NewJob::raw("k", text)
+                .map(drop)
+                .map_err(|why| why.to_string())
+        };
+        std::iter::from_fn(|| lines.next_as(job).expect("memory can be read")).collect()
     }
 
     fn bad(number: u64, message: &str, found: &Result<(), BadLine>) {

@@ -1,15 +1,10 @@
 //! `redrive schedule pause`, `resume`, `trigger` and `remove`.
 
-use clap::Args;
 use redrive::Operator;
-use redrive::schedule::Triggered;
-use serde_json::{Value, json};
+use redrive::schedule::{Schedules, Triggered};
 
 use super::list::no_schedule;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::terminal::{counted, one_line};
+use crate::prelude::*;
 
 /// A schedule, and the reason for the change.
 #[derive(Args, Debug)]
@@ -21,43 +16,34 @@ pub(crate) struct ChangeSchedule {
     reason: Reason,
 }
 
+/// A call that changes a schedule, and tells whether it exists.
+type Change = fn(&Schedules<'_>, &str, &Operator) -> redrive::Result<bool>;
+
 impl ChangeSchedule {
-    pub(super) fn pause(&self, cx: &mut Context<'_>) -> Result<Ending> {
+    /// Makes a change, of which `member` and `value` tell as JSON.
+    pub(super) fn run(
+        &self,
+        change: Change,
+        state: &str,
+        (member, value): (&str, bool),
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
         let db = cx.database()?;
-        let exists = db.schedules().pause(&self.name, &self.operator())?;
-        self.report(
-            exists,
-            "paused",
-            &json!({ "id": self.name, "paused": true }),
-            cx,
-        )
-    }
-
-    pub(super) fn resume(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let exists = db.schedules().resume(&self.name, &self.operator())?;
-        self.report(
-            exists,
-            "resumed",
-            &json!({ "id": self.name, "paused": false }),
-            cx,
-        )
-    }
-
-    pub(super) fn remove(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let exists = db.schedules().remove(&self.name, &self.operator())?;
-        self.report(
-            exists,
-            "removed",
-            &json!({ "id": self.name, "removed": true }),
-            cx,
-        )
+        match change(&db.schedules(), &self.name, &self.reason.operator())? {
+            true => cx.print(
+                &json!({ "id": self.name, member: value }),
+                format!("schedule `{}` is {state}", one_line(&self.name)),
+            ),
+            false => no_schedule(&self.name, cx),
+        }
     }
 
     pub(super) fn trigger(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let (job, is_new) = match db.schedules().trigger(&self.name, &self.operator())? {
+        let (job, is_new) = match db
+            .schedules()
+            .trigger(&self.name, &self.reason.operator())?
+        {
             Triggered::NotFound => return no_schedule(&self.name, cx),
             Triggered::Redriven(letters) => {
                 let json = json!({ "id": self.name, "letters": letters });
@@ -75,26 +61,6 @@ impl ChangeSchedule {
             false => cx.nothing(format!(
                 "nothing was enqueued: job {job} of this schedule is still live"
             )),
-        }
-    }
-
-    fn operator(&self) -> Operator {
-        self.reason.operator()
-    }
-
-    fn report(
-        &self,
-        exists: bool,
-        state: &str,
-        json: &Value,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        match exists {
-            true => cx.print(
-                json,
-                format!("schedule `{}` is {state}", one_line(&self.name)),
-            ),
-            false => no_schedule(&self.name, cx),
         }
     }
 }

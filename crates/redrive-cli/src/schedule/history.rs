@@ -1,14 +1,10 @@
 //! `redrive schedule history`: what the latest ticks did.
 
-use clap::Args;
 use redrive::schedule::ScheduleTick;
-use serde::Serialize;
 
 use super::list::no_schedule;
 use super::zoned::zoned;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::{Json as _, grouped, line, one_line, table};
+use crate::prelude::*;
 
 /// List what the latest ticks of a schedule did, with the states of their jobs
 ///
@@ -53,7 +49,7 @@ impl ShowHistory {
 }
 
 fn entry_json(entry: &ScheduleTick) -> impl Serialize {
-    line!(entry =>
+    object!(entry =>
         tick_at, ran_at = entry.at.json(), outcome, ticks,
         job = entry.job.map(|(id, _)| id.get()),
         state = entry.job.map(|(_, state)| state.as_str()), letters,

@@ -2,16 +2,10 @@
 
 use std::time::SystemTime;
 
-use clap::Args;
 use redrive::dlq::{PolicyStatus, stored_conditions};
 use redrive::schedule::ScheduleStatus;
-use serde::Serialize;
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::{Json as _, line, one_line, table};
-use crate::time::{ago, exact, short};
+use crate::prelude::*;
 
 /// List schedules with their last and next tick
 #[derive(Args, Debug)]
@@ -43,10 +37,12 @@ impl ListSchedules {
             Word "LAST" => last(schedule),
         });
         let ending = cx.list("there are no schedules", &schedules, schedule_json, &table)?;
-        let failed = schedules
-            .iter()
-            .map(|schedule| (&*schedule.name, schedule.last_trouble.as_deref()));
-        cx.write_troubles(failed)?;
+        for schedule in schedules.iter().filter(|_| !cx.global.json) {
+            if let Some(error) = &schedule.last_trouble {
+                let (name, error) = (one_line(&schedule.name), one_line(error));
+                writeln!(cx.out, "\nThe last tick of `{name}` failed: {error}")?;
+            }
+        }
         Ok(ending)
     }
 }
@@ -103,12 +99,12 @@ pub(super) fn next_tick(schedule: &ScheduleStatus) -> String {
 pub(super) fn schedule_json(schedule: &ScheduleStatus) -> impl Serialize {
     let job = schedule.job.as_ref();
     let policy = |policy: &PolicyStatus| {
-        json!(line!(policy =>
+        json!(object!(policy =>
             letters, batch, generations, growth, longest_delay_ms = policy.longest_delay.json(),
             ignores_breakers, counts_only,
         ))
     };
-    line!(schedule =>
+    object!(schedule =>
         id = &schedule.name, cron, zone, every_ms = schedule.every.json(),
         queue = job.map(|job| job.queue.json()), kind = job.map(|job| job.kind.json()),
         payload = job.map(|job| job.payload.json()),

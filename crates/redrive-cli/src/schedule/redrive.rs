@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use clap::{ArgGroup, Args};
-use redrive::Database;
+use clap::ArgGroup;
 use redrive::dlq::{LetterFilter, LetterState, Policy};
 use redrive::schedule::Schedule;
-use serde_json::json;
 
 use super::set::{RhythmArgs, SetArgs};
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
+use crate::prelude::*;
 use crate::profession::Profession;
-use crate::selection::Words;
-use crate::terminal::{counted, grouped};
-use crate::time;
 
 /// The most ticks of which the time of the last one is computed.
 const MAX_TICKS: usize = 1000;
@@ -82,19 +76,13 @@ impl SetPolicy {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let letters = self.letters()?;
         let waiting = letters.clone().or_state(LetterState::Open);
-        let mut policy = Policy::new(letters)
+        let policy = Policy::new(letters)
             .batch(self.batch)
             .generations(self.generations)
-            .growth(self.growth);
-        if let Some(longest) = self.longest_delay {
-            policy = policy.longest_delay(longest);
-        }
-        if self.ignore_breakers {
-            policy = policy.ignore_breakers();
-        }
-        if self.count_only {
-            policy = policy.count_only();
-        }
+            .growth(self.growth)
+            .with(self.longest_delay, Policy::longest_delay)
+            .with_flag(self.ignore_breakers, Policy::ignore_breakers)
+            .with_flag(self.count_only, Policy::count_only);
         let schedule = self.rhythm.schedule(&self.name)?.redrive(policy);
         let db = cx.database()?;
         let letters = db.dlq().count(&waiting)?.redrivable;
@@ -104,7 +92,7 @@ impl SetPolicy {
             writeln!(cx.out, "{text}\n")?;
         }
         let line = json!({ "letters": letters, "ticks": ticks });
-        self.action.set(&schedule, &self.rhythm, line, cx)
+        self.action.set(&schedule, &self.rhythm, Some(line), cx)
     }
 
     /// The letters of the policy: those that meet the conditions, or all with --all.

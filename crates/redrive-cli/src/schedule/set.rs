@@ -2,19 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use clap::{ArgGroup, Args};
+use clap::ArgGroup;
 use redrive::NewJob;
 use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::zoned::zoned;
-use crate::context::{Context, Ending};
-use crate::error::Result;
 use crate::jobs::header;
-use crate::operator::Reason;
+use crate::prelude::*;
 use crate::profession::Profession;
-use crate::terminal::one_line;
-use crate::time::{self, rfc3339};
 
 /// How many ticks to print.
 const PREVIEW: usize = 5;
@@ -142,15 +138,17 @@ impl SetArgs {
         }
     }
 
-    /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to `line`.
+    /// Prints the next ticks and sets the schedule, unless this is a dry run. Adds the result to `backlog`,
+    /// which a policy has.
     pub(super) fn set(
         &self,
         schedule: &Schedule,
         rhythm: &RhythmArgs,
-        mut line: Value,
+        backlog: Option<Value>,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = cx.database()?;
+        refuse_other_kind(schedule.name(), backlog.is_some(), &db)?;
         let ticks = db.schedules().preview(schedule, PREVIEW)?;
         if !cx.global.json {
             writeln!(cx.out, "The next ticks:")?;
@@ -170,6 +168,7 @@ impl SetArgs {
             }
         };
         let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
+        let mut line = backlog.unwrap_or_else(|| json!({}));
         line["id"] = schedule.name().into();
         line["result"] = result.into();
         line["next_ticks"] = ticks.into();
@@ -181,6 +180,29 @@ impl SetArgs {
     }
 }
 
+/// Fails if the name belongs to a schedule of the other kind, which cannot be replaced.
+fn refuse_other_kind(name: &str, is_policy: bool, db: &Database) -> Result<()> {
+    let known = db.schedules().get(name)?;
+    let (is_other, does) = match is_policy {
+        true => (
+            known.is_some_and(|known| known.job.is_some()),
+            "enqueues jobs",
+        ),
+        false => (
+            known.is_some_and(|known| known.policy.is_some()),
+            "redrives letters",
+        ),
+    };
+    match is_other {
+        true => Err(Error::new(format!(
+            "the schedule `{name}` {does} and cannot be replaced by one that does not; remove it first: \
+             redrive schedule remove {}",
+            quoted(name)
+        ))),
+        false => Ok(()),
+    }
+}
+
 impl SetSchedule {
     /// The role that the command needs.
     pub(super) fn profession(&self) -> Profession {
@@ -188,15 +210,12 @@ impl SetSchedule {
     }
 
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut job = NewJob::raw(&self.kind, &self.payload)?
+        let job = NewJob::raw(&self.kind, &self.payload)?
             .priority(self.priority)
-            .max_attempts(self.max_attempts);
-        for (name, value) in &self.headers {
-            job = job.header(name, value);
-        }
-        if let Some(time) = self.expires_in {
-            job = job.expires_in(time);
-        }
+            .max_attempts(self.max_attempts)
+            .with(self.expires_in, NewJob::expires_in);
+        let headers = self.headers.iter();
+        let job = headers.fold(job, |job, (name, value)| job.header(name, value));
         let schedule = self
             .rhythm
             .schedule(&self.name)?
@@ -204,6 +223,6 @@ impl SetSchedule {
             .missed(self.missed)
             .missed_bounds(self.missed_ticks, self.missed_age)
             .overlap(self.overlap);
-        self.action.set(&schedule, &self.rhythm, json!({}), cx)
+        self.action.set(&schedule, &self.rhythm, None, cx)
     }
 }

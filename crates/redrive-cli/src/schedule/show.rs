@@ -1,15 +1,11 @@
 //! `redrive schedule show`: one schedule with its job or its policy.
 
-use clap::Args;
 use redrive::dlq::PolicyStatus;
 use redrive::schedule::{Missed, ScheduleStatus};
 
 use super::list::{letters, next_tick, no_schedule, rhythm, schedule_json};
 use super::zoned::zoned;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::terminal::{clean, json_line, one_line, pretty, write_labelled};
-use crate::time::{exact, rfc3339};
+use crate::prelude::*;
 
 /// Show a schedule and the job or the policy of its ticks
 #[derive(Args, Debug)]
@@ -31,8 +27,7 @@ impl ShowSchedule {
             return no_schedule(&self.name, cx);
         };
         if cx.global.json {
-            json_line(cx.out, &schedule_json(&schedule))?;
-            return Ok(Ending::Done);
+            return cx.json(&schedule_json(&schedule));
         }
         writeln!(
             cx.out,
@@ -40,9 +35,7 @@ impl ShowSchedule {
             schedule.name,
             next_tick(&schedule)
         )?;
-        for (label, text) in rows(&schedule) {
-            write_labelled(cx.out, &format!("  {label:<9} "), &one_line(&text))?;
-        }
+        details(&schedule).write(9, cx.out)?;
         if let Some(job) = &schedule.job {
             let payload = pretty(job.payload.get());
             writeln!(cx.out, "\nPayload:\n{}", clean(&payload))?;
@@ -51,50 +44,45 @@ impl ShowSchedule {
     }
 }
 
-fn rows(schedule: &ScheduleStatus) -> Vec<(&'static str, String)> {
+fn details(schedule: &ScheduleStatus) -> Details {
     let zone = schedule.zone.as_deref();
     let next = match schedule.next_at {
         Some(at) => zoned(at, zone),
         None => "a worker has not read the cron line yet".to_owned(),
     };
     let missed = match schedule.missed {
-        Missed::All => format!(
-            "all, at most {} of at most {}",
-            schedule.missed_ticks,
-            exact(schedule.missed_age)
-        ),
+        Missed::All => {
+            let age = exact(schedule.missed_age);
+            format!("all, at most {} of at most {age}", schedule.missed_ticks)
+        }
         Missed::Skip | Missed::Once | _ => schedule.missed.to_string(),
     };
-    let mut rows = vec![("rhythm", rhythm(schedule)), ("next", next)];
+    let mut details = Details::default();
+    details.add("rhythm", rhythm(schedule)).add("next", next);
     if let Some(job) = &schedule.job {
-        rows.extend([
-            ("queue", job.queue.clone()),
-            ("kind", job.kind.clone()),
-            ("priority", job.priority.to_string()),
-            ("attempts", job.max_attempts.to_string()),
-            ("missed", missed),
-            ("overlap", schedule.overlap.to_string()),
-        ]);
-        let headers = job.headers.iter();
-        rows.extend(headers.map(|(name, value)| ("header", format!("{name}: {value}"))));
+        details
+            .add("queue", &job.queue)
+            .add("kind", &job.kind)
+            .add("priority", job.priority)
+            .add("attempts", job.max_attempts)
+            .add("missed", missed)
+            .add("overlap", schedule.overlap);
+        for (name, value) in &job.headers {
+            details.add("header", format!("{name}: {value}"));
+        }
     }
     if let Some(policy) = &schedule.policy {
-        rows.extend(policy_rows(policy));
+        add_policy(policy, &mut details);
     }
-    if let Some(at) = schedule.last_at {
-        rows.push(("last", zoned(at, zone)));
-    }
-    if let Some(at) = schedule.paused_at {
-        rows.push(("paused", rfc3339(at)));
-    }
-    if let Some(error) = &schedule.last_trouble {
-        rows.push(("error", error.clone()));
-    }
-    rows.push(("changed", rfc3339(schedule.changed_at)));
-    rows
+    details
+        .some("last", schedule.last_at.map(|at| zoned(at, zone)))
+        .some("paused", schedule.paused_at.map(rfc3339))
+        .some("error", schedule.last_trouble.as_ref())
+        .add("changed", rfc3339(schedule.changed_at));
+    details
 }
 
-fn policy_rows(policy: &PolicyStatus) -> [(&'static str, String); 4] {
+fn add_policy(policy: &PolicyStatus, details: &mut Details) {
     let delay = match policy.growth > 1.0 {
         true => format!(
             "grows by {} per generation, up to {}",
@@ -108,16 +96,13 @@ fn policy_rows(policy: &PolicyStatus) -> [(&'static str, String); 4] {
         (false, true) => "redrives, also into queues that are paused or whose breaker is open",
         (false, false) => "redrives",
     };
-    [
-        ("letters", letters(policy)),
-        (
+    let (batch, generations) = (policy.batch, policy.generations);
+    details
+        .add("letters", letters(policy))
+        .add(
             "limits",
-            format!(
-                "{} per tick, {} generations",
-                policy.batch, policy.generations
-            ),
-        ),
-        ("delay", delay),
-        ("action", action.to_owned()),
-    ]
+            format!("{batch} per tick, {generations} generations"),
+        )
+        .add("delay", delay)
+        .add("action", action);
 }

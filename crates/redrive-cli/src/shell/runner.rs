@@ -333,65 +333,34 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_status_decides_the_outcome() {
-        let rejected = failure("echo first >&2; echo 'bad order' >&2; echo >&2; exit 65");
-        assert!(
-            rejected.contains("Reject") && rejected.contains("exit:65"),
-            "{rejected}"
-        );
-        assert!(
-            rejected.contains("message: \"bad order\"") && rejected.contains("first\\n"),
-            "{rejected}"
-        );
-        let retry = failure("exit 1");
-        assert!(
-            retry.contains("Retry") && retry.contains("exit:1") && retry.contains("exited with 1"),
-            "{retry}"
-        );
-        let outage = failure("echo 'no route' >&2; exit 69");
-        assert!(
-            outage.contains("Outage") && outage.contains("no route"),
-            "{outage}"
-        );
-        let killed = failure("kill -9 $$");
-        assert!(
-            killed.contains("Retry") && killed.contains("signal:9"),
-            "{killed}"
-        );
-    }
-
-    #[test]
-    fn a_line_of_stderr_gives_the_key_of_the_failure_group() {
-        let keyed = failure(
-            "echo 'bad order 17' >&2; echo 'redrive-group-key: carrier closed' >&2; exit 1",
-        );
-        assert!(
-            keyed.contains("message: \"bad order 17\"")
-                && keyed.contains("key: Some(\"carrier closed\")"),
-            "{keyed}"
-        );
-        let alone = failure("echo 'redrive-group-key: closed' >&2; exit 65");
-        assert!(
-            alone.contains("exited with 65") && alone.contains("key: Some(\"closed\")"),
-            "{alone}"
-        );
-        let empty = failure("echo 'redrive-group-key:' >&2; exit 1");
-        assert!(empty.contains("key: None"), "{empty}");
-    }
-
-    #[test]
-    fn a_line_of_stderr_gives_the_error_class() {
-        let classed = failure(
-            "echo 'redrive-error-class: SchemaError' >&2; echo 'field missing' >&2; exit 65",
-        );
-        assert!(
-            classed.contains("message: \"field missing\"")
-                && classed.contains("SchemaError")
-                && !classed.contains("exit:65"),
-            "{classed}"
-        );
-        let empty = failure("echo 'redrive-error-class: ' >&2; exit 1");
-        assert!(empty.contains("exit:1"), "{empty}");
+    fn the_exit_status_and_lines_of_stderr_decide_the_outcome() {
+        let key = "echo 'bad order 17' >&2; echo 'redrive-group-key: carrier closed' >&2; exit 1";
+        let class = "echo 'redrive-error-class: SchemaError' >&2; echo 'no field' >&2; exit 65";
+        for (command, parts) in [
+            (
+                "echo first >&2; echo 'bad order' >&2; echo >&2; exit 65",
+                &["Reject", "exit:65", "message: \"bad order\"", "first\\n"][..],
+            ),
+            ("exit 1", &["Retry", "exit:1", "exited with 1"]),
+            ("echo 'no route' >&2; exit 69", &["Outage", "no route"]),
+            ("kill -9 $$", &["Retry", "signal:9"]),
+            (
+                key,
+                &["message: \"bad order 17\"", "key: Some(\"carrier closed\")"],
+            ),
+            (
+                "echo 'redrive-group-key: closed' >&2; exit 65",
+                &["exited with 65", "key: Some(\"closed\")"],
+            ),
+            ("echo 'redrive-group-key:' >&2; exit 1", &["key: None"]),
+            (class, &["message: \"no field\"", "SchemaError"]),
+            ("echo 'redrive-error-class: ' >&2; exit 1", &["exit:1"]),
+        ] {
+            let failure = failure(command);
+            for part in parts {
+                assert!(failure.contains(part), "{command}: {part}: {failure}");
+            }
+        }
     }
 
     #[test]

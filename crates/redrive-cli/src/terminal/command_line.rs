@@ -1,5 +1,6 @@
 //! Commands to type next: never cut, and broken with a backslash if the window is too narrow.
 
+use super::escape::clean;
 use super::width::width;
 
 /// Returns the lines of a command. Lines after the first are indented further. A break is only at a
@@ -39,6 +40,17 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
+/// Quotes a word for a shell. Dangerous characters, which a name in the database may contain, are
+/// shown as escapes.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "_-./:@+,=%".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", clean(word).replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,31 +58,39 @@ mod tests {
     #[test]
     fn a_command_is_broken_at_spaces_outside_of_quotes() {
         let command = "redrive dlq list q 'message~card declined' class=E";
-        assert_eq!(command_lines("  ", command, None), format!("  {command}"));
-        assert_eq!(
-            command_lines("  ", command, Some(80)),
-            format!("  {command}")
-        );
-        assert_eq!(
-            command_lines("  ", command, Some(52)),
-            format!("  {command}")
-        );
-        assert_eq!(
-            command_lines("  ", command, Some(46)),
-            "  redrive dlq list q 'message~card declined' \\\n    class=E"
-        );
-        assert_eq!(
-            command_lines("  ", command, Some(40)),
-            "  redrive dlq list q \\\n    'message~card declined' class=E"
-        );
+        for (columns, lines) in [
+            (None, command),
+            (Some(52), command),
+            (
+                Some(46),
+                "redrive dlq list q 'message~card declined' \\\n    class=E",
+            ),
+            (
+                Some(40),
+                "redrive dlq list q \\\n    'message~card declined' class=E",
+            ),
+            // A word that is too long has its own line.
+            (
+                Some(20),
+                "redrive dlq list \\\n    q \\\n    'message~card declined' \\\n    class=E",
+            ),
+        ] {
+            let expected = format!("  {lines}");
+            assert_eq!(command_lines("  ", command, columns), expected);
+        }
     }
 
     #[test]
-    fn a_word_that_is_too_long_has_its_own_line() {
-        let long = "x".repeat(30);
-        assert_eq!(
-            command_lines("", &format!("redrive {long}"), Some(20)),
-            format!("redrive \\\n  {long}")
-        );
+    fn words_are_quoted_for_a_shell() {
+        for (word, as_typed) in [
+            ("orders", "orders"),
+            ("age>2h", "'age>2h'"),
+            ("class=it's exit 1", r"'class=it'\''s exit 1'"),
+            ("", "''"),
+            ("$(rm)", "'$(rm)'"),
+            ("a\u{202e}b", r"'a\u{202e}b'"),
+        ] {
+            assert_eq!(quoted(word), as_typed);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::width::{fold, width};
+use super::width::{width, wrap};
 use super::window::Window;
 use crate::error::Result;
 
@@ -19,8 +19,8 @@ fn lines(label: &str, text: &str, columns: Option<usize>) -> Vec<String> {
         return vec![format!("{label}{text}")];
     };
     let indent = " ".repeat(width(label));
-    let folded = fold(text, columns.saturating_sub(width(label)));
-    let lines = folded.iter().enumerate();
+    let wrapped = wrap(text, columns.saturating_sub(width(label)));
+    let lines = wrapped.iter().enumerate();
     let label = |number| if number == 0 { label } else { &*indent };
     lines
         .map(|(number, line)| format!("{}{line}", label(number)))

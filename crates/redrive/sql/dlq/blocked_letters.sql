@@ -7,5 +7,5 @@
 -- Locks: none.
 -- Index relied on: an index that fits the filter; the count reads every matching letter.
 -- Rows: one per queue and kind that waits, the largest first; a time without a breaker is a pause. Zero rows: none does.
-SELECT b.queue, b.kind, b.letters, b.breaker, b.held_since, b.is_served
+SELECT b.queue, b.kind, b.letters, b.breaker, b.held_since AS since, b.is_served
 FROM redrive.blocked_letters($1, $2, $3) b

@@ -3,7 +3,7 @@
 -- Locks: none.
 -- Index relied on: the primary keys; there are few rules.
 -- Rows: one per rule. Zero rows: there are none.
-SELECT r.id, r.group_id, g.title, r.action, r.into_id, r.pattern, r.at, r.person, r.reason
+SELECT r.id, r.group_id AS "group", g.title, r.action, r.into_id, r.pattern, r.at, r.person AS by, r.reason
 FROM redrive.group_rules r
 LEFT JOIN redrive.groups g ON g.id = r.group_id
 ORDER BY r.id

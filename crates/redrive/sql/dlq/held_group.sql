@@ -5,6 +5,6 @@
 -- Locks: none.
 -- Index relied on: group_slots_by_job; jobs_waiting_by_group and dead_letters_diverted to count.
 -- Rows: one. Zero rows: the letter holds no group.
-SELECT h.queue, h.group_key, h.letter_id, h.held_at, h.kind, h.error_class, h.waiting, h.diverted
+SELECT h.queue, h.group_key AS "group", h.letter_id AS letter, h.held_at, h.kind, h.error_class, h.waiting, h.diverted
 FROM redrive.held_groups h
 WHERE h.letter_id = $1

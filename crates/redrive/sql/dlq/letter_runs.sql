@@ -5,7 +5,7 @@
 -- Locks: none.
 -- Index relied on: run_letters_by_letter, the primary keys of redrive_runs and dead_letters.
 -- Rows: one per run, the newest first. Zero rows: no run selected the letter.
-SELECT m.run_id, m.outcome,
+SELECT m.run_id AS run, m.outcome,
        coalesce(l.run_id = m.run_id AND l.run_ordinal = m.ordinal, false) AS is_sent,
        r.state IN ('cancelled', 'finished') AS is_over
 FROM redrive.run_letters m

@@ -6,5 +6,5 @@
 -- Index relied on: redrive_runs_unfinished, the primary keys of run_letters and dead_letters; it reads
 --                  all members of the runs that have not ended.
 -- Rows: one per run, in the order of ids. Zero rows: no run will send one of the letters.
-SELECT o.run_id, o.letters
+SELECT o.run_id AS run, o.letters
 FROM redrive.overlapping_runs($1, $2) o

@@ -18,7 +18,7 @@ oldest AS MATERIALIZED (
     SELECT array_agg(o.id) AS ids
     FROM (SELECT j.id FROM judged j WHERE j.result = 'sent' ORDER BY j.died_at, j.id LIMIT $5) o
 )
-SELECT n.result, n.group_id, g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title, n.letters,
+SELECT n.result, n.group_id AS "group", g.queue::text AS queue, g.kind::text AS kind, g.error_class, g.title, n.letters,
        coalesce((SELECT o.ids FROM oldest o), '{}') AS sample
 FROM (SELECT j.result, j.group_id, count(*) AS letters FROM judged j GROUP BY 1, 2) n
 JOIN redrive.groups g ON g.id = n.group_id

@@ -7,7 +7,7 @@
 -- Index relied on: the primary keys of run_letters, redrive_runs and dead_letters.
 -- Rows: the letters, in the order in which the run sends them. `state` is NULL if the letter was removed.
 --       Zero rows: no letter is left.
-SELECT m.ordinal, m.letter_id, l.state, m.outcome,
+SELECT m.ordinal AS place, m.letter_id AS letter, l.state, m.outcome,
        coalesce(l.run_id = m.run_id AND l.run_ordinal = m.ordinal, false) AS is_sent,
        r.state IN ('cancelled', 'finished') AS is_over
 FROM redrive.run_letters m

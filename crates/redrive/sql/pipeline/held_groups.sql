@@ -7,7 +7,7 @@
 -- Index relied on: the primary key of group_slots if $1 is not NULL; jobs_waiting_by_group and
 --                  dead_letters_diverted to count.
 -- Rows: one per held group, the one held for the longest time first. Zero rows: none is held.
-SELECT h.queue, h.group_key, h.letter_id, h.held_at, h.kind, h.error_class, h.waiting, h.diverted
+SELECT h.queue, h.group_key AS "group", h.letter_id AS letter, h.held_at, h.kind, h.error_class, h.waiting, h.diverted
 FROM redrive.held_groups h
 WHERE $1::text IS NULL OR h.queue = $1
 ORDER BY h.held_at, h.letter_id

@@ -4,7 +4,8 @@
 -- Locks: none.
 -- Index relied on: group_slots_held, for each queue whose policy holds or diverts; jobs_waiting_by_group.
 -- Rows: one per queue, the one with the oldest held group first. Zero rows: none is held.
-SELECT q.queue, q.groups, q.waiting, q.group_key, q.letter_id, q.held_at
+SELECT q.queue, q.groups, q.waiting, q.group_key AS oldest_group, q.letter_id AS oldest_letter,
+       q.held_at AS oldest_held_at
 FROM redrive.queues_with_held_groups($1) q
 WHERE q.groups > 0
 ORDER BY q.held_at, q.queue

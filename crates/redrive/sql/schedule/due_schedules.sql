@@ -1,7 +1,7 @@
 -- Purpose: lists schedules with a tick that is due, and those whose next tick a worker must compute.
 -- Called by: schedule/tick.rs, for any worker, when the earliest tick is due.
 -- $1 bigint how many at most
--- Locks: none. tick_schedule.sql checks again what this returns.
+-- Locks: none. redrive.tick_schedule checks again what this returns.
 -- Index relied on: none; schedules is small, and so are breakers and pauses.
 -- Rows: the schedules, the longest due first, with the database's time. Zero rows: none is due.
 SELECT s.name::text AS name, s.version, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every_ms,

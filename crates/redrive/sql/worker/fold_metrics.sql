@@ -1,5 +1,5 @@
 -- Purpose: adds pending counter changes to the published totals and frees their space.
--- Called by: worker/chores.rs, every few seconds, one worker at a time; inspect/counters.rs,
+-- Called by: worker/chores.rs, every few seconds, one worker at a time; admin/counters.rs,
 --            before an audit of the counters.
 -- $1 integer   maximum number of rows
 -- Locks: the row of the task in exclusive_tasks, or it folds nothing; the rows of the totals, briefly;

@@ -15,6 +15,7 @@ use crate::db::migrate::{self, is_newer};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
+use crate::job::words::words;
 
 const DOING: &str = "compare the schema";
 
@@ -42,35 +43,17 @@ pub struct SchemaDrift {
     pub kind: DriftKind,
 }
 
-/// How an object differs from the migrations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DriftKind {
-    /// It does not exist.
-    Missing,
-    /// It is a trigger that never fires.
-    Disabled,
-    /// It is an index that is not used, because building it failed.
-    Invalid,
-    /// It has another definition.
-    Changed,
-}
-
-impl DriftKind {
-    /// Returns its name: `missing`, `disabled`, `invalid` or `changed`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DriftKind::Missing => "missing",
-            DriftKind::Disabled => "disabled",
-            DriftKind::Invalid => "invalid",
-            DriftKind::Changed => "changed",
-        }
-    }
-}
-
-impl fmt::Display for DriftKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+words! {
+    /// How an object differs from the migrations.
+    pub enum DriftKind is "difference" {
+        /// It does not exist.
+        Missing = "missing",
+        /// It is a trigger that never fires.
+        Disabled = "disabled",
+        /// It is an index that is not used, because building it failed.
+        Invalid = "invalid",
+        /// It has another definition.
+        Changed = "changed",
     }
 }
 

@@ -1,78 +1,43 @@
 //! The kind of pooler between this program and the server.
 
-use std::fmt;
-use std::str::FromStr;
+use crate::job::words::words;
 
-use crate::error::{Error, Result};
-
-/// The mode of a connection pooler, such as PgBouncer, between redrive and the server.
-///
-/// Without a declaration, redrive assumes [`Pooler::Transaction`], unless it opens the connections
-/// itself and each proves that no other program uses its session: a server returns a setting that the
-/// connection was opened with, and a pooler does not. Declare [`Pooler::Session`] for a pool of your
-/// own, and for a session-mode pooler.
-///
-/// Behind [`Pooler::Transaction`], redrive keeps nothing on the connection between transactions: no
-/// prepared statements, session settings or LISTEN. The costs:
-///
-/// - Each statement is planned again, and a worker's statement takes three round trips: settings,
-///   statement, commit.
-/// - Workers [poll](crate::WorkerBuilder::poll_interval), every few milliseconds while jobs arrive
-///   and every second when idle. A cancel reaches a running job with the next renewal (a third of a
-///   lease), an open breaker or a pause with the next check (at most 10 seconds).
-/// - A handler [with its transaction](crate::WorkerBuilder::handle_in_transaction), and a
-///   [sink](crate::dlq::Sink) during a delivery, hold one server connection.
-///
-/// Statement-mode poolers are not supported, because redrive needs transactions.
-///
-/// ```
-/// use redrive::{Database, Pooler};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let db = Database::builder(&std::env::var("DATABASE_URL")?)
-///     .pooler(Pooler::Transaction)
-///     .open()?;
-/// db.migrate()?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Pooler {
-    /// No pooler, or one in session mode.
-    Session,
-    /// A pooler in transaction mode.
-    Transaction,
-}
-
-impl Pooler {
-    /// Returns the name used on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Pooler::Session => "session",
-            Pooler::Transaction => "transaction",
-        }
-    }
-}
-
-impl fmt::Display for Pooler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Pooler {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Pooler> {
-        [Pooler::Session, Pooler::Transaction]
-            .into_iter()
-            .find(|pooler| pooler.as_str() == text)
-            .ok_or_else(|| {
-                Error::invalid(format!(
-                    "unknown pooler mode `{}`; expected `session` (or no pooler) or `transaction`",
-                    text.escape_debug()
-                ))
-            })
+words! {
+    /// The mode of a connection pooler, such as PgBouncer, between redrive and the server.
+    ///
+    /// Without a declaration, redrive assumes [`Pooler::Transaction`], unless it opens the connections
+    /// itself and each proves that no other program uses its session: a server returns a setting that the
+    /// connection was opened with, and a pooler does not. Declare [`Pooler::Session`] for a pool of your
+    /// own, and for a session-mode pooler.
+    ///
+    /// Behind [`Pooler::Transaction`], redrive keeps nothing on the connection between transactions: no
+    /// prepared statements, session settings or LISTEN. The costs:
+    ///
+    /// - Each statement is planned again, and a worker's statement takes three round trips: settings,
+    ///   statement, commit.
+    /// - Workers [poll](crate::WorkerBuilder::poll_interval), every few milliseconds while jobs arrive
+    ///   and every second when idle. A cancel reaches a running job with the next renewal (a third of a
+    ///   lease), an open breaker or a pause with the next check (at most 10 seconds).
+    /// - A handler [with its transaction](crate::WorkerBuilder::handle_in_transaction), and a
+    ///   [sink](crate::dlq::Sink) during a delivery, hold one server connection.
+    ///
+    /// Statement-mode poolers are not supported, because redrive needs transactions.
+    ///
+    /// ```
+    /// use redrive::{Database, Pooler};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let db = Database::builder(&std::env::var("DATABASE_URL")?)
+    ///     .pooler(Pooler::Transaction)
+    ///     .open()?;
+    /// db.migrate()?;
+    /// # Ok(()) }
+    /// ```
+    pub enum Pooler is "pooler mode" {
+        /// No pooler, or one in session mode.
+        Session = "session",
+        /// A pooler in transaction mode.
+        Transaction = "transaction",
     }
 }
 

@@ -1,4 +1,5 @@
-//! The index of the SQL statements: one file each, in the folder of the stage that runs it.
+//! The index of the SQL statements: one file each, in the folder of the stage that runs it, unless it only calls a
+//! function.
 //!
 //! There is no other SQL text in the library. [`ALL`] lets a test prepare every statement
 //! against a migrated database.
@@ -17,15 +18,22 @@ pub(crate) type Parameter<'a> = &'a (dyn ToSql + Sync);
 pub(crate) struct Sql {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    /// The types from its header, parsed on first use.
+    /// The types of the parameters of a function; those of a file are in its header.
+    types: &'static [&'static str],
+    /// The types, parsed on first use.
     signature: OnceLock<Vec<Type>>,
 }
 
 impl Sql {
     /// The types of its parameters, in their order.
     fn signature(&self) -> &[Type] {
-        self.signature
-            .get_or_init(|| signature::signature(self.text))
+        self.signature.get_or_init(|| match self.types {
+            [] => signature::signature(self.text),
+            types => types
+                .iter()
+                .filter_map(|name| signature::named(name))
+                .collect(),
+        })
     }
 
     /// Its parameters with their types, as it takes them when it is not prepared.
@@ -35,20 +43,47 @@ impl Sql {
     }
 }
 
+/// The text of a statement that only calls a function.
+macro_rules! call {
+    ($name:ident $types:tt) => {
+        call!(@ $name [] $types "$1" ", $2" ", $3" ", $4" ", $5" ", $6" ", $7" ", $8" ", $9" ", $10" ", $11" ", $12")
+    };
+    (@ $name:ident [$($numbers:literal)*] () $($more:literal)*) => {
+        concat!("SELECT * FROM redrive.", stringify!($name), "(", $($numbers,)* ")")
+    };
+    (@ $name:ident [$($numbers:literal)*] ($type:tt $(, $types:tt)*) $next:literal $($more:literal)*) => {
+        call!(@ $name [$($numbers)* $next] ($($types),*) $($more)*)
+    };
+}
+
+/// Declares the statements: files with their stage and name, and functions that are called as they are, with the
+/// types of their parameters. Such a function has the header.
 macro_rules! statements {
-    ($($constant:ident = $stage:literal / $name:literal;)*) => {
+    (
+        files { $($constant:ident = $stage:literal / $name:literal;)* }
+        functions { $($called:ident = $function:ident($($type:tt),*);)* }
+    ) => {
         $(pub(crate) static $constant: Sql = Sql {
             name: $name,
             text: include_str!(concat!("../../sql/", $stage, "/", $name, ".sql")),
+            types: &[],
+            signature: OnceLock::new(),
+        };)*
+
+        $(pub(crate) static $called: Sql = Sql {
+            name: stringify!($function),
+            text: call!($function($($type),*)),
+            types: &[$(stringify!($type)),*],
             signature: OnceLock::new(),
         };)*
 
         /// Every statement, for the test that prepares them.
-        static ALL: &[&Sql] = &[$(&$constant),*];
+        static ALL: &[&Sql] = &[$(&$constant,)* $(&$called),*];
     };
 }
 
 statements! {
+files {
     SCHEMA_VERSION = "db" / "schema_version";
     DEFINITIONS = "db" / "definitions";
     SCHEMA_OBJECTS = "db" / "schema_objects";
@@ -104,14 +139,10 @@ statements! {
     CHARGE_TOKENS = "pipeline" / "charge_tokens";
     SET_SCHEDULE = "schedule" / "set_schedule";
     SET_POLICY = "schedule" / "set_policy";
-    PAUSE_SCHEDULE = "schedule" / "pause_schedule";
-    REMOVE_SCHEDULE = "schedule" / "remove_schedule";
-    TRIGGER_SCHEDULE = "schedule" / "trigger_schedule";
     SCHEDULES = "schedule" / "schedules";
     SCHEDULE_HISTORY = "schedule" / "schedule_history";
     SCHEDULE_CLOCK = "schedule" / "schedule_clock";
     DUE_SCHEDULES = "schedule" / "due_schedules";
-    TICK_SCHEDULE = "schedule" / "tick_schedule";
     START_SCHEDULE = "schedule" / "start_schedule";
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
     NEXT_SCHEDULE = "schedule" / "next_schedule";
@@ -122,18 +153,12 @@ statements! {
     CAPTURED_SOURCES = "dlq" / "captured_sources";
     IMPORT_LETTERS = "dlq" / "import_letters";
     LETTERS = "dlq" / "letters";
-    COUNT_LETTERS = "dlq" / "count_letters";
-    COUNT_LETTERS_BY = "dlq" / "count_letters_by";
     REDRIVE = "dlq" / "redrive";
-    REFUSED = "dlq" / "refused";
     BLOCKED_LETTERS = "dlq" / "blocked_letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
     OVERLAPPING_RUNS = "dlq" / "overlapping_runs";
     CREATE_RUN = "dlq" / "create_run";
-    TAKE_RUN = "dlq" / "take_run";
     DRIVE_RUN = "dlq" / "drive_run";
-    LIVE_WAITS = "dlq" / "live_waits";
-    CHANGE_RUN = "dlq" / "change_run";
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
     RUN_LETTERS = "dlq" / "run_letters";
@@ -148,36 +173,18 @@ statements! {
     PAGE_EDITABLE = "dlq" / "page_editable";
     EDIT_LETTERS = "dlq" / "edit_letters";
     VERSIONS = "dlq" / "versions";
-    RESTORE_LETTER = "dlq" / "restore_letter";
     RESTORE_LETTERS = "dlq" / "restore_letters";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
     NOT_DELIVERED = "dlq" / "not_delivered";
-    APPLY_RETENTION = "dlq" / "apply_retention";
     SET_RETENTION = "dlq" / "set_retention";
-    REMOVE_RETENTION = "dlq" / "remove_retention";
     RETENTION = "dlq" / "retention";
     RETENTION_DUE = "dlq" / "retention_due";
     ARCHIVED_LETTERS = "dlq" / "archived_letters";
-    COUNT_ARCHIVED = "dlq" / "count_archived";
     RESTORE_ARCHIVED = "dlq" / "restore_archived";
-    DELETE_ARCHIVED = "dlq" / "delete_archived";
-    ERASABLE = "dlq" / "erasable";
-    ERASE_BATCH = "dlq" / "erase_batch";
-    ADD_REDACTION = "dlq" / "add_redaction";
-    REMOVE_REDACTION = "dlq" / "remove_redaction";
     REDACTIONS = "dlq" / "redactions";
-    REDACT_LETTERS = "dlq" / "redact_letters";
-    REDACT_GROUPS = "dlq" / "redact_groups";
-    SET_PROTECTION = "dlq" / "set_protection";
-    REMOVE_PROTECTION = "dlq" / "remove_protection";
     PROTECTIONS = "dlq" / "protections";
     GROUPS = "dlq" / "groups";
-    SET_GROUP_STATE = "dlq" / "set_group_state";
-    NOTE_GROUP = "dlq" / "note_group";
-    ASSIGN_GROUP = "dlq" / "assign_group";
-    ADD_GROUP_RULE = "dlq" / "add_group_rule";
-    REMOVE_GROUP_RULE = "dlq" / "remove_group_rule";
     GROUP_RULES = "dlq" / "group_rules";
     PREVIEW_SPLIT = "dlq" / "preview_split";
     REGROUP_LETTERS = "dlq" / "regroup_letters";
@@ -185,24 +192,20 @@ statements! {
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
     TRAVEL = "testing" / "travel";
-    LIVE_JOB = "inspect" / "live_job";
-    CANCEL = "inspect" / "cancel";
-    TELL_CANCELLED = "inspect" / "tell_cancelled";
-    MARK_CANCELLED = "inspect" / "mark_cancelled";
-    SET_PRIORITY = "inspect" / "set_priority";
-    LIST_JOBS = "inspect" / "list_jobs";
-    COUNT_JOBS = "inspect" / "count_jobs";
-    CHANGE_JOBS = "inspect" / "change_jobs";
-    PAGE_WAITING = "inspect" / "page_waiting";
-    AUDIT = "inspect" / "audit";
-    COUNT_PRUNABLE_AUDIT = "inspect" / "count_prunable_audit";
-    PRUNE_AUDIT = "inspect" / "prune_audit";
-    AUDIT_COUNTERS = "inspect" / "audit_counters";
-    REPAIR = "inspect" / "repair";
-    STATS = "inspect" / "stats";
-    QUEUE_NAMES = "inspect" / "queue_names";
-    STATS_FAILURES = "inspect" / "stats_failures";
-    STATS_KINDS = "inspect" / "stats_kinds";
+    LIVE_JOB = "admin" / "live_job";
+    CANCEL = "admin" / "cancel";
+    TELL_CANCELLED = "admin" / "tell_cancelled";
+    MARK_CANCELLED = "admin" / "mark_cancelled";
+    SET_PRIORITY = "admin" / "set_priority";
+    LIST_JOBS = "admin" / "list_jobs";
+    AUDIT = "admin" / "audit";
+    COUNT_PRUNABLE_AUDIT = "admin" / "count_prunable_audit";
+    PRUNE_AUDIT = "admin" / "prune_audit";
+    REPAIR = "admin" / "repair";
+    STATS = "admin" / "stats";
+    QUEUE_NAMES = "admin" / "queue_names";
+    STATS_FAILURES = "admin" / "stats_failures";
+    STATS_KINDS = "admin" / "stats_kinds";
     IDLE_QUEUES = "worker" / "idle_queues";
     UNSERVED = "worker" / "unserved";
     OTHER_WORKERS = "worker" / "other_workers";
@@ -233,6 +236,41 @@ statements! {
     METRICS_SERVER = "metrics" / "metrics_server";
     METRICS_TABLES = "metrics" / "metrics_tables";
     METRICS_BLOAT = "metrics" / "metrics_bloat";
+}
+functions {
+    AUDIT_COUNTERS = audit_counters();
+    CHANGE_JOBS = change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, [bigint], [text], [text]);
+    COUNT_JOBS = count_jobs(jsonb, integer);
+    PAGE_WAITING = page_waiting(jsonb, jsonb, bigint);
+    ADD_GROUP_RULE = add_group_rule(bigint, text, bigint, text, text, text);
+    ADD_REDACTION = add_redaction(text, text, [text], [text], text, text, boolean);
+    APPLY_RETENTION = apply_retention(bigint, text, text, text);
+    ASSIGN_GROUP = assign_group(bigint, text, text, text);
+    CHANGE_RUN = change_run(bigint, text, text, text);
+    COUNT_ARCHIVED = count_archived(jsonb);
+    COUNT_LETTERS = count_letters(jsonb);
+    COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text], bigint);
+    DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
+    ERASABLE = erasable(jsonb);
+    ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
+    LIVE_WAITS = live_waits(bigint);
+    NOTE_GROUP = note_group(bigint, text, text, text);
+    REDACT_GROUPS = redact_groups();
+    REDACT_LETTERS = redact_letters(jsonb, bigint, bigint, boolean, text, text, bigint);
+    REFUSED = refused_letters([bigint], boolean, text);
+    REMOVE_GROUP_RULE = remove_group_rule(bigint, text, text);
+    REMOVE_PROTECTION = remove_protection(text, text, text);
+    REMOVE_REDACTION = remove_redaction(bigint, text, text);
+    REMOVE_RETENTION = remove_retention(text, text, text, text);
+    RESTORE_LETTER = restore_letter(bigint, integer, text, text);
+    SET_GROUP_STATE = set_group_state(bigint, text, text, text);
+    PAUSE_SCHEDULE = pause_schedule(text, boolean, text, text);
+    REMOVE_SCHEDULE = remove_schedule(text, text, text);
+    TICK_SCHEDULE = tick_schedule(text, bigint, timestamptz, [timestamptz], bigint, timestamptz, timestamptz);
+    TRIGGER_SCHEDULE = trigger_schedule(text, text, text);
+    TAKE_RUN = take_run(bigint, uuid, integer);
+    SET_PROTECTION = set_protection(text, bigint, [text], boolean, text, text);
+}
 }
 
 /// Name and text of every statement, for tools and tests.

@@ -5,23 +5,26 @@ mod delete;
 
 use std::time::SystemTime;
 
+use crate::db::row::row;
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::dlq::letter::{Letter, letter};
+use crate::dlq::letter::Letter;
 use crate::error::Result;
 use crate::job::job::JobId;
 
 pub use restore::{NotRestored, Restored};
 
-/// A letter in the archive.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ArchivedLetter {
-    /// When retention archived the letter.
-    pub archived_at: SystemTime,
-    /// The letter as it was then.
-    pub letter: Letter,
+row! {
+    /// A letter in the archive.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct ArchivedLetter {
+        /// When retention archived the letter.
+        pub archived_at: SystemTime,
+        /// The letter as it was then.
+        pub letter: Letter => Letter::from_row,
+    }
 }
 
 impl Dlq<'_> {
@@ -31,19 +34,11 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn archived(&self, filter: &LetterFilter) -> Result<Vec<ArchivedLetter>> {
-        const DOING: &str = "read the archive";
-        let (after, limit) = (filter.after.map(JobId::get), filter.most(50));
-        let filter = filter.parameter()?;
-        self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(DOING, &sql::ARCHIVED_LETTERS, &[&filter, &after, &limit])?;
-            let archived = |row: &postgres::Row| {
-                Ok(ArchivedLetter {
-                    archived_at: row.get("archived_at"),
-                    letter: letter(row)?,
-                })
-            };
-            rows.iter().map(archived).collect()
-        })
+        self.db.ask_bulk().all(
+            "read the archive",
+            &sql::ARCHIVED_LETTERS,
+            &[&filter.parameter()?, &filter.after, &filter.most(50)],
+        )
     }
 
     /// Returns one archived letter.
@@ -60,12 +55,11 @@ impl Dlq<'_> {
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
     /// statement or does not answer within a minute.
     pub fn count_archived(&self, filter: &LetterFilter) -> Result<u64> {
-        const DOING: &str = "count archived letters";
         filter.refuse_after()?;
-        let filter = filter.parameter()?;
-        self.db.call_bulk(DOING, move |session| {
-            let row = session.query_one(DOING, &sql::COUNT_ARCHIVED, &[&filter])?;
-            Ok(row.get::<_, i64>("letters").unsigned_abs())
-        })
+        self.db.ask_bulk().one(
+            "count archived letters",
+            &sql::COUNT_ARCHIVED,
+            &[&filter.parameter()?],
+        )
     }
 }

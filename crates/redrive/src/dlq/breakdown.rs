@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use crate::db::row::row;
 use crate::db::sql;
 use crate::dlq::filter::{LetterFilter, countable};
 use crate::dlq::handle::Dlq;
@@ -70,18 +71,20 @@ impl FromStr for LetterProperty {
     }
 }
 
-/// The letters with one value of a property.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PropertyCount {
-    /// The value; `None`: the letters have none.
-    pub value: Option<String>,
-    /// How many letters have it.
-    pub letters: u64,
-    /// When the first of them died.
-    pub first_at: SystemTime,
-    /// When the last of them died.
-    pub last_at: SystemTime,
+row! {
+    /// The letters with one value of a property.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct PropertyCount {
+        /// The value; `None`: the letters have none.
+        pub value: Option<String>,
+        /// How many letters have it.
+        pub letters: u64,
+        /// When the first of them died.
+        pub first_at: SystemTime,
+        /// When the last of them died.
+        pub last_at: SystemTime,
+    }
 }
 
 impl Dlq<'_> {
@@ -96,22 +99,16 @@ impl Dlq<'_> {
         property: &LetterProperty,
     ) -> Result<Vec<PropertyCount>> {
         filter.refuse_after()?;
-        let filter = filter.parameter()?;
-        let LetterProperty { field, path } = property.clone();
-        self.db.call_bulk("count letters", move |session| {
-            let rows = session.query(
-                "count letters",
-                &sql::COUNT_LETTERS_BY,
-                &[&filter, &field, &path, &MAX_VALUES],
-            )?;
-            let count = |row: &postgres::Row| PropertyCount {
-                value: row.get("value"),
-                letters: row.get::<_, i64>("letters").max(0).unsigned_abs(),
-                first_at: row.get("first_at"),
-                last_at: row.get("last_at"),
-            };
-            Ok(rows.iter().map(count).collect())
-        })
+        self.db.ask_bulk().all(
+            "count letters",
+            &sql::COUNT_LETTERS_BY,
+            &[
+                &filter.parameter()?,
+                &property.field,
+                &property.path,
+                &MAX_VALUES,
+            ],
+        )
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use postgres::Row;
 
+use crate::db::row::{FromRow, column};
 use crate::db::sql;
 use crate::dlq::handle::Dlq;
 use crate::dlq::past::LetterPast;
@@ -93,24 +94,27 @@ impl CaptureOutcome {
             | CaptureOutcome::Different(id) => id,
         }
     }
+}
 
-    fn of(row: &Row) -> CaptureOutcome {
-        let id = JobId::new(row.get("id"));
-        match (
-            row.get("is_new"),
-            row.get("is_reopened"),
-            row.get("is_other"),
-        ) {
-            (true, _, _) => CaptureOutcome::New(id),
-            (false, true, _) => CaptureOutcome::Reopened(id),
-            (false, false, true) => CaptureOutcome::Different(id),
-            (false, false, false) => CaptureOutcome::Known(id),
-        }
+impl FromRow for CaptureOutcome {
+    fn from_row(row: &Row) -> Result<CaptureOutcome> {
+        let id = column(row, "id")?;
+        Ok(
+            match (
+                row.get("is_new"),
+                row.get("is_reopened"),
+                row.get("is_other"),
+            ) {
+                (true, _, _) => CaptureOutcome::New(id),
+                (false, true, _) => CaptureOutcome::Reopened(id),
+                (false, false, true) => CaptureOutcome::Different(id),
+                (false, false, false) => CaptureOutcome::Known(id),
+            },
+        )
     }
 }
 
 impl ForeignFailure {
-    ///
     /// Describes a failure: its source, its position there, the queue and kind to redrive
     /// it to, and its bytes.
     ///
@@ -260,37 +264,30 @@ impl Dlq<'_> {
                 .ok_or_else(|| Error::unavailable("could not capture a failure: no answer"));
         }
         foreign.check()?;
-        let headers = Json::of(&foreign.headers)?;
-        let foreign = foreign.clone();
         let deadline = match foreign.raw.len() > MAX_WHOLE_BYTES {
             true => self.db.bulk_timeout(),
             false => self.db.call_timeout(),
         };
-        self.db
-            .call_within("capture a failure", deadline, move |session| {
-                let doing = format!(
-                    "capture a failure of `{}` at `{}`",
-                    foreign.source, foreign.position
-                );
-                let row = session.query_one(
-                    &doing,
-                    &sql::CAPTURE,
-                    &[
-                        &foreign.source,
-                        &foreign.position,
-                        &foreign.queue,
-                        &foreign.kind,
-                        &foreign.raw,
-                        &foreign.content_type,
-                        &headers,
-                        &foreign.error_class,
-                        &foreign.error_message,
-                        &foreign.error_detail,
-                        &foreign.group_key,
-                        &foreign.failure_key,
-                    ],
-                )?;
-                Ok(CaptureOutcome::of(&row))
-            })
+        self.db.ask_within(deadline).one(
+            &format!(
+                "capture a failure of `{}` at `{}`",
+                foreign.source, foreign.position
+            ),
+            &sql::CAPTURE,
+            &[
+                &foreign.source,
+                &foreign.position,
+                &foreign.queue,
+                &foreign.kind,
+                &foreign.raw,
+                &foreign.content_type,
+                &Json::of(&foreign.headers)?,
+                &foreign.error_class,
+                &foreign.error_message,
+                &foreign.error_detail,
+                &foreign.group_key,
+                &foreign.failure_key,
+            ],
+        )
     }
 }

@@ -1,5 +1,7 @@
 //! Reads the unchanged bytes of captured failures.
 
+use postgres::Row;
+
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::handle::Dlq;
@@ -27,29 +29,23 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn archived_bytes(&self, id: JobId) -> Result<Option<Vec<u8>>> {
-        self.db.call_bulk("read archived bytes", move |session| {
-            let doing = format!("read the captured bytes of the archived letter {id}");
-            pieces(session, &doing, &sql::ARCHIVED_BYTES, id)
-        })
+        let doing = format!("read the captured bytes of the archived letter {id}");
+        let ask = self.db.ask_bulk();
+        Ok(joined(&ask.rows(&doing, &sql::ARCHIVED_BYTES, &[&id])?))
     }
 }
 
 /// Returns the captured bytes of a letter.
 pub(crate) fn captured_bytes(session: &mut Session, id: JobId) -> Result<Option<Vec<u8>>> {
     let doing = format!("read the captured bytes of letter {id}");
-    pieces(session, &doing, &sql::CAPTURED_BYTES, id)
+    let rows = session.query(&doing, &sql::CAPTURED_BYTES, &[&id.get()])?;
+    Ok(joined(&rows))
 }
 
 /// Joins the pieces that a statement returns. The first is `None` if there are no bytes.
-fn pieces(
-    session: &mut Session,
-    doing: &str,
-    statement: &'static sql::Sql,
-    id: JobId,
-) -> Result<Option<Vec<u8>>> {
-    let rows = session.query(doing, statement, &[&id.get()])?;
+fn joined(rows: &[Row]) -> Option<Vec<u8>> {
     let pieces: Option<Vec<&[u8]>> = rows.iter().map(|row| row.get("bytes")).collect();
-    Ok(pieces
+    pieces
         .filter(|pieces| !pieces.is_empty())
-        .map(|pieces| pieces.concat()))
+        .map(|pieces| pieces.concat())
 }

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use crate::db::sql::{self, Sql};
+use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
 use crate::job::job::JobId;
-use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 
 /// The letters per statement of a discard or a reopening.
@@ -112,42 +112,40 @@ impl Dlq<'_> {
         what: &Move,
         filter: &LetterFilter,
         operator: &Operator,
-        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        let Move { doing, statement } = *what;
         filter.refuse_after()?;
+        let parameter = filter.parameter()?;
         let why = operator
             .given_reason()
             .map(|why| clip(why.to_owned(), WHY_BYTES));
-        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut changed = Changed::default();
         let mut as_of: Option<SystemTime> = None;
-        while left > 0 {
-            let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
-            let (filter, operator, why) = (filter.parameter()?, operator.clone(), why.clone());
-            let audit = changed.audit;
-            let (ids, first) = self.db.call_bulk(doing, move |session| {
-                let rows = session.query(
-                    doing,
-                    statement,
-                    &[&filter, &as_of, &limit, &why, &operator.by(), &audit],
+        in_batches(
+            filter.limit,
+            BATCH,
+            &mut changed,
+            |changed, most| -> Result<Option<u64>> {
+                let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
+                    what.doing,
+                    what.statement,
+                    &[
+                        &parameter,
+                        &as_of,
+                        &most,
+                        &why,
+                        &operator.by(),
+                        &changed.audit,
+                    ],
                 )?;
-                let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
-                let first = rows.first();
-                Ok((
-                    ids,
-                    first.map(|row| (row.get("as_of"), row.get("audit_id"))),
-                ))
-            })?;
-            let Some((moment, audit)) = first else { break };
-            as_of = Some(moment);
-            changed.audit = Some(audit);
-            left -= ids.len() as u64;
-            changed.letters.extend(ids);
-            if go_on(&changed).is_break() {
-                break;
-            }
-        }
+                changed.letters.extend(moved.iter().map(|(id, ..)| id));
+                Ok(moved.first().map(|(_, audit, moment)| {
+                    (as_of, changed.audit) = (Some(*moment), Some(*audit));
+                    moved.len() as u64
+                }))
+            },
+            go_on,
+        )?;
         Ok(changed)
     }
 
@@ -156,12 +154,12 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer within a minute.
     pub fn count_prunable(&self, older_than: Duration) -> Result<u64> {
-        const DOING: &str = "count letters to prune";
-        let age_ms = milliseconds(older_than);
-        self.db.call_bulk(DOING, move |session| {
-            let row = session.query_one(DOING, &sql::COUNT_PRUNABLE, &[&age_ms])?;
-            Ok(row.get::<_, i64>("letters").unsigned_abs())
-        })
+        let ask = self.db.ask_bulk();
+        ask.one(
+            "count letters to prune",
+            &sql::COUNT_PRUNABLE,
+            &[&older_than],
+        )
     }
 
     /// Deletes letters that were recovered or discarded more than `older_than` ago, in
@@ -189,25 +187,18 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
-        let age_ms = milliseconds(older_than);
         let mut pruned = 0;
         loop {
-            let operator = operator.clone();
-            let batch = self.db.call_bulk("prune letters", move |session| {
-                let row = session.read_committed("prune letters", |session| {
-                    session.query_one(
-                        "prune letters",
-                        &sql::PRUNE,
-                        &[
-                            &age_ms,
-                            &PRUNE_BATCH,
-                            &operator.by(),
-                            &operator.given_reason(),
-                        ],
-                    )
-                })?;
-                Ok(row.get::<_, i64>("pruned").unsigned_abs())
-            })?;
+            let batch: u64 = self.db.ask_bulk().read_committed().one(
+                "prune letters",
+                &sql::PRUNE,
+                &[
+                    &older_than,
+                    &PRUNE_BATCH,
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
             pruned += batch;
             if batch == 0 || go_on(pruned).is_break() {
                 return Ok(pruned);

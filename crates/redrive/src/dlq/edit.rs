@@ -11,15 +11,16 @@ use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 
-use crate::db::session::Parameter;
+use crate::db::row::row;
 use crate::db::sql;
+use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
-use crate::job::payload::{Json, JsonText};
+use crate::job::payload::Json;
 
 pub use patch::Edit;
 pub(crate) use patch::Made;
@@ -71,17 +72,19 @@ pub enum EditDiff {
     Refused(String),
 }
 
-/// A letter, as an edit reads it.
-struct Editable {
-    id: JobId,
-    payload: Option<Box<RawValue>>,
-    edits: i32,
+row! {
+    /// A letter, as an edit reads it.
+    struct Editable {
+        id: JobId,
+        payload: Option<Box<RawValue>>,
+        edits: i32,
+    }
 }
 
 /// The columns of a batch, as the statement takes them.
 #[derive(Default)]
 struct Changes {
-    ids: Vec<i64>,
+    ids: Vec<JobId>,
     payloads: Vec<Json>,
     expected: Vec<i32>,
 }
@@ -172,18 +175,25 @@ impl Dlq<'_> {
         mut visit: impl FnMut(Vec<Editable>) -> Result<ControlFlow<()>, E>,
     ) -> Result<ControlFlow<()>, E> {
         filter.refuse_after()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
-        while left > 0 {
-            let page = self.page_of_editable(filter, after, PAGE.min(left))?;
-            let Some(last) = page.last() else { break };
-            after = last.id;
-            left -= page.len() as u64;
-            if visit(page)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+        let mut course = ControlFlow::Continue(());
+        in_batches(
+            filter.limit,
+            PAGE,
+            &mut course,
+            |course, most| -> Result<Option<u64>, E> {
+                let page = self.page_of_editable(filter, after, most)?;
+                let Some(last) = page.last() else {
+                    return Ok(None);
+                };
+                after = last.id;
+                let taken = page.len() as u64;
+                *course = visit(page)?;
+                Ok(Some(taken))
+            },
+            |course| *course,
+        )?;
+        Ok(course)
     }
 
     fn page_of_editable(
@@ -192,21 +202,11 @@ impl Dlq<'_> {
         after: JobId,
         most: u64,
     ) -> Result<Vec<Editable>> {
-        let filter = filter.parameter()?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.db.call_bulk("read letters to edit", move |session| {
-            let parameters: [Parameter<'_>; 3] = [&filter, &after.get(), &most];
-            let rows = session.query("read letters to edit", &sql::PAGE_EDITABLE, &parameters)?;
-            let editable = |row: &postgres::Row| {
-                let payload: Option<JsonText> = row.get("payload");
-                Ok(Editable {
-                    id: JobId::new(row.get("id")),
-                    payload: payload.map(|payload| payload.raw_value()).transpose()?,
-                    edits: row.get("edits"),
-                })
-            };
-            rows.iter().map(editable).collect()
-        })
+        self.db.ask_bulk().all(
+            "read letters to edit",
+            &sql::PAGE_EDITABLE,
+            &[&filter.parameter()?, &after, &most],
+        )
     }
 
     /// Edits a page, and retries letters that another editor changed meanwhile.
@@ -225,7 +225,7 @@ impl Dlq<'_> {
                 match edit.make(letter.payload.as_deref().map(RawValue::get)) {
                     Ok(Made::Same) => done.unchanged += 1,
                     Ok(Made::New(json)) => {
-                        changes.ids.push(letter.id.get());
+                        changes.ids.push(letter.id);
                         changes.payloads.push(json);
                         changes.expected.push(letter.edits);
                     }
@@ -235,11 +235,11 @@ impl Dlq<'_> {
             if changes.ids.is_empty() {
                 return Ok(());
             }
-            let asked: Vec<JobId> = changes.ids.iter().copied().map(JobId::new).collect();
-            let edited = self.write_edits(filter, changes, edit, operator, &mut done.audit)?;
+            let edited = self.write_edits(filter, &changes, edit, operator, &mut done.audit)?;
             let is_edited: HashSet<JobId> = edited.iter().copied().collect();
             done.edited.extend(edited);
-            let lost: Vec<JobId> = asked
+            let lost: Vec<JobId> = changes
+                .ids
                 .into_iter()
                 .filter(|id| !is_edited.contains(id))
                 .collect();
@@ -265,34 +265,26 @@ impl Dlq<'_> {
     fn write_edits(
         self,
         filter: &LetterFilter,
-        changes: Changes,
+        changes: &Changes,
         edit: &Edit,
         operator: &Operator,
         audit: &mut Option<i64>,
     ) -> Result<Vec<JobId>> {
-        let first = *audit;
-        let filter = filter.parameter()?;
-        let how = edit.word();
-        let (why, person) = (
-            operator.given_reason().map(str::to_owned),
-            operator.by().map(str::to_owned),
-        );
-        let (ids, first) = self.db.call_bulk("edit letters", move |session| {
-            let parameters: [Parameter<'_>; 8] = [
+        let edited: Vec<(JobId, Option<i64>)> = self.db.ask_bulk().all(
+            "edit letters",
+            &sql::EDIT_LETTERS,
+            &[
                 &changes.ids,
                 &changes.payloads,
                 &changes.expected,
-                &why,
-                &person,
-                &filter,
-                &how,
-                &first,
-            ];
-            let rows = session.query("edit letters", &sql::EDIT_LETTERS, &parameters)?;
-            let ids = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
-            Ok((ids, rows.first().map(|row| row.get("audit_id")).or(first)))
-        })?;
-        *audit = first;
-        Ok(ids)
+                &operator.given_reason(),
+                &operator.by(),
+                &filter.parameter()?,
+                &edit.word(),
+                &*audit,
+            ],
+        )?;
+        *audit = edited.first().map_or(*audit, |(_, first)| *first);
+        Ok(edited.into_iter().map(|(id, _)| id).collect())
     }
 }

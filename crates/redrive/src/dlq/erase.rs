@@ -39,8 +39,7 @@ impl Erasure {
         Erasure { leased: 0, ..*self } == Erasure::default()
     }
 
-    fn add(&mut self, place: &str, entries: i64) {
-        let entries = entries.unsigned_abs();
+    fn add(&mut self, place: &str, entries: u64) {
         match place {
             "jobs" => self.jobs += entries,
             "leased" => self.leased += entries,
@@ -63,17 +62,17 @@ impl Dlq<'_> {
     /// # Errors
     /// Those of [`erase`](Dlq::erase).
     pub fn erasable(&self, filter: &LetterFilter) -> Result<Erasure> {
-        const DOING: &str = "count what to erase";
         filter.refuse_after()?;
-        let filter = filter.parameter()?;
-        self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(DOING, &sql::ERASABLE, &[&filter])?;
-            let mut found = Erasure::default();
-            for row in &rows {
-                found.add(row.get("place"), row.get("entries"));
-            }
-            Ok(found)
-        })
+        let parameter = filter.parameter()?;
+        let places: Vec<(String, u64)> =
+            self.db
+                .ask_bulk()
+                .all("count what to erase", &sql::ERASABLE, &[&parameter])?;
+        let mut found = Erasure::default();
+        for (place, entries) in &places {
+            found.add(place, *entries);
+        }
+        Ok(found)
     }
 
     /// Erases everything that matches: waiting jobs, letters with their versions, and archived
@@ -109,29 +108,22 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(&Erasure) -> ControlFlow<()>,
     ) -> Result<Erasure> {
-        const DOING: &str = "erase";
         filter.refuse_after()?;
+        let parameter = filter.parameter()?;
         let mut erased = Erasure::default();
         let mut audit: Option<i64> = None;
         loop {
-            let (parameter, operator) = (filter.parameter()?, operator.clone());
-            let batch: Vec<(String, i64, i64)> = self.db.call_bulk(DOING, move |session| {
-                let rows = session.query(
-                    DOING,
-                    &sql::ERASE_BATCH,
-                    &[
-                        &parameter,
-                        &BATCH,
-                        &operator.by(),
-                        &operator.given_reason(),
-                        &audit,
-                    ],
-                )?;
-                let place = |row: &postgres::Row| {
-                    (row.get("place"), row.get("entries"), row.get("audit_id"))
-                };
-                Ok(rows.iter().map(place).collect())
-            })?;
+            let batch: Vec<(String, u64, i64)> = self.db.ask_bulk().all(
+                "erase",
+                &sql::ERASE_BATCH,
+                &[
+                    &parameter,
+                    &BATCH,
+                    &operator.by(),
+                    &operator.given_reason(),
+                    &audit,
+                ],
+            )?;
             let Some((_, _, first)) = batch.first() else {
                 break;
             };

@@ -5,6 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::db::column::Column;
+use crate::error::Result;
 use crate::job::payload::JsonText;
 
 /// An event of a letter, such as a death, a redrive or an edit.
@@ -23,9 +25,17 @@ pub struct LetterEvent {
     pub about: Map<String, Value>,
 }
 
+impl Column for Vec<LetterEvent> {
+    type Stored = JsonText;
+
+    fn read(stored: JsonText) -> Result<Vec<LetterEvent>> {
+        Ok(events(&stored))
+    }
+}
+
 /// Parses stored events and sorts them by time. A death is stored when its letter opens again,
 /// after the redrive that followed it.
-pub(crate) fn events(stored: &JsonText) -> Vec<LetterEvent> {
+fn events(stored: &JsonText) -> Vec<LetterEvent> {
     let unreadable = || LetterEvent {
         event: "unreadable".to_owned(),
         ..LetterEvent::default()

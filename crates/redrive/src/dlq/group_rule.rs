@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use postgres::Row;
 
+use crate::db::row::{column, row};
 use crate::db::sql;
 use crate::dlq::handle::Groups;
 use crate::dlq::id::{GroupId, GroupRuleId};
@@ -106,24 +107,26 @@ pub enum GroupRuleAction {
     Split(SplitBy),
 }
 
-/// A rule that an operator made for a failure group.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct GroupRule {
-    /// The id.
-    pub id: GroupRuleId,
-    /// The group whose failures it moves.
-    pub group: GroupId,
-    /// The title of the group.
-    pub title: Option<String>,
-    /// The effect.
-    pub action: GroupRuleAction,
-    /// When an operator made it.
-    pub at: SystemTime,
-    /// The operator.
-    pub by: Option<String>,
-    /// The operator's reason.
-    pub reason: Option<String>,
+row! {
+    /// A rule that an operator made for a failure group.
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub struct GroupRule {
+        /// The id.
+        pub id: GroupRuleId,
+        /// The group whose failures it moves.
+        pub group: GroupId,
+        /// The title of the group.
+        pub title: Option<String>,
+        /// The effect.
+        pub action: GroupRuleAction => action,
+        /// When an operator made it.
+        pub at: SystemTime,
+        /// The operator.
+        pub by: Option<String>,
+        /// The operator's reason.
+        pub reason: Option<String>,
+    }
 }
 
 /// The letters that a rule moved.
@@ -139,14 +142,16 @@ pub struct Regrouped {
     pub locked: u64,
 }
 
-/// Letters that a split would move together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SplitPart {
-    /// The value or the pattern that they share.
-    pub part: String,
-    /// The number of letters.
-    pub letters: u64,
+row! {
+    /// Letters that a split would move together.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct SplitPart {
+        /// The value or the pattern that they share.
+        pub part: String,
+        /// The number of letters.
+        pub letters: u64,
+    }
 }
 
 impl Groups<'_> {
@@ -183,21 +188,12 @@ impl Groups<'_> {
     /// answer.
     pub fn preview_split(&self, group: GroupId, by: &SplitBy) -> Result<Vec<SplitPart>> {
         by.check()?;
-        let doing = format!("preview the split of failure group {group}");
-        let by = by.clone();
-        self.db.call_bulk(&doing.clone(), move |session| {
-            let (action, pattern) = by.parts();
-            let rows = session.query(
-                &doing,
-                &sql::PREVIEW_SPLIT,
-                &[&group.get(), &action, &pattern],
-            )?;
-            let part = |row: &Row| SplitPart {
-                part: row.get("part"),
-                letters: row.get::<_, i64>("letters").unsigned_abs(),
-            };
-            Ok(rows.iter().map(part).collect())
-        })
+        let (action, pattern) = by.parts();
+        self.db.ask_bulk().all(
+            &format!("preview the split of failure group {group}"),
+            &sql::PREVIEW_SPLIT,
+            &[&group, &action, &pattern],
+        )
     }
 
     /// Returns all rules, in the order in which they apply.
@@ -205,10 +201,8 @@ impl Groups<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn rules(&self) -> Result<Vec<GroupRule>> {
-        self.db.call("list the rules of failure groups", |session| {
-            let rows = session.query("list the rules of failure groups", &sql::GROUP_RULES, &[])?;
-            rows.iter().map(rule).collect()
-        })
+        let ask = self.db.ask();
+        ask.all("list the rules of failure groups", &sql::GROUP_RULES, &[])
     }
 
     /// Removes a rule. Future failures no longer follow it; letters that it moved stay in their
@@ -217,16 +211,11 @@ impl Groups<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn remove_rule(&self, id: GroupRuleId, operator: &Operator) -> Result<bool> {
-        let doing = format!("remove group rule {id}");
-        let operator = operator.clone();
-        self.db.call(&doing.clone(), move |session| {
-            let row = session.query_one(
-                &doing,
-                &sql::REMOVE_GROUP_RULE,
-                &[&id.get(), &operator.by(), &operator.given_reason()],
-            )?;
-            Ok(row.get("is_known"))
-        })
+        self.db.ask().one(
+            &format!("remove group rule {id}"),
+            &sql::REMOVE_GROUP_RULE,
+            &[&id, &operator.by(), &operator.given_reason()],
+        )
     }
 
     /// Moves the letters of a rule's group that are not where the rules put them.
@@ -243,14 +232,14 @@ impl Groups<'_> {
         };
         let mut after: Option<String> = None;
         loop {
-            let (doing, from) = (doing.clone(), after.take());
-            let row = self.db.call_bulk(&doing.clone(), move |session| {
-                session.query_one(&doing, &sql::REGROUP_LETTERS, &[&id.get(), &BATCH, &from])
-            })?;
-            done.moved += row.get::<_, i64>("moved").unsigned_abs();
-            done.locked += row.get::<_, i64>("locked").unsigned_abs();
-            after = row.get("after");
-            if row.get("is_last") {
+            let (next, moved, locked, is_last): (_, u64, u64, bool) =
+                self.db
+                    .ask_bulk()
+                    .one(&doing, &sql::REGROUP_LETTERS, &[&id, &BATCH, &after])?;
+            after = next;
+            done.moved += moved;
+            done.locked += locked;
+            if is_last {
                 return Ok(done);
             }
         }
@@ -269,32 +258,28 @@ impl Groups<'_> {
                 format!("split failure group {group}")
             }
         };
-        let (action, operator) = (action.clone(), operator.clone());
-        self.db.call(&doing.clone(), move |session| {
-            let (name, into, pattern) = match &action {
-                GroupRuleAction::MergeInto(into) => ("merge", Some(into.get()), None),
-                GroupRuleAction::Split(by) => (by.parts().0, None, by.parts().1),
-            };
-            let (by, why) = (operator.by(), operator.given_reason());
-            let row = session.query_one(
-                &doing,
-                &sql::ADD_GROUP_RULE,
-                &[&group.get(), &name, &into, &pattern, &by, &why],
-            )?;
-            Ok(GroupRuleId::new(row.get("id")))
-        })
+        let (name, into, pattern) = match action {
+            GroupRuleAction::MergeInto(into) => ("merge", Some(*into), None),
+            GroupRuleAction::Split(by) => (by.parts().0, None, by.parts().1),
+        };
+        let (by, why) = (operator.by(), operator.given_reason());
+        self.db.ask().one(
+            &doing,
+            &sql::ADD_GROUP_RULE,
+            &[&group, &name, &into, &pattern, &by, &why],
+        )
     }
 }
 
-fn rule(row: &Row) -> Result<GroupRule> {
+fn action(row: &Row) -> Result<GroupRuleAction> {
     let pattern: Option<String> = row.get("pattern");
     let pattern = pattern.unwrap_or_default();
-    let action = match (row.get("action"), row.get::<_, Option<i64>>("into_id")) {
-        (_, Some(into)) => GroupRuleAction::MergeInto(GroupId::new(into)),
-        ("error", None) => GroupRuleAction::Split(SplitBy::Error(pattern)),
-        ("class", None) => GroupRuleAction::Split(SplitBy::Class),
-        ("kind", None) => GroupRuleAction::Split(SplitBy::Kind),
-        ("payload", None) => GroupRuleAction::Split(SplitBy::Payload(pattern)),
+    let split = match (row.get("action"), column(row, "into_id")?) {
+        (_, Some(into)) => return Ok(GroupRuleAction::MergeInto(into)),
+        ("error", None) => SplitBy::Error(pattern),
+        ("class", None) => SplitBy::Class,
+        ("kind", None) => SplitBy::Kind,
+        ("payload", None) => SplitBy::Payload(pattern),
         (other, None) => {
             return Err(Error::invalid(format!(
                 "unknown action `{}` of a group rule; a newer version made it",
@@ -302,15 +287,7 @@ fn rule(row: &Row) -> Result<GroupRule> {
             )));
         }
     };
-    Ok(GroupRule {
-        id: GroupRuleId::new(row.get("id")),
-        group: GroupId::new(row.get("group_id")),
-        title: row.get("title"),
-        action,
-        at: row.get("at"),
-        by: row.get("person"),
-        reason: row.get("reason"),
-    })
+    Ok(GroupRuleAction::Split(split))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::db::column::Column;
+use crate::error::Result;
 use crate::job::payload::JsonText;
 
 /// One attempt in the history of a job or letter.
@@ -110,9 +112,17 @@ pub(in crate::dlq) fn is_readable(record: &serde_json::Value) -> bool {
     EntryShape::deserialize(record).is_ok()
 }
 
+impl Column for Vec<AttemptRecord> {
+    type Stored = Option<JsonText>;
+
+    fn read(history: Option<JsonText>) -> Result<Vec<AttemptRecord>> {
+        Ok(history.as_ref().map(attempts).unwrap_or_default())
+    }
+}
+
 /// Parses a stored history, resolving fields from the end. Another program can store anything, such as an import of a
 /// file that was changed, and a list must show the other letters.
-pub(crate) fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
+fn attempts(history: &JsonText) -> Vec<AttemptRecord> {
     let unreadable = || {
         EntryShape::Spelled(Stored {
             outcome: Word::Said(Some("unreadable".to_owned())),

@@ -45,6 +45,8 @@ macro_rules! ids {
     )*};
 }
 
+crate::db::column::ids! { GroupId GroupRuleId RunId PolicyId RedactionId }
+
 ids! {
     /// The id of a failure group.
     GroupId = "failure group";

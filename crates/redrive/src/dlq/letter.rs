@@ -7,132 +7,136 @@
 
 use std::time::SystemTime;
 
-use postgres::Row;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::db::row::{first, row};
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::dlq::event::{LetterEvent, events};
+use crate::dlq::event::LetterEvent;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::dlq::history::{AttemptRecord, attempts};
+use crate::dlq::history::AttemptRecord;
 use crate::dlq::id::{GroupId, PolicyId, RunId};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::death_cause::DeathCause;
 use crate::job::job::JobId;
-use crate::job::payload::{Json, JsonText};
+use crate::job::payload::Json;
 use crate::pipeline::held_group::HeldGroup;
 
-/// A dead letter.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Letter {
-    /// The id of the letter, which is also the id of its job.
-    pub id: JobId,
-    /// The queue of the job.
-    pub queue: String,
-    /// The kind of the job.
-    pub kind: String,
-    /// The state.
-    pub state: LetterState,
-    /// The cause of the last death.
-    pub cause: DeathCause,
-    /// The class of the last error: a type name, or the class that the handler set.
-    pub error_class: String,
-    /// The message of the last error.
-    pub error_message: String,
-    /// The source chain and backtrace of the last error, truncated in the middle. A long
-    /// detail is stored once per failure group.
-    pub error_detail: Option<String>,
-    /// Whether other letters of the group share the detail.
-    pub detail_is_shared: bool,
-    /// The failure group.
-    pub group: GroupId,
-    /// The payload as it came; `None` for captured bytes that are not JSON or exceed 16 MiB.
-    pub payload: Option<Box<RawValue>>,
-    /// The bytes of a captured failure; the first 64 KiB if there are more than 16 MiB.
-    pub raw: Option<Vec<u8>>,
-    /// The number of captured bytes if there are more than 16 MiB; `None`: [`raw`](Letter::raw) has all.
-    /// [`Dlq::captured_bytes`] returns them.
-    pub raw_size: Option<u64>,
-    /// The content type of the bytes.
-    pub content_type: Option<String>,
-    /// The headers of the job or the captured failure: a JSON object.
-    pub headers: Option<Box<RawValue>>,
-    /// The group key of the job or the captured failure.
-    pub group_key: Option<String>,
-    /// The [key](crate::Failure::group_key) that the handler gave to the failure group.
-    pub failure_key: Option<String>,
-    /// The unique key of the job, which a redrive claims again.
-    pub unique_key: Option<String>,
-    /// Where a captured failure came from.
-    pub source: Option<String>,
-    /// The position in the source.
-    pub position: Option<String>,
-    /// How many times the position was captured, except while the letter was redriving.
-    pub seen: u64,
-    /// The priority.
-    pub priority: i16,
-    /// The attempts of the last generation.
-    pub attempts: u32,
-    /// The attempts of all earlier generations.
-    pub earlier_attempts: u32,
-    /// The attempt budget of each generation.
-    pub max_attempts: u32,
-    /// The workers that were lost while they ran the job, in the last generation.
-    pub crashes: u32,
-    /// How many times the job had been redriven when it last died.
-    pub generation: u32,
-    /// The number of deaths.
-    pub deaths: u32,
-    /// Consecutive deaths of the same failure after an operator's redrive.
-    pub alike: u32,
-    /// The deaths after an operator's redrive, of any error, since the letter last recovered.
-    pub failed_redrives: u32,
-    /// The number of payload edits.
-    pub edits: u32,
-    /// The oldest and the newest attempts over all generations.
-    pub history: Vec<AttemptRecord>,
-    /// The oldest and the newest events.
-    pub events: Vec<LetterEvent>,
-    /// The run that last redrove the letter.
-    pub run: Option<RunId>,
-    /// The policy that last redrove the letter.
-    pub policy: Option<PolicyId>,
-    /// The worker that ran the last attempt.
-    pub worker: Option<Uuid>,
-    /// The worker's host.
-    pub host: Option<String>,
-    /// The version of the worker's program.
-    pub version: Option<String>,
-    /// The worker's process id.
-    pub pid: Option<u32>,
-    /// The JSON pointers of payload values that were redacted and that no edit has replaced. The
-    /// empty pointer means the captured bytes.
-    pub redacted: Vec<String>,
-    /// The audit record of the operation that was the last to discard, reopen, restore or edit the
-    /// letter since its last death.
-    pub audit: Option<i64>,
-    /// The operator's reason for discarding the letter.
-    pub discard_reason: Option<String>,
-    /// When the job was first enqueued.
-    pub enqueued_at: SystemTime,
-    /// When it last died.
-    pub died_at: SystemTime,
-    /// When its state last changed.
-    pub changed_at: SystemTime,
+row! {
+    /// A dead letter.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct Letter {
+        /// The id of the letter, which is also the id of its job.
+        pub id: JobId,
+        /// The queue of the job.
+        pub queue: String,
+        /// The kind of the job.
+        pub kind: String,
+        /// The state.
+        pub state: LetterState,
+        /// The cause of the last death.
+        pub cause: DeathCause,
+        /// The class of the last error: a type name, or the class that the handler set.
+        pub error_class: String,
+        /// The message of the last error.
+        pub error_message: String,
+        /// The source chain and backtrace of the last error, truncated in the middle. A long
+        /// detail is stored once per failure group.
+        pub error_detail: Option<String>,
+        /// Whether other letters of the group share the detail.
+        pub detail_is_shared: bool,
+        /// The failure group.
+        pub group: GroupId,
+        /// The payload as it came; `None` for captured bytes that are not JSON or exceed 16 MiB.
+        pub payload: Option<Box<RawValue>>,
+        /// The bytes of a captured failure; the first 64 KiB if there are more than 16 MiB.
+        pub raw: Option<Vec<u8>>,
+        /// The number of captured bytes if there are more than 16 MiB; `None`: [`raw`](Letter::raw) has all.
+        /// [`Dlq::captured_bytes`] returns them.
+        pub raw_size: Option<u64>,
+        /// The content type of the bytes.
+        pub content_type: Option<String>,
+        /// The headers of the job or the captured failure: a JSON object.
+        pub headers: Option<Box<RawValue>>,
+        /// The group key of the job or the captured failure.
+        pub group_key: Option<String>,
+        /// The [key](crate::Failure::group_key) that the handler gave to the failure group.
+        pub failure_key: Option<String>,
+        /// The unique key of the job, which a redrive claims again.
+        pub unique_key: Option<String>,
+        /// Where a captured failure came from.
+        pub source: Option<String>,
+        /// The position in the source.
+        pub position: Option<String>,
+        /// How many times the position was captured, except while the letter was redriving.
+        pub seen: u64,
+        /// The priority.
+        pub priority: i16,
+        /// The attempts of the last generation.
+        pub attempts: u32,
+        /// The attempts of all earlier generations.
+        pub earlier_attempts: u32,
+        /// The attempt budget of each generation.
+        pub max_attempts: u32,
+        /// The workers that were lost while they ran the job, in the last generation.
+        pub crashes: u32,
+        /// How many times the job had been redriven when it last died.
+        pub generation: u32,
+        /// The number of deaths.
+        pub deaths: u32,
+        /// Consecutive deaths of the same failure after an operator's redrive.
+        pub alike: u32,
+        /// The deaths after an operator's redrive, of any error, since the letter last recovered.
+        pub failed_redrives: u32,
+        /// The number of payload edits.
+        pub edits: u32,
+        /// The oldest and the newest attempts over all generations.
+        pub history: Vec<AttemptRecord>,
+        /// The oldest and the newest events.
+        pub events: Vec<LetterEvent>,
+        /// The run that last redrove the letter.
+        pub run: Option<RunId>,
+        /// The policy that last redrove the letter.
+        pub policy: Option<PolicyId>,
+        /// The worker that ran the last attempt.
+        pub worker: Option<Uuid>,
+        /// The worker's host.
+        pub host: Option<String>,
+        /// The version of the worker's program.
+        pub version: Option<String>,
+        /// The worker's process id.
+        pub pid: Option<u32>,
+        /// The JSON pointers of payload values that were redacted and that no edit has replaced. The
+        /// empty pointer means the captured bytes.
+        pub redacted: Vec<String>,
+        /// The audit record of the operation that was the last to discard, reopen, restore or edit the
+        /// letter since its last death.
+        pub audit: Option<i64>,
+        /// The operator's reason for discarding the letter.
+        pub discard_reason: Option<String>,
+        /// When the job was first enqueued.
+        pub enqueued_at: SystemTime,
+        /// When it last died.
+        pub died_at: SystemTime,
+        /// When its state last changed.
+        pub changed_at: SystemTime,
+    }
 }
 
-/// The number of letters that a filter matches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LetterCount {
-    /// All matching letters.
-    pub letters: u64,
-    /// Letters that a redrive would send: open, with a JSON payload that was not redacted.
-    pub redrivable: u64,
+row! {
+    /// The number of letters that a filter matches.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct LetterCount {
+        /// All matching letters.
+        pub letters: u64,
+        /// Letters that a redrive would send: open, with a JSON payload that was not redacted.
+        pub redrivable: u64,
+    }
 }
 
 impl Dlq<'_> {
@@ -144,12 +148,11 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn list(&self, filter: &LetterFilter) -> Result<Vec<Letter>> {
-        let (after, limit) = (filter.after.map(JobId::get), filter.most(50));
-        let filter = filter.parameter()?;
-        self.db.call_bulk("list letters", move |session| {
-            let rows = session.query("list letters", &sql::LETTERS, &[&filter, &after, &limit])?;
-            rows.iter().map(letter).collect()
-        })
+        self.db.ask_bulk().all(
+            "list letters",
+            &sql::LETTERS,
+            &[&filter.parameter()?, &filter.after, &filter.most(50)],
+        )
     }
 
     /// Counts matching letters, without their payloads and ignoring the limit.
@@ -159,18 +162,12 @@ impl Dlq<'_> {
     /// statement or does not answer within a minute.
     pub fn count(&self, filter: &LetterFilter) -> Result<LetterCount> {
         filter.refuse_after()?;
-        let filter = filter.parameter()?;
-        self.db.call_bulk("count letters", move |session| {
-            let rows = session.query("count letters", &sql::COUNT_LETTERS, &[&filter])?;
-            let count = |column| {
-                rows.first()
-                    .map_or(0, |row| row.get::<_, i64>(column).unsigned_abs())
-            };
-            Ok(LetterCount {
-                letters: count("letters"),
-                redrivable: count("redrivable"),
-            })
-        })
+        let ask = self.db.ask_bulk();
+        ask.one(
+            "count letters",
+            &sql::COUNT_LETTERS,
+            &[&filter.parameter()?],
+        )
     }
 
     /// Returns one letter.
@@ -187,11 +184,8 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn held_group(&self, letter: JobId) -> Result<Option<HeldGroup>> {
-        self.db.call("find a held group", move |session| {
-            let doing = format!("find the group that letter {letter} holds");
-            let rows = session.query(&doing, &sql::HELD_GROUP, &[&letter.get()])?;
-            Ok(rows.first().map(HeldGroup::of_row))
-        })
+        let doing = format!("find the group that letter {letter} holds");
+        self.db.ask().first(&doing, &sql::HELD_GROUP, &[&letter])
     }
 }
 
@@ -199,62 +193,5 @@ impl Dlq<'_> {
 pub(crate) fn read(session: &mut Session, filter: &Json) -> Result<Option<Letter>> {
     let nowhere: Option<i64> = None;
     let rows = session.query("read a letter", &sql::LETTERS, &[filter, &nowhere, &1_i64])?;
-    rows.first().map(letter).transpose()
-}
-
-/// Returns the letter of a row.
-pub(crate) fn letter(row: &Row) -> Result<Letter> {
-    let payload: Option<JsonText> = row.get("payload");
-    let history: JsonText = row.get("history");
-    let headers: Option<JsonText> = row.get("headers");
-    let unsigned = |column| row.get::<_, i32>(column).unsigned_abs();
-    Ok(Letter {
-        id: JobId::new(row.get("id")),
-        queue: row.get("queue"),
-        kind: row.get("kind"),
-        state: row.get::<_, &str>("state").parse()?,
-        cause: row.get::<_, &str>("cause").parse()?,
-        error_class: row.get("error_class"),
-        error_message: row.get("error_message"),
-        error_detail: row.get("error_detail"),
-        detail_is_shared: row.get::<_, Option<i64>>("detail_id").is_some(),
-        group: GroupId::new(row.get("group_id")),
-        payload: payload.map(|payload| payload.raw_value()).transpose()?,
-        raw: row.get("raw"),
-        raw_size: row.get::<_, Option<i64>>("raw_size").map(i64::unsigned_abs),
-        content_type: row.get("content_type"),
-        headers: headers.map(|headers| headers.raw_value()).transpose()?,
-        group_key: row.get("group_key"),
-        failure_key: row.get("failure_key"),
-        unique_key: row.get("unique_key"),
-        source: row.get("source"),
-        position: row.get("position"),
-        seen: row.get::<_, i64>("seen").unsigned_abs(),
-        priority: row.get("priority"),
-        attempts: unsigned("attempts"),
-        earlier_attempts: unsigned("earlier_attempts"),
-        max_attempts: unsigned("max_attempts"),
-        crashes: u32::from(row.get::<_, i16>("crashes").unsigned_abs()),
-        generation: unsigned("generation"),
-        deaths: unsigned("deaths"),
-        alike: u32::from(row.get::<_, i16>("alike").unsigned_abs()),
-        failed_redrives: u32::from(row.get::<_, i16>("failed_redrives").unsigned_abs()),
-        edits: unsigned("edits"),
-        history: attempts(&history),
-        events: events(&row.get("events")),
-        run: row.get::<_, Option<i64>>("run_id").map(RunId::new),
-        policy: row.get::<_, Option<i64>>("policy_id").map(PolicyId::new),
-        worker: row.get("worker_id"),
-        host: row.get("host"),
-        version: row.get("version"),
-        pid: row.get::<_, Option<i32>>("pid").map(i32::cast_unsigned),
-        audit: row.get("audit_id"),
-        redacted: row
-            .get::<_, Option<Vec<String>>>("redacted")
-            .unwrap_or_default(),
-        discard_reason: row.get("discard_reason"),
-        enqueued_at: row.get("enqueued_at"),
-        died_at: row.get("died_at"),
-        changed_at: row.get("changed_at"),
-    })
+    first(&rows)
 }

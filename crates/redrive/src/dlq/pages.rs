@@ -70,13 +70,11 @@ impl Dlq<'_> {
         after: JobId,
         most: u64,
     ) -> Result<Vec<JobId>> {
-        let filter = filter.parameter()?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        self.db.call_bulk("read letters", move |session| {
-            let parameters: [crate::db::session::Parameter<'_>; 3] = [&filter, &after.get(), &most];
-            let rows = session.query("read letters", &sql::PAGE_LETTERS, &parameters)?;
-            Ok(rows.iter().map(|row| JobId::new(row.get("id"))).collect())
-        })
+        self.db.ask_bulk().all(
+            "read letters",
+            &sql::PAGE_LETTERS,
+            &[&filter.parameter()?, &after, &most],
+        )
     }
 
     /// Returns the letters of a page that still match.

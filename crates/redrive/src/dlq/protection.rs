@@ -2,6 +2,7 @@
 
 use postgres::Row;
 
+use crate::db::row::row;
 use crate::db::sql;
 use crate::dlq::handle::Dlq;
 use crate::error::Result;
@@ -17,19 +18,21 @@ pub enum Approver {
     OtherRole,
 }
 
-/// The conditions for redriving letters of a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Protection {
-    /// The queue of the letters.
-    pub queue: String,
-    /// A run with more letters of the queue than this needs the approval of a second operator;
-    /// `None`: no run does.
-    pub approve_above: Option<u64>,
-    /// The role from which an approval must come.
-    pub approver: Approver,
-    /// Only these database roles and their members may redrive. Empty: every operator.
-    pub roles: Vec<String>,
+row! {
+    /// The conditions for redriving letters of a queue.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Protection {
+        /// The queue of the letters.
+        pub queue: String,
+        /// A run with more letters of the queue than this needs the approval of a second operator;
+        /// `None`: no run does.
+        pub approve_above: Option<u64>,
+        /// The role from which an approval must come.
+        pub approver: Approver = approver,
+        /// Only these database roles and their members may redrive. Empty: every operator.
+        pub roles: Vec<String>,
+    }
 }
 
 impl Protection {
@@ -77,27 +80,19 @@ impl Dlq<'_> {
     /// *Invalid* if it requires nothing or a role does not exist; otherwise if the database rejects
     /// the statement or does not answer.
     pub fn protect(&self, protection: &Protection, operator: &Operator) -> Result<()> {
-        let doing = format!("protect queue `{}`", protection.queue);
-        let (protection, operator) = (protection.clone(), operator.clone());
-        self.db.call(&doing.clone(), move |session| {
-            let above = protection
-                .approve_above
-                .map(|above| i64::try_from(above).unwrap_or(i64::MAX));
-            let roles = (!protection.roles.is_empty()).then_some(&protection.roles);
-            session.query_one(
-                &doing,
-                &sql::SET_PROTECTION,
-                &[
-                    &protection.queue,
-                    &above,
-                    &roles,
-                    &(protection.approver == Approver::OtherRole),
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
-            )?;
-            Ok(())
-        })
+        let roles = (!protection.roles.is_empty()).then_some(&*protection.roles);
+        self.db.ask().one(
+            &format!("protect queue `{}`", protection.queue),
+            &sql::SET_PROTECTION,
+            &[
+                &protection.queue,
+                &protection.approve_above,
+                &roles,
+                &(protection.approver == Approver::OtherRole),
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
     }
 
     /// Removes the protection of a queue. Returns whether it had one. Only the owner of the schema
@@ -106,16 +101,11 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn unprotect(&self, queue: &str, operator: &Operator) -> Result<bool> {
-        let doing = format!("remove the protection of queue `{queue}`");
-        let (queue, operator) = (queue.to_owned(), operator.clone());
-        self.db.call(&doing.clone(), move |session| {
-            let row = session.query_one(
-                &doing,
-                &sql::REMOVE_PROTECTION,
-                &[&queue, &operator.by(), &operator.given_reason()],
-            )?;
-            Ok(row.get("is_known"))
-        })
+        self.db.ask().one(
+            &format!("remove the protection of queue `{queue}`"),
+            &sql::REMOVE_PROTECTION,
+            &[&queue, &operator.by(), &operator.given_reason()],
+        )
     }
 
     /// Returns the protections of all queues.
@@ -123,23 +113,14 @@ impl Dlq<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn protections(&self) -> Result<Vec<Protection>> {
-        self.db.call("list protections", |session| {
-            let rows = session.query("list protections", &sql::PROTECTIONS, &[])?;
-            Ok(rows.iter().map(protection).collect())
-        })
+        let ask = self.db.ask();
+        ask.all("list protections", &sql::PROTECTIONS, &[])
     }
 }
 
-fn protection(row: &Row) -> Protection {
-    Protection {
-        queue: row.get("queue"),
-        approve_above: row
-            .get::<_, Option<i64>>("approve_above")
-            .map(i64::unsigned_abs),
-        approver: match row.get("other_role") {
-            true => Approver::OtherRole,
-            false => Approver::AnyRole,
-        },
-        roles: row.get("roles"),
+fn approver(row: &Row) -> Approver {
+    match row.get("other_role") {
+        true => Approver::OtherRole,
+        false => Approver::AnyRole,
     }
 }

@@ -2,8 +2,7 @@
 
 mod existing;
 
-use postgres::Row;
-
+use crate::db::row::{FromRow, column, row};
 use crate::db::sql;
 use crate::dlq::handle::Redactions;
 use crate::dlq::id::RedactionId;
@@ -11,49 +10,41 @@ use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::operator::Operator;
 
-/// Values and text to remove from letters when a job dies.
-///
-/// Removed parts become `[redacted]`. A JSON pointer removes a value of the payload, and
-/// captured bytes that contain it; the part `*` stands for every element of an array and every
-/// member of an object. A pattern, a PostgreSQL regular expression, removes text
-/// from the error message, detail and history, from captured headers, and from captured bytes
-/// that are not JSON. Captured bytes of over 16 MiB are not parsed: a rule with a path drops all of them,
-/// and so does a pattern that matches.
-///
-/// A redaction applies to later deaths, and by [`Redactions::apply`] to existing letters. A letter whose payload or bytes were redacted stays in
-/// the dead letter queue until an edit replaces the values or a redrive is
-/// [forced](crate::dlq::RedriveOptions::force).
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-/// # db.migrate()?;
-/// use redrive::dlq::Redaction;
-/// use redrive::Operator;
-///
-/// let cards = Redaction::new().queue("orders").path("/card/number").pattern(r"\d{13,19}");
-/// let id = db.dlq().redactions().add(&cards, &Operator::new("maria@ops-1").reason("card data"))?;
-/// assert!(db.dlq().redactions().list()?.iter().any(|(known, rule)| *known == id && *rule == cards));
-/// db.dlq().redactions().remove(id, &Operator::default())?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Redaction {
-    queue: Option<String>,
-    kind: Option<String>,
-    paths: Vec<String>,
-    patterns: Vec<String>,
-    values: Values,
-}
-
-/// The values that replace redacted ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Values {
-    /// The text `[redacted]`.
-    #[default]
-    Texts,
-    /// A value of the same JSON type.
-    OfTheirType,
+row! {
+    /// Values and text to remove from letters when a job dies.
+    ///
+    /// Removed parts become `[redacted]`. A JSON pointer removes a value of the payload, and
+    /// captured bytes that contain it; the part `*` stands for every element of an array and every
+    /// member of an object. A pattern, a PostgreSQL regular expression, removes text
+    /// from the error message, detail and history, from captured headers, and from captured bytes
+    /// that are not JSON. Captured bytes of over 16 MiB are not parsed: a rule with a path drops all of them,
+    /// and so does a pattern that matches.
+    ///
+    /// A redaction applies to later deaths, and by [`Redactions::apply`] to existing letters. A letter whose payload or bytes were redacted stays in
+    /// the dead letter queue until an edit replaces the values or a redrive is
+    /// [forced](crate::dlq::RedriveOptions::force).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// use redrive::dlq::Redaction;
+    /// use redrive::Operator;
+    ///
+    /// let cards = Redaction::new().queue("orders").path("/card/number").pattern(r"\d{13,19}");
+    /// let id = db.dlq().redactions().add(&cards, &Operator::new("maria@ops-1").reason("card data"))?;
+    /// assert!(db.dlq().redactions().list()?.iter().any(|(known, rule)| *known == id && *rule == cards));
+    /// db.dlq().redactions().remove(id, &Operator::default())?;
+    /// # Ok(()) }
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Redaction {
+        queue: Option<String>,
+        kind: Option<String>,
+        paths: Vec<String>,
+        patterns: Vec<String>,
+        keep_types: bool,
+    }
 }
 
 impl Redaction {
@@ -97,13 +88,13 @@ impl Redaction {
     /// type.
     #[must_use]
     pub fn keep_types(mut self) -> Redaction {
-        self.values = Values::OfTheirType;
+        self.keep_types = true;
         self
     }
 
     /// Returns whether the JSON types of payload values are kept.
     pub fn keeps_types(&self) -> bool {
-        self.values == Values::OfTheirType
+        self.keep_types
     }
 
     /// Returns the queue; `None` is every queue.
@@ -177,23 +168,19 @@ impl Redactions<'_> {
     /// the statement or does not answer.
     pub fn add(&self, redaction: &Redaction, operator: &Operator) -> Result<RedactionId> {
         redaction.check()?;
-        let (redaction, operator) = (redaction.clone(), operator.clone());
-        self.db.call("add a redaction", move |session| {
-            let row = session.query_one(
-                "add a redaction",
-                &sql::ADD_REDACTION,
-                &[
-                    &redaction.queue,
-                    &redaction.kind,
-                    &redaction.paths,
-                    &redaction.patterns,
-                    &operator.by(),
-                    &operator.given_reason(),
-                    &redaction.keeps_types(),
-                ],
-            )?;
-            Ok(RedactionId::new(row.get("id")))
-        })
+        self.db.ask().one(
+            "add a redaction",
+            &sql::ADD_REDACTION,
+            &[
+                &redaction.queue,
+                &redaction.kind,
+                &redaction.paths,
+                &redaction.patterns,
+                &operator.by(),
+                &operator.given_reason(),
+                &redaction.keep_types,
+            ],
+        )
     }
 
     /// Removes a redaction. Text it removed stays removed. Returns whether the redaction
@@ -202,15 +189,11 @@ impl Redactions<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn remove(&self, id: RedactionId, operator: &Operator) -> Result<bool> {
-        let operator = operator.clone();
-        self.db.call("remove a redaction", move |session| {
-            let row = session.query_one(
-                &format!("remove redaction {id}"),
-                &sql::REMOVE_REDACTION,
-                &[&id.get(), &operator.by(), &operator.given_reason()],
-            )?;
-            Ok(row.get("found"))
-        })
+        self.db.ask().one(
+            &format!("remove redaction {id}"),
+            &sql::REMOVE_REDACTION,
+            &[&id, &operator.by(), &operator.given_reason()],
+        )
     }
 
     /// Returns the redactions in the order in which they apply.
@@ -218,23 +201,11 @@ impl Redactions<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn list(&self) -> Result<Vec<(RedactionId, Redaction)>> {
-        self.db.call("list the redactions", |session| {
-            let rows = session.query("list the redactions", &sql::REDACTIONS, &[])?;
-            let redaction = |row: &Row| {
-                let redaction = Redaction {
-                    queue: row.get("queue"),
-                    kind: row.get("kind"),
-                    paths: row.get("paths"),
-                    patterns: row.get("patterns"),
-                    values: match row.get("keep_types") {
-                        true => Values::OfTheirType,
-                        false => Values::Texts,
-                    },
-                };
-                (RedactionId::new(row.get("id")), redaction)
-            };
-            Ok(rows.iter().map(redaction).collect())
-        })
+        let ask = self.db.ask();
+        let rows = ask.rows("list the redactions", &sql::REDACTIONS, &[])?;
+        rows.iter()
+            .map(|row| Ok((column(row, "id")?, Redaction::from_row(row)?)))
+            .collect()
     }
 }
 

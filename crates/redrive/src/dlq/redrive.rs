@@ -138,8 +138,8 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         operator: &Operator,
     ) -> Result<Redriven> {
-        const DOING: &str = "redrive letters";
         filter.refuse_after()?;
+        let parameter = filter.parameter()?;
         let how = options.parameters(operator)?;
         let blocked = self.blocked(filter, options)?;
         let mut done = Redriven {
@@ -150,48 +150,36 @@ impl Dlq<'_> {
         let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.
-        let mut last: (Option<SystemTime>, Option<i64>) = (None, None);
+        let mut last: Option<(SystemTime, JobId)> = None;
         while left > 0 {
-            let limit = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
-            let (filter, operator, how) = (filter.parameter()?, operator.clone(), how.clone());
-            let (tried, end) = self.db.call_bulk(DOING, move |session| {
-                let rows = session.query(
-                    DOING,
-                    &sql::REDRIVE,
-                    &[
-                        &filter,
-                        &as_of,
-                        &limit,
-                        &last.0,
-                        &last.1,
-                        &operator.given_reason(),
-                        &operator.by(),
-                        &how.to_queue,
-                        &how.priority,
-                        &how.max_attempts,
-                        &how.forced,
-                        &how.delay_ms,
-                    ],
-                )?;
-                let tried: Vec<(i64, bool)> = rows
-                    .iter()
-                    .map(|row| (row.get("id"), row.get::<_, &str>("result") == "sent"))
-                    .collect();
-                let end = rows
-                    .last()
-                    .map(|row| (row.get("as_of"), row.get("died_at"), row.get("id")));
-                Ok((tried, end))
-            })?;
-            let Some((moment, death, id)) = end else {
+            let tried: Vec<(JobId, String, SystemTime, SystemTime)> = self.db.ask_bulk().all(
+                "redrive letters",
+                &sql::REDRIVE,
+                &[
+                    &parameter,
+                    &as_of,
+                    &left.min(BATCH),
+                    &last.map(|(death, _)| death),
+                    &last.map(|(_, id)| id),
+                    &operator.given_reason(),
+                    &operator.by(),
+                    &how.to_queue,
+                    &how.priority,
+                    &how.max_attempts,
+                    &how.forced,
+                    &how.delay_ms,
+                ],
+            )?;
+            let Some((id, _, death, moment)) = tried.last() else {
                 break;
             };
-            (as_of, last) = (Some(moment), (Some(death), Some(id)));
-            for (id, is_sent) in tried {
-                if is_sent {
+            (as_of, last) = (Some(*moment), Some((*death, *id)));
+            for (id, result, ..) in tried {
+                if result == "sent" {
                     left = left.saturating_sub(1);
-                    done.redriven.push(JobId::new(id));
+                    done.redriven.push(id);
                 } else {
-                    done.skipped.push((JobId::new(id), Skip::Conflict));
+                    done.skipped.push((id, Skip::Conflict));
                 }
             }
         }
@@ -206,7 +194,6 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         done: &mut Redriven,
     ) -> Result<()> {
-        const DOING: &str = "read why letters were not redriven";
         let reported: HashSet<i64> = done
             .redriven
             .iter()
@@ -218,14 +205,12 @@ impl Dlq<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        let (forced, to_queue) = (options.is_forced(), options.to_queue.clone());
-        let why = self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(DOING, &sql::REFUSED, &[&left, &forced, &to_queue])?;
-            Ok(rows
-                .iter()
-                .map(|row| (JobId::new(row.get("id")), Skip::of(row.get("result"))))
-                .collect::<Vec<_>>())
-        })?;
+        let why: Vec<(JobId, String)> = self.db.ask_bulk().all(
+            "read why letters were not redriven",
+            &sql::REFUSED,
+            &[&left, &options.is_forced(), &options.to_queue],
+        )?;
+        let why = why.into_iter().map(|(id, why)| (id, Skip::of(&why)));
         done.skipped.extend(why);
         Ok(())
     }

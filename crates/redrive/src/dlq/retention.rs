@@ -3,68 +3,71 @@
 //! A letter without a rule is kept forever. Workers apply the rules in bounded batches, and so
 //! does [`RetentionRules::apply`].
 
-use std::fmt;
 use std::ops::ControlFlow;
-use std::str::FromStr;
 use std::time::Duration;
 
 use postgres::Row;
 
+use crate::db::row::{column, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::handle::RetentionRules;
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
-use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::operator::Operator;
+use crate::job::words::words;
 
 /// The letters per statement.
 pub(crate) const RETAIN_BATCH: i64 = 2_000;
 
-/// A rule: how long to keep the letters of a state, in one queue or in all.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
-/// # db.migrate()?;
-/// use std::time::Duration;
-/// use redrive::dlq::{LetterState, RetentionRule};
-/// use redrive::Operator;
-///
-/// let month = Duration::from_hours(30 * 24);
-/// let operator = Operator::new("maria@ops-1");
-/// db.dlq().retention().set(&RetentionRule::delete(LetterState::Recovered, month), &operator)?;
-/// db.dlq().retention().set(&RetentionRule::archive(LetterState::Open, 12 * month).queue("orders"), &operator)?;
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetentionRule {
-    queue: Option<String>,
-    state: LetterState,
-    keep: Duration,
-    action: RetentionAction,
-    even_open: bool,
+row! {
+    /// A rule: how long to keep the letters of a state, in one queue or in all.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// use std::time::Duration;
+    /// use redrive::dlq::{LetterState, RetentionRule};
+    /// use redrive::Operator;
+    ///
+    /// let month = Duration::from_hours(30 * 24);
+    /// let operator = Operator::new("maria@ops-1");
+    /// db.dlq().retention().set(&RetentionRule::delete(LetterState::Recovered, month), &operator)?;
+    /// db.dlq().retention().set(&RetentionRule::archive(LetterState::Open, 12 * month).queue("orders"), &operator)?;
+    /// # Ok(()) }
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct RetentionRule {
+        queue: Option<String>,
+        state: LetterState,
+        keep: Duration,
+        action: RetentionAction,
+        even_open: bool => removes_open,
+    }
 }
 
-/// The action at the end of the retention period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RetentionAction {
-    /// Delete the letter.
-    Delete,
-    /// Move the whole letter into the archive.
-    Archive,
+words! {
+    /// The action at the end of the retention period.
+    pub enum RetentionAction is "retention action" {
+        /// Delete the letter.
+        Delete = "delete",
+        /// Move the whole letter into the archive.
+        Archive = "archive",
+    }
 }
 
-/// The letters of a queue that a rule would remove now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RetentionDue {
-    /// The rule, with the queue it applies to.
-    pub rule: RetentionRule,
-    /// The number of letters.
-    pub letters: u64,
+row! {
+    /// The letters of a queue that a rule would remove now.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct RetentionDue {
+        /// The rule, with the queue it applies to.
+        pub rule: RetentionRule => RetentionRule::from_row,
+        /// The number of letters.
+        pub letters: u64,
+    }
 }
 
 impl RetentionRule {
@@ -147,41 +150,6 @@ impl RetentionRule {
     }
 }
 
-impl RetentionAction {
-    /// All actions.
-    pub const ALL: [RetentionAction; 2] = [RetentionAction::Delete, RetentionAction::Archive];
-
-    /// Returns the name used in the database and by the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RetentionAction::Delete => "delete",
-            RetentionAction::Archive => "archive",
-        }
-    }
-}
-
-impl fmt::Display for RetentionAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for RetentionAction {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<RetentionAction> {
-        RetentionAction::ALL
-            .into_iter()
-            .find(|action| action.as_str() == text)
-            .ok_or_else(|| {
-                Error::invalid(format!(
-                    "unknown retention action `{}`; expected delete or archive",
-                    text.escape_debug()
-                ))
-            })
-    }
-}
-
 impl RetentionRules<'_> {
     /// Sets a rule, replacing the one for the same queue and state.
     ///
@@ -191,23 +159,19 @@ impl RetentionRules<'_> {
     /// does not answer.
     pub fn set(&self, rule: &RetentionRule, operator: &Operator) -> Result<()> {
         rule.check()?;
-        let (rule, operator) = (rule.clone(), operator.clone());
-        self.db.call("set retention", move |session| {
-            session.query_one(
-                &format!("set how long {} letters are kept", rule.state),
-                &sql::SET_RETENTION,
-                &[
-                    &rule.queue,
-                    &rule.state.as_str(),
-                    &milliseconds(rule.keep),
-                    &rule.action.as_str(),
-                    &rule.even_open,
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
-            )?;
-            Ok(())
-        })
+        self.db.ask().one(
+            &format!("set how long {} letters are kept", rule.state),
+            &sql::SET_RETENTION,
+            &[
+                &rule.queue,
+                &rule.state,
+                &rule.keep,
+                &rule.action,
+                &rule.even_open,
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
     }
 
     /// Removes the rule for a state, of one queue or of all. Returns whether it existed.
@@ -220,20 +184,11 @@ impl RetentionRules<'_> {
         state: LetterState,
         operator: &Operator,
     ) -> Result<bool> {
-        let (queue, operator) = (queue.map(str::to_owned), operator.clone());
-        self.db.call("remove retention", move |session| {
-            let row = session.query_one(
-                &format!("remove the rule for {state} letters"),
-                &sql::REMOVE_RETENTION,
-                &[
-                    &queue,
-                    &state.as_str(),
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
-            )?;
-            Ok(row.get("found"))
-        })
+        self.db.ask().one(
+            &format!("remove the rule for {state} letters"),
+            &sql::REMOVE_RETENTION,
+            &[&queue, &state, &operator.by(), &operator.given_reason()],
+        )
     }
 
     /// Returns the rules, those for all queues first.
@@ -241,10 +196,8 @@ impl RetentionRules<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn list(&self) -> Result<Vec<RetentionRule>> {
-        self.db.call("list retention", |session| {
-            let rows = session.query("list the retention rules", &sql::RETENTION, &[])?;
-            rows.iter().map(rule).collect()
-        })
+        let ask = self.db.ask();
+        ask.all("list the retention rules", &sql::RETENTION, &[])
     }
 
     /// Counts the letters that the rules would remove now, per queue. Changes nothing.
@@ -252,16 +205,8 @@ impl RetentionRules<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer within a minute.
     pub fn due(&self) -> Result<Vec<RetentionDue>> {
-        self.db.call_bulk("count what is due", |session| {
-            let rows = session.query("count what is due", &sql::RETENTION_DUE, &[])?;
-            let due = |row: &Row| {
-                Ok(RetentionDue {
-                    rule: rule(row)?,
-                    letters: row.get::<_, i64>("letters").unsigned_abs(),
-                })
-            };
-            rows.iter().map(due).collect()
-        })
+        let ask = self.db.ask_bulk();
+        ask.all("count what is due", &sql::RETENTION_DUE, &[])
     }
 
     /// Applies the rules in batches until no letter is due. Returns the number of deleted
@@ -288,23 +233,17 @@ impl RetentionRules<'_> {
     ) -> Result<u64> {
         let mut taken = 0;
         loop {
-            let operator = operator.clone();
-            let batch = self.db.call_bulk("apply retention", move |session| {
-                let row = session.read_committed("apply retention", |session| {
-                    session.query_one(
-                        "apply retention",
-                        &sql::APPLY_RETENTION,
-                        &[
-                            &RETAIN_BATCH,
-                            &"wait",
-                            &operator.by(),
-                            &operator.given_reason(),
-                        ],
-                    )
-                })?;
-                Ok(row.get::<_, i64>("taken"))
-            })?;
-            taken += batch.unsigned_abs();
+            let batch: u64 = self.db.ask_bulk().read_committed().one(
+                "apply retention",
+                &sql::APPLY_RETENTION,
+                &[
+                    &RETAIN_BATCH,
+                    &"wait",
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
+            taken += batch;
             if batch == 0 || go_on(taken).is_break() {
                 return Ok(taken);
             }
@@ -321,21 +260,15 @@ pub(crate) fn retain_a_batch(session: &mut Session) -> Result<bool> {
         &sql::APPLY_RETENTION,
         &[&RETAIN_BATCH, &"skip", &nobody, &nobody],
     )?;
-    let taken: Option<i64> = row.get("taken");
+    let taken: Option<i64> = row.get(0);
     Ok(taken.is_some_and(|taken| taken >= RETAIN_BATCH))
 }
 
-fn rule(row: &Row) -> Result<RetentionRule> {
-    let state: LetterState = row.get::<_, &str>("state").parse()?;
-    let action: RetentionAction = row.get::<_, &str>("action").parse()?;
-    Ok(RetentionRule {
-        queue: row.get("queue"),
-        state,
-        keep: Duration::from_millis(row.get::<_, i64>("keep_ms").unsigned_abs()),
-        action,
-        even_open: action == RetentionAction::Delete
-            && matches!(state, LetterState::Open | LetterState::Quarantined),
-    })
+/// A rule that deletes open letters was set with [`RetentionRule::even_open`].
+fn removes_open(row: &Row) -> Result<bool> {
+    let state: LetterState = column(row, "state")?;
+    let waits = matches!(state, LetterState::Open | LetterState::Quarantined);
+    Ok(waits && column::<RetentionAction>(row, "action")? == RetentionAction::Delete)
 }
 
 #[cfg(test)]

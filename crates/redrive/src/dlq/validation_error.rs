@@ -52,12 +52,8 @@ impl ValidationErrors {
             return Ok(());
         }
         let said = std::mem::take(&mut self.said);
-        let (masks, said) = db.call_bulk("mask errors", move |session| {
-            let texts: Vec<&str> = said.iter().map(|(text, _)| &**text).collect();
-            let rows = session.query("mask errors", &sql::MASK, &[&texts])?;
-            let masks: Vec<String> = rows.iter().map(|row| row.get("masked")).collect();
-            Ok((masks, said))
-        })?;
+        let texts: Vec<&str> = said.iter().map(|(text, _)| &**text).collect();
+        let masks: Vec<String> = db.ask_bulk().all("mask errors", &sql::MASK, &[&texts])?;
         for (mask, (sample, id)) in masks.into_iter().zip(said) {
             self.count(mask, sample, id);
         }

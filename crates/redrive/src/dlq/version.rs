@@ -5,36 +5,39 @@ use std::time::SystemTime;
 
 use serde_json::value::RawValue;
 
+use crate::db::row::row;
 use crate::db::sql;
+use crate::dlq::batches::in_batches;
 use crate::dlq::discard::Changed;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
-use crate::job::payload::JsonText;
 
 /// The letters per page of a restore.
 const PAGE: u64 = 100;
 
-/// A payload that an edit replaced, or a failure captured again for a closed letter.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PayloadVersion {
-    /// The number; 0 is the payload that died or was captured.
-    pub version: u32,
-    /// The payload.
-    pub payload: Option<Box<RawValue>>,
-    /// The captured bytes; the first 64 KiB if there were more than 16 MiB.
-    pub raw: Option<Vec<u8>>,
-    /// When the edit replaced it.
-    pub edited_at: SystemTime,
-    /// The database role of the editor.
-    pub role: String,
-    /// The operator who edited.
-    pub person: Option<String>,
-    /// The operator's reason.
-    pub reason: Option<String>,
+row! {
+    /// A payload that an edit replaced, or a failure captured again for a closed letter.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct PayloadVersion {
+        /// The number; 0 is the payload that died or was captured.
+        pub version: u32,
+        /// The payload.
+        pub payload: Option<Box<RawValue>>,
+        /// The captured bytes; the first 64 KiB if there were more than 16 MiB.
+        pub raw: Option<Vec<u8>>,
+        /// When the edit replaced it.
+        pub edited_at: SystemTime,
+        /// The database role of the editor.
+        pub role: String,
+        /// The operator who edited.
+        pub person: Option<String>,
+        /// The operator's reason.
+        pub reason: Option<String>,
+    }
 }
 
 impl Dlq<'_> {
@@ -45,22 +48,7 @@ impl Dlq<'_> {
     /// If the database rejects the statement or does not answer.
     pub fn versions(&self, id: JobId) -> Result<Vec<PayloadVersion>> {
         let doing = format!("read the versions of letter {id}");
-        self.db.call_bulk(&doing.clone(), move |session| {
-            let rows = session.query(&doing, &sql::VERSIONS, &[&id.get()])?;
-            let version = |row: &postgres::Row| {
-                let payload: Option<JsonText> = row.get("payload");
-                Ok(PayloadVersion {
-                    version: row.get::<_, i32>("version").unsigned_abs(),
-                    payload: payload.map(|payload| payload.raw_value()).transpose()?,
-                    raw: row.get("raw"),
-                    edited_at: row.get("at"),
-                    role: row.get("role"),
-                    person: row.get("person"),
-                    reason: row.get("reason"),
-                })
-            };
-            rows.iter().map(version).collect()
-        })
+        self.db.ask_bulk().all(&doing, &sql::VERSIONS, &[&id])
     }
 
     ///
@@ -78,18 +66,16 @@ impl Dlq<'_> {
         version: Option<u32>,
         operator: &Operator,
     ) -> Result<u32> {
-        let version = number(version)?;
-        let (why, person) = (
-            operator.given_reason().map(str::to_owned),
-            operator.by().map(str::to_owned),
-        );
-        let doing = format!("restore letter {id}");
-        self.db.call_bulk(&doing.clone(), move |session| {
-            let parameters: [crate::db::session::Parameter<'_>; 4] =
-                [&id.get(), &version, &why, &person];
-            let row = session.query_one(&doing, &sql::RESTORE_LETTER, &parameters)?;
-            Ok(row.get::<_, i32>("version").unsigned_abs())
-        })
+        self.db.ask_bulk().one(
+            &format!("restore letter {id}"),
+            &sql::RESTORE_LETTER,
+            &[
+                &id,
+                &number(version)?,
+                &operator.given_reason(),
+                &operator.by(),
+            ],
+        )
     }
 
     /// Restores the payloads of letters as [`restore_version`](Dlq::restore_version) does, and
@@ -107,44 +93,43 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         version: Option<u32>,
         operator: &Operator,
-        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        const DOING: &str = "restore letters";
         filter.refuse_after()?;
         let version = number(version)?;
         let parameter = filter.parameter()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
         let mut changed = Changed::default();
-        while left > 0 {
-            let page = self.page_of_ids(filter, after, PAGE.min(left))?;
-            let Some(last) = page.last() else { break };
-            after = *last;
-            left -= page.len() as u64;
-            let ids: Vec<i64> = page.iter().map(|id| id.get()).collect();
-            let (operator, parameter, audit) = (operator.clone(), parameter.clone(), changed.audit);
-            let (restored, first) = self.db.call_bulk(DOING, move |session| {
-                let rows = session.query(
-                    DOING,
+        in_batches(
+            filter.limit,
+            PAGE,
+            &mut changed,
+            |changed, most| -> Result<Option<u64>> {
+                let page = self.page_of_ids(filter, after, most)?;
+                let Some(last) = page.last() else {
+                    return Ok(None);
+                };
+                after = *last;
+                let restored: Vec<(JobId, Option<i64>)> = self.db.ask_bulk().all(
+                    "restore letters",
                     &sql::RESTORE_LETTERS,
                     &[
-                        &ids,
+                        &page,
                         &version,
                         &operator.given_reason(),
                         &operator.by(),
                         &parameter,
-                        &audit,
+                        &changed.audit,
                     ],
                 )?;
-                let ids: Vec<JobId> = rows.iter().map(|row| JobId::new(row.get("id"))).collect();
-                Ok((ids, rows.first().map(|row| row.get("audit_id")).or(audit)))
-            })?;
-            changed.letters.extend(restored);
-            changed.audit = first;
-            if go_on(&changed).is_break() {
-                break;
-            }
-        }
+                if let Some((_, first)) = restored.first() {
+                    changed.audit = *first;
+                }
+                changed.letters.extend(restored.iter().map(|(id, _)| id));
+                Ok(Some(page.len() as u64))
+            },
+            go_on,
+        )?;
         Ok(changed)
     }
 }

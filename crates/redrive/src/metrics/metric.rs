@@ -1,5 +1,7 @@
 //! Defines metrics, their types, labels and sources.
 
+use crate::job::words::words;
+
 /// The type of a metric.
 // Exhaustive: an exposition that ignores a type of metric is wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,46 +14,33 @@ pub enum MetricKind {
     Histogram(&'static [f64]),
 }
 
-/// The source of a metric.
-///
-/// Each source is read with a separate query. If that query fails, only the metrics of this source
-/// keep old values, and `redrive_collector_success` is 0 for it.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[non_exhaustive]
-pub enum Source {
-    /// Counters and histograms that redrive's statements maintain.
-    Totals,
-    /// Live jobs and their ages.
-    Queues,
-    /// Dead letters and their ages.
-    Letters,
-    /// Workers, breakers, pauses, failure groups and redrive runs.
-    Operations,
-    /// Table sizes, dead rows, vacuums and the segment ring. Read once a minute.
-    Tables,
-    /// Estimates of table bloat. Read once an hour.
-    Bloat,
-    /// The server: xmin horizon, replication slots, locks and connections.
-    Server,
-    /// The [`Reader`](crate::metrics::Reader), without a query.
-    Reader,
+words! {
+    /// The source of a metric, which is the value of its label `collector`.
+    ///
+    /// Each source is read with a separate query. If that query fails, only the metrics of this source
+    /// keep old values, and `redrive_collector_success` is 0 for it.
+    #[derive(Ord, PartialOrd)]
+    pub enum Source is "source of metrics" {
+        /// Counters and histograms that redrive's statements maintain.
+        Totals = "totals",
+        /// Live jobs and their ages.
+        Queues = "queues",
+        /// Dead letters and their ages.
+        Letters = "letters",
+        /// Workers, breakers, pauses, failure groups and redrive runs.
+        Operations = "operations",
+        /// Table sizes, dead rows, vacuums and the segment ring. Read once a minute.
+        Tables = "tables",
+        /// Estimates of table bloat. Read once an hour.
+        Bloat = "bloat",
+        /// The server: xmin horizon, replication slots, locks and connections.
+        Server = "server",
+        /// The [`Reader`](crate::metrics::Reader), without a query.
+        Reader = "reader",
+    }
 }
 
 impl Source {
-    /// Returns the value of the label `collector` for this source.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Source::Totals => "totals",
-            Source::Queues => "queues",
-            Source::Letters => "letters",
-            Source::Operations => "operations",
-            Source::Tables => "tables",
-            Source::Bloat => "bloat",
-            Source::Server => "server",
-            Source::Reader => "reader",
-        }
-    }
-
     /// The sources that query the database, in reading order.
     pub const DATABASE: [Source; 7] = [
         Source::Totals,

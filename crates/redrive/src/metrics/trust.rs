@@ -6,6 +6,7 @@ use std::time::Instant;
 use postgres::error::SqlState;
 
 use crate::error::Error;
+use crate::job::words::words;
 use crate::metrics::Source;
 use crate::metrics::source_state::SourceState;
 
@@ -17,37 +18,21 @@ const NECESSARY: [Source; 4] = [
     Source::Operations,
 ];
 
-/// Why the numbers cannot be trusted.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Distrust {
-    /// The database did not answer.
-    Unreachable,
-    /// The database has no schema.
-    Schema,
-    /// The role lacks a privilege.
-    Privilege,
-    /// A necessary source could not be read for too long.
-    Collector,
+words! {
+    /// Why the numbers cannot be trusted: the value of the label `cause`.
+    pub(crate) enum Distrust is "cause" {
+        /// The database did not answer.
+        Unreachable = "unreachable",
+        /// The database has no schema.
+        Schema = "schema",
+        /// The role lacks a privilege.
+        Privilege = "privilege",
+        /// A necessary source could not be read for too long.
+        Collector = "collector",
+    }
 }
 
 impl Distrust {
-    pub(crate) const ALL: [Distrust; 4] = [
-        Distrust::Unreachable,
-        Distrust::Schema,
-        Distrust::Privilege,
-        Distrust::Collector,
-    ];
-
-    /// Returns the value of the label `cause`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Distrust::Unreachable => "unreachable",
-            Distrust::Schema => "schema",
-            Distrust::Privilege => "privilege",
-            Distrust::Collector => "collector",
-        }
-    }
-
     /// Returns the cause of an error that concerns all sources.
     pub(crate) fn of(error: &Error) -> Distrust {
         if is_refusal(error) {

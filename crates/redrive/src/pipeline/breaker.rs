@@ -6,15 +6,15 @@
 //! up to [one minute](MAX_PROBE_WAIT). Fetchers learn of a change a moment late, which is harmless
 //! because an outage costs no attempt.
 
-use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
+use crate::job::words::words;
 use crate::sync::Row;
 
 /// The wait before the first probe and the longest wait.
@@ -26,73 +26,28 @@ pub(crate) fn of_queue(queue: &str) -> String {
     format!("queue:{queue}")
 }
 
-/// Whether workers claim the affected jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BreakerState {
-    /// Workers claim them.
-    Closed,
-    /// No worker claims them.
-    Open,
-    /// One process may run one of them as a probe.
-    HalfOpen,
-}
-
-impl BreakerState {
-    /// Returns the name used in the database and the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BreakerState::Closed => "closed",
-            BreakerState::Open => "open",
-            BreakerState::HalfOpen => "half_open",
-        }
+words! {
+    /// Whether workers claim the affected jobs.
+    pub enum BreakerState is "breaker state" {
+        /// Workers claim them.
+        Closed = "closed",
+        /// No worker claims them.
+        Open = "open",
+        /// One process may run one of them as a probe.
+        HalfOpen = "half_open",
     }
 }
 
-impl fmt::Display for BreakerState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// Why a breaker last opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BreakerCause {
-    /// Handlers reported outages ([`Failure::outage`](crate::Failure::outage)).
-    Outage,
-    /// A worker dead-lettered too many jobs
-    /// ([`WorkerBuilder::flood_guard`](crate::WorkerBuilder::flood_guard)).
-    Flood,
-    /// An operator opened it.
-    Operator,
-}
-
-impl BreakerCause {
-    /// Returns the name used in the database and the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BreakerCause::Outage => "outage",
-            BreakerCause::Flood => "flood",
-            BreakerCause::Operator => "operator",
-        }
-    }
-
-    fn of(word: &str) -> Result<BreakerCause> {
-        let all = [
-            BreakerCause::Outage,
-            BreakerCause::Flood,
-            BreakerCause::Operator,
-        ];
-        all.into_iter()
-            .find(|cause| cause.as_str() == word)
-            .ok_or_else(|| Error::invalid(format!("a breaker has the unknown cause `{word}`")))
-    }
-}
-
-impl fmt::Display for BreakerCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+words! {
+    /// Why a breaker last opened.
+    pub enum BreakerCause is "breaker cause" {
+        /// Handlers reported outages ([`Failure::outage`](crate::Failure::outage)).
+        Outage = "outage",
+        /// A worker dead-lettered too many jobs
+        /// ([`WorkerBuilder::flood_guard`](crate::WorkerBuilder::flood_guard)).
+        Flood = "flood",
+        /// An operator opened it.
+        Operator = "operator",
     }
 }
 
@@ -203,21 +158,10 @@ impl Admin<'_> {
 
 fn breaker(row: &Row) -> Result<Breaker> {
     let count = |column| row.get::<_, i64>(column).unsigned_abs();
-    let name: String = row.get("name");
-    let state = match row.get("state") {
-        "closed" => BreakerState::Closed,
-        "open" => BreakerState::Open,
-        "half_open" => BreakerState::HalfOpen,
-        other => {
-            return Err(Error::invalid(format!(
-                "breaker `{name}` has the unknown state `{other}`"
-            )));
-        }
-    };
     Ok(Breaker {
-        name,
-        state,
-        cause: BreakerCause::of(row.get("cause"))?,
+        name: row.get("name"),
+        state: row.get::<_, &str>("state").parse()?,
+        cause: row.get::<_, &str>("cause").parse()?,
         message: row.get("message"),
         kinds: row.get("kinds"),
         outages: count("outages"),
@@ -245,7 +189,7 @@ pub(super) fn status(row: &Row) -> Result<BreakerStatus> {
     let ms = |ms: i64| Duration::from_millis(ms.max(0).unsigned_abs());
     Ok(BreakerStatus {
         name: row.get("name"),
-        cause: BreakerCause::of(row.get("cause"))?,
+        cause: row.get::<_, &str>("cause").parse()?,
         kinds: row.get("kinds"),
         wait: ms(row.get("delay_ms")),
         probe_in: row.get::<_, Option<i64>>("probe_in_ms").map(ms),

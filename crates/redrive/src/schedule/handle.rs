@@ -5,11 +5,10 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 
 use crate::db::database::Database;
-use crate::db::session::Session;
-use crate::db::sql::{self, Parameter};
+use crate::db::row::row;
+use crate::db::sql;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
-use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::schedule::definition::{Action, Schedule};
 use crate::schedule::rhythm::Rhythm;
@@ -83,55 +82,54 @@ impl Schedules<'_> {
     /// year 3000; otherwise if the database rejects the statement or does not answer.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
         schedule.checked()?;
-        let (schedule, operator) = (schedule.clone(), operator.clone());
         let doing = format!("set the schedule `{}`", schedule.name);
-        self.db.call(&doing.clone(), move |session| {
-            let next = clock(session, &schedule)?.times(&schedule.rhythm, 1)?;
-            let (cron, zone, every) = schedule.rhythm.columns();
-            let (missed, next) = (schedule.missed, next.first().copied());
-            let row = match schedule.checked()? {
-                Action::Enqueue(queue, job) => {
-                    let parameters: [Parameter<'_>; 17] = [
-                        &schedule.name,
-                        &cron,
-                        &zone,
-                        &every,
-                        queue,
-                        &job.kind,
-                        &job.payload,
-                        &job.priority,
-                        &job.max_attempts.cast_signed(),
-                        &job.stored_headers()?,
-                        &missed.missed.as_str(),
-                        &missed.ticks.cast_signed(),
-                        &milliseconds(missed.age),
-                        &schedule.overlap.as_str(),
-                        &next,
-                        &operator.by(),
-                        &operator.given_reason(),
-                    ];
-                    session.query_one(&doing, &sql::SET_SCHEDULE, &parameters)?
-                }
-                Action::Redrive(policy) => {
-                    let parameters: [Parameter<'_>; 9] = [
-                        &schedule.name,
-                        &policy.letters.parameter()?,
-                        &every,
-                        &cron,
-                        &zone,
-                        &policy.options()?,
-                        &next,
-                        &operator.by(),
-                        &operator.given_reason(),
-                    ];
-                    session.query_one(&doing, &sql::SET_POLICY, &parameters)?
-                }
-            };
-            match row.get("result") {
-                "created" => Ok(ScheduleChange::Created),
-                "changed" => Ok(ScheduleChange::Changed),
-                _ => Ok(ScheduleChange::Unchanged),
-            }
+        let next = self.clock(schedule)?.times(&schedule.rhythm, 1)?;
+        let (cron, zone, every) = schedule.rhythm.columns();
+        let (missed, next) = (schedule.missed, next.first().copied());
+        let result: String = match schedule.checked()? {
+            Action::Enqueue(queue, job) => self.db.ask().one(
+                &doing,
+                &sql::SET_SCHEDULE,
+                &[
+                    &schedule.name,
+                    &cron,
+                    &zone,
+                    &every,
+                    queue,
+                    &job.kind,
+                    &job.payload,
+                    &job.priority,
+                    &job.max_attempts,
+                    &job.stored_headers()?,
+                    &missed.missed,
+                    &missed.ticks,
+                    &missed.age,
+                    &schedule.overlap,
+                    &next,
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?,
+            Action::Redrive(policy) => self.db.ask().one(
+                &doing,
+                &sql::SET_POLICY,
+                &[
+                    &schedule.name,
+                    &policy.letters.parameter()?,
+                    &every,
+                    &cron,
+                    &zone,
+                    &policy.options()?,
+                    &next,
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?,
+        };
+        Ok(match &*result {
+            "created" => ScheduleChange::Created,
+            "changed" => ScheduleChange::Changed,
+            _ => ScheduleChange::Unchanged,
         })
     }
 
@@ -140,11 +138,8 @@ impl Schedules<'_> {
     /// # Errors
     /// *Invalid* if the cron line has no time before the year 3000; otherwise if the database does not answer.
     pub fn preview(&self, schedule: &Schedule, count: usize) -> Result<Vec<SystemTime>> {
-        let schedule = schedule.clone();
-        self.db
-            .call("read the clock for a schedule", move |session| {
-                clock(session, &schedule)?.times(&schedule.rhythm, count.min(1000))
-            })
+        self.clock(schedule)?
+            .times(&schedule.rhythm, count.min(1000))
     }
 
     /// Pauses a schedule. Returns whether it exists.
@@ -168,14 +163,11 @@ impl Schedules<'_> {
     }
 
     fn set_paused(self, name: &str, operator: &Operator, verb: &str, paused: bool) -> Result<bool> {
-        let (name, operator) = (name.to_owned(), operator.clone());
-        let doing = format!("{verb} the schedule `{name}`");
-        self.db.call(&doing.clone(), move |session| {
-            let parameters: [Parameter<'_>; 4] =
-                [&name, &paused, &operator.by(), &operator.given_reason()];
-            let row = session.query_one(&doing, &sql::PAUSE_SCHEDULE, &parameters)?;
-            Ok(row.get("found"))
-        })
+        self.db.ask().one(
+            &format!("{verb} the schedule `{name}`"),
+            &sql::PAUSE_SCHEDULE,
+            &[&name, &paused, &operator.by(), &operator.given_reason()],
+        )
     }
 
     /// Enqueues the job of a schedule, or redrives the letters of its policy, now, also if it is paused. Its next tick stays
@@ -184,18 +176,16 @@ impl Schedules<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn trigger(&self, name: &str, operator: &Operator) -> Result<Triggered> {
-        let (name, operator) = (name.to_owned(), operator.clone());
-        let doing = format!("trigger the schedule `{name}`");
-        self.db.call(&doing.clone(), move |session| {
-            let parameters: [Parameter<'_>; 3] = [&name, &operator.by(), &operator.given_reason()];
-            let row = session.query_one(&doing, &sql::TRIGGER_SCHEDULE, &parameters)?;
-            let letters: Option<i64> = row.get("letters");
-            Ok(match (row.get::<_, Option<i64>>("job_id"), letters) {
-                (None, None) => Triggered::NotFound,
-                (None, Some(letters)) => Triggered::Redriven(letters.unsigned_abs()),
-                (Some(job), _) if row.get("is_new") => Triggered::New(JobId::new(job)),
-                (Some(job), _) => Triggered::Live(JobId::new(job)),
-            })
+        let found: (Option<JobId>, Option<bool>, Option<u64>) = self.db.ask().one(
+            &format!("trigger the schedule `{name}`"),
+            &sql::TRIGGER_SCHEDULE,
+            &[&name, &operator.by(), &operator.given_reason()],
+        )?;
+        Ok(match found {
+            (None, _, None) => Triggered::NotFound,
+            (None, _, Some(letters)) => Triggered::Redriven(letters),
+            (Some(job), Some(true), _) => Triggered::New(job),
+            (Some(job), _, _) => Triggered::Live(job),
         })
     }
 
@@ -204,12 +194,23 @@ impl Schedules<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn remove(&self, name: &str, operator: &Operator) -> Result<bool> {
-        let (name, operator) = (name.to_owned(), operator.clone());
-        let doing = format!("remove the schedule `{name}`");
-        self.db.call(&doing.clone(), move |session| {
-            let parameters: [Parameter<'_>; 3] = [&name, &operator.by(), &operator.given_reason()];
-            let row = session.query_one(&doing, &sql::REMOVE_SCHEDULE, &parameters)?;
-            Ok(row.get("found"))
+        self.db.ask().one(
+            &format!("remove the schedule `{name}`"),
+            &sql::REMOVE_SCHEDULE,
+            &[&name, &operator.by(), &operator.given_reason()],
+        )
+    }
+
+    fn clock(self, schedule: &Schedule) -> Result<Clock> {
+        let doing = format!("read the schedule `{}`", schedule.name);
+        let ask = self.db.ask();
+        let row: ClockRow = ask.one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])?;
+        let moment = |at: Option<SystemTime>| at.map(timestamp).transpose();
+        let stored = (row.cron, row.zone.as_deref(), row.every_ms);
+        Ok(Clock {
+            now: timestamp(row.now)?,
+            kept: moment(row.next_at)?.filter(|_| stored == schedule.rhythm.columns()),
+            last: moment(row.last_at)?,
         })
     }
 }
@@ -223,20 +224,16 @@ struct Clock {
     last: Option<Timestamp>,
 }
 
-fn clock(session: &mut Session, schedule: &Schedule) -> Result<Clock> {
-    let doing = format!("read the schedule `{}`", schedule.name);
-    let row = session.query_one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])?;
-    let moment = |column| {
-        let at: Option<SystemTime> = row.get(column);
-        at.map(timestamp).transpose()
-    };
-    let stored: (Option<String>, Option<&str>, Option<i64>) =
-        (row.get("cron"), row.get("zone"), row.get("every_ms"));
-    Ok(Clock {
-        now: timestamp(row.get("now"))?,
-        kept: moment("next_at")?.filter(|_| stored == schedule.rhythm.columns()),
-        last: moment("last_at")?,
-    })
+row! {
+    /// The clock of the database and the stored schedule, if there is one.
+    struct ClockRow {
+        now: SystemTime,
+        cron: Option<String>,
+        zone: Option<String>,
+        every_ms: Option<i64>,
+        next_at: Option<SystemTime>,
+        last_at: Option<SystemTime>,
+    }
 }
 
 impl Clock {

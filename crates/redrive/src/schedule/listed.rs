@@ -5,71 +5,75 @@ use std::time::{Duration, SystemTime};
 use postgres::Row;
 use serde_json::value::RawValue;
 
+use crate::db::row::{FromRow, row};
 use crate::db::sql;
 use crate::dlq::policy::PolicyStatus;
 use crate::error::{Error, Result};
-use crate::job::headers::Headers;
 use crate::job::payload::JsonText;
 use crate::schedule::handle::Schedules;
 use crate::schedule::missed::Missed;
 use crate::schedule::overlap::Overlap;
 
-/// A schedule and its progress.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ScheduleStatus {
-    /// The name.
-    pub name: String,
-    /// The cron line; `None` for an interval.
-    pub cron: Option<String>,
-    /// The time zone of the cron line.
-    pub zone: Option<String>,
-    /// The interval; `None` for a cron line.
-    pub every: Option<Duration>,
-    /// The job that each tick enqueues; `None`: it has a policy.
-    pub job: Option<ScheduledJob>,
-    /// The policy whose letters each tick redrives; `None`: it has a job.
-    pub policy: Option<PolicyStatus>,
-    /// Whether its policy waits for the breaker of its queue or the end of a pause.
-    pub is_held: bool,
-    /// The policy for missed ticks.
-    pub missed: Missed,
-    /// How many missed ticks run at most, with [`Missed::All`].
-    pub missed_ticks: u32,
-    /// How old they may be.
-    pub missed_age: Duration,
-    /// The behavior of a tick while an earlier job is live.
-    pub overlap: Overlap,
-    /// The next tick, by the database's clock. `None`: SQL set the schedule, and no worker has computed it yet.
-    pub next_at: Option<SystemTime>,
-    /// The latest tick that was due when a tick ran.
-    pub last_at: Option<SystemTime>,
-    /// Why the last tick failed.
-    pub last_trouble: Option<String>,
-    /// Since when it is paused.
-    pub paused_at: Option<SystemTime>,
-    /// When it was created.
-    pub created_at: SystemTime,
-    /// When it was last changed.
-    pub changed_at: SystemTime,
+row! {
+    /// A schedule and its progress.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct ScheduleStatus {
+        /// The name.
+        pub name: String,
+        /// The cron line; `None` for an interval.
+        pub cron: Option<String>,
+        /// The time zone of the cron line.
+        pub zone: Option<String>,
+        /// The interval; `None` for a cron line.
+        pub every: Option<Duration>,
+        /// The job that each tick enqueues; `None`: it has a policy.
+        pub job: Option<ScheduledJob> => job,
+        /// The policy whose letters each tick redrives; `None`: it has a job.
+        pub policy: Option<PolicyStatus> => policy,
+        /// Whether its policy waits for the breaker of its queue or the end of a pause.
+        pub is_held: bool,
+        /// The policy for missed ticks.
+        pub missed: Missed,
+        /// How many missed ticks run at most, with [`Missed::All`].
+        pub missed_ticks: u32,
+        /// How old they may be.
+        pub missed_age: Duration,
+        /// The behavior of a tick while an earlier job is live.
+        pub overlap: Overlap,
+        /// The next tick, by the database's clock. `None`: SQL set the schedule, and no worker has computed it yet.
+        pub next_at: Option<SystemTime>,
+        /// The latest tick that was due when a tick ran.
+        pub last_at: Option<SystemTime>,
+        /// Why the last tick failed.
+        pub last_trouble: Option<String>,
+        /// Since when it is paused.
+        pub paused_at: Option<SystemTime>,
+        /// When it was created.
+        pub created_at: SystemTime,
+        /// When it was last changed.
+        pub changed_at: SystemTime,
+    }
 }
 
-/// The job of each tick.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ScheduledJob {
-    /// The queue.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The payload.
-    pub payload: Box<RawValue>,
-    /// The priority.
-    pub priority: i16,
-    /// The number of attempts.
-    pub max_attempts: u32,
-    /// The headers, without those that each tick adds.
-    pub headers: std::collections::BTreeMap<String, String>,
+row! {
+    /// The job of each tick.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct ScheduledJob {
+        /// The queue.
+        pub queue: String,
+        /// The kind.
+        pub kind: String,
+        /// The payload.
+        pub payload: Box<RawValue>,
+        /// The priority.
+        pub priority: i16,
+        /// The number of attempts.
+        pub max_attempts: u32,
+        /// The headers, without those that each tick adds.
+        pub headers: std::collections::BTreeMap<String, String>,
+    }
 }
 
 impl Schedules<'_> {
@@ -86,55 +90,26 @@ impl Schedules<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn get(&self, name: &str) -> Result<Option<ScheduleStatus>> {
-        Ok(self.read(Some(name.to_owned()))?.pop())
+        Ok(self.read(Some(name))?.pop())
     }
 
-    fn read(self, name: Option<String>) -> Result<Vec<ScheduleStatus>> {
-        self.db.call("list the schedules", move |session| {
-            let rows = session.query("list the schedules", &sql::SCHEDULES, &[&name])?;
-            rows.iter().map(status).collect()
-        })
+    fn read(self, name: Option<&str>) -> Result<Vec<ScheduleStatus>> {
+        let ask = self.db.ask();
+        ask.all("list the schedules", &sql::SCHEDULES, &[&name])
     }
-}
-
-fn status(row: &Row) -> Result<ScheduleStatus> {
-    let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
-    let policy: Option<JsonText> = row.get("policy");
-    let unreadable = |error| Error::invalid("the stored policy cannot be read").caused_by(error);
-    Ok(ScheduleStatus {
-        name: row.get("name"),
-        cron: row.get("cron"),
-        zone: row.get("zone"),
-        every: row.get::<_, Option<i64>>("every_ms").map(span),
-        job: job(row)?,
-        policy: policy
-            .map(|json| serde_json::from_slice(&json.0).map_err(unreadable))
-            .transpose()?,
-        is_held: row.get("is_held"),
-        missed: row.get::<_, &str>("missed").parse()?,
-        missed_ticks: row.get::<_, i32>("missed_ticks").unsigned_abs(),
-        missed_age: span(row.get("missed_age_ms")),
-        overlap: row.get::<_, &str>("overlap").parse()?,
-        next_at: row.get("next_at"),
-        last_at: row.get("last_at"),
-        last_trouble: row.get("last_error"),
-        paused_at: row.get("paused_at"),
-        created_at: row.get("created_at"),
-        changed_at: row.get("changed_at"),
-    })
 }
 
 fn job(row: &Row) -> Result<Option<ScheduledJob>> {
-    let Some(payload) = row.get::<_, Option<JsonText>>("payload") else {
-        return Ok(None);
-    };
-    let headers: Option<JsonText> = row.get("headers");
-    Ok(Some(ScheduledJob {
-        queue: row.get("queue"),
-        kind: row.get("kind"),
-        payload: payload.raw_value()?,
-        priority: row.get("priority"),
-        max_attempts: row.get::<_, i32>("max_attempts").unsigned_abs(),
-        headers: Headers::read(headers.as_ref().map(|json| &*json.0))?.0,
-    }))
+    match row.get::<_, Option<JsonText>>("payload") {
+        Some(_) => ScheduledJob::from_row(row).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn policy(row: &Row) -> Result<Option<PolicyStatus>> {
+    let policy: Option<JsonText> = row.get("policy");
+    let unreadable = |error| Error::invalid("the stored policy cannot be read").caused_by(error);
+    policy
+        .map(|json| serde_json::from_slice(&json.0).map_err(unreadable))
+        .transpose()
 }

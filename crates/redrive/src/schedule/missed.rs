@@ -1,13 +1,12 @@
 //! Decides which ticks that are due become jobs, and which are missed. Pure.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::job::words::words;
 use crate::schedule::rhythm::{Rhythm, micros};
 
 /// A tick that is older than this is missed, even if it is the latest: 1 minute.
@@ -21,55 +20,20 @@ pub const DEFAULT_MISSED_AGE: Duration = Duration::from_hours(7 * 24);
 /// How many ticks of a cron line are counted one by one. Of more, only the newest are computed.
 const MAX_COUNTED: u64 = 10_000;
 
-/// The policy for ticks that a schedule missed, because no worker ran or it was paused.
-///
-/// A tick is missed if the next one is due as well, or if it is more than a minute late.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Missed {
-    /// Runs none of them.
-    Skip,
-    /// Runs the latest.
-    #[default]
-    Once,
-    /// Runs each, oldest first, within bounds: by default at most the newest 100, of at most 7 days. The
-    /// latest always runs.
-    All,
-}
-
-impl Missed {
-    /// All policies.
-    pub const ALL: [Missed; 3] = [Missed::Skip, Missed::Once, Missed::All];
-
-    /// Returns the name used in the database and by the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Missed::Skip => "skip",
-            Missed::Once => "once",
-            Missed::All => "all",
-        }
-    }
-}
-
-impl fmt::Display for Missed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Missed {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Missed> {
-        Missed::ALL
-            .into_iter()
-            .find(|missed| missed.as_str() == text)
-            .ok_or_else(|| {
-                Error::invalid(format!(
-                    "unknown policy for missed ticks `{}`; expected skip, once or all",
-                    text.escape_debug()
-                ))
-            })
+words! {
+    /// The policy for ticks that a schedule missed, because no worker ran or it was paused.
+    ///
+    /// A tick is missed if the next one is due as well, or if it is more than a minute late.
+    #[derive(Default)]
+    pub enum Missed is "policy for missed ticks" {
+        /// Runs none of them.
+        Skip = "skip",
+        /// Runs the latest.
+        #[default]
+        Once = "once",
+        /// Runs each, oldest first, within bounds: by default at most the newest 100, of at most 7 days. The
+        /// latest always runs.
+        All = "all",
     }
 }
 

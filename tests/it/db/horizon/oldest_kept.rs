@@ -1,9 +1,7 @@
 //! The oldest transaction whose dead rows vacuum keeps.
 
 use postgres::GenericClient;
-use redrive_tests::{Sql, TestDatabase};
-
-use super::held;
+use redrive_tests::{Sql, TestDatabase, snapshot};
 
 /// Returns the oldest transaction whose dead rows vacuum keeps.
 fn oldest_kept(client: &mut impl GenericClient) -> Option<String> {
@@ -16,12 +14,12 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
     let (test, other) = (TestDatabase::migrated(), TestDatabase::empty());
     let (mut client, mut reader, mut writer) = (test.client(), test.client(), test.client());
     let mut elsewhere = other.client();
-    let other_snapshot = held(&mut elsewhere);
+    let other_snapshot = snapshot(&mut elsewhere);
     assert_eq!(oldest_kept(&mut client), None);
 
-    let mut snapshot = held(&mut reader);
+    let mut held = snapshot(&mut reader);
     let xmin = "SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text";
-    let xmin: String = snapshot.ask(xmin, &[]);
+    let xmin: String = held.ask(xmin, &[]);
     writer.sql("BEGIN");
     let xid = "SELECT pg_current_xact_id()::xid::text";
     let xid: String = writer.ask(xid, &[]);
@@ -38,7 +36,7 @@ fn the_oldest_kept_transaction_is_that_of_any_session_or_prepared_transaction() 
     assert_eq!(oldest_kept(&mut plain), Some(xmin));
     plain.rollback().unwrap();
 
-    snapshot.commit().unwrap();
+    held.commit().unwrap();
     assert_eq!(oldest_kept(&mut client), Some(xid.clone()));
     let name = test.name();
     writer.sql(&format!("PREPARE TRANSACTION '{name}'"));

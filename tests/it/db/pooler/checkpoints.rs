@@ -27,8 +27,7 @@ fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
                 Some(_) => Err(Failure::reject("an old checkpoint")),
             }
         })
-        .handle(|_: &Job<Finish>| Ok(()))
-        .started();
+        .runs(|_: &Job<Finish>| Ok(()));
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     wait_until("a renewal to store the checkpoint", SOON, || {

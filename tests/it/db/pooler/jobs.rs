@@ -55,10 +55,7 @@ fn jobs_enqueued_in_every_way_complete() {
     }
     assert_eq!(shared.number("SELECT count(*) FROM shop"), 1);
 
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+    let worker = worker(&queue).slots(4).runs(|_: &Job<Order>| Ok(()));
     drained(&queue);
     counted(&worker, "all to be done", |counts| {
         counts.done == 1 + 10 + 1500 + 1 + 1 + 1500
@@ -82,7 +79,7 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
             _ => Err(Failure::reject("broken")),
         }
     };
-    let worker = worker(&queue).slots(2).handle(handler).started();
+    let worker = worker(&queue).slots(2).runs(handler);
     let ids = queue.enqueue_many(&Order::up_to(9)).unwrap();
     counted(&worker, "all to die", |counts| counts.dead == 9);
     assert_eq!(worker.stats().retried, 9);
@@ -162,19 +159,16 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     let queue = shared.queue();
     let begun = Gate::new();
     begun.open();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(3))
-        .handle({
-            let begun = begun.clone();
-            move |job: &Job<Hold>| {
-                begun.pass();
-                while !job.is_cancelled() {
-                    thread::yield_now();
-                }
-                Err(Failure::retry("asked to end"))
+    let worker = worker(&queue).lease(Duration::from_secs(3)).runs({
+        let begun = begun.clone();
+        move |job: &Job<Hold>| {
+            begun.pass();
+            while !job.is_cancelled() {
+                thread::yield_now();
             }
-        })
-        .started();
+            Err(Failure::retry("asked to end"))
+        }
+    });
     let id = queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     let cancelled = queue.database().admin().cancel(id).unwrap();
@@ -191,11 +185,10 @@ fn a_worker_notices_an_open_breaker_without_a_notification() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
         .breaker_threshold(2)
-        .handle(|job: &Job<Order>| match job.payload().number {
+        .runs(|job: &Job<Order>| match job.payload().number {
             1 => Err(Failure::outage("the gateway is down")),
             _ => Ok(()),
-        })
-        .started();
+        });
     let operator = Operator::default().reason("a test");
     db.admin()
         .open_breaker("queue:orders", None, &operator)
@@ -227,8 +220,7 @@ fn a_worker_notices_a_pause_and_a_resume_without_a_notification() {
     let queue = shared.queue();
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     let operator = Operator::default().reason("a test");
     queue.pause(PauseEnd::Resumed, &operator).unwrap();
     shared.renews(3);
@@ -252,8 +244,7 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
     // The default poll interval.
     let worker = redrive::Worker::builder(&queue)
         .slots(1)
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     for round in 1..=3 {
         queue.enqueue(&Order { number: 1 }).unwrap();
         let delayed = new_order(2);
@@ -274,10 +265,7 @@ fn stop_releases_every_job_and_leaves_no_connection() {
     for round in 0..5 {
         let queue = shared.queue();
         let gate = Gate::new();
-        let worker = worker(&queue)
-            .slots(2)
-            .handle(gate.passing::<Order>())
-            .started();
+        let worker = worker(&queue).slots(2).runs(gate.passing::<Order>());
         queue.enqueue_many(&Order::up_to(20)).unwrap();
         gate.wait_for(2);
         // They end within the grace, and later jobs do not start.

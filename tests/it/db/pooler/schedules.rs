@@ -14,8 +14,7 @@ fn a_schedule_ticks_behind_a_pooler_that_forwards_no_notification() {
     let queue = shared.queue();
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     shared.renews(2);
     let job = new_order(1);
     let second = Schedule::every("second", Duration::from_secs(1)).unwrap();

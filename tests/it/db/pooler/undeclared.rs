@@ -81,8 +81,7 @@ fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
     let queue = Queue::new(&db, "orders").unwrap();
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "the job to be done", |counts| counts.done == 1);
     // Another program uses the same connection with the same statement names.

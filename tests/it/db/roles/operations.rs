@@ -12,7 +12,7 @@ use redrive::dlq::{
     RedriveOptions, Validators,
 };
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Dead, Finish, Order, SOON, of_orders, only, worker};
+use redrive_tests::{Dead, Finish, Order, SOON, new_order, of_orders, only, worker};
 
 use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Observer, Reader, Worker};
 use super::letter;
@@ -128,7 +128,7 @@ const CAPTURERS: &[Profession] = &[Capturer, Profession::Operator];
 const NOBODY: &[Profession] = &[];
 
 fn job(number: i64) -> NewJob {
-    NewJob::new(&Order { number }).expect("a job")
+    new_order(number)
 }
 
 fn operator() -> Operator {

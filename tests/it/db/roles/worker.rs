@@ -93,8 +93,7 @@ fn a_worker_needs_only_the_worker_role() {
             tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
             Ok(())
         })
-        .handle(|_: &Job<Hold>| Ok(()))
-        .started();
+        .runs(|_: &Job<Hold>| Ok(()));
     drained(&queue);
     wait_until("the job of a lost worker to be back", SOON, || {
         stats(&db, "lost").is_some_and(|stats| stats.ready == 1)
@@ -123,8 +122,7 @@ fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
     let ours = Queue::new(&cast.open(Profession::Worker), "orders").unwrap();
     let worker = worker(&ours)
         .handle(|job: &Job<Order>| Ok(job.then(NewJob::new(&Finish {})?.unique("finish"))?))
-        .handle(|_: &Job<Finish>| Ok(()))
-        .started();
+        .runs(|_: &Job<Finish>| Ok(()));
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
     let letter = db.letter(id);

@@ -35,7 +35,7 @@ fn the_job_of_a_captured_failure_carries_headers_source_and_bytes() {
             Err(Failure::reject("broken"))
         }
     };
-    let working = worker(&queue).handle(handler).started();
+    let working = worker(&queue).runs(handler);
     // The second life of a letter carries the same.
     for _ in 0..2 {
         db.redrives(&LetterFilter::new());

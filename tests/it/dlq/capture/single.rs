@@ -1,9 +1,8 @@
 //! Captures of one failure: stored unchanged, once per position.
 
-use std::thread;
-
+use redrive::Database;
 use redrive::dlq::{CaptureOutcome, DeathCause, Edit, ForeignFailure, LetterFilter, LetterState};
-use redrive_tests::{Dead, Sql, TestDatabase, of_orders, only, refusal, stats};
+use redrive_tests::{Dead, Sql, TestDatabase, at_once, of_orders, only, stats};
 
 use super::captured;
 
@@ -107,25 +106,15 @@ fn a_known_position_with_other_bytes_says_so_until_its_letter_is_edited() {
 #[test]
 fn concurrent_captures_of_a_position_make_one_letter() {
     let test = TestDatabase::migrated();
-    let threads: Vec<_> = (0..8)
-        .map(|_| {
-            let db = test.open();
-            thread::spawn(move || {
-                (0..50)
-                    .map(|n| db.dlq().capture(&captured(&n.to_string(), b"{}")).unwrap())
-                    .collect::<Vec<_>>()
-            })
-        })
-        .collect();
-    let answers: Vec<CaptureOutcome> = threads
-        .into_iter()
-        .flat_map(|thread| thread.join().expect("a capturer"))
-        .collect();
+    let capture_all = |db: Database| {
+        let capture = |n: i32| db.dlq().capture(&captured(&n.to_string(), b"{}")).unwrap();
+        (0..50).map(capture).collect::<Vec<_>>()
+    };
+    let answers = at_once(8, |_| test.open(), capture_all).concat();
     let new = answers
         .iter()
-        .filter(|answer| matches!(answer, CaptureOutcome::New(_)))
-        .count();
-    assert_eq!((answers.len(), new), (400, 50));
+        .filter(|answer| matches!(answer, CaptureOutcome::New(_)));
+    assert_eq!((answers.len(), new.count()), (400, 50));
     let asked = "SELECT count(*), sum(seen)::bigint FROM redrive.letters";
     let counts: (i64, i64) = test.client().row(asked, &[]);
     assert_eq!(counts, (50, 400));
@@ -140,19 +129,14 @@ fn the_sql_function_captures_in_the_callers_transaction() {
     assert!(tx.ask::<bool>(capture, &[]));
     tx.rollback().unwrap();
     assert!(test.open().listed(&LetterFilter::new()).is_empty());
-    for arguments in [
-        "NULL, '17', 'orders', 'order', ''",
-        "'outbox', NULL, 'orders', 'order', ''",
-        "'outbox', '17', '', 'order', ''",
-        "'outbox', '17', 'orders', NULL, ''",
-        "'outbox', '17', 'orders', 'order', NULL",
-    ] {
-        let error = client
-            .query(&format!("SELECT redrive.capture({arguments})"), &[])
-            .expect_err(arguments);
-        let message = refusal(&error);
-        assert!(message.starts_with("redrive: "), "{arguments}: {message}");
-    }
+    client.refuses_each(
+        "SELECT redrive.capture(@)",
+        "NULL, '17', 'orders', 'order', ''          -- redrive:
+         'outbox', NULL, 'orders', 'order', ''      -- redrive:
+         'outbox', '17', '', 'order', ''            -- redrive:
+         'outbox', '17', 'orders', NULL, ''         -- redrive:
+         'outbox', '17', 'orders', 'order', NULL    -- redrive:",
+    );
 }
 
 #[test]

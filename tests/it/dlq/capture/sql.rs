@@ -1,9 +1,8 @@
 //! Captures from SQL: one failure or many in one call.
 
 use postgres::Client;
-use postgres::error::SqlState;
 use redrive::dlq::{GroupFilter, LetterFilter};
-use redrive_tests::{Dead, TestDatabase, content, refusal};
+use redrive_tests::{Dead, Sql, TestDatabase, content};
 use serde_json::{Value, json};
 
 const MANY: &str = "SELECT id, is_new, is_reopened FROM redrive.capture_many($1) ORDER BY place";
@@ -92,17 +91,9 @@ fn a_bad_failure_is_named_and_nothing_is_captured() {
             "needs exactly one of payload, raw and raw_base64",
         ),
     ] {
-        let error = client.query(MANY, &[&json!([good, bad])]).unwrap_err();
-        assert_eq!(
-            error.code(),
-            Some(&SqlState::INVALID_PARAMETER_VALUE),
-            "{error}"
-        );
-        let message = refusal(&error);
-        let expected = format!("redrive: failure 2 {complaint}; nothing was captured");
-        assert_eq!(message, expected);
+        let says = format!("22023 redrive: failure 2 {complaint}; nothing was captured");
+        client.refuses(MANY, &[&json!([good, bad])], &says);
     }
-    let error = client.query(MANY, &[&json!({})]).unwrap_err();
-    assert!(refusal(&error).contains("JSON array"));
+    client.refuses(MANY, &[&json!({})], "JSON array");
     assert!(test.open().listed(&LetterFilter::new()).is_empty());
 }

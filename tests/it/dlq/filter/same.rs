@@ -191,16 +191,14 @@ fn every_operation_selects_the_letters_that_meet_the_filter_themselves() {
             rule(&test, &mut random, &letters);
         }
         // A redrive may change the queue, but not the group.
-        client
-            .execute(
-                "UPDATE redrive.dead_letters SET queue = 'mails' WHERE id = ANY ($1)",
-                &[&letters
-                    .iter()
-                    .step_by(7)
-                    .map(|letter| letter.id)
-                    .collect::<Vec<_>>()],
-            )
-            .unwrap();
+        client.change(
+            "UPDATE redrive.dead_letters SET queue = 'mails' WHERE id = ANY ($1)",
+            &[&letters
+                .iter()
+                .step_by(7)
+                .map(|letter| letter.id)
+                .collect::<Vec<_>>()],
+        );
         let letters = all(&mut client);
         for _ in 0..15 {
             let (filter, expected) = filter(&mut random, &letters);

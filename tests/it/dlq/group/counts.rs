@@ -42,16 +42,13 @@ pub(in crate::dlq) fn are_exact(client: &mut Client) {
 fn group_counts_match_the_letters_under_concurrent_changes() {
     let (test, queue) = TestDatabase::with_orders();
     let messages = ["red", "green", "blue"];
-    let working = worker(&queue)
-        .slots(3)
-        .handle(move |job: &Job<Order>| {
-            let number = usize::try_from(job.payload().number)?;
-            match (number + usize::try_from(job.generation())?) % 4 {
-                3 => Ok(()),
-                colour => Err(Failure::reject(messages[colour])),
-            }
-        })
-        .started();
+    let working = worker(&queue).slots(3).runs(move |job: &Job<Order>| {
+        let number = usize::try_from(job.payload().number)?;
+        match (number + usize::try_from(job.generation())?) % 4 {
+            3 => Ok(()),
+            colour => Err(Failure::reject(messages[colour])),
+        }
+    });
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..20 {

@@ -1,44 +1,29 @@
 //! Redrives that race each other, discards and workers.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Barrier};
-use std::thread;
 
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Failure, Job, JobId};
+use redrive::{Database, Failure, Job, JobId};
 use redrive_tests::{
-    Begin, Dead, Order, TestDatabase, finish, letters, letters_in, of_orders, worker,
+    Begin, Dead, Order, TestDatabase, at_once, finish, letters, letters_in, of_orders, worker,
 };
 
 use super::live;
 
 /// Runs concurrent operators on the same letters and returns what each of them did.
-fn at_once(
+fn redriven(
     test: &TestDatabase,
     operators: usize,
     filter: &LetterFilter,
 ) -> Vec<redrive::dlq::Redriven> {
-    let start = Arc::new(Barrier::new(operators));
-    let threads: Vec<_> = (0..operators)
-        .map(|_| {
-            let (db, filter, start) = (test.open(), filter.clone(), Arc::clone(&start));
-            thread::spawn(move || {
-                start.wait();
-                db.redrives(&filter)
-            })
-        })
-        .collect();
-    threads
-        .into_iter()
-        .map(|thread| thread.join().expect("an operator"))
-        .collect()
+    at_once(operators, |_| test.open(), |db| db.redrives(filter))
 }
 
 #[test]
 fn eight_operators_never_redrive_a_letter_twice() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 2000);
-    let answers = at_once(&test, 8, &of_orders());
+    let answers = redriven(&test, 8, &of_orders());
     let redriven: Vec<JobId> = answers
         .iter()
         .flat_map(|answer| answer.redriven.clone())
@@ -62,7 +47,7 @@ fn eight_operators_never_redrive_a_letter_twice() {
 fn operators_with_the_same_ids_learn_which_letters_they_redrove() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 1200);
-    let answers = at_once(&test, 4, &LetterFilter::new().ids(ids.clone()));
+    let answers = redriven(&test, 4, &LetterFilter::new().ids(ids.clone()));
     for answer in &answers {
         assert_eq!(
             answer.redriven.len() + answer.skipped.len(),
@@ -79,18 +64,12 @@ fn operators_with_the_same_ids_learn_which_letters_they_redrove() {
 fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2000);
-    let start = Arc::new(Barrier::new(2));
-    let discarder = thread::spawn({
-        let (db, start) = (test.open(), Arc::clone(&start));
-        move || {
-            start.wait();
-            db.discards(&of_orders())
-        }
-    });
-    let db = test.open();
-    start.wait();
-    let redriven = db.redrives(&of_orders()).redriven;
-    let discarded = discarder.join().expect("the discarding thread");
+    let prepare = |number| (number, test.open());
+    let act = |(number, db): (usize, Database)| match number {
+        0 => db.redrives(&of_orders()).redriven,
+        _ => db.discards(&of_orders()),
+    };
+    let [redriven, discarded] = at_once(2, prepare, act).try_into().expect("two answers");
     assert_eq!(redriven.len() + discarded.len(), 2000);
     assert!(redriven.iter().all(|id| !discarded.contains(id)));
     let live = live(&test);
@@ -105,8 +84,7 @@ fn a_redrive_does_not_select_letters_that_die_again_meanwhile() {
     let ids = letters(&queue, 3000);
     let worker = worker(&queue)
         .slots(2)
-        .handle(|_: &Job<Order>| Err(Failure::reject("still broken")))
-        .started();
+        .runs(|_: &Job<Order>| Err(Failure::reject("still broken")));
     let redriven = queue.redrives(&of_orders());
     finish(&queue, worker);
     assert_eq!(redriven.redriven.len(), ids.len());

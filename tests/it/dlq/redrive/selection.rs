@@ -6,7 +6,7 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::{Failure, Job, JobId, Operator};
 use redrive_tests::{
     Begin, Dead, Order, Sql, TestDatabase, drained, finish, has, letters, maria, new_order,
-    of_orders, only, put, refusal, stop, worker,
+    of_orders, only, put, stop, worker,
 };
 
 use super::{fixable, live};
@@ -71,9 +71,7 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
     let db = queue.database();
     let id = letters(&queue, 1)[0];
     let slow = test.queue("slow");
-    let worker = worker(&slow)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .started();
+    let worker = worker(&slow).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     let options = RedriveOptions::new()
         .to_queue("slow")
         .priority(-7)
@@ -181,46 +179,20 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
     let discard = "SELECT redrive.discard('{\"state\": \"open\"}', 'sold out')";
     assert_eq!(client.ask::<i64>(discard, &[]), 2);
     assert_eq!(audited(&test, "discard"), (2, 1));
-    for (wrong, why) in [
-        ("SELECT redrive.discard('{}', ' ')", "needs a reason"),
-        ("SELECT redrive.discard('{}', NULL)", "needs a reason"),
-        (
-            "SELECT redrive.redrive('{}', force => true)",
-            "needs a reason",
-        ),
-        (
-            "SELECT redrive.redrive('{}', priority => 1001)",
-            "priority is 1001",
-        ),
-        (
-            "SELECT redrive.redrive('{}', max_attempts => 0)",
-            "max_attempts is 0",
-        ),
-        (
-            "SELECT redrive.redrive('{}', to_queue => ' x')",
-            "queue name",
-        ),
-        (
-            "SELECT redrive.redrive('{\"quue\": 1}')",
-            "unknown filter key quue",
-        ),
-        (
-            "SELECT redrive.redrive(NULL)",
-            "a filter must be a JSON object",
-        ),
-        (
-            "SELECT redrive.create_run('{}', rate => 0)",
-            "the rate is 0",
-        ),
-        (
-            "SELECT redrive.create_run('{}', canary => -1)",
-            "the canary is -1",
-        ),
-        ("SELECT redrive.change_run(1, 'stop')", "unknown verb stop"),
-    ] {
-        let refused = client.query(wrong, &[]).expect_err(wrong);
-        has(format!("{wrong}: {}", refusal(&refused)), why);
-    }
+    client.refuses_each(
+        "SELECT redrive.@",
+        r#"discard('{}', ' ')                  -- needs a reason
+           discard('{}', NULL)                 -- needs a reason
+           redrive('{}', force => true)        -- needs a reason
+           redrive('{}', priority => 1001)     -- priority is 1001
+           redrive('{}', max_attempts => 0)    -- max_attempts is 0
+           redrive('{}', to_queue => ' x')     -- queue name
+           redrive('{"quue": 1}')              -- unknown filter key quue
+           redrive(NULL)                       -- a filter must be a JSON object
+           create_run('{}', rate => 0)         -- the rate is 0
+           create_run('{}', canary => -1)      -- the canary is -1
+           change_run(1, 'stop')               -- unknown verb stop"#,
+    );
 }
 
 /// Each batch begins after the letters that the batch before tried.

@@ -137,8 +137,7 @@ fn a_worker_applies_the_retention_rules() {
     queue.retains(&rule);
     let worker = worker(&queue)
         .lease(Duration::from_secs(3))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     wait_until("the worker's share", SOON, || {
         left(&mut client) == [row("q", "open", 1)]
     });

@@ -5,7 +5,7 @@ use std::thread;
 use super::{bury, change, driver, expire, start, unthrottled};
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunState};
 use redrive::postgres::{Client, Transaction};
-use redrive_tests::{SOON, Sql, TestDatabase, scalar, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, wait_until};
 use uuid::Uuid;
 
 /// Three chunks, the last one short.
@@ -63,21 +63,6 @@ fn a_driver_sends_every_letter_once_over_two_connections() {
     finish(&mut driver);
     all_are_live_once(&test, LETTERS);
     assert!(the_run(&test).started_at.is_some());
-}
-
-#[test]
-fn a_step_reads_only_the_letters_that_it_sends_without_statistics() {
-    let test = TestDatabase::migrated();
-    bury(&test, LETTERS);
-    drop(start(&test, &unthrottled()));
-    let mut client = test.client();
-    let who = driver_of(&mut client);
-    let mut open = client.transaction().unwrap();
-    assert_eq!(step(&mut open, who, 500), ("sent".to_owned(), 500));
-    let asked = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
-        WHERE schemaname = 'redrive' AND relname = 'dead_letters'";
-    let read = scalar(&mut open, asked);
-    assert!((500..2500).contains(&read), "{read} letters were read");
 }
 
 #[test]

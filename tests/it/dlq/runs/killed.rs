@@ -54,7 +54,7 @@ fn a_worker_takes_over_the_run_of_a_killed_driver() {
     hurry(&test);
 
     let tally = Tally::new();
-    let worker = worker(&queue).handle(tally.counting()).started();
+    let worker = worker(&queue).runs(tally.counting());
     wait_until("a worker to finish the run", SOON, || {
         runs(&test)[0].state == RunState::Finished
     });

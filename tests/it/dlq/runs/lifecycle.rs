@@ -144,12 +144,10 @@ fn outcomes_separate_the_same_failure_from_a_different_one() {
     test.client().change(edit, &[&ids[0].get()]);
     let mut driver = start(&test, &unthrottled());
     drive(&mut driver);
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            2 => Ok(()),
-            _ => Err(Failure::reject("broken")),
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        2 => Ok(()),
+        _ => Err(Failure::reject("broken")),
+    });
     drained(&queue);
     judged(&test, driver.run());
     stop(worker);

@@ -38,16 +38,13 @@ fn redriven_jobs_run_after_live_ones_unless_their_priority_is_higher() {
         .enqueue_many(&[Order { number: 10 }, Order { number: 11 }])
         .unwrap();
     let order: Arc<Mutex<Vec<i64>>> = Arc::default();
-    let running = worker(&queue)
-        .slots(1)
-        .handle({
-            let order = Arc::clone(&order);
-            move |job: &Job<Order>| {
-                order.lock().unwrap().push(job.payload().number);
-                Ok(())
-            }
-        })
-        .started();
+    let running = worker(&queue).slots(1).runs({
+        let order = Arc::clone(&order);
+        move |job: &Job<Order>| {
+            order.lock().unwrap().push(job.payload().number);
+            Ok(())
+        }
+    });
     finish(&queue, running);
     assert_eq!(*order.lock().unwrap(), [4, 10, 11, 1, 2, 3, 20]);
 }

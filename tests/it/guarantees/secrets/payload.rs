@@ -60,15 +60,14 @@ fn payloads_and_keys_are_never_logged() {
         .slots(4)
         .lease(Duration::from_secs(2))
         .backoff(Backoff::fixed(Duration::ZERO))
-        .handle(
+        .runs(
             |job: &Job<Payment>| match (job.payload().number, job.attempt()) {
                 (1, 1) => Err(Failure::retry("declined")),
                 (2, _) => Err(Failure::reject("declined")),
                 (3, 1) => panic!("declined"),
                 _ => Ok(()),
             },
-        )
-        .started();
+        );
     drained(&queue);
     db.redrives(&of_orders());
     drained(&queue);
@@ -156,15 +155,11 @@ fn errors_do_not_repeat_rejected_values() {
 
     // And a worker whose letter is rejected logs that without the letter.
     test.client()
-        .batch_execute(
-            "ALTER TABLE redrive.jobs DROP CONSTRAINT no_cards; \
-             ALTER TABLE redrive.dead_letters ADD CONSTRAINT no_letters CHECK (error_class <> 'Declined')",
-        )
-        .unwrap();
+        .sql("ALTER TABLE redrive.jobs DROP CONSTRAINT no_cards; \
+             ALTER TABLE redrive.dead_letters ADD CONSTRAINT no_letters CHECK (error_class <> 'Declined')");
     queue.enqueue(&payment(1)).unwrap();
-    let working = worker(&queue)
-        .handle(|_: &Job<Payment>| Err(Failure::reject("declined").class("Declined")))
-        .started();
+    let working =
+        worker(&queue).runs(|_: &Job<Payment>| Err(Failure::reject("declined").class("Declined")));
     wait_until("the worker to log the rejection", SOON, || {
         logged
             .lines()

@@ -1,47 +1,14 @@
 //! Every operation on jobs and letters changes the counters exactly once.
 
-/// The changes of a number of successes.
-macro_rules! done {
-    ($times:literal $(, $series:literal: $change:literal)*) => {
-        &[
-            ("jobs_claimed_total{q}", $times), ("job_queue_wait_seconds{q}", $times),
-            ("jobs_succeeded_total{q,order}", $times), ("job_run_seconds{q,succeeded}", $times),
-            ("job_end_to_end_seconds{q}", $times), ("job_attempts_to_success{q}", $times),
-            ("queue_live_jobs{q}", -$times), $(($series, $change)),*
-        ]
-    };
-}
-
-/// The changes of a failed first and a successful second attempt.
-macro_rules! second_try {
-    ($($series:literal: $change:literal),*) => {
-        &[
-            ("jobs_claimed_total{q}", 2), ("job_queue_wait_seconds{q}", 2),
-            ("jobs_succeeded_total{q,order}", 1), ("job_run_seconds{q,succeeded}", 1),
-            ("job_end_to_end_seconds{q}", 1), ("job_attempts_to_success{q}", 1),
-            ("queue_live_jobs{q}", -1), $(($series, $change)),*
-        ]
-    };
-}
-
-/// The changes of a job that dies at its first attempt.
-macro_rules! died {
-    ($cause:literal, $death:literal, $class:literal) => {
-        &[
-            ("jobs_claimed_total{q}", 1),
-            ("job_queue_wait_seconds{q}", 1),
-            (
-                concat!("job_attempts_failed_total{q,order,", $cause, "}"),
-                1,
-            ),
-            ("job_run_seconds{q,failed}", 1),
-            (concat!("jobs_dead_lettered_total{q,", $death, "}"), 1),
-            ("jobs_dead_lettered_by_kind_total{q,order}", 1),
-            (concat!("dlq_errors_total{q,", $class, "}"), 1),
-            ("job_attempts_at_dead_letter{q}", 1),
-            ("dlq_letters{q,open}", 1),
-            ("queue_live_jobs{q}", -1),
-        ]
+/// Operations: what each needs, what it does, and the changes of series that add up to its own.
+macro_rules! cases {
+    ($($name:literal $(given $given:expr)?, $change:expr => $($changes:expr),*;)+) => {
+        &[$(Case {
+            name: $name,
+            given: &[$($given)?],
+            change: $change,
+            changes: || [$(String::from($changes)),*].join(" "),
+        }),+]
     };
 }
 
@@ -57,8 +24,8 @@ use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter};
 use redrive::{Failure, Job, JobId, Queue};
 use redrive_tests::{
-    Count, Dead, Order, Published, Settlement, Sql, TestDatabase, changed, fold, no_drift,
-    published, statement, work_off,
+    Count, Dead, Hand, Order, Published, Settlement, Sql, TestDatabase, changed, fold, no_drift,
+    published, work_off,
 };
 use uuid::Uuid;
 
@@ -73,14 +40,73 @@ struct Fixture {
     client: Client,
 }
 
-/// An operation: what it needs, what it does, and the series it changes.
-///
-/// The names of the series are without their prefix, and `q` is the queue.
+type Step = fn(&mut Fixture);
+
+/// An operation.
 struct Case {
     name: &'static str,
-    given: fn(&mut Fixture),
-    change: fn(&mut Fixture),
-    changes: &'static [(&'static str, i64)],
+    given: &'static [Step],
+    change: Step,
+    /// Words such as `jobs_released_total{q}=4`, of names without their prefix; `q` is the queue.
+    changes: fn() -> String,
+}
+
+/// The changes of enqueued jobs.
+fn enqueued(jobs: i64) -> String {
+    format!("jobs_enqueued_total{{q}}={jobs} queue_live_jobs{{q}}={jobs}")
+}
+
+fn claimed(jobs: i64) -> String {
+    format!("jobs_claimed_total{{q}}={jobs} job_queue_wait_seconds{{q}}={jobs}")
+}
+
+/// The changes of jobs that end as done after their claim.
+fn succeeded(jobs: i64) -> String {
+    format!(
+        "jobs_succeeded_total{{q,order}}={jobs} job_run_seconds{{q,succeeded}}={jobs} \
+         job_end_to_end_seconds{{q}}={jobs} job_attempts_to_success{{q}}={jobs} queue_live_jobs{{q}}=-{jobs}"
+    )
+}
+
+/// The changes of a claimed job whose attempt fails.
+fn failed(cause: &str) -> String {
+    format!("job_attempts_failed_total{{q,order,{cause}}}=1 job_run_seconds{{q,failed}}=1")
+}
+
+/// The changes of jobs that become letters after their last attempt, if there was one.
+fn buried(jobs: i64, cause: &str, class: &str) -> String {
+    format!(
+        "jobs_dead_lettered_total{{q,{cause}}}={jobs} jobs_dead_lettered_by_kind_total{{q,order}}={jobs} \
+         dlq_errors_total{{q,{class}}}={jobs} job_attempts_at_dead_letter{{q}}={jobs} \
+         dlq_letters{{q,open}}={jobs} queue_live_jobs{{q}}=-{jobs}"
+    )
+}
+
+/// The changes of jobs that succeed at their first attempt.
+fn done(jobs: i64) -> String {
+    [claimed(jobs), succeeded(jobs)].join(" ")
+}
+
+/// The changes of a job that dies at its first attempt.
+fn died(failure: &str, cause: &str, class: &str) -> String {
+    [claimed(1), failed(failure), buried(1, cause, class)].join(" ")
+}
+
+/// The changes of letters that move from one state to another.
+fn moved(letters: i64, from: &str, to: &str) -> String {
+    format!("dlq_letters{{q,{from}}}=-{letters} dlq_letters{{q,{to}}}={letters}")
+}
+
+/// Adds up the changes of each series.
+fn added(words: &str) -> Published {
+    let mut all = Published::new();
+    for word in words.split_whitespace() {
+        let (series, change) = word.rsplit_once('=').expect(word);
+        let change: i64 = change.parse().expect(word);
+        *all.entry(format!("redrive_{series}")).or_default() += change;
+    }
+    all.retain(|_, change| *change != 0);
+    all
 }
 
 impl Fixture {
@@ -97,49 +123,6 @@ impl Fixture {
         self.client
             .batch_execute(&text.replace("QUEUE", self.queue.name()))
             .unwrap_or_else(|error| panic!("{text}: {error:?}"));
-    }
-
-    /// Runs the claim for a worker that does not exist. Returns the lease.
-    fn claim(&mut self) -> Uuid {
-        let lease = Uuid::new_v4();
-        self.client
-            .query(
-                statement("claim"),
-                &[
-                    &self.queue.name(),
-                    &None::<Vec<String>>,
-                    &Vec::<String>::new(),
-                    &500_i64,
-                    &1_000_000_i64,
-                    &i32::MAX,
-                    &lease,
-                    &Uuid::nil(),
-                    &vec![i32::MIN],
-                    &vec![0_i64],
-                    &vec![i32::MAX],
-                    &None::<Vec<String>>,
-                    &2_i32,
-                ],
-            )
-            .expect("claim");
-        lease
-    }
-
-    fn release(&mut self) {
-        self.client
-            .query(
-                statement("release"),
-                &[
-                    &Uuid::nil(),
-                    &None::<Vec<Uuid>>,
-                    &Vec::<Uuid>::new(),
-                    &0_i32,
-                    &Vec::<i64>::new(),
-                    &10_i32,
-                    &"manual",
-                ],
-            )
-            .expect("release");
     }
 
     /// Returns the lease of the claimed jobs.
@@ -190,7 +173,20 @@ impl Fixture {
     }
 }
 
-fn no_rows(_: &mut Fixture) {}
+/// The worker of a queue.
+fn hand(queue: &Queue) -> Hand<'_> {
+    Hand::of(queue.name())
+}
+
+/// Claims the jobs of the queue.
+fn claim(s: &mut Fixture) {
+    hand(&s.queue).claims(&mut s.client);
+}
+
+/// Releases all leases, of jobs that have not started.
+fn release(s: &mut Fixture) {
+    hand(&s.queue).releases(&mut s.client, None, Some(&[]));
+}
 
 fn reject(_: &Job<Order>) -> Result<(), Failure> {
     Err(Failure::reject("broken").class("Broken"))
@@ -212,7 +208,7 @@ fn once(failure: fn() -> Failure) -> impl Fn(&Job<Order>) -> Result<(), Failure>
 
 /// Runs a case and returns what it changed, with `q` for its queue.
 fn observe(fixture: &mut Fixture, case: &Case) -> Published {
-    (case.given)(fixture);
+    case.given.iter().for_each(|given| given(fixture));
     let before = published(&mut fixture.client);
     (case.change)(fixture);
     let after = published(&mut fixture.client);
@@ -236,11 +232,7 @@ fn every_change_is_counted_once_before_and_after_a_fold() {
             client: test.client(),
         };
         let changes = observe(&mut fixture, case);
-        let expected: Published = case
-            .changes
-            .iter()
-            .map(|(series, change)| (format!("redrive_{series}"), *change))
-            .collect();
+        let expected = added(&(case.changes)());
         if changes != expected {
             let missing = changed(&changes, &expected);
             wrong.push(format!("{}: {missing:#?} is missing", case.name));

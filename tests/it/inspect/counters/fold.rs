@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use postgres::Client;
-use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published};
+use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published, snapshot};
 
 const ENQUEUED: &str = "redrive_jobs_enqueued_total{orders}";
 
@@ -128,12 +128,7 @@ fn uncommitted_counts_are_folded_later() {
 fn a_fold_works_while_a_snapshot_is_held() {
     let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder) = (test.client(), test.client());
-    let mut horizon = holder
-        .build_transaction()
-        .isolation_level(postgres::IsolationLevel::RepeatableRead)
-        .start()
-        .unwrap();
-    horizon.query_one("SELECT 1", &[]).unwrap();
+    let horizon = snapshot(&mut holder);
     let size = "SELECT sum(pg_relation_size(format('redrive.metric_deltas_%s', n)::regclass))::bigint, \
                        pg_relation_size('redrive.metric_values') FROM generate_series(0, 2) n";
     let mut largest = (0, 0);

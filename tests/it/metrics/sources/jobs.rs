@@ -57,12 +57,10 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
         reads(&found, UNHANDLED, &[queue], jobs);
     }
     // They stay behind while others come and go, so they are found before a backlog.
-    client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+    client.sql(
+        "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'one', 'a', '{}' FROM generate_series(1, 20000)",
-        )
-        .unwrap();
+    );
     reads(&reading(&mut client), UNHANDLED, &["one"], 10.0);
 }
 
@@ -72,15 +70,12 @@ fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
     let (_test, mut client) = TestDatabase::with_client();
     // Kind `kN` has N jobs. Two kinds without many jobs have succeeded before.
     client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+        .sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'many', 'k' || k, '{}' FROM generate_series(1, 23) k, generate_series(1, k); \
              INSERT INTO redrive.jobs (segment, queue, kind, payload) \
              SELECT 0, 'few', 'k1', '{}' FROM generate_series(1, 7); \
              INSERT INTO redrive.metric_slots (label, queue, name) \
-             VALUES ('kind', 'many', 'k1'), ('kind', 'many', 'k2'), ('kind', 'many', 'idle')",
-        )
-        .unwrap();
+             VALUES ('kind', 'many', 'k1'), ('kind', 'many', 'k2'), ('kind', 'many', 'idle')");
     let found = reading(&mut client);
     for kind in (7..=23).chain([1, 2]) {
         reads(

@@ -64,7 +64,7 @@ fn letters_of_ignored_groups_do_not_count_as_old() {
         (49.9..50.1).contains(&hours) && (2.9..3.1).contains(&old),
         "{hours} {old}"
     );
-    let mut set = |sql: &str| client.batch_execute(sql).unwrap();
+    let mut set = |sql: &str| client.sql(sql);
     set("UPDATE redrive.groups SET state = 'ignored' WHERE error_class = 'Known'");
     let (hours, old) = age(&mut test.client());
     assert!(
@@ -94,7 +94,7 @@ fn letters_that_a_policy_or_a_consumer_will_retry_do_not_wait_for_an_operator() 
             format!("{:.0}", age.unwrap() / 3600.0)
         })
     };
-    let mut set = |sql: &str| client.batch_execute(sql).unwrap();
+    let mut set = |sql: &str| client.sql(sql);
     set(
         "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at, died_at, generation) \
          SELECT 'orders', k, 'rejected', 'E', 'e', '{}', now(), now() - h * interval '1 hour', g \

@@ -79,7 +79,7 @@ fn the_deaths_in_a_row_count_from_the_latest_job_that_has_ended() {
     // A live job has not ended, whether it is ready, delayed or leased.
     trigger();
     deaths(2.0);
-    let move_job = |sql: &str| test.client().batch_execute(sql).unwrap();
+    let move_job = |sql: &str| test.client().sql(sql);
     move_job(
         "WITH gone AS (DELETE FROM redrive.jobs RETURNING *)
          INSERT INTO redrive.jobs_delayed (id, run_at, queue, kind, payload)

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, Operator};
-use redrive_tests::{Begin, Hold, Order, SOON, TestDatabase, counted, stop, wait_until, worker};
+use redrive_tests::{
+    Begin, Hold, Order, SOON, Sql, TestDatabase, counted, stop, wait_until, worker,
+};
 
 use super::backlog;
 
@@ -34,7 +36,7 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
         .started();
     wait_until("the breaker to close", SOON, || {
         let closed = "SELECT state = 'closed' FROM redrive.breakers WHERE name = 'gateway'";
-        client.query_one(closed, &[]).unwrap().get(0)
+        client.ask(closed, &[])
     });
     assert_eq!(probed.recv().unwrap(), free);
     lock.rollback().unwrap();

@@ -32,10 +32,7 @@ fn ten_thousand_jobs_survive_a_ten_minute_outage_without_an_operator() {
     let workers: Vec<Worker> = (0..2)
         .map(|_| {
             let own = test.queue("orders");
-            worker(&own)
-                .slots(SLOTS)
-                .handle(gateway.handler())
-                .started()
+            worker(&own).slots(SLOTS).runs(gateway.handler())
         })
         .collect();
     queue.enqueue_many(&Order::up_to(JOBS)).unwrap();
@@ -99,18 +96,15 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
     let db = queue.database();
     let mut client = test.client();
     let (gate, stuck) = (Gate::new(), Arc::new(AtomicBool::new(false)));
-    let first = worker(&queue)
-        .breaker_threshold(1)
-        .handle({
-            let (gate, stuck) = (gate.clone(), Arc::clone(&stuck));
-            move |_: &Job<Order>| {
-                if stuck.load(Ordering::SeqCst) {
-                    gate.pass();
-                }
-                Err(Failure::outage("down"))
+    let first = worker(&queue).breaker_threshold(1).runs({
+        let (gate, stuck) = (gate.clone(), Arc::clone(&stuck));
+        move |_: &Job<Order>| {
+            if stuck.load(Ordering::SeqCst) {
+                gate.pass();
             }
-        })
-        .started();
+            Err(Failure::outage("down"))
+        }
+    });
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     reaches(db, "queue:orders", "it to open", |breaker| {
         breaker.state == BreakerState::Open
@@ -125,9 +119,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
 
     // No other worker can probe during a probe.
     let gateway = Gateway::default();
-    let second = worker(&test.queue("orders"))
-        .handle(gateway.handler())
-        .started();
+    let second = worker(&test.queue("orders")).runs(gateway.handler());
     let held = reaches(db, "queue:orders", "it to be held", |_| true);
     assert_eq!(
         (held.state, second.stats().done),
@@ -171,10 +163,7 @@ fn exactly_one_of_many_workers_probes() {
     let workers: Vec<Worker> = (0..4)
         .map(|_| {
             let handler = gate.handler();
-            worker(&test.queue("orders"))
-                .slots(4)
-                .handle(handler)
-                .started()
+            worker(&test.queue("orders")).slots(4).runs(handler)
         })
         .collect();
     for _ in 0..20 {
@@ -207,8 +196,7 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
         let needs = HandlerOptions::new().dependency("payments-api");
         worker(queue)
             .handle_with(needs, gateway.handler())
-            .handle(|_: &Job<Finish>| Ok(()))
-            .started()
+            .runs(|_: &Job<Finish>| Ok(()))
     };
     let first = start(&queue);
     queue.enqueue_many(&Order::up_to(50)).unwrap();

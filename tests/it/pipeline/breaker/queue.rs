@@ -23,14 +23,13 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
     let worker = worker(&queue)
         .slots(2)
         .flood_guard(10, Duration::from_hours(1))
-        .handle({
+        .runs({
             let broken = Arc::clone(&broken);
             move |_: &Job<Order>| match broken.load(Ordering::SeqCst) {
                 true => Err(Failure::reject("a bad deploy")),
                 false => Ok(()),
             }
-        })
-        .started();
+        });
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     let open = reaches(db, "queue:orders", "the breaker to open", |breaker| {
         breaker.state == BreakerState::Open
@@ -69,19 +68,15 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     let (gateway, gate) = (Gateway::default(), Gate::new());
-    let worker = worker(&queue)
-        .slots(2)
-        .breaker_threshold(1)
-        .handle({
-            let (gateway, gate) = (gateway.clone(), gate.clone());
-            move |job: &Job<Order>| {
-                if gateway.shared.is_down.load(Ordering::SeqCst) {
-                    gate.pass();
-                }
-                gateway.call(job)
+    let worker = worker(&queue).slots(2).breaker_threshold(1).runs({
+        let (gateway, gate) = (gateway.clone(), gate.clone());
+        move |job: &Job<Order>| {
+            if gateway.shared.is_down.load(Ordering::SeqCst) {
+                gate.pass();
             }
-        })
-        .started();
+            gateway.call(job)
+        }
+    });
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(2000)).unwrap();
     drained(&queue);

@@ -2,7 +2,7 @@
 
 use redrive::admin::BreakerState;
 use redrive::{NewJob, Operator};
-use redrive_tests::{Begin, Sql, TestDatabase, drained, stop, worker};
+use redrive_tests::{Begin, Sql, TestDatabase, drained, new_order, stop, worker};
 
 use super::*;
 
@@ -10,7 +10,7 @@ const HOUR: std::time::Duration = std::time::Duration::from_hours(1);
 
 #[test]
 fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
-    let expired = NewJob::new(&Order { number: 1 }).unwrap().expires_in(HOUR);
+    let expired = new_order(1).expires_in(HOUR);
     let undecodable = NewJob::raw("order", r#"{"number": "one"}"#).unwrap();
     for (what, job) in [("expired", expired), ("undecodable", undecodable)] {
         let test = TestDatabase::migrated();
@@ -23,7 +23,7 @@ fn a_probe_that_ran_no_handler_keeps_the_breaker_open() {
         queue.enqueue_job(job).unwrap();
         let late = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
         client.sql(late);
-        let worker = worker(&queue).handle(gateway.handler()).started();
+        let worker = worker(&queue).runs(gateway.handler());
         waited(&mut client);
         let probed = reaches(db, "queue:orders", "the probe to end", |breaker| {
             breaker.probes == 1 && breaker.state != BreakerState::HalfOpen

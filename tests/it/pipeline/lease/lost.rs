@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, Operator};
 use redrive_tests::{
-    Begin, Gate, Order, Tally, TestDatabase, counted, drained, expire_leases, stop, worker,
+    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, drained, expire_leases, stop, worker,
 };
 
 use super::{Verdict, done, gated, retry, stale};
@@ -89,7 +89,7 @@ fn a_late_success_does_not_recover_an_open_letter() {
     });
     stop(a);
     stop(b);
-    let letter = queue.database().dlq().get(id).unwrap().expect("a letter");
+    let letter = queue.letter(id);
     assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
 }
 
@@ -98,19 +98,16 @@ fn an_expired_lease_does_not_block_the_settle_of_another() {
     // A has two leases and loses one: the verdicts of the other count.
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let a = worker(&test.queue("orders"))
-        .slots(2)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| {
-                gate.pass();
-                match job.payload().number {
-                    1 => Err(Failure::reject("the first")),
-                    _ => Err(Failure::reject("the second")),
-                }
+    let a = worker(&test.queue("orders")).slots(2).runs({
+        let gate = gate.clone();
+        move |job: &Job<Order>| {
+            gate.pass();
+            match job.payload().number {
+                1 => Err(Failure::reject("the first")),
+                _ => Err(Failure::reject("the second")),
             }
-        })
-        .started();
+        }
+    });
     let first = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let second = queue.enqueue(&Order { number: 2 }).unwrap();
@@ -129,11 +126,6 @@ fn an_expired_lease_does_not_block_the_settle_of_another() {
     });
     stop(a);
     assert!(queue.database().dlq().get(first).unwrap().is_none());
-    let letter = queue
-        .database()
-        .dlq()
-        .get(second)
-        .unwrap()
-        .expect("a letter");
+    let letter = queue.letter(second);
     assert_eq!(letter.error_message, "the second");
 }

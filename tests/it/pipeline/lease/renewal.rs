@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use redrive::admin::JobState;
-use redrive::{Failure, Job, NewJob};
+use redrive::{Failure, Job};
 use redrive_tests::{
     Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
-    expire_leases, live_job, stop, wait_until, worker,
+    expire_leases, live_job, new_order, put, stop, wait_until, worker,
 };
 
 use super::{Verdict, done, gated};
@@ -26,8 +26,7 @@ fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
         .sql("UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'");
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
-        .handle(tally.counting())
-        .started();
+        .runs(tally.counting());
     counted(&b, "B to do the job of A", |counts| counts.done == 1);
     gate.open();
     counted(&a, "the stale result to be refused", |counts| {
@@ -45,26 +44,24 @@ fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
     let (tally, gate) = (Tally::new(), Gate::new());
     let a = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
-        .handle({
+        .runs({
             let (tally, gate) = (tally.clone(), gate.clone());
             move |job: &Job<Hold>| {
                 tally.count(job.id());
                 gate.pass();
                 Ok(())
             }
-        })
-        .started();
+        });
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     let id = queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     // The job outlives its lease several times over, with a reaper beside it.
     let mut client = test.client();
     let asked = "SELECT clock_timestamp() > claimed_at + interval '5 seconds' FROM redrive.leases";
     wait_until("the job to run for longer than two leases", SOON, || {
-        client.query_one(asked, &[]).expect("the lease").get(0)
+        client.ask(asked, &[])
     });
     gate.open();
     counted(&a, "the job to be done", |counts| counts.done == 1);
@@ -91,8 +88,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
                 Ok(())
             }
         })
-        .handle(|_: &Job<Order>| Ok(()))
-        .started();
+        .runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Hold {}).unwrap();
     begun.wait_for(1);
     // While another session locks the row of the worker, it cannot renew.
@@ -121,10 +117,7 @@ fn an_attempt_is_charged_by_the_claim_and_refunded_by_the_reaper() {
     let (test, queue) = TestDatabase::with_orders();
     let (tally, gate) = (Tally::new(), Gate::new());
     let a = gated(&test, &tally, &gate, done);
-    let id = queue
-        .enqueue_job(NewJob::new(&Order { number: 1 }).unwrap().max_attempts(1))
-        .unwrap()
-        .id();
+    let id = put(&queue, new_order(1).max_attempts(1));
     gate.wait_for(1);
     let job = live_job(&queue, id);
     assert_eq!(
@@ -153,19 +146,16 @@ fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
         let (test, queue) = TestDatabase::with_orders();
         let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
         let gate = Gate::new();
-        let worker = worker(&queue)
-            .slots(2)
-            .handle({
-                let gate = gate.clone();
-                move |job: &Job<Order>| match job.payload().number {
-                    1 => {
-                        gate.pass();
-                        answer(job)
-                    }
-                    _ => Ok(()),
+        let worker = worker(&queue).slots(2).runs({
+            let gate = gate.clone();
+            move |job: &Job<Order>| match job.payload().number {
+                1 => {
+                    gate.pass();
+                    answer(job)
                 }
-            })
-            .started();
+                _ => Ok(()),
+            }
+        });
         counted(&worker, "the quick one to be done", |counts| {
             counts.done == 1
         });

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::*;
-use redrive_tests::{Begin, Sql, scalar};
+use redrive_tests::{Begin, Sql, has, scalar};
 
 #[test]
 fn a_pause_that_expires_resumes_the_queue_in_full() {
@@ -17,10 +17,7 @@ fn a_pause_that_expires_resumes_the_queue_in_full() {
         ends_at.expect("an end").duration_since(paused_at).unwrap(),
         HOUR
     );
-    let worker = worker(&queue)
-        .slots(4)
-        .handle(gate.passing::<Order>())
-        .started();
+    let worker = worker(&queue).slots(4).runs(gate.passing::<Order>());
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     informed(&test, &[&worker]);
     assert_eq!(gate.arrived(), 0);
@@ -49,14 +46,10 @@ fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
     pause(&queue, PauseEnd::At(soon));
     let worker = runs.worker(&queue);
     drained(&queue);
-    let over: bool = test
-        .client()
-        .query_one(
-            "SELECT ends_at <= clock_timestamp() FROM redrive.queue_pauses",
-            &[],
-        )
-        .unwrap()
-        .get(0);
+    let over: bool = test.client().ask(
+        "SELECT ends_at <= clock_timestamp() FROM redrive.queue_pauses",
+        &[],
+    );
     assert!(over, "no job started before the end");
     stop(worker);
 }
@@ -131,30 +124,20 @@ fn an_end_that_cannot_be_is_rejected() {
     ] {
         let error = queue.pause(end, &maria()).expect_err(why);
         assert!(error.is_invalid(), "{end:?}: {error:?}");
-        assert!(
-            error.to_string().contains("pause queue `orders`"),
-            "{error}"
-        );
+        has(&error, "pause queue `orders`");
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         let text = format!("{error} {}", cause.unwrap_or_default());
         assert!(text.contains(why), "{end:?}: {text}");
     }
     let mut client = test.client();
-    for (call, why) in [
-        (
-            "pause_queue('orders', now() + interval '1 h', '1 h')",
-            "not both",
-        ),
-        ("pause_queue('orders', 'infinity')", "at most 3650 days"),
-        ("pause_queue('')", "invalid queue name"),
-        ("pause_queue(NULL)", "invalid queue name"),
-        ("resume_queue(' orders')", "invalid queue name"),
-    ] {
-        let error = client.batch_execute(&format!("SELECT redrive.{call}"));
-        let error = error.expect_err(call);
-        let message = error.as_db_error().expect("from the server").message();
-        assert!(message.contains(why), "{call}: {message}");
-    }
+    client.refuses_each(
+        "SELECT redrive.@",
+        "pause_queue('orders', now() + interval '1 h', '1 h') -- not both
+         pause_queue('orders', 'infinity') -- at most 3650 days
+         pause_queue('')                   -- invalid queue name
+         pause_queue(NULL)                 -- invalid queue name
+         resume_queue(' orders')           -- invalid queue name",
+    );
     assert_eq!(paused(queue.database(), "orders"), None);
     let rows = scalar(&mut client, "SELECT count(*) FROM redrive.queue_pauses");
     assert_eq!(rows, 0);

@@ -1,8 +1,7 @@
 //! Schedules of a paused queue.
 
-use redrive::NewJob;
 use redrive::schedule::Schedule;
-use redrive_tests::Sql;
+use redrive_tests::{Sql, new_order};
 
 use super::*;
 
@@ -11,7 +10,7 @@ fn the_schedules_of_a_paused_queue_tick_and_their_jobs_wait() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let runs = Ledger::default();
-    let order = NewJob::new(&Order { number: 1 }).unwrap();
+    let order = new_order(1);
     let hourly = Schedule::every("hourly", HOUR)
         .unwrap()
         .job("orders", order);

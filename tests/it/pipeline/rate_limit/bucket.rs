@@ -15,15 +15,13 @@ use super::{Starts, limit, mails, once, recording};
 #[test]
 fn the_numbers_of_a_bucket_keep_the_promise_for_every_limit() {
     let (_test, mut client) = TestDatabase::with_client();
-    client
-        .batch_execute(
-            "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
+    client.sql(
+        "INSERT INTO redrive.rate_limits (queue, kind, starts, period, burst) \
              SELECT 'q', concat_ws(' ', s, p, b), s, p, b \
              FROM unnest(ARRAY[1, 2, 3, 10, 999, 1000000]) s, \
                   unnest('{1 millisecond, 1 second, 1 minute, 31 days}'::interval[]) p, \
                   unnest(ARRAY[1, 2, 3, 100, 1000000]) b",
-        )
-        .unwrap();
+    );
     let rows = client
         .query(
             "SELECT kind, rate, burst::float8, redrive.token_hold(l) AS hold, redrive.token_refill(l) AS refill, \
@@ -149,27 +147,21 @@ fn a_bucket_is_charged_by_its_own_limit() {
         let (_test, mut client) = TestDatabase::with_client();
         // The limit under test adds a token in ten seconds, and the others a thousand.
         client
-            .execute(
-                "INSERT INTO redrive.rate_limits (queue, kind, each_group, starts, period, burst)
+            .change("INSERT INTO redrive.rate_limits (queue, kind, each_group, starts, period, burst)
                  SELECT q, k, g, CASE WHEN q = 'orders' AND k = $1 AND NOT g THEN 1 ELSE 1000 END, '10 s', 1000
                  FROM unnest('{archive,orders,zebra}'::text[]) q, unnest('{a,mail,z,\"\"}'::text[]) k,
                       unnest('{true,false}'::boolean[]) g
-                 WHERE NOT g OR k = ''",
-                &[&kind],
-            )
-            .unwrap();
+                 WHERE NOT g OR k = ''", &[&kind]);
         client.sql(
             "DELETE FROM redrive.rate_buckets;
                  INSERT INTO redrive.rate_buckets (queue, kind, tokens, counted_at)
                  SELECT l.queue, l.kind, 5, clock_timestamp() - interval '10 s'
                  FROM redrive.rate_limits l WHERE NOT l.each_group",
         );
-        client
-            .execute(
-                statement("charge_tokens"),
-                &[&"orders", &vec![kind], &2_i64],
-            )
-            .unwrap();
+        client.change(
+            statement("charge_tokens"),
+            &[&"orders", &vec![kind], &2_i64],
+        );
         let charged = "SELECT queue || ' ' || kind FROM redrive.rate_buckets WHERE tokens BETWEEN 3.9 AND 4.1";
         let charged = client.query(charged, &[]).unwrap();
         let charged: Vec<String> = charged.iter().map(|row| row.get(0)).collect();

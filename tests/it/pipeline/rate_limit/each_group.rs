@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use redrive::{GroupDeath, GroupPolicy, NewJob};
-use redrive_tests::{Begin, Sql, expire_leases};
+use redrive_tests::{Begin, Sql, expire_leases, new_order};
 
 use super::*;
 
 const ORDERED: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 
 fn order(group: &str, number: i64) -> NewJob {
-    NewJob::new(&Order { number }).unwrap().group(group)
+    new_order(number).group(group)
 }
 
 fn enqueue(queue: &Queue, groups: &[&str], count: i64) {
@@ -53,13 +53,10 @@ impl GroupStarts {
 
 fn noting(queue: &Queue, starts: &GroupStarts) -> Worker {
     let starts = starts.clone();
-    worker(queue)
-        .slots(4)
-        .handle(move |job: &Job<Order>| {
-            starts.record(job);
-            Ok::<(), Failure>(())
-        })
-        .started()
+    worker(queue).slots(4).runs(move |job: &Job<Order>| {
+        starts.record(job);
+        Ok::<(), Failure>(())
+    })
 }
 
 fn waiting(test: &TestDatabase) -> i64 {
@@ -71,12 +68,10 @@ fn waiting(test: &TestDatabase) -> i64 {
 
 /// Makes the jobs due that returned to the queue until their group has a token.
 fn make_due(test: &TestDatabase) {
-    test.client()
-        .batch_execute(
-            "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 s'; \
+    test.client().sql(
+        "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp() - interval '1 s'; \
              NOTIFY redrive_ready, 'orders'",
-        )
-        .unwrap();
+    );
 }
 
 #[test]
@@ -180,15 +175,13 @@ fn a_retry_of_an_ordered_group_needs_another_token_and_keeps_its_turn() {
     let starts = GroupStarts::default();
     let worker = {
         let starts = starts.clone();
-        worker(&queue)
-            .handle(move |job: &Job<Order>| {
-                starts.record(job);
-                match starts.count("a") {
-                    1 => Err(Failure::retry("once").after(Duration::ZERO)),
-                    _ => Ok(()),
-                }
-            })
-            .started()
+        worker(&queue).runs(move |job: &Job<Order>| {
+            starts.record(job);
+            match starts.count("a") {
+                1 => Err(Failure::retry("once").after(Duration::ZERO)),
+                _ => Ok(()),
+            }
+        })
     };
     let put_off = "SELECT count(*) FROM redrive.jobs_delayed d JOIN redrive.group_slots s ON s.job_id = d.id \
                    WHERE (d.meta).attempt = 1 AND (d.meta).refunds IS NULL AND d.run_at > clock_timestamp() + interval '5 s'";
@@ -218,12 +211,10 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         let gate = Gate::new();
         let lost = {
             let gate = gate.clone();
-            worker(&queue)
-                .handle(move |_: &Job<Order>| {
-                    gate.pass();
-                    Ok::<(), Failure>(())
-                })
-                .started()
+            worker(&queue).runs(move |_: &Job<Order>| {
+                gate.pass();
+                Ok::<(), Failure>(())
+            })
         };
         gate.wait_for(1);
         assert_eq!(expire_leases(&mut test.client()).len(), 1);

@@ -1,6 +1,6 @@
 //! The buckets of groups: races, sessions that hold one, many groups, and rows that vanish.
 
-use redrive_tests::{Begin, Sql};
+use redrive_tests::{Begin, Sql, new_order};
 use std::thread;
 
 use postgres::{Client, GenericClient};
@@ -11,7 +11,7 @@ use super::*;
 const BUCKETS: &str = "SELECT count(*) FROM redrive.group_buckets";
 
 fn order(group: &str) -> NewJob {
-    NewJob::new(&Order { number: 1 }).unwrap().group(group)
+    new_order(1).group(group)
 }
 
 /// Takes up to `wanted` tokens of one group. Returns how many there were.
@@ -25,12 +25,10 @@ fn take(client: &mut impl GenericClient, group: &str, wanted: usize) -> i64 {
 
 fn counting(queue: &Queue, starts: &Starts) -> Worker {
     let starts = starts.clone();
-    worker(queue)
-        .handle(move |_: &Job<Order>| {
-            starts.record();
-            Ok::<(), Failure>(())
-        })
-        .started()
+    worker(queue).runs(move |_: &Job<Order>| {
+        starts.record();
+        Ok::<(), Failure>(())
+    })
 }
 
 #[test]
@@ -147,25 +145,19 @@ fn full_buckets_vanish_and_others_stay() {
     limit(&queue, RateLimited::EachGroup, RateLimit::per(1000, SECOND));
     let mut client = test.client();
     client
-        .batch_execute(
-            "INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
+        .sql("INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
              SELECT 'orders', 'g' || n, CASE n WHEN 7 THEN now() + interval '1 hour' ELSE now() END \
-             FROM generate_series(1, 50000) n",
-        )
-        .unwrap();
+             FROM generate_series(1, 50000) n");
     let jobs: Vec<NewJob> = (0..500).map(|n| order(&format!("n{n}"))).collect();
     queue.enqueue_jobs(&jobs).unwrap();
     let starts = Starts::default();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(2))
-        .handle({
-            let starts = starts.clone();
-            move |_: &Job<Order>| {
-                starts.record();
-                Ok::<(), Failure>(())
-            }
-        })
-        .started();
+    let worker = worker(&queue).lease(Duration::from_secs(2)).runs({
+        let starts = starts.clone();
+        move |_: &Job<Order>| {
+            starts.record();
+            Ok::<(), Failure>(())
+        }
+    });
     drained(&queue);
     wait_until("the full buckets to vanish", SOON, || {
         scalar(&mut client, BUCKETS) == 1
@@ -179,15 +171,12 @@ fn full_buckets_vanish_and_others_stay() {
 /// Stores a job in each of a hundred thousand groups, none of which has a token.
 fn without_tokens(client: &mut Client) {
     client
-        .batch_execute(
-            "INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
+        .sql("INSERT INTO redrive.jobs (segment, queue, kind, payload, meta.group_key) \
              SELECT 8, 'orders', 'order', '{\"number\": 1}', 'g' || lpad(g::text, 7, '0') \
              FROM generate_series(1, 100000) g; \
              INSERT INTO redrive.group_buckets (queue, group_key, full_at) \
              SELECT 'orders', (j.meta).group_key, now() + interval '1 day' FROM redrive.jobs_waiting j; \
-             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_buckets",
-        )
-        .unwrap();
+             ANALYZE redrive.jobs, redrive.jobs_waiting, redrive.group_buckets");
 }
 
 #[test]
@@ -201,7 +190,7 @@ fn a_worker_finds_the_one_group_with_a_token_among_a_hundred_thousand() {
     for (n, group) in ["g0070000", "g0000001", "g0100000"].iter().enumerate() {
         let refill =
             "UPDATE redrive.group_buckets SET full_at = clock_timestamp() WHERE group_key = $1";
-        client.execute(refill, &[group]).unwrap();
+        client.change(refill, &[group]);
         wait_until("the job of the group to run", SOON, || {
             starts.count() == n + 1
         });

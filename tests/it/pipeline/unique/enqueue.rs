@@ -1,15 +1,11 @@
 //! Enqueueing jobs with a unique key.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Barrier};
-use std::thread;
 use std::time::Duration;
 
 use postgres::Transaction;
-use redrive::{Enqueued, JobId, Queue};
-use redrive_tests::{
-    Begin, Tally, TestDatabase, counted, drained, ids, live_job, scalar, stop, worker,
-};
+use redrive::{Enqueued, JobId};
+use redrive_tests::{Sql, TestDatabase, at_once, ids, live_job, put, scalar};
 
 use super::{enqueue_behind, held, inserted, order};
 
@@ -22,7 +18,7 @@ fn a_second_job_with_a_key_returns_the_first() {
         queue.enqueue_job(order(2).unique("a")).unwrap(),
         Enqueued::Existing(first)
     );
-    assert_eq!(queue.enqueue_job(order(3).unique("a")).unwrap().id(), first);
+    assert_eq!(put(&queue, order(3).unique("a")), first);
     let job = live_job(&queue, first);
     assert_eq!(
         (job.unique_key.as_deref(), job.outage_since),
@@ -52,22 +48,15 @@ fn a_second_job_with_a_key_returns_the_first() {
 #[test]
 fn eight_concurrent_enqueuers_create_one_job_per_key() {
     let test = TestDatabase::migrated();
-    let start = Arc::new(Barrier::new(8));
-    let enqueuers: Vec<_> = (0..8)
-        .map(|number| {
-            let (queue, start) = (test.queue("orders"), Arc::clone(&start));
-            thread::spawn(move || {
-                start.wait();
-                let added =
-                    (0..20).map(|key| queue.enqueue_job(order(number).unique(key.to_string())));
-                added.collect::<Result<Vec<Enqueued>, _>>().unwrap()
-            })
-        })
-        .collect();
-    let added: Vec<Enqueued> = enqueuers
-        .into_iter()
-        .flat_map(|enqueuer| enqueuer.join().expect("an enqueuer"))
-        .collect();
+    let added = at_once(
+        8,
+        |number| (test.queue("orders"), i64::try_from(number).unwrap()),
+        |(queue, number)| {
+            let added = (0..20).map(|key| queue.enqueue_job(order(number).unique(key.to_string())));
+            added.collect::<Result<Vec<Enqueued>, _>>().unwrap()
+        },
+    );
+    let added = added.concat();
     let stored: HashSet<JobId> = added
         .iter()
         .filter(|added| matches!(added, Enqueued::New(_)))
@@ -100,54 +89,19 @@ fn a_rolled_back_enqueue_leaves_no_key() {
 fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
     let (test, mut client) = TestDatabase::with_client();
     let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', unique_key => $1)";
-    let mut ask = |key: Option<&str>| {
-        client
-            .query_one(call, &[&key])
-            .map(|row| row.get::<_, i64>(0))
-    };
-    let first = ask(Some("a")).unwrap();
-    assert_eq!(ask(Some("a")).unwrap(), first);
-    assert_ne!(ask(None).unwrap(), ask(None).unwrap());
-    assert_eq!(ask(Some(&"x".repeat(200))).unwrap(), first + 4);
+    let mut ask = |key: Option<&str>| -> i64 { client.ask(call, &[&key]) };
+    let first = ask(Some("a"));
+    assert_eq!(ask(Some("a")), first);
+    assert_ne!(ask(None), ask(None));
+    assert_eq!(ask(Some(&"x".repeat(200))), first + 4);
     for bad in [String::new(), "x".repeat(201)] {
-        let error = ask(Some(&bad)).expect_err("a bad key");
-        let said = error.as_db_error().expect("of the server").message();
-        assert!(said.starts_with("redrive: the unique key is"), "{said}");
+        client.refuses(call, &[&bad], "redrive: the unique key is");
     }
     let queue = test.queue("orders");
     let Enqueued::Existing(id) = queue.enqueue_job(order(2).unique("a")).unwrap() else {
         panic!("the library and the function are one")
     };
     assert_eq!(id.get(), first);
-}
-
-#[test]
-fn enqueues_racing_the_release_of_a_key_lose_no_job() {
-    let (test, queue) = TestDatabase::with_orders();
-    let tally = Tally::new();
-    let worker = worker(&queue).slots(4).handle(tally.counting()).started();
-    let enqueuers: Vec<_> = (0..4)
-        .map(|_| {
-            let queue: Queue = test.queue("orders");
-            thread::spawn(move || {
-                let mut stored = 0;
-                for number in 0..200 {
-                    let added = queue.enqueue_job(order(number).unique((number % 2).to_string()));
-                    stored += u64::from(matches!(added.unwrap(), Enqueued::New(_)));
-                }
-                stored
-            })
-        })
-        .collect();
-    let stored: u64 = enqueuers
-        .into_iter()
-        .map(|enqueuer| enqueuer.join().expect("an enqueuer"))
-        .sum();
-    drained(&queue);
-    counted(&worker, "all done", |counts| counts.done == stored);
-    assert_eq!(stop(worker).stats.lost, 0);
-    assert_eq!((tally.jobs() as u64, tally.repeated()), (stored, vec![]));
-    assert_eq!(held(&test), []);
 }
 
 #[test]

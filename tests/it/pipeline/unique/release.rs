@@ -5,10 +5,10 @@ use std::time::Duration;
 use postgres::Transaction;
 use redrive::admin::Cancelled;
 use redrive::dlq::{LetterFilter, LetterState, Skip};
-use redrive::{Enqueued, Failure, Job, NewJob, Operator};
+use redrive::{Enqueued, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, TestDatabase, counted, drained, expire_leases, letters_in,
-    scalar, stop, willing, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, drained, expire_leases,
+    letters_in, put, scalar, stop, willing, worker, worker_at,
 };
 
 use super::{held, inserted, order};
@@ -16,13 +16,11 @@ use super::{held, inserted, order};
 #[test]
 fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
     let (test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.payload().number {
-            1 => Ok(()),
-            2 => Err(Failure::reject("broken")),
-            _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
-        })
-        .started();
+    let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
+        1 => Ok(()),
+        2 => Err(Failure::reject("broken")),
+        _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
+    });
     let add = |number| queue.enqueue_job(order(number).unique("a")).unwrap();
     inserted(add(1));
     counted(&worker, "it to be done", |counts| counts.done == 1);
@@ -39,11 +37,7 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
     counted(&worker, "the last to be done", |counts| counts.done == 2);
     assert_eq!(held(&test), [], "job {last} is done");
     stop(worker);
-    let letters = queue
-        .database()
-        .dlq()
-        .list(&LetterFilter::new().queue("orders"))
-        .unwrap();
+    let letters = queue.listed(&LetterFilter::new().queue("orders"));
     assert_eq!(letters.len(), 2);
     let keys = "SELECT count(*) FROM redrive.letters WHERE unique_key = 'a'";
     let count = scalar(&mut test.client(), keys);
@@ -54,9 +48,7 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
 fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let rejecting = worker(&queue)
-        .handle(|_: &Job<Order>| Err(Failure::reject("broken")))
-        .started();
+    let rejecting = worker(&queue).runs(|_: &Job<Order>| Err(Failure::reject("broken")));
     let mut dead = Vec::new();
     for number in 1..=3 {
         dead.push(inserted(
@@ -64,18 +56,15 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
         ));
         drained(&queue);
     }
-    dead.push(queue.enqueue_job(order(4).unique("b")).unwrap().id());
-    dead.push(queue.enqueue_job(order(5)).unwrap().id());
+    dead.push(put(&queue, order(4).unique("b")));
+    dead.push(put(&queue, order(5)));
     drained(&queue);
     stop(rejecting);
     assert_eq!(held(&test), []);
 
     let alive = inserted(queue.enqueue_job(order(6).unique("b")).unwrap());
     // Of three letters with one key the oldest goes back; the one whose key is in use stays.
-    let mut redriven = db
-        .dlq()
-        .redrive(&LetterFilter::new().ids(dead.clone()), &Operator::default())
-        .unwrap();
+    let mut redriven = db.redrives(&LetterFilter::new().ids(dead.clone()));
     assert_eq!(redriven.redriven, [dead[0], dead[4]]);
     redriven.skipped.sort_by_key(|(id, _)| *id);
     assert_eq!(
@@ -96,9 +85,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     for left in [3, 1, 0] {
         drained(&queue);
         assert_eq!(letters_in(db, "orders", LetterState::Open), left);
-        db.dlq()
-            .redrive(&LetterFilter::new().queue("orders"), &Operator::default())
-            .unwrap();
+        db.redrives(&LetterFilter::new().queue("orders"));
     }
     drained(&queue);
     stop(healed);
@@ -110,7 +97,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
 fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue).slots(8).handle(gate.handler()).started();
+    let worker = worker(&queue).slots(8).runs(gate.handler());
     let hold = |_| NewJob::new(&Hold {}).unwrap();
     let mut jobs: Vec<NewJob> = (0..8).map(hold).collect();
     jobs[2] = hold(2).unique("c");
@@ -118,7 +105,7 @@ fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
     queue.enqueue_jobs(&jobs).unwrap();
     gate.wait_for(8);
     let leases = "SELECT max(job_count) FROM redrive.leases";
-    let largest: i32 = test.client().query_one(leases, &[]).unwrap().get(0);
+    let largest: i32 = test.client().ask(leases, &[]);
     assert!(largest > 1, "no lease has several jobs");
     assert_eq!(held(&test).len(), 2);
     gate.open();
@@ -143,11 +130,7 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
         drop(worker);
         if crash < 3 {
             assert_eq!(lost, [Lost::Back(id)]);
-            assert_eq!(
-                queue.enqueue_job(order(1).unique("a")).unwrap().id(),
-                id,
-                "crash {crash}"
-            );
+            assert_eq!(put(&queue, order(1).unique("a")), id, "crash {crash}");
         } else {
             assert_eq!(lost, [Lost::Dead(id)]);
             assert_eq!(held(&test), []);

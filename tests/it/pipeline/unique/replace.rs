@@ -1,16 +1,10 @@
 //! Replace: an enqueue changes the waiting job that holds its key, and never a running one.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Enqueued, Failure, Job, JobId, Operator, Queue, Replace};
-use redrive_tests::{
-    Begin, Gate, Hold, Order, TestDatabase, counted, drained, letters_in, scalar, stop, worker,
-};
+use redrive::{Enqueued, Job, JobId, Replace};
+use redrive_tests::{Begin, Gate, Hold, Order, Sql, TestDatabase, counted, scalar, stop, worker};
 
 use super::{held, inserted, order};
 
@@ -70,16 +64,14 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
 fn a_running_job_is_never_changed() {
     let (_test, queue) = TestDatabase::with_orders();
     let (gate, ran) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
-    let worker = worker(&queue)
-        .handle({
-            let (gate, ran) = (gate.clone(), Arc::clone(&ran));
-            move |job: &Job<Order>| {
-                gate.pass();
-                ran.lock().unwrap().push((job.id(), job.payload().number));
-                Ok(())
-            }
-        })
-        .started();
+    let worker = worker(&queue).runs({
+        let (gate, ran) = (gate.clone(), Arc::clone(&ran));
+        move |job: &Job<Order>| {
+            gate.pass();
+            ran.lock().unwrap().push((job.id(), job.payload().number));
+            Ok(())
+        }
+    });
     let change = |number| {
         let job = order(number).unique("a").replace(Replace::Both);
         queue.enqueue_job(job).unwrap()
@@ -105,15 +97,13 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
     let changed = queue.enqueue_job_in(&mut transaction, &changed).unwrap();
     assert_eq!(changed, Enqueued::Replaced(id));
     let ran = Arc::new(Mutex::new(Vec::new()));
-    let worker = worker(&queue)
-        .handle({
-            let ran = Arc::clone(&ran);
-            move |job: &Job<Order>| {
-                ran.lock().unwrap().push(job.payload().number);
-                Ok(())
-            }
-        })
-        .started();
+    let worker = worker(&queue).runs({
+        let ran = Arc::clone(&ran);
+        move |job: &Job<Order>| {
+            ran.lock().unwrap().push(job.payload().number);
+            Ok(())
+        }
+    });
     queue.enqueue_job(order(8)).unwrap();
     queue.enqueue_job(order(9).unique("b")).unwrap();
     counted(&worker, "the others to be done", |counts| counts.done == 2);
@@ -143,139 +133,16 @@ fn of_several_jobs_of_one_call_the_first_one_decides() {
 #[test]
 fn the_sql_function_replaces_and_rejects_an_unknown_change() {
     let (test, mut client) = TestDatabase::with_client();
-    let mut call = |more: &str| {
-        let call =
-            format!("SELECT redrive.enqueue('orders', 'order', '{{\"number\": 2}}', {more})");
-        client.query_one(&call, &[]).map(|row| row.get::<_, i64>(0))
-    };
-    let first = call("unique_key => 'a', delay => '1 hour'").unwrap();
-    let replaced = call("unique_key => 'a', delay => '2 hours', replace => 'time'").unwrap();
+    let enqueue = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}', @)";
+    let mut call = |more: &str| -> i64 { client.ask(&enqueue.replace('@', more), &[]) };
+    let first = call("unique_key => 'a', delay => '1 hour'");
+    let replaced = call("unique_key => 'a', delay => '2 hours', replace => 'time'");
     assert_eq!(replaced, first);
     assert_eq!(waiting(&test, JobId::new(first)), (2, Some(4)));
-    for (bad, why) in [
-        (
-            "unique_key => 'a', replace => 'all'",
-            "redrive: replace is all",
-        ),
-        (
-            "replace => 'both'",
-            "redrive: until_started, replace and unique_window need",
-        ),
-        (
-            "until_started => true",
-            "redrive: until_started, replace and unique_window need",
-        ),
-    ] {
-        let error = call(bad).expect_err(why);
-        let said = error.as_db_error().expect("of the server").message();
-        assert!(said.starts_with(why), "{said}");
-    }
-}
-
-/// The key and the number of an enqueue, and its answer.
-type Answer = (String, i64, Enqueued);
-
-/// Enqueues 60 orders over four keys, of which two are free once their jobs start.
-fn enqueue_all(queue: &Queue, enqueuer: i64) -> Vec<Answer> {
-    let changes = [
-        Replace::Both,
-        Replace::Payload,
-        Replace::Both,
-        Replace::Time,
-    ];
-    (0..60)
-        .map(|n| {
-            let (number, key) = (1000 * enqueuer + n, n % 4);
-            let job = order(number)
-                .unique(key.to_string())
-                .replace(changes[usize::try_from(n / 4 % 4).unwrap()])
-                .delay(Duration::from_millis(u64::try_from(n % 3).unwrap()));
-            let job = match key {
-                0 | 1 => job,
-                _ => job.until_started(),
-            };
-            (key.to_string(), number, queue.enqueue_job(job).unwrap())
-        })
-        .collect()
-}
-
-#[test]
-fn eight_enqueuers_a_worker_and_a_redrive_lose_and_repeat_no_job() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    // The numbers that each job ran with. Some orders fail for good before their first redrive.
-    let ran: Arc<Mutex<HashMap<JobId, Vec<i64>>>> = Arc::default();
-    let worker = worker(&queue)
-        .slots(4)
-        .handle({
-            let ran = Arc::clone(&ran);
-            move |job: &Job<Order>| {
-                let number = job.payload().number;
-                if number % 7 == 0 && job.generation() == 0 {
-                    return Err(Failure::reject("broken"));
-                }
-                ran.lock()
-                    .unwrap()
-                    .entry(job.id())
-                    .or_default()
-                    .push(number);
-                Ok(())
-            }
-        })
-        .started();
-    let (start, over) = (Arc::new(Barrier::new(9)), Arc::new(AtomicBool::new(false)));
-    let redriver = thread::spawn({
-        let (db, start, over) = (test.open(), Arc::clone(&start), Arc::clone(&over));
-        move || {
-            start.wait();
-            while !over.load(Ordering::Relaxed) {
-                let of_queue = LetterFilter::new().queue("orders");
-                db.dlq().redrive(&of_queue, &Operator::default()).unwrap();
-            }
-        }
-    });
-    let enqueuers: Vec<_> = (0..8)
-        .map(|enqueuer| {
-            let (queue, start) = (test.queue("orders"), Arc::clone(&start));
-            thread::spawn(move || {
-                start.wait();
-                enqueue_all(&queue, enqueuer)
-            })
-        })
-        .collect();
-    let answers: Vec<Answer> = enqueuers
-        .into_iter()
-        .flat_map(|enqueuer| enqueuer.join().expect("an enqueuer"))
-        .collect();
-    over.store(true, Ordering::Relaxed);
-    redriver.join().expect("the redriver");
-    // Each round frees at least one of the keys that the letters wait for.
-    drained(&queue);
-    while letters_in(db, "orders", LetterState::Open) > 0 {
-        let of_queue = LetterFilter::new().queue("orders");
-        db.dlq().redrive(&of_queue, &Operator::default()).unwrap();
-        drained(&queue);
-    }
-    assert_eq!(stop(worker).stats.lost, 0);
-
-    let ran = ran.lock().unwrap();
-    let new: HashSet<JobId> = answers
-        .iter()
-        .filter(|(_, _, answer)| matches!(answer, Enqueued::New(_)))
-        .map(|(_, _, answer)| answer.id())
-        .collect();
-    let done: HashSet<JobId> = ran.keys().copied().collect();
-    assert_eq!(new, done, "each stored job is done, and nothing else");
-    assert!(ran.values().all(|runs| runs.len() == 1), "once: {ran:?}");
-    // A job runs with a number that it was stored or changed with, so an enqueue without effect has none.
-    for (id, runs) in &*ran {
-        let given = answers.iter().filter(|(_, _, answer)| {
-            *answer == Enqueued::New(*id) || *answer == Enqueued::Replaced(*id)
-        });
-        let given: HashSet<i64> = given.map(|(_, number, _)| *number).collect();
-        assert!(given.contains(&runs[0]), "job {id} ran with {runs:?}");
-    }
-    let replaced = |(_, _, answer): &&Answer| matches!(answer, Enqueued::Replaced(_));
-    assert!(answers.iter().find(replaced).is_some(), "nothing was raced");
-    assert_eq!(held(&test), []);
+    client.refuses_each(
+        enqueue,
+        "unique_key => 'a', replace => 'all' -- redrive: replace is all
+         replace => 'both' -- redrive: until_started, replace and unique_window need
+         until_started => true -- redrive: until_started, replace and unique_window need",
+    );
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Enqueued, Failure, Job, NewJob, Operator, Replace};
+use redrive::{Enqueued, Failure, Job, NewJob, Replace};
 use redrive_tests::{
-    Begin, Gate, Order, Tally, TestDatabase, counted, drained, letters_in, stop, worker,
+    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, drained, letters_in, stop, worker,
 };
 
 use super::{held, inserted, order};
@@ -27,10 +27,7 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
         "it waits"
     );
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .slots(3)
-        .handle(gate.passing::<Order>())
-        .started();
+    let worker = worker(&queue).slots(3).runs(gate.passing::<Order>());
     gate.wait_for(3);
     assert_eq!(held(&test), [("b".to_owned(), first[1].id())]);
     let change = until_started(5).delay(Duration::from_hours(1));
@@ -52,15 +49,13 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
 fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let failing = worker(&queue)
-        .handle(|job: &Job<Order>| {
-            let hour = Duration::from_hours(1);
-            match (job.payload().number, job.attempt()) {
-                (1, _) => Err(Failure::retry("once more").after(hour)),
-                _ => Err(Failure::reject("broken")),
-            }
-        })
-        .started();
+    let failing = worker(&queue).runs(|job: &Job<Order>| {
+        let hour = Duration::from_hours(1);
+        match (job.payload().number, job.attempt()) {
+            (1, _) => Err(Failure::retry("once more").after(hour)),
+            _ => Err(Failure::reject("broken")),
+        }
+    });
     let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
     counted(&failing, "a retry", |counts| counts.retried == 1);
     assert_eq!(held(&test), [], "a retry");
@@ -70,7 +65,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     assert_eq!(held(&test), []);
 
     let of_queue = || LetterFilter::new().queue("orders");
-    let redriven = db.dlq().redrive(&of_queue(), &Operator::default()).unwrap();
+    let redriven = db.redrives(&of_queue());
     assert_eq!(redriven.redriven, [dead]);
     assert_eq!(
         queue.enqueue_job(until_started(3)).unwrap(),
@@ -78,7 +73,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
         "the redriven job waits"
     );
     let gate = Gate::new();
-    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
+    let worker = worker(&queue).runs(gate.passing::<Order>());
     gate.wait_for(1);
     assert_eq!(held(&test), [], "the redriven job has started");
     gate.open();
@@ -96,9 +91,8 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("bills"));
     let hour = Duration::from_hours(1);
-    let failing = worker(&queue)
-        .handle(move |_: &Job<Order>| Err(Failure::retry("once more").after(hour)))
-        .started();
+    let failing =
+        worker(&queue).runs(move |_: &Job<Order>| Err(Failure::retry("once more").after(hour)));
     for (number, retried) in [(1, 1), (2, 2)] {
         inserted(queue.enqueue_job(until_started(number)).unwrap());
         counted(&failing, "a retry", |counts| counts.retried == retried);
@@ -111,12 +105,10 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     let tally = Tally::new();
     let workers = [&queue, &other].map(|queue| {
         let tally = tally.clone();
-        worker(queue)
-            .handle(move |job: &Job<Order>| {
-                tally.count(job.id());
-                Ok(())
-            })
-            .started()
+        worker(queue).runs(move |job: &Job<Order>| {
+            tally.count(job.id());
+            Ok(())
+        })
     });
     drained(&queue);
     drained(&other);

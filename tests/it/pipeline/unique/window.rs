@@ -1,13 +1,9 @@
 //! Windows: an enqueue stores nothing within a time after the last job with its key, even if that is done.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
-use std::thread;
 use std::time::Duration;
 
 use postgres::Transaction;
-use redrive::dlq::LetterFilter;
-use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Replace};
+use redrive::{Enqueued, JobId, NewJob, Replace};
 use redrive_tests::{
     Begin, Gate, Order, Sql, TestDatabase, counted, drained, scalar, stop, willing, worker,
 };
@@ -92,7 +88,7 @@ fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done(
     let again = queue.enqueue_job(change(2)).unwrap();
     assert_eq!(again, Enqueued::Replaced(first));
     let gate = Gate::new();
-    let worker = worker(&queue).handle(gate.passing::<Order>()).started();
+    let worker = worker(&queue).runs(gate.passing::<Order>());
     gate.wait_for(1);
     let running = queue.enqueue_job(change(3)).unwrap();
     assert_eq!(running, Enqueued::Existing(first), "the key is free");
@@ -104,59 +100,6 @@ fn a_replacing_enqueue_changes_the_waiting_job_and_stores_none_after_it_is_done(
     inserted(queue.enqueue_job(change(5)).unwrap());
     counted(&worker, "the second to be done", |counts| counts.done == 2);
     stop(worker);
-}
-
-#[test]
-fn eight_enqueuers_a_worker_and_a_redrive_store_one_job_per_window() {
-    let (test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|job: &Job<Order>| match job.generation() {
-            0 => Err(Failure::reject("broken")),
-            _ => Ok(()),
-        })
-        .started();
-    let (start, done) = (Arc::new(Barrier::new(9)), Arc::new(AtomicBool::new(false)));
-    let redriver = thread::spawn({
-        let (db, start, done) = (test.open(), Arc::clone(&start), Arc::clone(&done));
-        move || {
-            start.wait();
-            while !done.load(Ordering::Relaxed) {
-                let of_queue = LetterFilter::new().queue("orders");
-                db.dlq().redrive(&of_queue, &Operator::default()).unwrap();
-            }
-        }
-    });
-    let enqueuers: Vec<_> = (0..8)
-        .map(|_| {
-            let (queue, start) = (test.queue("orders"), Arc::clone(&start));
-            thread::spawn(move || -> Vec<Enqueued> {
-                start.wait();
-                (0..50)
-                    .map(|n| {
-                        let job = order(n).unique((n % 5).to_string()).unique_window(HOUR);
-                        let job = match n % 2 {
-                            0 => job.replace(Replace::Both),
-                            _ => job,
-                        };
-                        queue.enqueue_job(job).unwrap()
-                    })
-                    .collect()
-            })
-        })
-        .collect();
-    let answers: Vec<Enqueued> = enqueuers
-        .into_iter()
-        .flat_map(|enqueuer| enqueuer.join().expect("an enqueuer"))
-        .collect();
-    counted(&worker, "all jobs to be done", |counts| counts.done == 5);
-    done.store(true, Ordering::Relaxed);
-    redriver.join().expect("the redriver");
-    drained(&queue);
-    let stats = stop(worker).stats;
-    assert_eq!((stats.dead, stats.done), (5, 5));
-    let stored = |answer: &&Enqueued| matches!(answer, Enqueued::New(_));
-    assert_eq!(answers.iter().filter(stored).count(), 5);
-    assert_eq!((held(&test).len(), windows(&test).len()), (0, 5));
 }
 
 #[test]
@@ -215,37 +158,19 @@ fn new_windows_delete_the_expired_ones() {
 #[test]
 fn the_sql_function_opens_windows_and_rejects_bad_ones() {
     let (test, mut client) = TestDatabase::with_client();
-    let mut call = |more: &str| {
-        let call = format!("SELECT redrive.enqueue('orders', 'order', '{{}}', {more})");
-        client.query_one(&call, &[]).map(|row| row.get::<_, i64>(0))
-    };
-    let first = call("unique_key => 'a', unique_window => '1 hour'").unwrap();
-    test.queue("orders")
-        .database()
-        .admin()
-        .cancel(JobId::new(first))
-        .unwrap();
+    let enqueue = "SELECT redrive.enqueue('orders', 'order', '{}', @)";
+    let mut call = |more: &str| -> i64 { client.ask(&enqueue.replace('@', more), &[]) };
+    let first = call("unique_key => 'a', unique_window => '1 hour'");
+    test.open().admin().cancel(JobId::new(first)).unwrap();
     for more in ["", ", replace => 'both'", ", until_started => true"] {
         let again = call(&format!("unique_key => 'a', unique_window => '5 s'{more}"));
-        assert_eq!(again.unwrap(), first, "{more}");
+        assert_eq!(again, first, "{more}");
     }
-    for (bad, why) in [
-        ("unique_window => '1 s'", "need a unique key"),
-        ("unique_key => 'b', unique_window => '0'", "longer than 0"),
-        (
-            "unique_key => 'b', unique_window => '-1 s'",
-            "longer than 0",
-        ),
-        (
-            "unique_key => 'b', unique_window => '3651 days'",
-            "at most 3650 days",
-        ),
-    ] {
-        let error = call(bad).expect_err(why);
-        let said = error.as_db_error().expect("of the server").message();
-        assert!(
-            said.starts_with("redrive: ") && said.contains(why),
-            "{said}"
-        );
-    }
+    client.refuses_each(
+        enqueue,
+        "unique_window => '1 s'                           -- need a unique key
+         unique_key => 'b', unique_window => '0'          -- longer than 0
+         unique_key => 'b', unique_window => '-1 s'       -- longer than 0
+         unique_key => 'b', unique_window => '3651 days'  -- at most 3650 days",
+    );
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Tally, TestDatabase, counted, drained, finish, ids, letters_in, stop,
-    wait_until, worker,
+    Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, drained, finish, ids, letters_in,
+    new_order, stop, wait_until, worker,
 };
 
 use super::{Batches, LONG};
@@ -16,7 +16,7 @@ use super::{Batches, LONG};
 /// Orders with these numbers and one attempt each.
 fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
     numbers
-        .map(|number| NewJob::new(&Order { number }).unwrap().max_attempts(1))
+        .map(|number| new_order(number).max_attempts(1))
         .collect()
 }
 
@@ -45,7 +45,7 @@ fn each_job_of_a_batch_has_its_own_verdict() {
     });
     let db = queue.database();
     let died = |id: JobId| {
-        let letter = db.dlq().get(id).unwrap().expect("a letter");
+        let letter = db.letter(id);
         (letter.cause, letter.error_message)
     };
     assert_eq!(died(ids[2]).0, DeathCause::Exhausted);
@@ -84,7 +84,7 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
         });
         finish(&queue, worker);
         for id in &ids[2..] {
-            let letter = queue.database().dlq().get(*id).unwrap().expect("a letter");
+            let letter = queue.letter(*id);
             assert!(letter.error_message.contains("in the middle"));
             assert_eq!(letter.error_class == "panic", panics, "{letter:?}");
         }
@@ -205,7 +205,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
         (counts.done, counts.dead) == (1, 2)
     });
     let db = queue.database();
-    let cause = |id| db.dlq().get(id).unwrap().expect("a letter").cause;
+    let cause = |id| db.letter(id).cause;
     assert_eq!(
         (cause(ids[1]), cause(ids[2])),
         (DeathCause::Rejected, DeathCause::Timeout)

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, NewJob, Queue, Worker};
 use redrive_tests::{
-    AbortBatch, Begin, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases, ids,
-    letters_in, scalar, stats, stop, wait_until, worker,
+    AbortBatch, Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    ids, letters_in, scalar, stats, stop, wait_until, worker,
 };
 
 use super::{Batches, LONG, leased};
@@ -149,7 +149,7 @@ fn a_job_that_kills_its_process_is_dead_lettered_without_its_batch() {
     drop(process);
     let db = queue.database();
     assert_eq!(letters_in(db, "orders", LetterState::Open), 1);
-    let letter = db.dlq().get(killer).unwrap().expect("a letter");
+    let letter = db.letter(killer);
     assert_eq!(letter.cause, DeathCause::WorkerLost);
     let runs = "SELECT count(*) FROM public.begun WHERE job = ";
     assert_eq!(scalar(&mut test.client(), &format!("{runs}{killer}")), 3);

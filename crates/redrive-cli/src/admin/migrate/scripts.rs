@@ -4,12 +4,10 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use redrive::migrate::{self, Script};
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
+use crate::prelude::*;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other migration tools")]
@@ -69,7 +67,8 @@ impl ScriptArgs {
                 Ok(_) => {
                     let path = path.display();
                     return Err(Error::new(format!(
-                        "`{path}` has another text and was not overwritten; a tool that applied it would refuse the new one"
+                        "`{path}` has another text and was not overwritten; a tool that applied it \
+                         would refuse the new one"
                     )));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => missing.push((path, text)),

@@ -1,13 +1,7 @@
 //! `redrive redact apply`: applies the redactions to existing letters.
 
-use clap::Args;
-use serde_json::json;
-
-use crate::batches::Batches;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::{Confirm, Words};
-use crate::terminal::{counted, json_line};
+use crate::batches::{Batches, Undo};
+use crate::prelude::*;
 
 /// Apply the redactions to letters that exist already
 ///
@@ -56,17 +50,17 @@ impl ApplyRedactions {
                 ),
             );
         }
-        let redact = Batches {
-            action: "redact",
+        let batches = Batches {
+            noun: "letter",
             progressive: "redacting",
             participle: "redacted",
-            noun: "letter",
             total: letters,
-            undo: "repeat the command for the others; a redaction cannot be undone",
+            undo: Undo::Hint("repeat the command for the others; a redaction cannot be undone"),
         };
-        let operator = self.confirm.operator();
-        redact.run(cx, |go_on| {
-            db.dlq().redactions().apply_while(&filter, &operator, go_on)
+        let operator = self.confirm.reason.operator();
+        batches.count("redact", cx, |go_on| {
+            let apply = |redacted: u64| go_on(redacted.into());
+            db.dlq().redactions().apply_while(&filter, &operator, apply)
         })
     }
 }

@@ -1,17 +1,9 @@
 //! `redrive dlq archive delete`: deletes archived letters.
 
-use clap::Args;
-use serde_json::json;
-
 use super::{nothing_matched, table};
-use crate::batches::Batches;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::Bulk;
-use crate::terminal::{counted, json_line};
-
-/// How many letters a dry run shows.
-const SAMPLE: u64 = 5;
+use crate::batches::{Batches, Undo};
+use crate::dry_run::SAMPLE;
+use crate::prelude::*;
 
 /// Delete archived letters
 ///
@@ -38,44 +30,41 @@ impl DeleteArchived {
         let filter = self.selection.letters()?;
         let db = cx.database()?;
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
-        if total == 0 || cx.global.json && !self.selection.is_confirmed() {
-            if cx.global.json {
-                let mut line = json!({ "action": "delete", "letters": total });
-                if !self.selection.is_confirmed() {
-                    line["dry_run"] = true.into();
-                }
-                json_line(cx.out, &line)?;
+        let is_confirmed = self.selection.confirm.yes;
+        if cx.global.json && (total == 0 || !is_confirmed) {
+            let mut line = json!({ "action": "delete", "letters": total });
+            if !is_confirmed {
+                line["dry_run"] = true.into();
             }
-            return match total {
-                0 => Ok(nothing_matched(&filter, cx)),
-                _ => Ok(Ending::Done),
-            };
+            json_line(cx.out, &line)?;
         }
-        if !self.selection.is_confirmed() {
-            let total_text = counted(total, "letter");
+        if total == 0 {
+            return Ok(nothing_matched(&filter, cx));
+        }
+        if cx.global.json && !is_confirmed {
+            return Ok(Ending::Done);
+        }
+        if !is_confirmed {
             writeln!(
                 cx.out,
-                "{total_text} would be deleted from the archive, which cannot be undone.\n"
+                "{} would be deleted from the archive, which cannot be undone.\n",
+                counted(total, "letter")
             )?;
             table(&db.dlq().archived(&filter.limit(SAMPLE.min(total)))?).write(cx.out)?;
             writeln!(cx.out)?;
-            let command = "redrive dlq archive delete";
-            let command = self
-                .selection
-                .command_line(command, self.selection.reason(), &[]);
-            return cx.propose(&command);
+            return cx.propose(&["--yes"]);
         }
-        let delete = Batches {
-            action: "delete",
+        let batches = Batches {
+            noun: "letter",
             progressive: "deleting",
             participle: "deleted",
-            noun: "letter",
             total,
-            undo: "deleted letters cannot be restored",
+            undo: Undo::Hint("deleted letters cannot be restored"),
         };
         let operator = self.selection.operator();
-        delete.run(cx, |go_on| {
-            db.dlq().delete_archived_while(&filter, &operator, go_on)
+        batches.count("delete", cx, |go_on| {
+            let delete = |deleted: u64| go_on(deleted.into());
+            db.dlq().delete_archived_while(&filter, &operator, delete)
         })
     }
 }

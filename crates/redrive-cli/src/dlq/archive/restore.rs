@@ -1,18 +1,12 @@
 //! `redrive dlq archive restore`: moves archived letters back.
 
-use clap::Args;
+use redrive::JobId;
 use redrive::dlq::{LetterFilter, NotRestored, Restored};
-use redrive::{Database, JobId};
-use serde_json::json;
 
 use super::nothing_matched;
-use crate::batches::in_batches;
-use crate::context::{Context, Ending};
+use crate::batches::{Batches, SoFar, Undo};
 use crate::dlq::not_done::skipped_json;
-use crate::error::Result;
-use crate::selection::Bulk;
-use crate::stopped::Stopped;
-use crate::terminal::{counted, grouped, json_line};
+use crate::prelude::*;
 
 /// Move archived letters back, with their ids, history and counts
 ///
@@ -38,19 +32,14 @@ pub(crate) struct RestoreArchived {
 impl RestoreArchived {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let filter = self.selection.letters()?;
-        let db = cx.database()?;
         match self.selection.is_dry_run() {
-            true => self.preview(&filter, &db, cx),
-            false => self.restore(&filter, &db, cx),
+            true => self.preview(&filter, cx),
+            false => self.restore(&filter, cx),
         }
     }
 
-    fn preview(
-        &self,
-        filter: &LetterFilter,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn preview(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         let preview = db.dlq().preview_restore(filter)?;
         let restorable = preview.letters.len() as u64;
         if cx.global.json {
@@ -80,42 +69,33 @@ impl RestoreArchived {
             writeln!(cx.out, "{line}")?;
         }
         if restorable > 0 {
-            let command = "redrive dlq archive restore";
-            cx.propose(
-                &self
-                    .selection
-                    .command_line(command, self.selection.reason(), &[]),
-            )?;
+            cx.propose(&self.selection.to_act())?;
         }
         Ok(Ending::Done)
     }
 
     /// Restores letters in batches, until a signal arrives.
-    fn restore(
-        &self,
-        filter: &LetterFilter,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        let total = self.selection.limited(db.dlq().count_archived(filter)?);
-        let operator = self.selection.operator();
-        let mut so_far = Restored::default();
-        let (_, course, restored) = in_batches("restoring", total, |go_on| {
-            db.dlq().restore_while(filter, &operator, |restored| {
-                so_far = restored.clone();
-                go_on((restored.letters.len() + restored.left.len()) as u64)
-            })
-        })?;
-        let done = so_far.letters.len() as u64;
-        let stopped = Stopped {
-            done,
-            total,
+    fn restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let batches = Batches {
+            noun: "letter",
+            progressive: "restoring",
             participle: "restored",
-            undo: so_far.audit.map(|audit| {
+            total: self.selection.limited(db.dlq().count_archived(filter)?),
+            undo: Undo::OfAudit(|audit| {
                 format!("the restored letters: redrive dlq list audit={audit} --state any")
             }),
         };
-        restored.inspect_err(|_| stopped.say_after_error("letter", cx))?;
+        let mut so_far = Restored::default();
+        let ended = batches.run(cx, |go_on| {
+            db.dlq()
+                .restore_while(filter, &self.selection.operator(), |restored| {
+                    so_far = restored.clone();
+                    let done = SoFar::of(restored.letters.len(), restored.audit);
+                    go_on(done.and_unchanged(restored.left.len() as u64))
+                })
+        })?;
+        let done = ended.so_far.done;
         let ids = self.selection.ids().into_iter();
         let missing: Vec<JobId> = ids
             .filter(|id| {
@@ -139,8 +119,8 @@ impl RestoreArchived {
         for line in left_lines(&so_far) {
             cx.say(line);
         }
-        if course.is_break() && done < total {
-            return stopped.say("letter", cx);
+        if ended.or_stopped(Ending::Done, cx)? == Ending::NothingMatched {
+            return Ok(Ending::NothingMatched);
         }
         if !missing.is_empty() {
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
@@ -148,17 +128,8 @@ impl RestoreArchived {
         } else if done == 0 && so_far.left.is_empty() {
             return Ok(nothing_matched(filter, cx));
         }
-        Ok(match so_far.left.is_empty() && missing.is_empty() {
-            true => Ending::Done,
-            false => Ending::NothingMatched,
-        })
+        Ok(Ending::of(so_far.left.is_empty() && missing.is_empty()))
     }
-}
-
-/// The letters that stay, by reason.
-fn left(restored: &Restored, reason: NotRestored) -> u64 {
-    let same = restored.left.iter().filter(|(_, why)| *why == reason);
-    same.count() as u64
 }
 
 /// The letters that stay, each with the reason in one word.
@@ -177,15 +148,12 @@ fn left_lines(restored: &Restored) -> Vec<String> {
             NotRestored::KeyTaken => "a live job holds the unique key",
             _ => reason.as_str(),
         };
-        let letters = left(restored, reason);
+        let same = restored.left.iter().filter(|(_, why)| *why == reason);
+        let letters = same.count() as u64;
         let stay = if letters == 1 { "stays" } else { "stay" };
         Some(format!(
-            "{} {stay} in the archive, because {because}; for example {}",
-            match letters {
-                1 => "1 letter".to_owned(),
-                many => format!("{} letters", grouped(many)),
-            },
-            example
+            "{} {stay} in the archive, because {because}; for example {example}",
+            counted(letters, "letter")
         ))
     };
     NotRestored::ALL.into_iter().filter_map(line).collect()

@@ -1,18 +1,13 @@
 //! Changes to failure groups: their state, note and owner.
 
-use clap::Args;
-use redrive::Database;
 use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
-use serde_json::json;
 
 use super::matching::{Counted, MAX_GROUPS, matching};
 use super::show::not_found;
-use crate::context::{Context, Ending};
 use crate::dlq::group::{MatchingGroup, group_json, group_table, state, waiting};
-use crate::error::{Error, Result};
-use crate::operator::{self, Reason};
-use crate::selection::{is_condition, quoted, with_reason};
-use crate::terminal::{Charset, counted, json_line, one_line};
+use crate::prelude::*;
+use crate::selection::is_condition;
+use crate::terminal::Charset;
 
 /// How many groups a dry run shows.
 const SHOWN: usize = 10;
@@ -33,46 +28,24 @@ pub(super) struct ChangeGroup {
 }
 
 impl ChangeGroup {
-    pub(super) fn ack(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        self.run(GroupState::Acknowledged, cx)
-    }
-
-    pub(super) fn resolve(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        self.run(GroupState::Resolved, cx)
-    }
-
-    pub(super) fn ignore(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        self.run(GroupState::Ignored, cx)
-    }
-
-    pub(super) fn reopen(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        self.run(GroupState::Open, cx)
-    }
-
-    fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
+    pub(super) fn run(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
         let ids: Option<Vec<GroupId>> = self.groups.iter().map(|id| id.parse().ok()).collect();
         let db = cx.database()?;
         let Some(ids) = ids else {
-            return self.change_matching(state, &db, cx);
+            return self.change_matching(state, cx);
         };
         let operator = self.reason.operator();
         let mut ending = Ending::Done;
         for id in ids {
             let exists = db.dlq().groups().set_state(id, state, &operator)?;
-            if report(exists, id, &db, cx)? == Ending::NothingMatched {
-                ending = Ending::NothingMatched;
-            }
+            ending = ending.and(report(exists, id, cx)?);
         }
         Ok(ending)
     }
 
     /// Changes the groups whose letters meet the conditions, or shows them.
-    fn change_matching(
-        &self,
-        state: GroupState,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn change_matching(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
         if let Some(word) = self.groups.iter().find(|word| !is_condition(word)) {
             return Err(Error::new(format!(
                 "`{word}` is neither the id of a group nor a condition such as class=Timeout"
@@ -95,7 +68,7 @@ impl ChangeGroup {
             ));
         }
         if !self.yes {
-            return self.preview(state, &groups, cx);
+            return preview(state, &groups, cx);
         }
         let operator = self.reason.operator();
         for MatchingGroup { group, .. } in &groups {
@@ -113,37 +86,25 @@ impl ChangeGroup {
         writeln!(cx.out, "{} {verb} {state}", numbers(&groups))?;
         Ok(Ending::Done)
     }
+}
 
-    fn preview(
-        &self,
-        state: GroupState,
-        groups: &[MatchingGroup],
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
-        if cx.global.json {
-            let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
-            let line = json!({
-                "dry_run": true, "state": state.as_str(), "groups": groups.len(),
-                "letters": letters,
-            });
-            return cx.print(&line, "");
-        }
-        group_table(&groups[..groups.len().min(SHOWN)], Charset::of_locale()).write(cx.out)?;
-        let more = groups.len().saturating_sub(SHOWN) as u64;
-        if more > 0 {
-            writeln!(cx.out, "and {} more", counted(more, "group"))?;
-        }
-        writeln!(cx.out, "\n{} would be {state}.", numbers(groups))?;
-        let verb = match state {
-            GroupState::Acknowledged => "ack",
-            GroupState::Resolved => "resolve",
-            GroupState::Ignored => "ignore",
-            GroupState::Open | _ => "reopen",
-        };
-        let words: Vec<String> = self.groups.iter().map(|word| quoted(word)).collect();
-        let command = format!("redrive dlq groups {verb} {}", words.join(" "));
-        cx.propose(&(with_reason(command, self.reason.text()) + " --yes"))
+/// Shows the groups that would change.
+fn preview(state: GroupState, groups: &[MatchingGroup], cx: &mut Context<'_>) -> Result<Ending> {
+    if cx.global.json {
+        let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
+        let line = json!({
+            "dry_run": true, "state": state.as_str(), "groups": groups.len(),
+            "letters": letters,
+        });
+        return cx.print(&line, "");
     }
+    group_table(&groups[..groups.len().min(SHOWN)], Charset::of_locale()).write(cx.out)?;
+    let more = groups.len().saturating_sub(SHOWN) as u64;
+    if more > 0 {
+        writeln!(cx.out, "and {} more", counted(more, "group"))?;
+    }
+    writeln!(cx.out, "\n{} would be {state}.", numbers(groups))?;
+    cx.propose(&["--yes"])
 }
 
 /// How many groups and letters there are.
@@ -178,7 +139,7 @@ impl NoteGroup {
             .dlq()
             .groups()
             .set_note(self.group, note, &operator::current(None))?;
-        report(exists, self.group, &db, cx)
+        report(exists, self.group, cx)
     }
 }
 
@@ -204,12 +165,13 @@ impl AssignGroup {
             .dlq()
             .groups()
             .assign(self.group, owner, &operator::current(None))?;
-        report(exists, self.group, &db, cx)
+        report(exists, self.group, cx)
     }
 }
 
 /// Prints the new state of the group.
-fn report(exists: bool, id: GroupId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+fn report(exists: bool, id: GroupId, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = &cx.database()?;
     let Some(group) = db.dlq().groups().get(id)?.filter(|_| exists) else {
         return not_found(id, cx);
     };

@@ -1,14 +1,10 @@
 //! `redrive dlq groups list`.
 
-use clap::Args;
-use redrive::Database;
 use redrive::dlq::{GroupFilter, GroupState};
 
 use super::matching::{Counted, MAX_GROUPS, matching};
-use crate::context::{Context, Ending};
 use crate::dlq::group::{MatchingGroup, group_json, group_table, waiting};
-use crate::error::Result;
-use crate::selection::Words;
+use crate::prelude::*;
 use crate::terminal::Charset;
 
 /// List failure groups, most waiting letters first
@@ -60,10 +56,9 @@ impl ListGroups {
 
     /// The groups, one more than the limit if there are more.
     fn groups(&self, db: &Database) -> Result<Vec<MatchingGroup>> {
-        let mut filter = GroupFilter::new().limit(self.limit + 1);
-        if !self.state.is_empty() {
-            filter = filter.states(self.state.iter().copied());
-        }
+        let states = (!self.state.is_empty()).then(|| self.state.iter().copied());
+        let filter = GroupFilter::new().limit(self.limit + 1);
+        let filter = filter.with(states, GroupFilter::states);
         if !self.words.is_queue() {
             let counted = match self.all {
                 true => Counted::All,
@@ -71,12 +66,9 @@ impl ListGroups {
             };
             return matching(self.words.letters()?, counted, filter, db);
         }
-        if let Some(queue) = self.words.queue() {
-            filter = filter.queue(queue);
-        }
-        if !self.all {
-            filter = filter.waiting();
-        }
+        let filter = filter
+            .with(self.words.queue(), GroupFilter::queue)
+            .with_flag(!self.all, GroupFilter::waiting);
         let groups = db.dlq().groups().list(&filter)?.into_iter();
         let waiting = groups.map(|group| MatchingGroup {
             letters: waiting(&group),

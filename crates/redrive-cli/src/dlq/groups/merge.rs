@@ -1,16 +1,10 @@
 //! `redrive dlq groups merge`.
 
-use clap::Args;
 use redrive::dlq::GroupId;
-use serde_json::json;
 
 use super::rules::report;
 use super::show::not_found;
-use crate::context::{Context, Ending};
-use crate::error::{Error, Result};
-use crate::operator::Reason;
-use crate::selection::with_reason;
-use crate::terminal::{counted, one_line};
+use crate::prelude::*;
 
 /// Merge failure groups: their letters and future failures go to one group
 ///
@@ -83,19 +77,14 @@ impl MergeGroups {
                 return Ok(Ending::Done);
             }
             writeln!(cx.out)?;
-            let ids: Vec<String> = groups.iter().map(GroupId::to_string).collect();
-            let (name, ids) = (&cx.registry.name, ids.join(" "));
-            let command = format!("{name} dlq groups merge {ids} --into {into}");
-            return cx.propose(&(with_reason(command, self.reason.text()) + " --yes"));
+            return cx.propose(&["--yes"]);
         }
         let operator = self.reason.operator();
         let mut ending = Ending::Done;
         for &id in groups {
             let done = db.dlq().groups().merge(id, into, &operator)?;
             let what = format!("group {id} is merged into group {into}");
-            if let Ending::NothingMatched = report("merge", &done, &what, cx)? {
-                ending = Ending::NothingMatched;
-            }
+            ending = ending.and(report("merge", &done, &what, cx)?);
         }
         Ok(ending)
     }

@@ -1,16 +1,8 @@
 //! `redrive dlq groups rules`: the rules that merges and splits leave.
 
-use clap::Args;
 use redrive::dlq::{GroupRule, GroupRuleAction, GroupRuleId, Regrouped};
-use serde::Serialize;
-use serde_json::json;
 
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::subcommands::subcommands;
-use crate::terminal::{Json as _, counted, grouped, line, table};
-use crate::time::ago;
+use crate::prelude::*;
 
 subcommands! {
     /// List, apply and remove the rules that merge and split groups
@@ -129,7 +121,7 @@ fn rule_json(rule: &GroupRule) -> impl Serialize {
         GroupRuleAction::Split(by) => (None, Some(by.to_string())),
         _ => (None, None),
     };
-    line!(rule =>
+    object!(rule =>
         id = rule.id.get(), group, title, into = into, by = by, created_at = rule.at.json(),
         person = &rule.by, reason,
     )

@@ -1,18 +1,11 @@
 //! `redrive dlq groups show`.
 
-use clap::Args;
-use redrive::Database;
 use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty, LetterState};
 
-use crate::context::{Context, Ending};
 use crate::dlq::counts::counts;
 use crate::dlq::group::{group_json, list_of, state, waiting};
-use crate::error::Result;
-use crate::terminal::{
-    Charset, Style, Window, clean, command_lines, grouped, json_line, one_line, sparkline,
-    write_labelled,
-};
-use crate::time::ago;
+use crate::prelude::*;
+use crate::terminal::{Charset, Style, sparkline, write_labelled};
 
 /// Show a failure group, or count its waiting letters by a property
 #[derive(Args, Debug)]
@@ -44,51 +37,42 @@ impl ShowGroup {
             return not_found(self.group, cx);
         };
         if let Some(property) = &self.by {
-            return self.count_by(property, &db, cx);
+            return self.count_by(property, cx);
         }
         if cx.global.json {
-            json_line(cx.out, &group_json(&group, waiting(&group)))?;
-            return Ok(Ending::Done);
+            return cx.json(&group_json(&group, waiting(&group)));
         }
         let style = Style::of_stdout();
         let heading = format!("group {}: {}", group.id, state(&group));
         writeln!(cx.out, "{}\n", style.heading(&heading))?;
-        for (name, value) in details(&group) {
-            write_labelled(cx.out, &format!("  {name:<12} "), &one_line(&value))?;
-        }
+        details(&group).write(12, cx.out)?;
         let line = sparkline(&group.hours, Charset::of_locale());
         writeln!(cx.out, "\n  last 24 h    |{line}|")?;
-        writeln!(cx.out, "\n{}", style.heading("First message:"))?;
-        indented(&group.sample, cx)?;
-        if group.newest != group.sample {
-            writeln!(cx.out, "\n{}", style.heading("Newest message:"))?;
-            indented(&group.newest, cx)?;
-        }
-        if let Some(note) = &group.note {
-            writeln!(cx.out, "\n{}", style.heading("Note:"))?;
-            indented(note, cx)?;
+        let newest = Some(&group.newest).filter(|newest| **newest != group.sample);
+        for (name, text) in [
+            ("First message:", Some(&group.sample)),
+            ("Newest message:", newest),
+            ("Note:", group.note.as_ref()),
+        ] {
+            let Some(text) = text else { continue };
+            writeln!(cx.out, "\n{}", style.heading(name))?;
+            indented(text, cx)?;
         }
         writeln!(cx.out, "\n{}", style.heading("Next:"))?;
         for command in next(&group) {
-            let lines = command_lines("  ", &command, Window::of_stdout().columns());
-            writeln!(cx.out, "{lines}")?;
+            cx.print_command(&command)?;
         }
         Ok(Ending::Done)
     }
 
     /// Counts the waiting letters of the group by a property.
-    fn count_by(
-        &self,
-        property: &LetterProperty,
-        db: &Database,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn count_by(&self, property: &LetterProperty, cx: &mut Context<'_>) -> Result<Ending> {
         let letters = LetterFilter::new()
             .group(self.group)
             .states([LetterState::Open, LetterState::Quarantined]);
         let limit = self.limit.unwrap_or(VALUES).into();
         let list = format!("redrive dlq list group={}", self.group);
-        match counts(&letters, property, limit, &list, db, cx)? {
+        match counts(&letters, property, limit, &list, cx)? {
             Some(ending) => Ok(ending),
             None => cx.nothing(format!("no letter of group {} is waiting", self.group)),
         }
@@ -119,51 +103,36 @@ fn indented(text: &str, cx: &mut Context<'_>) -> Result<()> {
     Ok(())
 }
 
-fn details(group: &FailureGroup) -> Vec<(&'static str, String)> {
-    let mut details = vec![
-        ("queue", group.queue.clone()),
-        ("kind", group.kind.clone()),
-        ("class", group.error_class.clone()),
-        ("message", group.title.clone()),
-        (
-            "letters",
-            format!(
-                "{} open, {} quarantined, {} redriving, {} recovered, {} discarded",
-                grouped(group.open),
-                grouped(group.quarantined),
-                grouped(group.redriving),
-                grouped(group.recovered),
-                grouped(group.discarded)
-            ),
-        ),
-        ("deaths", format!("{} in total", grouped(group.deaths))),
-    ];
+fn details(group: &FailureGroup) -> Details {
+    let letters = format!(
+        "{} open, {} quarantined, {} redriving, {} recovered, {} discarded",
+        grouped(group.open),
+        grouped(group.quarantined),
+        grouped(group.redriving),
+        grouped(group.recovered),
+        grouped(group.discarded)
+    );
     let version = group.first_version.as_ref();
     let version = version.map(|version| format!(", in version {version}"));
-    details.push((
-        "first seen",
-        format!(
-            "{} ago{}",
-            ago(group.first_seen),
-            version.unwrap_or_default()
-        ),
-    ));
-    details.push(("last seen", format!("{} ago", ago(group.last_seen))));
-    if let Some(owner) = &group.owner {
-        details.push(("owner", owner.clone()));
-    }
-    if let Some(resolved) = group.resolved_at {
-        details.push(("resolved", format!("{} ago", ago(resolved))));
-    }
-    if let Some(regressed) = group.regressed_at {
-        details.push((
-            "regressed",
-            format!(
-                "{} ago, {} times in total",
-                ago(regressed),
-                group.regressions
-            ),
-        ));
-    }
+    let (first, version) = (ago(group.first_seen), version.unwrap_or_default());
+    let regressed = group
+        .regressed_at
+        .map(|at| format!("{} ago, {} times in total", ago(at), group.regressions));
+    let mut details = Details::default();
+    details
+        .add("queue", &group.queue)
+        .add("kind", &group.kind)
+        .add("class", &group.error_class)
+        .add("message", &group.title)
+        .add("letters", letters)
+        .add("deaths", format!("{} in total", grouped(group.deaths)))
+        .add("first seen", format!("{first} ago{version}"))
+        .add("last seen", format!("{} ago", ago(group.last_seen)))
+        .some("owner", group.owner.as_ref())
+        .some(
+            "resolved",
+            group.resolved_at.map(|at| format!("{} ago", ago(at))),
+        )
+        .some("regressed", regressed);
     details
 }

@@ -1,16 +1,10 @@
 //! `redrive dlq groups split`.
 
-use clap::Args;
 use redrive::dlq::{GroupId, SplitBy, SplitPart};
-use serde_json::json;
 
 use super::rules::report;
 use super::show::not_found;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::operator::Reason;
-use crate::selection::{quoted, with_reason};
-use crate::terminal::{grouped, one_line, table};
+use crate::prelude::*;
 
 /// Split a failure group: letters and future failures that match go to new groups
 ///
@@ -80,8 +74,6 @@ impl SplitGroup {
             return Ok(Ending::Done);
         }
         writeln!(cx.out)?;
-        let (name, group, by) = (&cx.registry.name, self.group, quoted(&by));
-        let command = format!("{name} dlq groups split {group} --by {by}");
-        cx.propose(&(with_reason(command, self.reason.text()) + " --yes"))
+        cx.propose(&["--yes"])
     }
 }

@@ -1,16 +1,12 @@
 //! Held groups, active runs, paused queues and open breakers, each with the command to type next.
 
-use redrive::Database;
 use redrive::admin::{BreakerState, MAX_HELD_COUNT, QueueStats};
 use redrive::dlq::runs::{RedriveRun, RunState};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::dlq::run_report::{run_line, skips};
-use crate::error::Result;
 use crate::pause::{breaker_line, ends_in, pause_json};
-use crate::selection::quoted;
-use crate::terminal::{counted, grouped, line};
-use crate::time::ago;
+use crate::prelude::*;
 
 /// How many of the newest runs are considered.
 const RUNS: u32 = 100;
@@ -40,7 +36,7 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
                 held.oldest_letter,
             ),
             next: format!("redrive queue groups held {}", quoted(&held.queue)),
-            json: json!(line!(held =>
+            json: json!(object!(held =>
                 queue, groups, waiting, oldest_group, oldest_letter, oldest_held_at,
             )),
         })

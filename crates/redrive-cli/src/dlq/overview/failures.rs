@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use redrive::dlq::FailureGroup;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::dlq::group::{list_of, state, waiting};
-use crate::selection::quoted;
-use crate::time::rfc3339;
+use crate::prelude::*;
 
 /// The most groups that a command names by id.
 const MAX_IDS: usize = 8;

@@ -1,19 +1,14 @@
 //! The dry run of `redrive dlq redrive`.
 
-use redrive::Database;
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Skip};
-use serde_json::json;
 
 use super::validated::Validated;
-use crate::context::{Context, Ending};
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
-use crate::dlq::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
-use crate::error::Result;
-use crate::selection::Bulk;
-use crate::terminal::{counted, grouped, json_line, table};
+use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
+use crate::prelude::*;
 
 /// How many groups are shown.
 const GROUPS: usize = 10;
@@ -26,17 +21,14 @@ pub(super) struct DryRun<'a> {
     pub(super) states: &'a [LetterState],
     /// The letters that pass validation; `None` if they are not validated.
     pub(super) validated: Option<&'a Validated>,
-    /// The options as arguments for a shell.
-    pub(super) words: Vec<String>,
+    /// The words that make the command act.
+    pub(super) to_act: Vec<&'static str>,
 }
 
 /// Shows the letters that would be redriven, those left out, and the command that acts. Returns
 /// `None` if no letter matches.
-pub(super) fn preview(
-    dry_run: &DryRun<'_>,
-    db: &Database,
-    cx: &mut Context<'_>,
-) -> Result<Option<Ending>> {
+pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Option<Ending>> {
+    let db = &cx.database()?;
     let filter = dry_run.selection.letters()?;
     let mut preview = db.dlq().preview_redrive(&filter, &dry_run.options)?;
     let mut left_out_lines = Vec::new();
@@ -67,20 +59,14 @@ pub(super) fn preview(
                     let errors = validated.validation.errors.iter();
                     errors.map(|error| error_json("letter", error)).collect::<Vec<_>>()
                 }),
-                "groups": preview.groups.iter().map(|group| json!({
-                    "group": group.group.get(),
-                    "queue": group.queue,
-                    "kind": group.kind,
-                    "error_class": group.error_class,
-                    "title": group.title,
-                    "letters": group.letters,
-                })).collect::<Vec<_>>(),
+                "groups": preview.groups.iter().map(|of| {
+                    json!(object!(of => group, queue, kind, error_class, title, letters))
+                }).collect::<Vec<_>>(),
                 "unserved": unserved_json(&preview.unserved),
                 "gated": gated_json(&preview.gated),
-                "overlapping": preview.overlapping.iter().map(|overlapping| json!({
-                    "run": overlapping.run.get(),
-                    "letters": overlapping.letters,
-                })).collect::<Vec<_>>(),
+                "overlapping": preview.overlapping.iter().map(|of| {
+                    json!(object!(of => run, letters))
+                }).collect::<Vec<_>>(),
             }),
         )?;
     } else if matching_letters > 0 {
@@ -105,13 +91,8 @@ pub(super) fn preview(
         } else {
             let sample = LetterFilter::new().ids(preview.sample.iter().copied());
             letter_table(&db.dlq().list(&sample)?).write(cx.out)?;
-            let reason = dry_run.selection.reason();
-            let command =
-                dry_run
-                    .selection
-                    .command_line("redrive dlq redrive", reason, &dry_run.words);
             writeln!(cx.out)?;
-            cx.propose(&command)?;
+            cx.propose(&dry_run.to_act)?;
         }
     }
     warn_blocked(&preview.unserved, &preview.gated, cx);

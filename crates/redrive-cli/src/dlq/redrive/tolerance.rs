@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use clap::Args;
 use redrive::dlq::runs::RunOptions;
+
+use crate::prelude::*;
 
 /// When a run halts.
 #[derive(Args, Debug)]
@@ -27,36 +28,16 @@ impl ToleranceArgs {
         self.tolerate.is_some() || self.sample.is_some() || self.no_halt
     }
 
-    pub(super) fn apply(&self, mut options: RunOptions) -> RunOptions {
-        if let Some(percent) = self.tolerate {
-            options = options.tolerate(percent);
-        }
-        if let Some(outcomes) = self.sample {
-            options = options.sample(outcomes.get());
-        }
-        match self.no_halt {
-            true => options.never_halt(),
-            false => options,
-        }
-    }
-
-    /// The options as arguments for a shell.
-    pub(super) fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        words.extend(
-            self.tolerate
-                .map(|percent| format!("--tolerate {percent}%")),
-        );
-        words.extend(self.sample.map(|outcomes| format!("--sample {outcomes}")));
-        if self.no_halt {
-            words.push("--no-halt".to_owned());
-        }
-        words
+    pub(super) fn apply(&self, options: RunOptions) -> RunOptions {
+        options
+            .with(self.tolerate, RunOptions::tolerate)
+            .with(self.sample.map(NonZeroU32::get), RunOptions::sample)
+            .with_flag(self.no_halt, RunOptions::never_halt)
     }
 }
 
 /// Parses `10%` or `10`.
-fn percent(text: &str) -> Result<u8, String> {
+fn percent(text: &str) -> std::result::Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     match number.parse() {
         Ok(percent @ 0..=100) => Ok(percent),

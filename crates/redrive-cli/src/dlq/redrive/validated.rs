@@ -1,14 +1,12 @@
 //! Redrives only the letters that pass validation.
 
-use clap::Args;
+use redrive::JobId;
 use redrive::dlq::{LetterFilter, Validation, ValidationResult};
-use redrive::{Database, JobId};
 
-use crate::dlq::left_out::LeftOut;
 use crate::dlq::validators::ValidatorArgs;
-use crate::error::Result;
+use crate::left_out::LeftOut;
+use crate::prelude::*;
 use crate::registry::Registry;
-use crate::terminal::counted;
 
 /// Whether letters are validated before they are redriven, and how.
 #[derive(Args, Debug)]
@@ -55,12 +53,6 @@ impl ValidateArgs {
             validation,
         }))
     }
-
-    /// The options as arguments for a shell.
-    pub(super) fn words(&self) -> Vec<String> {
-        let flag = self.validate.then(|| "--validate".to_owned());
-        flag.into_iter().chain(self.validators.words()).collect()
-    }
 }
 
 impl Validated {
@@ -92,16 +84,10 @@ impl Validated {
     }
 
     /// Says how many letters are left out, and why.
-    pub(super) fn messages(&self) -> Vec<String> {
-        let lines = self.left_out().into_iter();
-        lines
-            .map(|line| {
-                format!(
-                    "{} left out: {}",
-                    counted(line.count, "letter"),
-                    line.because
-                )
-            })
-            .collect()
+    pub(super) fn say_left_out(&self, cx: &mut Context<'_>) {
+        for line in self.left_out() {
+            let letters = counted(line.count, "letter");
+            cx.say(format!("{letters} left out: {}", line.because));
+        }
     }
 }

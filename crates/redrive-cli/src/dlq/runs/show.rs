@@ -1,18 +1,14 @@
 //! `redrive dlq runs show`: a run, and the outcome of each of its letters.
 
-use clap::Args;
-use redrive::Database;
 use redrive::dlq::runs::{RunId, RunLetter};
 use redrive::dlq::{Blocked, LetterState};
-use serde_json::json;
 
 use super::no_run;
-use crate::context::{Context, Ending};
 use crate::dlq::run_progress::run_waits;
 use crate::dlq::run_report::{print_run, run_line, skips};
-use crate::error::Result;
 use crate::letter::skip_reason;
-use crate::terminal::{clean, json_line, table, write_labelled};
+use crate::prelude::*;
+use crate::terminal::write_labelled;
 
 /// How many letters are listed by default.
 const LETTERS: u32 = 50;
@@ -45,7 +41,7 @@ impl ShowRun {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         if !self.letters {
-            return show(self.id, &db, cx);
+            return show(self.id, cx);
         }
         if db.dlq().runs().get(self.id)?.is_none() {
             return no_run(self.id, cx);
@@ -83,7 +79,8 @@ fn letter_json(run: RunId, letter: &RunLetter) -> serde_json::Value {
 }
 
 /// Shows a run and what it waits for.
-pub(super) fn show(id: RunId, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
+pub(super) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
+    let db = &cx.database()?;
     let Some(run) = db.dlq().runs().get(id)? else {
         return no_run(id, cx);
     };

@@ -1,22 +1,17 @@
 //! A file of payloads, one per line.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use redrive::limits::MAX_PAYLOAD_BYTES;
 use redrive::{NewJob, Queue};
 
 use super::transaction::FileTransaction;
-use crate::context::Context;
-use crate::error::{Error, Result};
-use crate::ndjson::{BadLine, Lines};
-use crate::terminal::{Progress, counted};
+use crate::ndjson::{BadLine, Lines, shown};
+use crate::prelude::*;
+use crate::terminal::Progress;
 
-/// The most jobs sent in one statement.
-const MAX_CHUNK_JOBS: usize = 10_000;
-/// About the most bytes sent in one statement.
-const MAX_CHUNK_BYTES: u64 = 8 * 1024 * 1024;
+/// The most jobs, and about the most bytes, sent in one statement.
+const MAX_CHUNK: (usize, u64) = (10_000, 8 * 1024 * 1024);
 
 /// The treatment of bad lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +63,12 @@ impl<'a> JobFile<'a> {
             return Ok(());
         };
         let progress = Progress::of_bytes("checking", size);
-        let mut lines = self.lines()?;
-        while let Some(job) = self.next(&mut lines)? {
-            job.map_err(|bad| self.rejected(&bad))?;
+        let mut lines = Lines::of(self.path, MAX_PAYLOAD_BYTES)?;
+        let reject = |bad| Err(self.rejected(&bad));
+        while lines
+            .next_chunk(MAX_CHUNK, |text| self.job(text), reject)?
+            .is_some()
+        {
             progress.at(lines.bytes());
         }
         Ok(())
@@ -85,33 +83,21 @@ impl<'a> JobFile<'a> {
         cx: &mut Context<'_>,
     ) -> Result<EnqueuedFile> {
         let transaction = FileTransaction::begin(cx.connect_options()?, queue, cx.bulk_timeout())?;
-        let mut lines = self.lines()?;
+        let mut lines = Lines::of(self.path, MAX_PAYLOAD_BYTES)?;
         let mut enqueued = EnqueuedFile::default();
-        let mut chunk = Vec::new();
-        let mut chunk_start = 0;
-        loop {
-            let job = self.next(&mut lines)?;
-            let at_end = job.is_none();
-            match job {
-                Some(Ok(job)) => chunk.push(with_options(job)),
-                Some(Err(bad)) if self.bad_lines == BadLines::Skip => {
-                    enqueued.bad_lines += 1;
-                    progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
-                }
-                Some(Err(bad)) => return Err(self.rejected(&bad)),
-                None => {}
+        let mut reject = |bad: BadLine| match self.bad_lines {
+            BadLines::Reject => Err(self.rejected(&bad)),
+            BadLines::Skip => {
+                enqueued.bad_lines += 1;
+                progress.suspend(|| cx.say(format!("line {}: {}", bad.number, bad.error)));
+                Ok(())
             }
-            let is_full =
-                chunk.len() == MAX_CHUNK_JOBS || lines.bytes() - chunk_start > MAX_CHUNK_BYTES;
-            if is_full || at_end {
-                enqueued.jobs += transaction.enqueue(std::mem::take(&mut chunk))?;
-                chunk_start = lines.bytes();
-                progress.at(lines.bytes());
-                progress.show(counted(enqueued.jobs, "job"));
-            }
-            if at_end {
-                break;
-            }
+        };
+        while let Some(jobs) = lines.next_chunk(MAX_CHUNK, |text| self.job(text), &mut reject)? {
+            let jobs = jobs.into_iter().map(&with_options).collect();
+            enqueued.jobs += transaction.enqueue(jobs)?;
+            progress.at(lines.bytes());
+            progress.show(counted(enqueued.jobs, "job"));
         }
         // The file was checked as a whole, or at least has a known end.
         if self.size.is_some_and(|size| lines.bytes() < size) {
@@ -124,20 +110,8 @@ impl<'a> JobFile<'a> {
         Ok(enqueued)
     }
 
-    fn lines(&self) -> Result<Lines<Box<dyn BufRead>>> {
-        let reader: Box<dyn BufRead> = if self.path == Path::new("-") {
-            Box::new(BufReader::with_capacity(1 << 16, io::stdin()))
-        } else {
-            let file = File::open(self.path).map_err(|error| unreadable(self.path, error))?;
-            Box::new(BufReader::with_capacity(1 << 16, file))
-        };
-        Ok(Lines::new(reader, MAX_PAYLOAD_BYTES))
-    }
-
-    fn next(&self, lines: &mut Lines<Box<dyn BufRead>>) -> Result<Option<Result<NewJob, BadLine>>> {
-        lines
-            .next_job(self.kind)
-            .map_err(|error| unreadable(self.path, error))
+    fn job(&self, text: &str) -> Result<NewJob, String> {
+        NewJob::raw(self.kind, text).map_err(|error| Error::from(error).one_line())
     }
 
     fn rejected(&self, bad: &BadLine) -> Error {
@@ -148,17 +122,5 @@ impl<'a> JobFile<'a> {
             shown(self.path),
             bad.error
         ))
-    }
-}
-
-pub(super) fn unreadable(path: &Path, error: io::Error) -> Error {
-    Error::caused_by(format!("could not read {}", shown(path)), error)
-}
-
-fn shown(path: &Path) -> String {
-    if path == Path::new("-") {
-        "stdin".to_owned()
-    } else {
-        format!("`{}`", path.display())
     }
 }

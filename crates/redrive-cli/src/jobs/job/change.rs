@@ -1,40 +1,23 @@
-//! `redrive job cancel`, `priority` and `run-now`.
+//! `redrive job cancel`, `priority`, `set` and `run-now`.
 
-use clap::Args;
+use redrive::JobId;
 use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState};
-use redrive::{Database, JobId};
-use serde_json::json;
 
-use super::report::{left_out_jobs, matching, write_sample};
+use super::report::{left_out_jobs, live_jobs, sample};
 use super::show::not_found;
-use crate::batches::in_batches;
-use crate::context::{Context, Ending};
-use crate::dlq::{LeftOut, left_out_json, write_left_out};
-use crate::error::Result;
-use crate::operator;
-use crate::selection::Bulk;
-use crate::stopped::Stopped;
-use crate::terminal::{counted, grouped, json_line};
+use crate::batches::{Batches, SoFar, Undo};
+use crate::dry_run::DryRun;
+use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::prelude::*;
 
-const AFTER_HELP: &str = "\
+pub(super) const AFTER_HELP: &str = "\
 Ctrl-C stops after the current batch of 500 jobs and prints how many were changed.
 The exit code is 1 then, and if nothing matches or a job given by id does not change.";
 
-/// Cancel jobs
-///
-/// Waiting jobs become dead letters, with the cause `manual`. Without --yes this is a dry run; jobs
-/// given by id are cancelled at once. Running jobs are left out unless they are given by id: then
-/// the handler is asked to stop, and if it succeeds first, the job is done.
+/// Jobs to change.
 #[derive(Args, Debug)]
-#[command(
-    before_help = "\
-Examples:
-  redrive job cancel 42
-  redrive job cancel orders kind=order.test --reason 'test orders' --yes
-",
-    after_help = AFTER_HELP
-)]
-pub(crate) struct Cancel {
+#[group(skip)]
+pub(crate) struct ChangeJobs {
     #[command(flatten)]
     selection: Bulk,
 }
@@ -56,43 +39,7 @@ pub(crate) struct Priority {
     #[arg(allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
     priority: i16,
     #[command(flatten)]
-    selection: Bulk,
-}
-
-/// Make delayed jobs ready now
-///
-/// Without --yes this is a dry run; jobs given by id become ready at once. Scheduled, snoozed and
-/// retried jobs are delayed. Ready and running jobs are left out.
-#[derive(Args, Debug)]
-#[command(
-    before_help = "\
-Examples:
-  redrive job run-now 42
-  redrive job run-now orders 'attempts>=1' --yes
-",
-    after_help = AFTER_HELP
-)]
-pub(crate) struct RunNow {
-    #[command(flatten)]
-    selection: Bulk,
-}
-
-impl Cancel {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        run(&self.selection, JobChange::Cancel, cx)
-    }
-}
-
-impl Priority {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        run(&self.selection, JobChange::SetPriority(self.priority), cx)
-    }
-}
-
-impl RunNow {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        run(&self.selection, JobChange::RunNow, cx)
-    }
+    jobs: ChangeJobs,
 }
 
 /// Change the priority of one waiting job; see `priority`
@@ -106,276 +53,259 @@ pub(crate) struct SetPriority {
     priority: i16,
 }
 
+impl ChangeJobs {
+    pub(super) fn run(&self, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
+        Act::of(change).run(&self.selection, cx)
+    }
+}
+
+impl Priority {
+    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
+        self.jobs.run(JobChange::SetPriority(self.priority), cx)
+    }
+}
+
 impl SetPriority {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let change = JobChange::SetPriority(self.priority);
+        let act = Act::of(JobChange::SetPriority(self.priority));
         let filter = JobFilter::new().ids([self.id]);
         let operator = operator::current(None);
-        let changed = db.admin().jobs().change(&filter, change, &operator)?;
+        let changed = db.admin().jobs().change(&filter, act.change, &operator)?;
         match changed.jobs.is_empty() {
-            false => say_changed(self.id, change, cx),
-            true => explain(self.id, change, &db, cx),
-        }
-    }
-}
-
-fn run(selection: &Bulk, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = cx.database()?;
-    match (selection.is_dry_run(), selection.ids().is_empty()) {
-        (true, _) => dry_run(selection, change, &db, cx),
-        (false, true) => change_matching(selection, change, &db, cx),
-        (false, false) => change_ids(selection, change, &db, cx),
-    }
-}
-
-fn dry_run(
-    selection: &Bulk,
-    change: JobChange,
-    db: &Database,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    let filter = selection.jobs()?;
-    let (count, changeable) = db.admin().jobs().preview(&filter, change)?;
-    let (_, affected) = db
-        .admin()
-        .jobs()
-        .preview(&selection.limited_jobs()?, change)?;
-    let left_out = left_out(&count, changeable, change);
-    let of = words(change);
-    if cx.global.json {
-        json_line(
-            cx.out,
-            &json!({
-                "dry_run": true,
-                "action": of.action,
-                "jobs": affected,
-                "matching": count.jobs(),
-                "skipped": left_out_json("jobs", &left_out),
-            }),
-        )?;
-    } else if count.jobs() > 0 {
-        let matching = matching(count.jobs());
-        writeln!(
-            cx.out,
-            "{matching}; {} would be {}.\n",
-            grouped(affected),
-            of.participle
-        )?;
-        write_left_out("job", &left_out, cx.out)?;
-    }
-    if count.jobs() == 0 {
-        return cx.nothing(format!("no live job matches {filter}"));
-    }
-    if affected > 0 && !cx.global.json {
-        write_sample(db.admin().jobs().list(&filter)?, of.takes, cx)?;
-        writeln!(cx.out)?;
-        let command = format!("redrive job {}", of.command);
-        cx.propose(&selection.command_line(&command, selection.reason(), &[]))?;
-    }
-    Ok(match affected {
-        0 => Ending::NothingMatched,
-        _ => Ending::Done,
-    })
-}
-
-/// Changes all matching jobs in batches, until a signal arrives.
-fn change_matching(
-    selection: &Bulk,
-    change: JobChange,
-    db: &Database,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    let filter = selection.jobs()?;
-    let jobs = db.admin().jobs();
-    let (count, changeable) = jobs.preview(&filter, change)?;
-    let (_, total) = jobs.preview(&selection.limited_jobs()?, change)?;
-    let words = words(change);
-    let mut audit = None;
-    // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
-    let limited = filter.clone().limit(total);
-    let (done, course, changed) = in_batches(words.progressive, total, |go_on| {
-        jobs.change_while(&limited, change, &selection.operator(), |so_far| {
-            audit = so_far.audit;
-            go_on(so_far.jobs.len() as u64)
-        })
-    })?;
-    let undo = match change {
-        JobChange::Cancel => {
-            audit.map(|audit| format!("undo: redrive dlq redrive audit={audit} --yes"))
-        }
-        JobChange::SetPriority(_) | JobChange::RunNow | _ => None,
-    };
-    let stopped = Stopped {
-        done,
-        total,
-        participle: words.participle,
-        undo,
-    };
-    changed.inspect_err(|_| stopped.say_after_error("job", cx))?;
-    let left_out = left_out(&count, changeable, change);
-    if cx.global.json || count.jobs() > 0 {
-        cx.print(
-            &json!({
-                "action": words.action,
-                "jobs": done,
-                "skipped": left_out_json("jobs", &left_out),
-                "audit": audit,
-            }),
-            format!("{} {}", counted(done, "job"), words.participle),
-        )?;
-    }
-    if !cx.global.json {
-        write_left_out("job", &left_out, cx.out)?;
-    }
-    match done {
-        _ if course.is_break() && done < total => stopped.say("job", cx),
-        _ if count.jobs() == 0 => cx.nothing(format!("no live job matches {filter}")),
-        0 => Ok(Ending::NothingMatched),
-        _ => Ok(Ending::Done),
-    }
-}
-
-/// Changes the jobs given by id, and explains why others did not change.
-fn change_ids(
-    selection: &Bulk,
-    change: JobChange,
-    db: &Database,
-    cx: &mut Context<'_>,
-) -> Result<Ending> {
-    let filter = selection.jobs()?;
-    let jobs = db.admin().jobs();
-    let changed = jobs.change(&selection.limited_jobs()?, change, &selection.operator())?;
-    let mut ending = Ending::Done;
-    for id in selection.ids() {
-        let this = match changed.jobs.contains(&id) {
-            true => say_changed(id, change, cx)?,
-            false
-                if db.admin().job(id)?.is_some()
-                    && jobs.count(&filter.clone().ids([id]))?.jobs() == 0 =>
-            {
-                cx.say(format!("job {id} does not match the conditions"));
-                Ending::NothingMatched
-            }
-            false if change == JobChange::Cancel => {
-                let how = jobs.cancel(id, &selection.operator())?;
-                say_cancelled(id, how, db, cx)?
-            }
-            false => explain(id, change, db, cx)?,
-        };
-        if this == Ending::NothingMatched {
-            ending = this;
-        }
-    }
-    Ok(ending)
-}
-
-/// Says what became of a job that was running a moment ago.
-fn say_cancelled(id: JobId, how: Cancelled, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    match how {
-        Cancelled::Dead => say_changed(id, JobChange::Cancel, cx),
-        Cancelled::Asked => cx.print(
-            &json!({ "id": id.get(), "cancelled": "asked" }),
-            format!("job {id} is running; its handler was asked to stop"),
-        ),
-        Cancelled::NotLive | _ => not_found(db, id, cx),
-    }
-}
-
-fn say_changed(id: JobId, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
-    let (json, text) = match change {
-        JobChange::SetPriority(priority) => (
-            json!({ "id": id.get(), "priority": priority }),
-            format!("job {id} now has priority {priority}"),
-        ),
-        JobChange::RunNow => (
-            json!({ "id": id.get(), "state": "ready" }),
-            format!("job {id} is ready now"),
-        ),
-        JobChange::Cancel | _ => (
-            json!({ "id": id.get(), "cancelled": "dead" }),
-            format!("job {id} was cancelled; it is a dead letter"),
-        ),
-    };
-    cx.print(&json, text)
-}
-
-/// Says why a job did not change.
-fn explain(id: JobId, change: JobChange, db: &Database, cx: &mut Context<'_>) -> Result<Ending> {
-    let Some(job) = db.admin().job(id)? else {
-        return not_found(db, id, cx);
-    };
-    match change {
-        JobChange::SetPriority(priority) if job.priority == priority => say_changed(id, change, cx),
-        JobChange::SetPriority(_) => cx.nothing(format!(
-            "job {id} is {}; its priority cannot change",
-            job.state
-        )),
-        JobChange::RunNow | JobChange::Cancel | _ => {
-            cx.nothing(format!("job {id} is {} already", job.state))
+            false => act.say_changed(self.id, cx),
+            true => act.explain(self.id, cx),
         }
     }
 }
 
 /// A change in words.
-struct Words {
+struct Act {
+    change: JobChange,
     /// The subcommand.
     action: &'static str,
-    /// The subcommand with its first arguments.
-    command: String,
     participle: &'static str,
     progressive: &'static str,
     /// The states of the jobs that it changes.
     takes: &'static [JobState],
+    /// Why it leaves out jobs in these states, in one word and as text.
+    others: Option<(&'static str, String)>,
+    undo: Undo,
 }
 
-fn words(change: JobChange) -> Words {
-    match change {
-        JobChange::SetPriority(priority) => Words {
-            action: "priority",
-            command: format!("priority {priority}"),
-            participle: "given the priority",
-            progressive: "setting the priority",
-            takes: &[JobState::Ready, JobState::Delayed],
-        },
-        JobChange::RunNow => Words {
-            action: "run-now",
-            command: "run-now".to_owned(),
-            participle: "made ready",
-            progressive: "making ready",
-            takes: &[JobState::Delayed],
-        },
-        JobChange::Cancel | _ => Words {
+/// The jobs that match a selection.
+struct Found {
+    filter: JobFilter,
+    matching: u64,
+    /// Those that change.
+    affected: u64,
+    left_out: Vec<LeftOut>,
+}
+
+impl Act {
+    fn of(change: JobChange) -> Act {
+        let cancel = Act {
+            change,
             action: "cancel",
-            command: "cancel".to_owned(),
             participle: "cancelled",
             progressive: "cancelling",
             takes: &[JobState::Ready, JobState::Delayed],
-        },
+            others: None,
+            undo: Undo::OfAudit(|audit| format!("undo: redrive dlq redrive audit={audit} --yes")),
+        };
+        match change {
+            JobChange::SetPriority(priority) => Act {
+                action: "priority",
+                participle: "given the priority",
+                progressive: "setting the priority",
+                others: Some((
+                    "unchanged",
+                    format!("they have priority {priority} already"),
+                )),
+                undo: Undo::None,
+                ..cancel
+            },
+            JobChange::RunNow => Act {
+                action: "run-now",
+                participle: "made ready",
+                progressive: "making ready",
+                takes: &[JobState::Delayed],
+                others: Some(("ready", "they are ready already".to_owned())),
+                undo: Undo::None,
+                ..cancel
+            },
+            JobChange::Cancel | _ => cancel,
+        }
     }
-}
 
-/// The matching jobs that a change leaves out, if it changes `changeable` of them.
-fn left_out(count: &JobCount, changeable: u64, change: JobChange) -> Vec<LeftOut> {
-    let others = count.waiting().saturating_sub(changeable);
-    let (running, others) = match change {
-        JobChange::SetPriority(priority) => (
-            "a worker runs them",
-            left_out_jobs(
-                others,
-                "unchanged",
-                format!("they have priority {priority} already"),
+    fn run(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = cx.database()?;
+        if !selection.is_dry_run() && !selection.ids().is_empty() {
+            return self.change_ids(selection, cx);
+        }
+        let found = self.find(selection, &db)?;
+        let ending = match selection.is_dry_run() {
+            true => self.show(&found, selection, cx)?,
+            false => self.change_matching(&found, selection, cx)?,
+        };
+        match found.matching {
+            0 => cx.nothing(format!("no live job matches {}", found.filter)),
+            _ => Ok(ending),
+        }
+    }
+
+    fn find(&self, selection: &Bulk, db: &Database) -> Result<Found> {
+        let (filter, jobs) = (selection.jobs()?, db.admin().jobs());
+        let (count, changeable) = jobs.preview(&filter, self.change)?;
+        let (_, affected) = jobs.preview(&selection.limited_jobs()?, self.change)?;
+        Ok(Found {
+            filter,
+            matching: count.jobs(),
+            affected,
+            left_out: self.left_out(&count, changeable),
+        })
+    }
+
+    /// Shows what would change.
+    fn show(&self, found: &Found, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let dry_run = DryRun {
+            noun: "job",
+            action: self.action,
+            affected: found.affected,
+            matching: found.matching,
+            left_out: &found.left_out,
+            to_act: selection.to_act(),
+        };
+        let (jobs, affected) = (live_jobs(found.matching), grouped(found.affected));
+        let heading = format!("{jobs}; {affected} would be {}.", self.participle);
+        let sample = || Ok(sample(db.admin().jobs().list(&found.filter)?, self.takes));
+        dry_run.show(&heading, sample, cx)?;
+        Ok(Ending::of(found.affected > 0))
+    }
+
+    /// Changes all matching jobs in batches, until a signal arrives.
+    fn change_matching(
+        &self,
+        found: &Found,
+        selection: &Bulk,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let db = &cx.database()?;
+        let batches = Batches {
+            noun: "job",
+            progressive: self.progressive,
+            participle: self.participle,
+            total: found.affected,
+            undo: self.undo,
+        };
+        // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
+        let filter = found.filter.clone().limit(found.affected);
+        let (jobs, operator) = (db.admin().jobs(), selection.operator());
+        let ended = batches.run(cx, |go_on| {
+            jobs.change_while(&filter, self.change, &operator, |so_far| {
+                go_on(SoFar::of(so_far.jobs.len(), so_far.audit))
+            })
+        })?;
+        let SoFar { done, audit, .. } = ended.so_far;
+        if cx.global.json || found.matching > 0 {
+            cx.print(
+                &json!({
+                    "action": self.action, "jobs": done,
+                    "skipped": left_out_json("jobs", &found.left_out), "audit": audit,
+                }),
+                format!("{} {}", counted(done, "job"), self.participle),
+            )?;
+        }
+        if !cx.global.json {
+            write_left_out("job", &found.left_out, cx.out)?;
+        }
+        ended.or_stopped(Ending::of(done > 0), cx)
+    }
+
+    /// Changes the jobs given by id, and explains why others did not change.
+    fn change_ids(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let (filter, jobs) = (selection.jobs()?, db.admin().jobs());
+        let operator = selection.operator();
+        let changed = jobs.change(&selection.limited_jobs()?, self.change, &operator)?;
+        let mut ending = Ending::Done;
+        for id in selection.ids() {
+            let this = filter.clone().ids([id]);
+            ending = ending.and(if changed.jobs.contains(&id) {
+                self.say_changed(id, cx)?
+            } else if db.admin().job(id)?.is_some() && jobs.count(&this)?.jobs() == 0 {
+                cx.nothing(format!("job {id} does not match the conditions"))?
+            } else if self.change == JobChange::Cancel {
+                self.say_cancelled(id, jobs.cancel(id, &operator)?, cx)?
+            } else {
+                self.explain(id, cx)?
+            });
+        }
+        Ok(ending)
+    }
+
+    /// Says what became of a job that was running a moment ago.
+    fn say_cancelled(&self, id: JobId, how: Cancelled, cx: &mut Context<'_>) -> Result<Ending> {
+        match how {
+            Cancelled::Dead => self.say_changed(id, cx),
+            Cancelled::Asked => cx.print(
+                &json!({ "id": id.get(), "cancelled": "asked" }),
+                format!("job {id} is running; its handler was asked to stop"),
             ),
-        ),
-        JobChange::RunNow => (
-            "a worker runs them",
-            left_out_jobs(others, "ready", "they are ready already"),
-        ),
-        JobChange::Cancel | _ => (
-            "a worker runs them; `redrive job cancel ID` asks a handler to stop",
-            None,
-        ),
-    };
-    let leased = left_out_jobs(count.leased, "leased", running);
-    leased.into_iter().chain(others).collect()
+            Cancelled::NotLive | _ => not_found(id, cx),
+        }
+    }
+
+    fn say_changed(&self, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
+        let (json, text) = match self.change {
+            JobChange::SetPriority(priority) => (
+                json!({ "id": id.get(), "priority": priority }),
+                format!("job {id} now has priority {priority}"),
+            ),
+            JobChange::RunNow => (
+                json!({ "id": id.get(), "state": "ready" }),
+                format!("job {id} is ready now"),
+            ),
+            JobChange::Cancel | _ => (
+                json!({ "id": id.get(), "cancelled": "dead" }),
+                format!("job {id} was cancelled; it is a dead letter"),
+            ),
+        };
+        cx.print(&json, text)
+    }
+
+    /// Says why a job did not change.
+    fn explain(&self, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
+        let db = &cx.database()?;
+        let Some(job) = db.admin().job(id)? else {
+            return not_found(id, cx);
+        };
+        cx.nothing(match self.change {
+            JobChange::SetPriority(priority) if job.priority == priority => {
+                return self.say_changed(id, cx);
+            }
+            JobChange::SetPriority(_) => {
+                format!("job {id} is {}; its priority cannot change", job.state)
+            }
+            JobChange::RunNow | JobChange::Cancel | _ => {
+                format!("job {id} is {} already", job.state)
+            }
+        })
+    }
+
+    /// The matching jobs that it leaves out, if it changes `changeable` of them.
+    fn left_out(&self, count: &JobCount, changeable: u64) -> Vec<LeftOut> {
+        let running = match self.change {
+            JobChange::Cancel => {
+                "a worker runs them; `redrive job cancel ID` asks a handler to stop"
+            }
+            JobChange::SetPriority(_) | JobChange::RunNow | _ => "a worker runs them",
+        };
+        let leased = left_out_jobs(count.leased, "leased", running);
+        let rest = count.waiting().saturating_sub(changeable);
+        let others = self.others.as_ref();
+        let others = others.and_then(|(reason, because)| left_out_jobs(rest, reason, because));
+        leased.into_iter().chain(others).collect()
+    }
 }

@@ -1,16 +1,13 @@
 //! `redrive job edit`: changes the payloads of waiting jobs.
 
-use clap::{ArgGroup, Args};
-use redrive::Database;
+use clap::ArgGroup;
 use redrive::admin::JobFilter;
 
 use super::report::left_out_jobs;
-use crate::batches::in_batches;
-use crate::context::{Context, Ending};
-use crate::dlq::{LeftOut, PayloadEdit, Preview, report_edit, write_left_out};
-use crate::error::{Error, Result};
-use crate::selection::Bulk;
-use crate::stopped::Stopped;
+use crate::batches::{Batches, SoFar, Undo};
+use crate::dlq::{PayloadEdit, Preview, report_edit};
+use crate::left_out::{LeftOut, write_left_out};
+use crate::prelude::*;
 
 /// Change the payloads of waiting jobs
 ///
@@ -45,7 +42,7 @@ impl EditJobs {
         let db = cx.database()?;
         let filter = self.selection.limited_jobs()?;
         if !self.selection.is_dry_run() {
-            return self.edit(&filter, &edit, &db, cx);
+            return self.edit(&filter, &edit, cx);
         }
         let mut preview = Preview::of("job");
         let jobs = db.admin().jobs();
@@ -68,31 +65,25 @@ impl EditJobs {
         &self,
         filter: &JobFilter,
         edit: &redrive::dlq::Edit,
-        db: &Database,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
+        let db = &cx.database()?;
         let jobs = db.admin().jobs();
         let left_out = self.left_out(db)?;
-        let total = self.selection.limited(jobs.count(filter)?.waiting());
-        let operator = self.selection.operator();
-        let mut edited = 0;
-        let (tried, course, done) = in_batches("editing", total, |go_on| {
-            jobs.edit_while(filter, edit, &operator, |so_far| {
-                edited = so_far.edited.len() as u64;
-                go_on(edited + so_far.unchanged)
+        let batches = Batches {
+            noun: "job",
+            progressive: "editing",
+            participle: "edited",
+            total: self.selection.limited(jobs.count(filter)?.waiting()),
+            undo: Undo::None,
+        };
+        let ended = batches.run(cx, |go_on| {
+            jobs.edit_while(filter, edit, &self.selection.operator(), |so_far| {
+                let edited = SoFar::of(so_far.edited.len(), None);
+                go_on(edited.and_unchanged(so_far.unchanged))
             })
         })?;
-        let stopped = Stopped {
-            done: edited,
-            total,
-            participle: "edited",
-            undo: None,
-        };
-        let done = done.inspect_err(|_| stopped.say_after_error("job", cx))?;
-        let ending = report_edit("job", &done, &left_out, cx)?;
-        match course.is_break() && tried < total {
-            true => stopped.say("job", cx),
-            false => Ok(ending),
-        }
+        let ending = report_edit("job", &ended.result, &left_out, cx)?;
+        ended.or_stopped(ending, cx)
     }
 }

@@ -1,13 +1,11 @@
 //! `redrive job list`: live jobs, one line each.
 
-use clap::Args;
 use redrive::JobId;
+use redrive::admin::JobFilter;
 
 use super::show::job_line;
 use super::table::job_table;
-use crate::context::{Context, Ending};
-use crate::error::Result;
-use crate::selection::Words;
+use crate::prelude::*;
 
 /// List jobs that have not ended, the oldest id first
 #[derive(Args, Debug)]
@@ -30,10 +28,8 @@ pub(crate) struct ListJobs {
 
 impl ListJobs {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let mut filter = self.words.jobs()?.limit(self.limit);
-        if let Some(after) = self.after {
-            filter = filter.after(after);
-        }
+        let filter = self.words.jobs()?.limit(self.limit);
+        let filter = filter.with(self.after, JobFilter::after);
         let jobs = cx.database()?.admin().jobs().list(&filter)?;
         if jobs.is_empty() {
             return cx.nothing(format!("no live job matches {filter}").trim_end());

@@ -2,8 +2,7 @@
 
 use redrive::admin::LiveJob;
 
-use crate::terminal::{Table, table};
-use crate::time::ago;
+use crate::prelude::*;
 
 /// The group of a job, and the letter that holds it.
 fn group(job: &LiveJob) -> String {

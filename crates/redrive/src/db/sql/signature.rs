@@ -33,7 +33,20 @@ fn parameter(declaration: &str) -> Option<(usize, Type)> {
                 .unwrap_or(rest.len()),
         ),
     };
-    let one_and_many = match name {
+    let is = type_of(name, rest.starts_with("[]"))?;
+    Some((number.parse().ok()?, is))
+}
+
+/// Returns the type of this name; `[text]` is an array.
+pub(crate) fn named(name: &str) -> Option<Type> {
+    match name.strip_prefix('[') {
+        Some(element) => type_of(element.trim_end_matches(']'), true),
+        None => type_of(name, false),
+    }
+}
+
+fn type_of(name: &str, is_array: bool) -> Option<Type> {
+    let (one, many) = match name {
         "bigint" => (Type::INT8, Type::INT8_ARRAY),
         "boolean" => (Type::BOOL, Type::BOOL_ARRAY),
         "bytea" => (Type::BYTEA, Type::BYTEA_ARRAY),
@@ -47,11 +60,7 @@ fn parameter(declaration: &str) -> Option<(usize, Type)> {
         "uuid" => (Type::UUID, Type::UUID_ARRAY),
         _ => return None,
     };
-    let is = match rest.starts_with("[]") {
-        true => one_and_many.1,
-        false => one_and_many.0,
-    };
-    Some((number.parse().ok()?, is))
+    Some(if is_array { many } else { one })
 }
 
 #[cfg(test)]

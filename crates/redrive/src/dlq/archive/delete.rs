@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::db::sql;
+use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::Result;
@@ -36,36 +37,34 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
-        const DOING: &str = "delete archived letters";
         filter.refuse_after()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
-        let (mut deleted, mut audit): (u64, Option<i64>) = (0, None);
-        while left > 0 {
-            let most = i64::try_from(left.min(BATCH)).unwrap_or(i64::MAX);
-            let (filter, operator) = (filter.parameter()?, operator.clone());
-            let batch: Option<(i64, Option<i64>)> = self.db.call_bulk(DOING, move |session| {
-                let rows = session.query(
-                    DOING,
+        let parameter = filter.parameter()?;
+        let mut audit: Option<i64> = None;
+        let mut deleted = 0;
+        in_batches(
+            filter.limit,
+            BATCH,
+            &mut deleted,
+            |deleted, most| -> Result<Option<u64>> {
+                let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
+                    "delete archived letters",
                     &sql::DELETE_ARCHIVED,
                     &[
-                        &filter,
+                        &parameter,
                         &most,
                         &operator.by(),
                         &operator.given_reason(),
                         &audit,
                     ],
                 )?;
-                let first = rows.first();
-                Ok(first.map(|row| (row.get("letters"), row.get("audit_id"))))
-            })?;
-            let Some((letters, first)) = batch else { break };
-            audit = first;
-            deleted += letters.unsigned_abs();
-            left = left.saturating_sub(letters.unsigned_abs());
-            if go_on(deleted).is_break() {
-                break;
-            }
-        }
+                Ok(batch.map(|(letters, first)| {
+                    audit = first;
+                    *deleted += letters;
+                    letters
+                }))
+            },
+            |deleted| go_on(*deleted),
+        )?;
         Ok(deleted)
     }
 }

@@ -1,14 +1,15 @@
 //! Moves archived letters back into the table.
 
-use std::fmt;
 use std::ops::ControlFlow;
 
 use crate::db::sql;
+use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
+use crate::job::words::words;
 
 /// The letters per statement.
 const PAGE: u64 = 500;
@@ -26,39 +27,15 @@ pub struct Restored {
     pub audit: Option<i64>,
 }
 
-/// The reason why a letter stays in the archive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NotRestored {
-    /// A letter has its id.
-    IdTaken,
-    /// A letter has its source and position: the failure was captured again.
-    PositionTaken,
-    /// A live job holds its unique key.
-    KeyTaken,
-}
-
-impl NotRestored {
-    /// All reasons.
-    pub const ALL: [NotRestored; 3] = [
-        NotRestored::IdTaken,
-        NotRestored::PositionTaken,
-        NotRestored::KeyTaken,
-    ];
-
-    /// Returns the name used in the database and by the CLI.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            NotRestored::IdTaken => "id_taken",
-            NotRestored::PositionTaken => "position_taken",
-            NotRestored::KeyTaken => "key_taken",
-        }
-    }
-}
-
-impl fmt::Display for NotRestored {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
+words! {
+    /// The reason why a letter stays in the archive.
+    pub enum NotRestored is "reason" {
+        /// A letter has its id.
+        IdTaken = "id_taken",
+        /// A letter has its source and position: the failure was captured again.
+        PositionTaken = "position_taken",
+        /// A live job holds its unique key.
+        KeyTaken = "key_taken",
     }
 }
 
@@ -115,49 +92,41 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         mode: RestoreMode,
         operator: &Operator,
-        mut go_on: impl FnMut(&Restored) -> ControlFlow<()>,
+        go_on: impl FnMut(&Restored) -> ControlFlow<()>,
     ) -> Result<Restored> {
-        const DOING: &str = "restore archived letters";
         filter.refuse_after()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let parameter = filter.parameter()?;
         let mut after = i64::MIN;
         let mut restored = Restored::default();
-        while left > 0 {
-            let most = i64::try_from(left.min(PAGE)).unwrap_or(i64::MAX);
-            let (filter, operator) = (filter.parameter()?, operator.clone());
-            let audit = restored.audit;
-            let page: Vec<(i64, String, Option<i64>)> =
-                self.db.call_bulk(DOING, move |session| {
-                    let rows = session.query(
-                        DOING,
-                        &sql::RESTORE_ARCHIVED,
-                        &[
-                            &filter,
-                            &after,
-                            &most,
-                            &(mode == RestoreMode::Preview),
-                            &operator.by(),
-                            &operator.given_reason(),
-                            &audit,
-                        ],
-                    )?;
-                    let result = |row: &postgres::Row| {
-                        (row.get("id"), row.get("result"), row.get("audit_id"))
-                    };
-                    Ok(rows.iter().map(result).collect())
-                })?;
-            let Some((last, _, audit)) = page.last() else {
-                break;
-            };
-            (after, restored.audit) = (*last, *audit);
-            left = left.saturating_sub(PAGE);
-            for (id, result, _) in &page {
-                restored.add(JobId::new(*id), result)?;
-            }
-            if go_on(&restored).is_break() {
-                break;
-            }
-        }
+        in_batches(
+            filter.limit,
+            PAGE,
+            &mut restored,
+            |restored, most| -> Result<Option<u64>> {
+                let page: Vec<(JobId, String, Option<i64>)> = self.db.ask_bulk().all(
+                    "restore archived letters",
+                    &sql::RESTORE_ARCHIVED,
+                    &[
+                        &parameter,
+                        &after,
+                        &most,
+                        &(mode == RestoreMode::Preview),
+                        &operator.by(),
+                        &operator.given_reason(),
+                        &restored.audit,
+                    ],
+                )?;
+                let Some((last, _, audit)) = page.last() else {
+                    return Ok(None);
+                };
+                (after, restored.audit) = (last.get(), *audit);
+                for (id, result, _) in &page {
+                    restored.add(*id, result)?;
+                }
+                Ok(Some(most))
+            },
+            go_on,
+        )?;
         Ok(restored)
     }
 }

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use crate::db::session::{Parameter, Session};
 use crate::db::sql;
 use crate::dlq::capture::{CaptureOutcome, ForeignFailure, MAX_WHOLE_BYTES};
 use crate::dlq::handle::Dlq;
@@ -36,23 +35,53 @@ impl Dlq<'_> {
             for captured in part {
                 // A message has a limit, so such a failure goes alone.
                 if captured.raw.len() > MAX_WHOLE_BYTES && !columns.raws.is_empty() {
-                    captures.extend(self.capture_batch(std::mem::take(&mut columns))?);
+                    captures.extend(self.capture_batch(&std::mem::take(&mut columns))?);
                 }
                 columns.push(captured)?;
                 if columns.raws.len() == BATCH || columns.bytes > BATCH_BYTES {
-                    captures.extend(self.capture_batch(std::mem::take(&mut columns))?);
+                    captures.extend(self.capture_batch(&std::mem::take(&mut columns))?);
                 }
             }
             if !columns.raws.is_empty() {
-                captures.extend(self.capture_batch(columns)?);
+                captures.extend(self.capture_batch(&columns)?);
             }
         }
         Ok(captures)
     }
 
-    fn capture_batch(self, columns: CaptureColumns) -> Result<Vec<CaptureOutcome>> {
-        self.db
-            .call_bulk("capture failures", move |session| columns.send(session))
+    fn capture_batch(self, columns: &CaptureColumns) -> Result<Vec<CaptureOutcome>> {
+        let ask = self.db.ask_bulk();
+        let captured: Vec<CaptureOutcome> = match columns.lines.is_empty() {
+            true => ask.all(
+                "capture failures",
+                &sql::CAPTURE_LETTERS,
+                &[
+                    &columns.sources,
+                    &columns.positions,
+                    &columns.queues,
+                    &columns.kinds,
+                    &columns.raws,
+                    &columns.content_types,
+                    &columns.headers,
+                    &columns.error_classes,
+                    &columns.error_messages,
+                    &columns.error_details,
+                    &columns.group_keys,
+                    &columns.failure_keys,
+                ],
+            )?,
+            false => ask.all(
+                "capture exported letters",
+                &sql::IMPORT_LETTERS,
+                &[&columns.lines, &columns.raws],
+            )?,
+        };
+        if captured.len() != columns.raws.len() {
+            return Err(Error::unavailable(
+                "could not capture failures: the database returned a wrong number of rows",
+            ));
+        }
+        Ok(captured)
     }
 }
 
@@ -130,36 +159,5 @@ impl CaptureColumns {
         self.group_keys.push(captured.group_key.clone());
         self.failure_keys.push(captured.failure_key.clone());
         Ok(())
-    }
-
-    fn send(&self, session: &mut Session) -> Result<Vec<CaptureOutcome>> {
-        let parameters: [Parameter<'_>; 12] = [
-            &self.sources,
-            &self.positions,
-            &self.queues,
-            &self.kinds,
-            &self.raws,
-            &self.content_types,
-            &self.headers,
-            &self.error_classes,
-            &self.error_messages,
-            &self.error_details,
-            &self.group_keys,
-            &self.failure_keys,
-        ];
-        let rows = match self.lines.is_empty() {
-            true => session.query("capture failures", &sql::CAPTURE_LETTERS, &parameters)?,
-            false => session.query(
-                "capture exported letters",
-                &sql::IMPORT_LETTERS,
-                &[&self.lines, &self.raws],
-            )?,
-        };
-        if rows.len() != self.raws.len() {
-            return Err(Error::unavailable(
-                "could not capture failures: the database returned a wrong number of rows",
-            ));
-        }
-        Ok(rows.iter().map(CaptureOutcome::of).collect())
     }
 }

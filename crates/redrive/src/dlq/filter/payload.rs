@@ -7,42 +7,28 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
+use crate::job::words::words;
 
 /// The maximum number of digits of an array index, which PostgreSQL stores in 32 bits.
 const INDEX_DIGITS: usize = 9;
 
-/// A comparison of a payload value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Comparison {
-    /// `=`
-    Equal,
-    /// `!=`: the value has the same type and differs.
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Greater,
-    /// `>=`
-    AtLeast,
-    /// `~`: the value is text that contains this text, ignoring case.
-    Contains,
-}
-
-impl Comparison {
-    /// Returns the operator, as written in a filter.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Comparison::Equal => "=",
-            Comparison::NotEqual => "!=",
-            Comparison::Less => "<",
-            Comparison::AtMost => "<=",
-            Comparison::Greater => ">",
-            Comparison::AtLeast => ">=",
-            Comparison::Contains => "~",
-        }
+words! {
+    /// A comparison of a payload value.
+    pub enum Comparison is "operator" {
+        /// The value has the same type and differs.
+        NotEqual = "!=",
+        /// The value is lower or equal.
+        AtMost = "<=",
+        /// The value is greater or equal.
+        AtLeast = ">=",
+        /// The value is equal.
+        Equal = "=",
+        /// The value is lower.
+        Less = "<",
+        /// The value is greater.
+        Greater = ">",
+        /// The value is text that contains this text, ignoring case.
+        Contains = "~",
     }
 }
 

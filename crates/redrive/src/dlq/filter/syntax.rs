@@ -75,15 +75,6 @@ pub(super) fn parts<'a>(
     condition: &'a str,
     known: &str,
 ) -> std::result::Result<(&'a str, Comparison, &'a str), Trouble> {
-    const OPERATORS: [(&str, Comparison); 7] = [
-        ("!=", Comparison::NotEqual),
-        ("<=", Comparison::AtMost),
-        (">=", Comparison::AtLeast),
-        ("=", Comparison::Equal),
-        ("<", Comparison::Less),
-        (">", Comparison::Greater),
-        ("~", Comparison::Contains),
-    ];
     let mut from = 0;
     while let Some(at) = condition[from..].find(['"', '!', '=', '<', '>', '~']) {
         let (key, rest) = condition.split_at(from + at);
@@ -92,11 +83,10 @@ pub(super) fn parts<'a>(
             from += at + end;
             continue;
         }
-        let found = OPERATORS
-            .iter()
-            .find(|(operator, _)| rest.starts_with(operator));
-        let (operator, comparison) = found.ok_or("has a `!` that is not followed by `=`")?;
-        return Ok((key, *comparison, &rest[operator.len()..]));
+        // Those of two characters come first.
+        let found = (Comparison::ALL.into_iter()).find(|known| rest.starts_with(known.as_str()));
+        let comparison = found.ok_or("has a `!` that is not followed by `=`")?;
+        return Ok((key, comparison, &rest[comparison.as_str().len()..]));
     }
     Err(format!(
         "has no operator such as `=`; quote values with blanks; expected one of {known}"

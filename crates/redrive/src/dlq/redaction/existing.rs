@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use crate::db::sql;
+use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Redactions;
 use crate::error::Result;
-use crate::job::job::JobId;
 use crate::job::operator::Operator;
 
 /// The letters per statement.
@@ -67,10 +67,9 @@ impl Redactions<'_> {
             course
         })?;
         if course.is_continue() {
-            self.db.call_bulk("redact failure groups", |session| {
-                session.query_one("redact failure groups", &sql::REDACT_GROUPS, &[])?;
-                Ok(())
-            })?;
+            self.db
+                .ask_bulk()
+                .rows("redact failure groups", &sql::REDACT_GROUPS, &[])?;
         }
         Ok(changed)
     }
@@ -82,44 +81,37 @@ impl Redactions<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
-        const DOING: &str = "redact letters";
         filter.refuse_after()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
-        let mut after = JobId::new(i64::MIN);
-        let (mut changed, mut audit): (u64, Option<i64>) = (0, None);
-        while left > 0 {
-            let most = i64::try_from(left.min(PAGE)).unwrap_or(i64::MAX);
-            let (filter, operator) = (filter.parameter()?, operator.clone());
-            let page: Option<(i64, i64, Option<i64>)> =
-                self.db.call_bulk(DOING, move |session| {
-                    let rows = session.query(
-                        DOING,
-                        &sql::REDACT_LETTERS,
-                        &[
-                            &filter,
-                            &after.get(),
-                            &most,
-                            &(mode == Mode::Count),
-                            &operator.by(),
-                            &operator.given_reason(),
-                            &audit,
-                        ],
-                    )?;
-                    Ok(rows
-                        .first()
-                        .map(|row| (row.get("last_id"), row.get("letters"), row.get("audit_id"))))
-                })?;
-            let Some((last, letters, first)) = page else {
-                break;
-            };
-            after = JobId::new(last);
-            audit = first;
-            left = left.saturating_sub(PAGE);
-            changed += letters.unsigned_abs();
-            if go_on(changed).is_break() {
-                break;
-            }
-        }
+        let parameter = filter.parameter()?;
+        let mut after = i64::MIN;
+        let mut audit: Option<i64> = None;
+        let mut changed = 0;
+        in_batches(
+            filter.limit,
+            PAGE,
+            &mut changed,
+            |changed, most| -> Result<Option<u64>> {
+                let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
+                    "redact letters",
+                    &sql::REDACT_LETTERS,
+                    &[
+                        &parameter,
+                        &after,
+                        &most,
+                        &(mode == Mode::Count),
+                        &operator.by(),
+                        &operator.given_reason(),
+                        &audit,
+                    ],
+                )?;
+                Ok(page.map(|(last, letters, first)| {
+                    (after, audit) = (last, first);
+                    *changed += letters;
+                    most
+                }))
+            },
+            |changed| go_on(*changed),
+        )?;
         Ok(changed)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use crate::db::row::{FromRow, row};
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
@@ -9,32 +10,36 @@ use crate::dlq::redrive::options::RedriveOptions;
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 
-/// Letters that no live worker would run: no worker serves the queue or handles the kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Unserved {
-    /// The queue they go to.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The number of letters.
-    pub letters: u64,
+row! {
+    /// Letters that no live worker would run: no worker serves the queue or handles the kind.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Unserved {
+        /// The queue they go to.
+        pub queue: String,
+        /// The kind.
+        pub kind: String,
+        /// The number of letters.
+        pub letters: u64,
+    }
 }
 
-/// Letters whose jobs wait until a breaker closes or a queue is resumed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Gated {
-    /// The breaker. `None`: the queue is paused.
-    pub breaker: Option<String>,
-    /// When the breaker opened or the pause began.
-    pub since: SystemTime,
-    /// The queue they go to.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The number of letters.
-    pub letters: u64,
+row! {
+    /// Letters whose jobs wait until a breaker closes or a queue is resumed.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Gated {
+        /// The breaker. `None`: the queue is paused.
+        pub breaker: Option<String>,
+        /// When the breaker opened or the pause began.
+        pub since: SystemTime,
+        /// The queue they go to.
+        pub queue: String,
+        /// The kind.
+        pub kind: String,
+        /// The number of letters.
+        pub letters: u64,
+    }
 }
 
 /// Why the jobs of letters wait. Both lists are empty if nothing blocks them.
@@ -58,44 +63,30 @@ impl Dlq<'_> {
             true => &[LetterState::Open, LetterState::Quarantined],
             false => &[LetterState::Open],
         };
-        self.blocked_in(filter, options.to_queue.clone(), states)
+        self.blocked_in(filter, options.to_queue.as_deref(), states)
     }
 
     /// Returns what blocks the jobs of the letters in these states.
     pub(crate) fn blocked_in(
         self,
         filter: &LetterFilter,
-        to_queue: Option<String>,
+        to_queue: Option<&str>,
         states: &[LetterState],
     ) -> Result<Blocked> {
-        const DOING: &str = "find breakers, pauses and queues without workers";
-        let filter = filter.parameter()?;
-        let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        self.db.call_bulk(DOING, move |session| {
-            let rows =
-                session.query(DOING, &sql::BLOCKED_LETTERS, &[&filter, &to_queue, &states])?;
-            let mut blocked = Blocked::default();
-            for row in &rows {
-                let (queue, kind): (String, String) = (row.get("queue"), row.get("kind"));
-                let letters = row.get::<_, i64>("letters").unsigned_abs();
-                if !row.get::<_, bool>("is_served") {
-                    blocked.unserved.push(Unserved {
-                        queue: queue.clone(),
-                        kind: kind.clone(),
-                        letters,
-                    });
-                }
-                if let Some(since) = row.get("held_since") {
-                    blocked.gated.push(Gated {
-                        breaker: row.get("breaker"),
-                        since,
-                        queue,
-                        kind,
-                        letters,
-                    });
-                }
+        let rows = self.db.ask_bulk().rows(
+            "find breakers, pauses and queues without workers",
+            &sql::BLOCKED_LETTERS,
+            &[&filter.parameter()?, &to_queue, &states],
+        )?;
+        let mut blocked = Blocked::default();
+        for row in &rows {
+            if !row.get::<_, bool>("is_served") {
+                blocked.unserved.push(Unserved::from_row(row)?);
             }
-            Ok(blocked)
-        })
+            if row.get::<_, Option<SystemTime>>("since").is_some() {
+                blocked.gated.push(Gated::from_row(row)?);
+            }
+        }
+        Ok(blocked)
     }
 }

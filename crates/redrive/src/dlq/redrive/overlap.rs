@@ -1,5 +1,6 @@
 //! Letters that another redrive run will send too.
 
+use crate::db::row::row;
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
@@ -7,16 +8,18 @@ use crate::dlq::id::RunId;
 use crate::dlq::redrive::options::RedriveOptions;
 use crate::error::Result;
 
-/// A run that has not ended, and its letters that a redrive selects too.
-///
-/// No letter is sent twice: the run that comes second skips it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OverlappingRun {
-    /// The run.
-    pub run: RunId,
-    /// The number of letters that both select.
-    pub letters: u64,
+row! {
+    /// A run that has not ended, and its letters that a redrive selects too.
+    ///
+    /// No letter is sent twice: the run that comes second skips it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct OverlappingRun {
+        /// The run.
+        pub run: RunId,
+        /// The number of letters that both select.
+        pub letters: u64,
+    }
 }
 
 impl Dlq<'_> {
@@ -26,17 +29,10 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         options: &RedriveOptions,
     ) -> Result<Vec<OverlappingRun>> {
-        const DOING: &str = "find other runs of the letters";
-        let (filter, forced) = (filter.parameter()?, options.is_forced());
-        self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(DOING, &sql::OVERLAPPING_RUNS, &[&filter, &forced])?;
-            Ok(rows
-                .iter()
-                .map(|row| OverlappingRun {
-                    run: RunId::new(row.get("run_id")),
-                    letters: row.get::<_, i64>("letters").unsigned_abs(),
-                })
-                .collect())
-        })
+        self.db.ask_bulk().all(
+            "find other runs of the letters",
+            &sql::OVERLAPPING_RUNS,
+            &[&filter.parameter()?, &options.is_forced()],
+        )
     }
 }

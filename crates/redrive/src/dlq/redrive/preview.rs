@@ -1,5 +1,6 @@
 //! The preview of a redrive.
 
+use crate::db::row::{FromRow, column, row};
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
@@ -40,22 +41,24 @@ impl RedrivePreview {
     }
 }
 
-/// The letters of one failure group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PreviewGroup {
-    /// The group.
-    pub group: GroupId,
-    /// The queue.
-    pub queue: String,
-    /// The kind.
-    pub kind: String,
-    /// The error class.
-    pub error_class: String,
-    /// The masked error message.
-    pub title: String,
-    /// The number of letters.
-    pub letters: u64,
+row! {
+    /// The letters of one failure group.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct PreviewGroup {
+        /// The group.
+        pub group: GroupId,
+        /// The queue.
+        pub queue: String,
+        /// The kind.
+        pub kind: String,
+        /// The error class.
+        pub error_class: String,
+        /// The masked error message.
+        pub title: String,
+        /// The number of letters.
+        pub letters: u64,
+    }
 }
 
 /// Matching letters that a redrive leaves out for one reason.
@@ -68,12 +71,6 @@ pub struct LeftOut {
     pub state: Option<LetterState>,
     /// The number of letters.
     pub letters: u64,
-}
-
-/// A row of the statement: what a redrive does with the letters of one group.
-struct Judged {
-    result: String,
-    group: PreviewGroup,
 }
 
 impl Dlq<'_> {
@@ -99,10 +96,23 @@ impl Dlq<'_> {
             overlapping: self.overlapping(filter, options)?,
             ..RedrivePreview::default()
         };
-        let (judged, sample) = self.judged(filter, options)?;
-        preview.sample = sample;
-        for Judged { result, group } in judged {
-            match &*result {
+        let judged = self.db.ask_bulk().rows(
+            "count what would be redriven",
+            &sql::PREVIEW_REDRIVE,
+            &[
+                &filter.parameter()?,
+                &options.is_forced(),
+                &options.to_queue,
+                &filter.limit,
+                &SAMPLE,
+            ],
+        )?;
+        if let Some(row) = judged.first() {
+            preview.sample = column(row, "sample")?;
+        }
+        for row in &judged {
+            let group = PreviewGroup::from_row(row)?;
+            match row.get("result") {
                 "sent" => preview.groups.push(group),
                 reason => preview.leave_out(Skip::of(reason), None, group.letters),
             }
@@ -123,45 +133,6 @@ impl Dlq<'_> {
             preview.leave_out(reason, Some(state), letters);
         }
         Ok(preview)
-    }
-
-    fn judged(
-        self,
-        filter: &LetterFilter,
-        options: &RedriveOptions,
-    ) -> Result<(Vec<Judged>, Vec<JobId>)> {
-        const DOING: &str = "count what would be redriven";
-        let (parameter, forced) = (filter.parameter()?, options.is_forced());
-        let to_queue = options.to_queue.clone();
-        let limit = filter
-            .limit
-            .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
-        self.db.call_bulk(DOING, move |session| {
-            let rows = session.query(
-                DOING,
-                &sql::PREVIEW_REDRIVE,
-                &[&parameter, &forced, &to_queue, &limit, &SAMPLE],
-            )?;
-            let sample: Vec<i64> = rows
-                .first()
-                .map(|row| row.get("sample"))
-                .unwrap_or_default();
-            let judged = rows
-                .iter()
-                .map(|row| Judged {
-                    result: row.get("result"),
-                    group: PreviewGroup {
-                        group: GroupId::new(row.get("group_id")),
-                        queue: row.get("queue"),
-                        kind: row.get("kind"),
-                        error_class: row.get("error_class"),
-                        title: row.get("title"),
-                        letters: row.get::<_, i64>("letters").unsigned_abs(),
-                    },
-                })
-                .collect();
-            Ok((judged, sample.into_iter().map(JobId::new).collect()))
-        })
     }
 }
 

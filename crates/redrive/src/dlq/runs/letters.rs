@@ -4,6 +4,7 @@ use std::fmt;
 
 use postgres::Row;
 
+use crate::db::row::row;
 use crate::db::sql;
 use crate::dlq::handle::Runs;
 use crate::dlq::id::RunId;
@@ -86,28 +87,32 @@ impl fmt::Display for RunOutcome {
     }
 }
 
-/// A letter of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunLetter {
-    /// Its place in the run, from 1.
-    pub place: u64,
-    /// The letter.
-    pub letter: JobId,
-    /// Its state now; `None` if it was removed.
-    pub state: Option<LetterState>,
-    /// Its outcome in this run.
-    pub outcome: RunOutcome,
+row! {
+    /// A letter of a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct RunLetter {
+        /// Its place in the run, from 1.
+        pub place: u64,
+        /// The letter.
+        pub letter: JobId,
+        /// Its state now; `None` if it was removed.
+        pub state: Option<LetterState>,
+        /// Its outcome in this run.
+        pub outcome: RunOutcome => RunOutcome::of_row,
+    }
 }
 
-/// A run of a letter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LetterRun {
-    /// The run.
-    pub run: RunId,
-    /// The outcome of the letter in this run.
-    pub outcome: RunOutcome,
+row! {
+    /// A run of a letter.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct LetterRun {
+        /// The run.
+        pub run: RunId,
+        /// The outcome of the letter in this run.
+        pub outcome: RunOutcome => RunOutcome::of_row,
+    }
 }
 
 impl Runs<'_> {
@@ -116,27 +121,11 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer within a minute.
     pub fn letters(&self, id: RunId, after: u64, limit: u32) -> Result<Vec<RunLetter>> {
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        self.db
-            .call_bulk("list the letters of a run", move |session| {
-                let doing = format!("list the letters of run {id}");
-                let rows = session.query(
-                    &doing,
-                    &sql::RUN_LETTERS,
-                    &[&id.get(), &after, &i64::from(limit)],
-                )?;
-                rows.iter()
-                    .map(|row| {
-                        let state: Option<&str> = row.get("state");
-                        Ok(RunLetter {
-                            place: row.get::<_, i64>("ordinal").unsigned_abs(),
-                            letter: JobId::new(row.get("letter_id")),
-                            state: state.map(str::parse).transpose()?,
-                            outcome: RunOutcome::of_row(row)?,
-                        })
-                    })
-                    .collect()
-            })
+        self.db.ask_bulk().all(
+            &format!("list the letters of run {id}"),
+            &sql::RUN_LETTERS,
+            &[&id, &after, &i64::from(limit)],
+        )
     }
 
     /// Returns the newest runs of a letter, at most `limit`, with its outcome in each.
@@ -144,22 +133,11 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn of_letter(&self, letter: JobId, limit: u32) -> Result<Vec<LetterRun>> {
-        self.db.call("list the runs of a letter", move |session| {
-            let doing = format!("list the runs of letter {letter}");
-            let rows = session.query(
-                &doing,
-                &sql::LETTER_RUNS,
-                &[&letter.get(), &i64::from(limit)],
-            )?;
-            rows.iter()
-                .map(|row| {
-                    Ok(LetterRun {
-                        run: RunId::new(row.get("run_id")),
-                        outcome: RunOutcome::of_row(row)?,
-                    })
-                })
-                .collect()
-        })
+        self.db.ask().all(
+            &format!("list the runs of letter {letter}"),
+            &sql::LETTER_RUNS,
+            &[&letter, &i64::from(limit)],
+        )
     }
 }
 

@@ -13,7 +13,7 @@ use super::options::{Rate, RunOptions, Tolerance};
 use super::pace::are_too_many;
 use super::state::RunState;
 
-use crate::db::session::Session;
+use crate::db::row::{FromRow, column, row};
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Runs;
@@ -22,70 +22,71 @@ use crate::dlq::redrive::{Blocked, Gated, OverlappingRun, Skip, Unserved};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::operator::Operator;
-use crate::job::payload::JsonText;
 
-/// A redrive run with exact counts of its letters.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RedriveRun {
-    /// The id.
-    pub id: RunId,
-    /// The state.
-    pub state: RunState,
-    /// The filter it was created from, as JSON.
-    pub filter: Box<RawValue>,
-    /// The operator who created it.
-    pub person: Option<String>,
-    /// The operator's reason.
-    pub reason: Option<String>,
-    /// The target queue, if not the letters' own.
-    pub to_queue: Option<String>,
-    /// The priority, if not the letters' own.
-    pub priority: Option<i16>,
-    /// How long its jobs wait until they are ready, if they wait.
-    pub delay: Option<Duration>,
-    /// The rate.
-    pub rate: Rate,
-    /// The canary; 0 is none.
-    pub canary: u64,
-    /// The percentage of letters that may die again.
-    pub tolerated: u8,
-    /// How many outcomes are needed before the run may halt; `None`: it never halts.
-    pub sample: Option<u32>,
-    /// The current stage, from 0.
-    pub stage: u32,
-    /// The last letter of the stage; `None` is the end of the run.
-    pub stage_to: Option<u64>,
-    /// Whether a driver holds it now.
-    pub is_driven: bool,
-    /// All letters of the run.
-    pub total: u64,
-    /// Letters that were tried.
-    pub tried: u64,
-    /// Tried letters that were sent.
-    pub sent: u64,
-    /// Tried letters that were skipped; see [`Runs::skips`].
-    pub skipped: u64,
-    /// Sent letters that recovered.
-    pub recovered: u64,
-    /// Sent letters that died again of the same failure.
-    pub died_alike: u64,
-    /// Sent letters that died of another failure.
-    pub died_differently: u64,
-    /// Sent letters whose jobs are still live.
-    pub still_running: u64,
-    /// Why the run halted.
-    pub halted_because: Option<String>,
-    /// The second operator, if its size needed an approval.
-    pub approved_by: Option<String>,
-    /// When the second operator approved it.
-    pub approved_at: Option<SystemTime>,
-    /// When it was created.
-    pub created_at: SystemTime,
-    /// When its first letter was sent.
-    pub started_at: Option<SystemTime>,
-    /// When it ended.
-    pub ended_at: Option<SystemTime>,
+row! {
+    /// A redrive run with exact counts of its letters.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct RedriveRun {
+        /// The id.
+        pub id: RunId,
+        /// The state.
+        pub state: RunState,
+        /// The filter it was created from, as JSON.
+        pub filter: Box<RawValue>,
+        /// The operator who created it.
+        pub person: Option<String>,
+        /// The operator's reason.
+        pub reason: Option<String>,
+        /// The target queue, if not the letters' own.
+        pub to_queue: Option<String>,
+        /// The priority, if not the letters' own.
+        pub priority: Option<i16>,
+        /// How long its jobs wait until they are ready, if they wait.
+        pub delay: Option<Duration>,
+        /// The rate.
+        pub rate: Rate => rate_of,
+        /// The canary; 0 is none.
+        pub canary: u64,
+        /// The percentage of letters that may die again.
+        pub tolerated: u8 = tolerated_of,
+        /// How many outcomes are needed before the run may halt; `None`: it never halts.
+        pub sample: Option<u32>,
+        /// The current stage, from 0.
+        pub stage: u32,
+        /// The last letter of the stage; `None` is the end of the run.
+        pub stage_to: Option<u64>,
+        /// Whether a driver holds it now.
+        pub is_driven: bool,
+        /// All letters of the run.
+        pub total: u64,
+        /// Letters that were tried.
+        pub tried: u64,
+        /// Tried letters that were sent.
+        pub sent: u64,
+        /// Tried letters that were skipped; see [`Runs::skips`].
+        pub skipped: u64,
+        /// Sent letters that recovered.
+        pub recovered: u64,
+        /// Sent letters that died again of the same failure.
+        pub died_alike: u64,
+        /// Sent letters that died of another failure.
+        pub died_differently: u64,
+        /// Sent letters whose jobs are still live.
+        pub still_running: u64,
+        /// Why the run halted.
+        pub halted_because: Option<String>,
+        /// The second operator, if its size needed an approval.
+        pub approved_by: Option<String>,
+        /// When the second operator approved it.
+        pub approved_at: Option<SystemTime>,
+        /// When it was created.
+        pub created_at: SystemTime,
+        /// When its first letter was sent.
+        pub started_at: Option<SystemTime>,
+        /// When it ended.
+        pub ended_at: Option<SystemTime>,
+    }
 }
 
 impl RedriveRun {
@@ -120,14 +121,16 @@ pub struct CreatedRun {
     pub overlapping: Vec<OverlappingRun>,
 }
 
-/// The effect of an approval, pause, resume or cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RunChange {
-    /// The state before.
-    pub was: RunState,
-    /// The state after; equal if nothing changed.
-    pub became: RunState,
+row! {
+    /// The effect of an approval, pause, resume or cancel.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct RunChange {
+        /// The state before.
+        pub was: RunState,
+        /// The state after; equal if nothing changed.
+        pub became: RunState,
+    }
 }
 
 /// The first driver of a new run.
@@ -179,18 +182,12 @@ impl Runs<'_> {
         operator: &Operator,
         first: &First,
     ) -> Result<Option<CreatedRun>> {
-        const DOING: &str = "create a redrive run";
         filter.refuse_after()?;
         let how = options.letters.parameters(operator)?;
         let rate = options.rate.per_second()?;
         let Tolerance { percent, sample } = options.tolerance()?;
         let blocked = self.db.dlq().blocked(filter, &options.letters)?;
         let overlapping = self.db.dlq().overlapping(filter, &options.letters)?;
-        let most = filter
-            .limit
-            .map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-        let filter = filter.parameter()?;
-        let canary = i64::from(options.canary);
         let only = match &options.only {
             Some(ids) => json!({ "ids": ids }).to_string(),
             None => "{}".to_owned(),
@@ -199,35 +196,30 @@ impl Runs<'_> {
             First::Anybody => None,
             First::Me(driver) => Some(*driver),
         };
-        let operator = operator.clone();
-        let (id, letters) = self.db.call_bulk(DOING, move |session| {
-            let row = session.query_one(
-                DOING,
-                &sql::CREATE_RUN,
-                &[
-                    &filter,
-                    &operator.given_reason(),
-                    &operator.by(),
-                    &how.to_queue,
-                    &how.priority,
-                    &how.max_attempts,
-                    &how.forced,
-                    &most,
-                    &rate,
-                    &canary,
-                    &driver,
-                    &DRIVER_LEASE_MS,
-                    &percent,
-                    &sample,
-                    &only,
-                    &how.delay_ms,
-                ],
-            )?;
-            let id: Option<i64> = row.get("id");
-            Ok((id, row.get::<_, i64>("letters").unsigned_abs()))
-        })?;
+        let (id, letters): (Option<RunId>, u64) = self.db.ask_bulk().one(
+            "create a redrive run",
+            &sql::CREATE_RUN,
+            &[
+                &filter.parameter()?,
+                &operator.given_reason(),
+                &operator.by(),
+                &how.to_queue,
+                &how.priority,
+                &how.max_attempts,
+                &how.forced,
+                &filter.limit.unwrap_or(u64::MAX),
+                &rate,
+                &i64::from(options.canary),
+                &driver,
+                &DRIVER_LEASE_MS,
+                &percent,
+                &sample,
+                &only,
+                &how.delay_ms,
+            ],
+        )?;
         Ok(id.map(|id| CreatedRun {
-            id: RunId::new(id),
+            id,
             letters,
             unserved: blocked.unserved,
             gated: blocked.gated,
@@ -240,9 +232,7 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn list(&self, limit: u32) -> Result<Vec<RedriveRun>> {
-        self.db.call("list redrive runs", move |session| {
-            runs(session, None, i64::from(limit))
-        })
+        self.runs(None, limit)
     }
 
     /// Returns one run.
@@ -250,9 +240,12 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn get(&self, id: RunId) -> Result<Option<RedriveRun>> {
-        self.db.call("show a redrive run", move |session| {
-            Ok(runs(session, Some(id), 1)?.pop())
-        })
+        Ok(self.runs(Some(id), 1)?.pop())
+    }
+
+    fn runs(self, id: Option<RunId>, most: u32) -> Result<Vec<RedriveRun>> {
+        let ask = self.db.ask();
+        ask.all("list redrive runs", &sql::RUNS, &[&id, &i64::from(most)])
     }
 
     /// Returns the reasons for skipped letters with their counts, most frequent first.
@@ -260,18 +253,13 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer within a minute.
     pub fn skips(&self, id: RunId) -> Result<Vec<(Skip, u64)>> {
-        self.db.call_bulk("count skipped letters", move |session| {
-            let doing = format!("count the skipped letters of run {id}");
-            let rows = session.query(&doing, &sql::RUN_SKIPS, &[&id.get()])?;
-            Ok(rows
-                .iter()
-                .map(|row| {
-                    let word: &str = row.get("outcome");
-                    let word = word.strip_prefix("skipped_").unwrap_or(word);
-                    (Skip::of(word), row.get::<_, i64>("letters").unsigned_abs())
-                })
-                .collect())
-        })
+        let doing = format!("count the skipped letters of run {id}");
+        let skips: Vec<(String, u64)> = self.db.ask_bulk().all(&doing, &sql::RUN_SKIPS, &[&id])?;
+        let skips = skips.iter().map(|(word, letters)| {
+            let word = word.strip_prefix("skipped_").unwrap_or(word);
+            (Skip::of(word), *letters)
+        });
+        Ok(skips.collect())
     }
 
     /// Returns why jobs of a run wait: in a paused queue, behind a breaker, or without a worker. Empty if none waits
@@ -332,71 +320,24 @@ impl Runs<'_> {
         verb: &'static str,
         operator: &Operator,
     ) -> Result<Option<RunChange>> {
-        let operator = operator.clone();
-        self.db.call("change a redrive run", move |session| {
-            let row = session.query_one(
-                &format!("{verb} redrive run {id}"),
-                &sql::CHANGE_RUN,
-                &[&id.get(), &verb, &operator.given_reason(), &operator.by()],
-            )?;
-            let states: (Option<&str>, Option<&str>) = (row.get("was"), row.get("became"));
-            match states {
-                (Some(was), Some(became)) => Ok(Some(RunChange {
-                    was: was.parse()?,
-                    became: became.parse()?,
-                })),
-                _ => Ok(None),
-            }
-        })
+        let rows = self.db.ask().rows(
+            &format!("{verb} redrive run {id}"),
+            &sql::CHANGE_RUN,
+            &[&id, &verb, &operator.given_reason(), &operator.by()],
+        )?;
+        let changed = rows
+            .iter()
+            .find(|row| row.get::<_, Option<&str>>("was").is_some());
+        changed.map(RunChange::from_row).transpose()
     }
 }
 
-fn runs(session: &mut Session, id: Option<RunId>, most: i64) -> Result<Vec<RedriveRun>> {
-    let rows = session.query(
-        "list redrive runs",
-        &sql::RUNS,
-        &[&id.map(RunId::get), &most],
-    )?;
-    rows.iter().map(run).collect()
+fn rate_of(row: &Row) -> Result<Rate> {
+    let rate: Option<u32> = column(row, "rate")?;
+    let rate = rate.and_then(NonZeroU32::new);
+    Ok(rate.map_or(Rate::Unthrottled, Rate::PerSecond))
 }
 
-fn run(row: &Row) -> Result<RedriveRun> {
-    let count = |column: &str| row.get::<_, i64>(column).unsigned_abs();
-    let filter: JsonText = row.get("filter");
-    let rate: Option<i32> = row.get("rate");
-    Ok(RedriveRun {
-        id: RunId::new(row.get("id")),
-        state: row.get::<_, &str>("state").parse()?,
-        filter: filter.raw_value()?,
-        person: row.get("person"),
-        reason: row.get("reason"),
-        to_queue: row.get("to_queue"),
-        priority: row.get("priority"),
-        delay: row
-            .get::<_, Option<i64>>("delay_ms")
-            .map(|ms| Duration::from_millis(ms.unsigned_abs())),
-        rate: rate
-            .and_then(|rate| NonZeroU32::new(rate.unsigned_abs()))
-            .map_or(Rate::Unthrottled, Rate::PerSecond),
-        canary: count("canary"),
-        tolerated: u8::try_from(row.get::<_, i16>("tolerated")).unwrap_or(100),
-        sample: row.get::<_, Option<i32>>("sample").map(i32::unsigned_abs),
-        stage: row.get::<_, i32>("stage").unsigned_abs(),
-        stage_to: row.get::<_, Option<i64>>("stage_to").map(i64::unsigned_abs),
-        is_driven: row.get("is_driven"),
-        total: count("total"),
-        tried: count("cursor"),
-        sent: count("sent"),
-        skipped: count("skipped"),
-        recovered: count("recovered"),
-        died_alike: count("died_alike"),
-        died_differently: count("died_differently"),
-        still_running: count("still_running"),
-        halted_because: row.get("halted_because"),
-        approved_by: row.get("approved_by"),
-        approved_at: row.get("approved_at"),
-        created_at: row.get("created_at"),
-        started_at: row.get("started_at"),
-        ended_at: row.get("ended_at"),
-    })
+fn tolerated_of(row: &Row) -> u8 {
+    u8::try_from(row.get::<_, i16>("tolerated")).unwrap_or(100)
 }

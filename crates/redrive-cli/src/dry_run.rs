@@ -1,0 +1,60 @@
+//! A command that only shows what it would change.
+
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::terminal::{Table, json_line};
+
+/// How many letters or jobs are shown.
+pub(crate) const SAMPLE: u64 = 5;
+
+/// What a command would change.
+pub(crate) struct DryRun<'a> {
+    /// `letter` or `job`.
+    pub(crate) noun: &'static str,
+    /// The command.
+    pub(crate) action: &'static str,
+    /// How many would change.
+    pub(crate) affected: u64,
+    /// How many match.
+    pub(crate) matching: u64,
+    pub(crate) left_out: &'a [LeftOut],
+    /// The words that make the command act.
+    pub(crate) to_act: Vec<&'static str>,
+}
+
+impl DryRun<'_> {
+    pub(crate) fn json(&self) -> Value {
+        let name = format!("{}s", self.noun);
+        json!({
+            "dry_run": true, "action": self.action, &*name: self.affected,
+            "matching": self.matching, "skipped": left_out_json(&name, self.left_out),
+        })
+    }
+
+    /// Prints the numbers. As text, and if something matches, also those left out, some of those that
+    /// would change, and the command that acts.
+    pub(crate) fn show(
+        &self,
+        heading: &str,
+        sample: impl FnOnce() -> Result<Table>,
+        cx: &mut Context<'_>,
+    ) -> Result<()> {
+        if cx.global.json {
+            return json_line(cx.out, &self.json());
+        }
+        if self.matching == 0 {
+            return Ok(());
+        }
+        writeln!(cx.out, "{heading}\n")?;
+        write_left_out(self.noun, self.left_out, cx.out)?;
+        if self.affected > 0 {
+            sample()?.write(cx.out)?;
+            writeln!(cx.out)?;
+            cx.propose(&self.to_act)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Matching letters or jobs that a command leaves out, by reason, and the option that includes them.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::terminal::counted;
+
+/// Letters or jobs left out for one reason.
+pub(crate) struct LeftOut {
+    pub(crate) count: u64,
+    /// The reason in one word, for JSON.
+    pub(crate) reason: &'static str,
+    /// The state, if it is the reason.
+    pub(crate) state: Option<&'static str>,
+    /// The reason as text.
+    pub(crate) because: String,
+    /// The option or condition that includes them; `None`: there is none.
+    pub(crate) include: Option<String>,
+}
+
+/// Prints one line per reason, and an empty one after them.
+pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], out: &mut dyn Write) -> Result<()> {
+    for line in lines {
+        let include = line.include.as_ref();
+        let include = include.map(|include| format!("; {include}"));
+        writeln!(
+            out,
+            "  {} left out: {}{}",
+            counted(line.count, noun),
+            line.because,
+            include.unwrap_or_default()
+        )?;
+    }
+    if !lines.is_empty() {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The lines as JSON, with a name for the numbers: `letters` or `jobs`.
+pub(crate) fn left_out_json(name: &str, lines: &[LeftOut]) -> Vec<Value> {
+    let line = |line: &LeftOut| {
+        json!({
+            "reason": line.reason, "state": line.state, name: line.count,
+            "include": line.include,
+        })
+    };
+    lines.iter().map(line).collect()
+}
+
+/// The number of letters that match, in words: `12 open letters match`.
+pub(crate) fn matching(letters: u64, states: &str) -> String {
+    let verb = if letters == 1 { "matches" } else { "match" };
+    format!("{} {verb}", counted(letters, &format!("{states} letter")))
+}

@@ -1,0 +1,79 @@
+//! The command line that was typed, as one to type again.
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+
+use crate::terminal::quoted;
+
+/// The options that decide whether a command acts.
+const ABOUT_ACTING: [&str; 2] = ["dry_run", "yes"];
+
+/// Returns the command and its arguments for a shell. Leaves out the global options, of which one may
+/// have a password, and the options that decide whether the command acts.
+pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> String {
+    let (mut command, mut matches) = (definition, matches);
+    let mut words = vec![command.get_name().to_owned()];
+    while let Some((name, of_subcommand)) = matches.subcommand()
+        && let Some(subcommand) = command.find_subcommand(name)
+    {
+        words.push(name.to_owned());
+        (command, matches) = (subcommand, of_subcommand);
+    }
+    let globals = definition
+        .get_arguments()
+        .filter(|argument| argument.is_global_set());
+    // A command may have an option of its own in place of a global one.
+    let globals: Vec<&str> = globals.map(|argument| argument.get_id().as_str()).collect();
+    let is_typed = |argument: &&Arg| {
+        let id = argument.get_id().as_str();
+        !globals.contains(&id)
+            && !ABOUT_ACTING.contains(&id)
+            && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let mut arguments: Vec<&Arg> = command.get_arguments().filter(is_typed).collect();
+    arguments.sort_by_key(|argument| !argument.is_positional());
+    for argument in arguments {
+        let option = argument.get_long().map(|name| format!("--{name}"));
+        if !argument.get_action().takes_values() {
+            words.extend(option);
+            continue;
+        }
+        let values = matches.get_raw(argument.get_id().as_str());
+        for value in values.into_iter().flatten() {
+            words.extend(option.clone());
+            words.push(quoted(&value.to_string_lossy()));
+        }
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::definition;
+    use crate::registry::Registry;
+
+    #[test]
+    fn a_command_is_typed_again_without_a_password_and_without_what_decides_whether_it_acts() {
+        let mut definition = definition(&Registry::new("shop".to_owned()));
+        for (line, again) in [
+            (
+                "dlq redrive --dry-run --no-wait --database-url postgres://me:secret@h/d --delay 10m orders age>2h --force",
+                "dlq redrive orders 'age>2h' --delay 10m --force",
+            ),
+            (
+                "job priority -5 42 43 --limit=2",
+                "job priority -5 42 43 --limit 2",
+            ),
+            (
+                "dlq groups merge 4 5 --into 7 --json --yes",
+                "dlq groups merge 4 5 --into 7",
+            ),
+            ("prune", "prune"),
+        ] {
+            let words = ["shop"].into_iter().chain(line.split(' '));
+            let matches = definition.try_get_matches_from_mut(words).expect(line);
+            assert_eq!(typed(&definition, &matches), format!("shop {again}"));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+-- Purpose: marks a running job as cancelled, so that whoever ends its lease does not return it, or finds
+--          that it died because its handler was told, and writes the audit of an operator.
+-- Called by: admin/jobs.rs.
+-- $1 bigint    id
+-- $2 text      operator (NULL: no audit)       $3 text  reason
+-- Locks: the row of the lease. It waits for a session that settles or reaps the lease, because only
+--        that one knows where the job is next.
+-- Index relied on: none; it scans leases. The primary key of dead_letters.
+-- Rows: one. Zero rows: no worker runs the job, and it did not die as cancelled.
+WITH marked AS (
+    UPDATE redrive.leases l
+    SET cancelled = l.cancelled || $1::bigint
+    WHERE $1 = ANY (l.ids) AND $1 <> ALL (l.done)
+    RETURNING l.lease_id
+),
+-- The job was live when its handler was told, so an open letter is younger.
+ended AS (
+    SELECT d.id
+    FROM redrive.dead_letters d
+    WHERE d.id = $1 AND d.state = 'open' AND d.cause = 'manual'
+)
+SELECT CASE WHEN $2::text IS NOT NULL THEN
+           redrive.record_act('cancel_running_jobs', $2, $3, jsonb_build_object('ids', jsonb_build_array($1)), 1)
+       END AS audit_id
+FROM (SELECT FROM marked UNION ALL SELECT FROM ended) cancelled

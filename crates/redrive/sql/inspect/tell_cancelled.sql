@@ -1,9 +1,0 @@
--- Purpose: tells the handler of a running job that the job is cancelled. mark_cancelled.sql makes it sure.
--- Called by: inspect/jobs.rs.
--- $1 bigint    id
--- Locks: none, so a handler learns of it however long its lease is locked.
--- Index relied on: none; it scans leases.
--- Rows: one. Zero rows: no worker runs the job.
-SELECT pg_notify('redrive_cancel', concat(l.worker_id, ' ', $1::bigint)) IS NULL AS told
-FROM redrive.leases l
-WHERE $1 = ANY (l.ids) AND $1 <> ALL (l.done)

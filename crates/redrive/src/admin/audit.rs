@@ -1,0 +1,150 @@
+//! The audit log: manual changes, their operators and reasons.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use serde_json::value::RawValue;
+
+use crate::db::admin::Admin;
+use crate::db::row::row;
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::operator::Operator;
+
+/// The records per prune statement.
+const PRUNE_BATCH: i64 = 5000;
+
+row! {
+    /// A manual change, recorded in its own transaction. The audit log is append-only, except for
+    /// [`Admin::prune_audit`] and [`Dlq::erase`](crate::dlq::Dlq::erase).
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct AuditRecord {
+        /// The number of the record.
+        pub id: i64,
+        /// The time.
+        pub at: SystemTime,
+        /// The action: `redrive`, `discard`, `resolve_group`, …
+        pub verb: String,
+        /// The database role of the session.
+        pub role: String,
+        /// The operator's name.
+        pub person: Option<String>,
+        /// The operator's reason.
+        pub reason: Option<String>,
+        /// The filter of the change, as a JSON object.
+        pub filter: Option<Box<RawValue>>,
+        /// The number of changed letters or jobs.
+        pub letters: u64,
+        /// Details such as the run, the group or the policy.
+        pub about: Option<Box<RawValue>>,
+    }
+}
+
+/// Selects audit records. An empty filter selects all of them.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    since: Option<Duration>,
+    verb: Option<String>,
+    before: Option<i64>,
+    limit: Option<u64>,
+}
+
+impl AuditFilter {
+    /// Selects all records.
+    pub fn new() -> AuditFilter {
+        AuditFilter::default()
+    }
+
+    /// Selects records younger than `ago`, by the database's clock.
+    #[must_use]
+    pub fn since(mut self, ago: Duration) -> AuditFilter {
+        self.since = Some(ago);
+        self
+    }
+
+    /// Selects records of this action.
+    #[must_use]
+    pub fn verb(mut self, verb: impl Into<String>) -> AuditFilter {
+        self.verb = Some(verb.into());
+        self
+    }
+
+    /// Selects records before this number: the next page.
+    #[must_use]
+    pub fn before(mut self, id: i64) -> AuditFilter {
+        self.before = Some(id);
+        self
+    }
+
+    /// Selects at most `limit` records. Defaults to 50.
+    #[must_use]
+    pub fn limit(mut self, limit: u64) -> AuditFilter {
+        self.limit = Some(limit);
+        self
+    }
+}
+
+impl Admin<'_> {
+    /// Returns audit records, newest first.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn audit(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>> {
+        self.db.ask_bulk().all(
+            "read the audit log",
+            &sql::AUDIT,
+            &[
+                &filter.since,
+                &filter.verb,
+                &filter.before,
+                &filter.limit.unwrap_or(50),
+            ],
+        )
+    }
+
+    /// Counts the records that [`prune_audit`](Admin::prune_audit) would delete. Changes nothing.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn count_prunable_audit(&self, older_than: Duration) -> Result<u64> {
+        self.db.ask_bulk().one(
+            "count audit records to prune",
+            &sql::COUNT_PRUNABLE_AUDIT,
+            &[&older_than],
+        )
+    }
+
+    /// Deletes audit records that are older than `older_than`, at least 30 days, in batches.
+    /// Returns their number, and leaves a record for each batch.
+    ///
+    /// Calls `go_on` after each batch with the number deleted so far, and stops when it breaks.
+    ///
+    /// # Errors
+    /// *Invalid* for an age below 30 days; otherwise if the database rejects a statement or
+    /// does not answer.
+    pub fn prune_audit(
+        &self,
+        older_than: Duration,
+        operator: &Operator,
+        mut go_on: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64> {
+        let mut pruned = 0;
+        loop {
+            let batch: u64 = self.db.ask_bulk().one(
+                "prune the audit log",
+                &sql::PRUNE_AUDIT,
+                &[
+                    &older_than,
+                    &PRUNE_BATCH,
+                    &operator.by(),
+                    &operator.given_reason(),
+                ],
+            )?;
+            pruned += batch;
+            if batch == 0 || go_on(pruned).is_break() {
+                return Ok(pruned);
+            }
+        }
+    }
+}

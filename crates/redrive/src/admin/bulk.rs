@@ -1,0 +1,266 @@
+//! Bulk operations on waiting jobs, in batches of one transaction with its audit row.
+
+use std::ops::ControlFlow;
+
+use crate::admin::handle::Jobs;
+use crate::admin::jobs::{self, Cancelled};
+use crate::db::sql;
+use crate::dlq::filter::JobFilter;
+use crate::error::Result;
+use crate::job::job::JobId;
+use crate::job::job_state::JobState;
+use crate::job::new_job::check_priority;
+use crate::job::operator::Operator;
+use crate::job::payload::Json;
+
+/// The jobs per statement.
+const BATCH: u64 = 500;
+
+/// A change of waiting jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobChange {
+    /// The jobs become letters with the cause `manual`.
+    Cancel,
+    /// The jobs get this priority, from -1,000 to 1,000. Jobs that have it do not change.
+    SetPriority(i16),
+    /// Delayed jobs become ready. Ready jobs do not change.
+    RunNow,
+}
+
+impl JobChange {
+    /// Returns the name in the statement.
+    fn word(self) -> &'static str {
+        match self {
+            JobChange::Cancel => "cancel",
+            JobChange::SetPriority(_) => "set_priority",
+            JobChange::RunNow => "run_now",
+        }
+    }
+
+    /// Returns the new priority.
+    fn priority(self) -> Option<i32> {
+        match self {
+            JobChange::SetPriority(priority) => Some(priority.into()),
+            JobChange::Cancel | JobChange::RunNow => None,
+        }
+    }
+}
+
+/// The jobs that an operation has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedJobs {
+    /// The jobs.
+    pub jobs: Vec<JobId>,
+    /// The audit record of the operation; `None`: it changed none. After a cancellation,
+    /// [`LetterFilter::audit`](crate::dlq::LetterFilter::audit) selects the letters by it.
+    pub audit: Option<i64>,
+}
+
+/// The number of jobs that a filter matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobCount {
+    /// Ready jobs.
+    pub ready: u64,
+    /// Delayed jobs.
+    pub delayed: u64,
+    /// Leased jobs.
+    pub leased: u64,
+}
+
+impl JobCount {
+    /// Returns the number of jobs that wait, ready or delayed. Bulk operations change only these.
+    pub fn waiting(&self) -> u64 {
+        self.ready + self.delayed
+    }
+
+    /// Returns the number of all matching jobs.
+    pub fn jobs(&self) -> u64 {
+        self.waiting() + self.leased
+    }
+}
+
+/// One statement that changes a batch.
+pub(crate) struct JobBatch<'a> {
+    pub(crate) doing: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) filter: &'a JobFilter,
+    pub(crate) operator: &'a Operator,
+    pub(crate) priority: Option<i32>,
+    /// The place after which it starts.
+    pub(crate) place: Option<Json>,
+    /// The last place that it reads.
+    pub(crate) last_place: Option<Json>,
+    pub(crate) most: u64,
+    /// The jobs of an edit, with their earlier and their new payloads.
+    pub(crate) ids: Vec<JobId>,
+    pub(crate) unedited: Vec<String>,
+    pub(crate) edited: Vec<String>,
+}
+
+/// The outcome of a batch.
+pub(crate) struct Batched {
+    pub(crate) jobs: Vec<JobId>,
+    pub(crate) audit: Option<i64>,
+    /// The place of the last job; `None`: no job is left.
+    pub(crate) place: Option<Json>,
+}
+
+impl Jobs<'_> {
+    /// Counts matching jobs by state, ignoring the limit.
+    ///
+    /// # Errors
+    /// *Invalid* with [`JobFilter::after`]; otherwise if the database rejects the statement or
+    /// does not answer within a minute.
+    pub fn count(&self, filter: &JobFilter) -> Result<JobCount> {
+        Ok(self.count_alike(filter, None)?.0)
+    }
+
+    /// Counts matching jobs by state, and those that a change would change.
+    ///
+    /// # Errors
+    /// Those of [`count`](Jobs::count).
+    pub fn preview(&self, filter: &JobFilter, change: JobChange) -> Result<(JobCount, u64)> {
+        let (count, alike) = self.count_alike(filter, change.priority())?;
+        let changed = match change {
+            JobChange::Cancel => count.waiting(),
+            JobChange::SetPriority(_) => count.waiting() - alike,
+            JobChange::RunNow => count.delayed,
+        };
+        Ok((count, changed.min(filter.limit.unwrap_or(u64::MAX))))
+    }
+
+    /// Counts matching jobs, and waiting ones with this priority.
+    fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<(JobCount, u64)> {
+        filter.refuse_after()?;
+        let states: Vec<(JobState, u64, u64)> = self.db.ask_bulk().all(
+            "count jobs",
+            &sql::COUNT_JOBS,
+            &[&filter.parameter()?, &priority],
+        )?;
+        let (mut count, mut waiting_alike) = (JobCount::default(), 0);
+        for (state, jobs, alike) in states {
+            match state {
+                JobState::Ready => count.ready = jobs,
+                JobState::Delayed => count.delayed = jobs,
+                JobState::Leased => {
+                    count.leased = jobs;
+                    continue;
+                }
+            }
+            waiting_alike += alike;
+        }
+        Ok((count, waiting_alike))
+    }
+
+    /// Changes waiting jobs that match, delayed ones first. Leased jobs do not change.
+    ///
+    /// Each batch of 500 is one transaction with its audit row. A job that moves meanwhile, for
+    /// example because a worker claims it, is left out.
+    ///
+    /// # Errors
+    /// *Invalid* with [`JobFilter::after`] or a priority out of range; otherwise if the database
+    /// rejects a statement or does not answer. Jobs changed before the error stay changed.
+    pub fn change(
+        &self,
+        filter: &JobFilter,
+        change: JobChange,
+        operator: &Operator,
+    ) -> Result<ChangedJobs> {
+        self.change_while(filter, change, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Cancels a job in any state and writes the audit: a waiting one at once, a running one by
+    /// signalling its handler.
+    ///
+    /// [`Admin::cancel`](crate::admin::Admin::cancel) does the same for a program, without the
+    /// audit.
+    ///
+    /// # Errors
+    /// Those of [`Admin::cancel`](crate::admin::Admin::cancel).
+    pub fn cancel(&self, id: JobId, operator: &Operator) -> Result<Cancelled> {
+        let this = JobFilter::new().ids([id]);
+        jobs::cancel(self.db, id, Some(operator), || {
+            let changed = self.change(&this, JobChange::Cancel, operator)?;
+            Ok(!changed.jobs.is_empty())
+        })
+    }
+
+    /// Changes jobs as [`change`](Jobs::change) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 500 with everything changed so far.
+    ///
+    /// # Errors
+    /// Those of [`change`](Jobs::change).
+    pub fn change_while(
+        &self,
+        filter: &JobFilter,
+        change: JobChange,
+        operator: &Operator,
+        mut go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
+    ) -> Result<ChangedJobs> {
+        filter.refuse_after()?;
+        if let JobChange::SetPriority(priority) = change {
+            check_priority(priority)?;
+        }
+        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let mut changed = ChangedJobs::default();
+        let mut place = None;
+        while left > 0 {
+            let batch = JobBatch {
+                doing: "change jobs",
+                word: change.word(),
+                filter,
+                operator,
+                priority: change.priority(),
+                place,
+                last_place: None,
+                most: left.min(BATCH),
+                ids: Vec::new(),
+                unedited: Vec::new(),
+                edited: Vec::new(),
+            };
+            let done = self.change_batch(&batch, changed.audit)?;
+            if done.place.is_none() {
+                break;
+            }
+            place = done.place;
+            changed.audit = done.audit;
+            left = left.saturating_sub(done.jobs.len() as u64);
+            changed.jobs.extend(done.jobs);
+            if go_on(&changed).is_break() {
+                break;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Changes one batch. `audit` is the record of the first one.
+    pub(crate) fn change_batch(self, batch: &JobBatch<'_>, audit: Option<i64>) -> Result<Batched> {
+        let rows: Vec<(JobId, Option<i64>, Json)> = self.db.ask_bulk().all(
+            batch.doing,
+            &sql::CHANGE_JOBS,
+            &[
+                &batch.word,
+                &batch.filter.parameter()?,
+                &batch.place,
+                &batch.last_place,
+                &batch.most,
+                &batch.operator.given_reason(),
+                &batch.operator.by(),
+                &audit,
+                &batch.priority,
+                &batch.ids,
+                &batch.unedited,
+                &batch.edited,
+            ],
+        )?;
+        Ok(Batched {
+            jobs: rows.iter().map(|(id, ..)| *id).collect(),
+            audit: rows.first().map_or(audit, |(_, first, _)| *first),
+            place: rows.into_iter().next_back().map(|(.., place)| place),
+        })
+    }
+}

@@ -1,0 +1,205 @@
+//! Edits the payloads of waiting jobs.
+//!
+//! The new payload is a pure function of the old one. It is written only if the job still waits with the
+//! payload that was read.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use serde_json::value::RawValue;
+
+use crate::admin::bulk::JobBatch;
+use crate::admin::handle::Jobs;
+use crate::db::sql;
+use crate::dlq::edit::{Edit, EditDiff, EditPreview, Edited, Made};
+use crate::dlq::filter::JobFilter;
+use crate::dlq::validation_error::ValidationErrors;
+use crate::error::{Error, Result};
+use crate::job::job::JobId;
+use crate::job::operator::Operator;
+use crate::job::payload::Json;
+
+/// The jobs per page: a page of the largest payloads still fits in memory.
+const PAGE: u64 = 100;
+
+/// A page of waiting jobs.
+struct Page {
+    jobs: Vec<(JobId, Box<RawValue>)>,
+    /// The last place of the previous page.
+    from: Option<Json>,
+    /// The place of the last job.
+    to: Json,
+}
+
+impl Jobs<'_> {
+    /// Edits the payloads of waiting jobs that match, delayed ones first. Leased jobs do not
+    /// change.
+    ///
+    /// Each batch of 100 is one transaction with its audit row. Earlier payloads are not kept. If
+    /// the call fails, jobs edited before the error stay edited.
+    ///
+    /// ```
+    /// use redrive::Operator;
+    /// use redrive::admin::JobFilter;
+    /// use redrive::dlq::Edit;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let filter = JobFilter::new().queue("orders").kind("order.placed");
+    /// let edit = Edit::merge(r#"{"currency": "EUR"}"#)?;
+    /// let done = db.admin().jobs().edit(&filter, &edit, &Operator::new("maria@ops-1"))?;
+    /// println!("{} edited, {} unchanged", done.edited.len(), done.unchanged);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// *Invalid* with [`JobFilter::after`]; otherwise if the database rejects a statement or does
+    /// not answer.
+    pub fn edit(&self, filter: &JobFilter, edit: &Edit, operator: &Operator) -> Result<Edited> {
+        self.edit_while(filter, edit, operator, |_| ControlFlow::Continue(()))
+    }
+
+    /// Edits jobs as [`edit`](Jobs::edit) does, and stops when `go_on` breaks.
+    ///
+    /// Calls `go_on` after each batch of 100 with the outcome so far, without the jobs that the
+    /// edit refuses.
+    ///
+    /// # Errors
+    /// Those of [`edit`](Jobs::edit).
+    pub fn edit_while(
+        &self,
+        filter: &JobFilter,
+        edit: &Edit,
+        operator: &Operator,
+        mut go_on: impl FnMut(&Edited) -> ControlFlow<()>,
+    ) -> Result<Edited> {
+        let mut done = Edited::default();
+        let mut refused = ValidationErrors::default();
+        self.each_waiting(filter, |page| -> Result<ControlFlow<()>> {
+            self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
+            refused.fold(self.db)?;
+            Ok(go_on(&done))
+        })?;
+        done.refused = refused.into_vec();
+        Ok(done)
+    }
+
+    /// Calls `visit` with the effect on each waiting job, and changes nothing.
+    ///
+    /// # Errors
+    /// Any error of `visit`, which ends the iteration; *invalid* with [`JobFilter::after`];
+    /// otherwise if the database rejects a statement or does not answer.
+    pub fn preview_edit<E: From<Error>>(
+        &self,
+        filter: &JobFilter,
+        edit: &Edit,
+        mut visit: impl FnMut(&EditPreview) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.each_waiting(filter, |page| -> Result<ControlFlow<()>, E> {
+            for (id, payload) in page.jobs {
+                let after = match edit.make(Some(payload.get())) {
+                    Ok(Made::Same) => EditDiff::Unchanged,
+                    Ok(Made::New(json)) => EditDiff::Changed(json.raw_value()?),
+                    Err(why) => EditDiff::Refused(why),
+                };
+                visit(&EditPreview {
+                    id,
+                    before: Some(payload),
+                    after,
+                })?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Calls `visit` with each page, until it breaks.
+    fn each_waiting<E: From<Error>>(
+        self,
+        filter: &JobFilter,
+        mut visit: impl FnMut(Page) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        filter.refuse_after()?;
+        let mut left = filter.limit.unwrap_or(u64::MAX);
+        let mut place = None;
+        while left > 0 {
+            let Some(page) = self.page_of_waiting(filter, place, PAGE.min(left))? else {
+                break;
+            };
+            place = Some(page.to.clone());
+            left = left.saturating_sub(page.jobs.len() as u64);
+            if visit(page)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn page_of_waiting(
+        self,
+        filter: &JobFilter,
+        from: Option<Json>,
+        most: u64,
+    ) -> Result<Option<Page>> {
+        let mut jobs: Vec<(JobId, Box<RawValue>, Json)> = self.db.ask_bulk().all(
+            "read jobs to edit",
+            &sql::PAGE_WAITING,
+            &[&filter.parameter()?, &from, &most],
+        )?;
+        let Some((.., to)) = jobs.last().cloned() else {
+            return Ok(None);
+        };
+        let jobs = jobs.drain(..).map(|(id, payload, _)| (id, payload));
+        Ok(Some(Page {
+            jobs: jobs.collect(),
+            from,
+            to,
+        }))
+    }
+
+    fn edit_page(
+        self,
+        filter: &JobFilter,
+        page: Page,
+        edit: &Edit,
+        operator: &Operator,
+        done: &mut Edited,
+        refused: &mut ValidationErrors,
+    ) -> Result<()> {
+        let mut batch = JobBatch {
+            doing: "edit jobs",
+            word: "edit",
+            filter,
+            operator,
+            priority: None,
+            place: page.from,
+            last_place: Some(page.to),
+            most: page.jobs.len() as u64,
+            ids: Vec::new(),
+            unedited: Vec::new(),
+            edited: Vec::new(),
+        };
+        for (id, payload) in page.jobs {
+            match edit.make(Some(payload.get())) {
+                Ok(Made::Same) => done.unchanged += 1,
+                Ok(Made::New(json)) => {
+                    batch.ids.push(id);
+                    batch.unedited.push(payload.get().to_owned());
+                    batch.edited.push(json.as_str().to_owned());
+                }
+                Err(why) => refused.add(id, why),
+            }
+        }
+        if batch.ids.is_empty() {
+            return Ok(());
+        }
+        let edited = self.change_batch(&batch, done.audit)?;
+        done.audit = edited.audit;
+        let is_edited: HashSet<JobId> = edited.jobs.iter().copied().collect();
+        let asked = batch.ids.into_iter();
+        done.skipped
+            .extend(asked.filter(|id| !is_edited.contains(id)));
+        done.edited.extend(edited.jobs);
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Live jobs: list them; show, cancel and reprioritize one.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::admin::handle::Jobs;
+use crate::db::admin::Admin;
+use crate::db::database::Database;
+use crate::db::row::row;
+use crate::db::sql;
+use crate::dlq::filter::JobFilter;
+use crate::dlq::history::AttemptRecord;
+use crate::error::{Error, Result};
+use crate::job::job::JobId;
+use crate::job::job_state::JobState;
+use crate::job::new_job::check_priority;
+use crate::job::operator::Operator;
+
+row! {
+    /// A live job.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct LiveJob {
+        /// The id.
+        pub id: JobId,
+        /// The queue.
+        pub queue: String,
+        /// The kind.
+        pub kind: String,
+        /// The state.
+        pub state: JobState,
+        /// The priority.
+        pub priority: i16,
+        /// The payload.
+        pub payload: Box<RawValue>,
+        /// The attempts of this generation, including a running one.
+        pub attempts: u32,
+        /// The attempt budget.
+        pub max_attempts: u32,
+        /// How many times it was redriven.
+        pub generation: u32,
+        /// How many times its worker died.
+        pub crashes: u32,
+        /// When it became ready, becomes due, or was leased.
+        pub since: SystemTime,
+        /// When it was first enqueued.
+        pub enqueued_at: SystemTime,
+        /// The oldest and the newest failed attempts.
+        pub history: Vec<AttemptRecord>,
+        /// The worker that leases it.
+        pub worker: Option<Uuid>,
+        /// The worker's host.
+        pub host: Option<String>,
+        /// The unique key.
+        pub unique_key: Option<String>,
+        /// The [group](crate::NewJob::group).
+        pub group_key: Option<String>,
+        /// The letter that holds the group, so that the ready job waits behind it.
+        pub held_by: Option<JobId>,
+        /// The headers.
+        pub headers: BTreeMap<String, String>,
+        /// When the current series of outages began.
+        pub outage_since: Option<SystemTime>,
+    }
+}
+
+/// The outcome of a cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The job was waiting. It is a letter now, with the cause `manual`.
+    Dead,
+    /// The job is running. Its handler is signalled; unless it succeeds, the job becomes a
+    /// letter with the cause `manual`.
+    Asked,
+    /// The job is done, dead, or unknown.
+    NotLive,
+}
+
+/// The attempts to find a job that moves between tables.
+const LOOKS: usize = 5;
+
+/// Cancels a job in any state. `cancel_waiting` returns whether the job waited.
+pub(crate) fn cancel(
+    db: &Database,
+    id: JobId,
+    operator: Option<&Operator>,
+    cancel_waiting: impl Fn() -> Result<bool>,
+) -> Result<Cancelled> {
+    let mut was_told = false;
+    for _ in 0..LOOKS {
+        if cancel_waiting()? {
+            return Ok(Cancelled::Dead);
+        }
+        match cancel_running(db, id, operator, was_told)? {
+            Running::Marked => return Ok(Cancelled::Asked),
+            // Its lease ended meanwhile: it waits, runs again, is done, or died as cancelled.
+            Running::Told => was_told = true,
+            // A job that a worker was claiming is in neither table of the snapshot. If it is live,
+            // try again.
+            Running::No if db.admin().job(id)?.is_none() => return Ok(Cancelled::NotLive),
+            Running::No => {}
+        }
+    }
+    Err(Error::unavailable(format!(
+        "could not cancel job {id}: it keeps moving; try again"
+    )))
+}
+
+/// What became of the cancellation of a running job.
+enum Running {
+    /// No worker runs it.
+    No,
+    /// Its handler was told, and its lease ended before it could be marked.
+    Told,
+    /// It dies unless it succeeds.
+    Marked,
+}
+
+/// Signals the handler of a job, and marks its lease or finds that the job died of an earlier signal.
+fn cancel_running(
+    db: &Database,
+    id: JobId,
+    operator: Option<&Operator>,
+    was_told: bool,
+) -> Result<Running> {
+    let operator = operator.cloned();
+    // Both within one deadline.
+    db.call("cancel a job", move |session| {
+        let doing = format!("cancel job {id}");
+        let told = session.query(&doing, &sql::TELL_CANCELLED, &[&id.get()])?;
+        if told.is_empty() && !was_told {
+            return Ok(Running::No);
+        }
+        let by = operator.as_ref().map(Operator::by);
+        let reason = operator.as_ref().and_then(Operator::given_reason);
+        let marked = session.query(&doing, &sql::MARK_CANCELLED, &[&id.get(), &by, &reason])?;
+        Ok(match (marked.is_empty(), told.is_empty()) {
+            (false, _) => Running::Marked,
+            (true, false) => Running::Told,
+            (true, true) => Running::No,
+        })
+    })
+}
+
+impl Admin<'_> {
+    /// Returns a live job; `None` if it is done or dead. A job that died has a
+    /// [letter](crate::dlq::Dlq::get).
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn job(&self, id: JobId) -> Result<Option<LiveJob>> {
+        let doing = format!("show job {id}");
+        self.db.ask().first(&doing, &sql::LIVE_JOB, &[&id])
+    }
+
+    /// Cancels a job: a waiting one at once, a running one by signalling its handler.
+    ///
+    /// The signal waits for nothing. The answer waits for a session that is ending the lease of
+    /// the job, which is a matter of milliseconds unless its worker is stuck. It writes no audit;
+    /// [`Jobs::cancel`] does.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer. A handler that was signalled
+    /// may end, but if its worker is lost, the job runs again: repeat the call.
+    pub fn cancel(&self, id: JobId) -> Result<Cancelled> {
+        cancel(self.db, id, None, || {
+            let doing = format!("cancel job {id}");
+            let rows = self.db.ask().rows(&doing, &sql::CANCEL, &[&id])?;
+            Ok(!rows.is_empty())
+        })
+    }
+
+    /// Sets the priority of a ready or delayed job. Returns `false` if the job is leased or
+    /// not live.
+    ///
+    /// # Errors
+    /// *Invalid* if the priority is out of range; otherwise if the database rejects the
+    /// statement or does not answer.
+    pub fn set_priority(&self, id: JobId, priority: i16) -> Result<bool> {
+        check_priority(priority)?;
+        let doing = format!("set the priority of job {id}");
+        let ask = self.db.ask();
+        let rows = ask.rows(&doing, &sql::SET_PRIORITY, &[&id, &priority])?;
+        Ok(!rows.is_empty())
+    }
+}
+
+impl Jobs<'_> {
+    /// Returns matching jobs in any state, the oldest id first. The limit defaults to 50.
+    ///
+    /// ```
+    /// use redrive::admin::JobFilter;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// let filter: JobFilter = "queue=orders state=ready age>5m".parse()?;
+    /// for job in db.admin().jobs().list(&filter)? {
+    ///     println!("{} {} {}", job.id, job.kind, job.payload);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn list(&self, filter: &JobFilter) -> Result<Vec<LiveJob>> {
+        self.db.ask_bulk().all(
+            "list jobs",
+            &sql::LIST_JOBS,
+            &[&filter.parameter()?, &filter.after, &filter.most(50)],
+        )
+    }
+}

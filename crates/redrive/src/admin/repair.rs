@@ -1,0 +1,81 @@
+//! Finds and repairs what points at a job that is gone, and totals that differ from the rows.
+
+use crate::db::admin::Admin;
+use crate::db::row::row;
+use crate::db::sql;
+use crate::error::Result;
+use crate::job::operator::Operator;
+
+row! {
+    /// A kind of fault in the tables, with its places.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Fault {
+        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `run`, `group`, `schedule`,
+        /// `group_count` or `counter`. Newer schemas may have more.
+        pub kind: String,
+        /// The number of places.
+        pub places: u64,
+        /// Up to ten of them: an id, a key, a queue with its group, a name, or a total with its error.
+        pub examples: Vec<String>,
+    }
+}
+
+/// Whether a repair changes anything.
+#[derive(Clone, Copy, Debug)]
+enum RepairMode {
+    DryRun,
+    Act,
+}
+
+impl Admin<'_> {
+    /// Returns the faults that [`repair`](Admin::repair) would fix. Changes nothing.
+    ///
+    /// No statement of redrive leaves any, but a row that was deleted by hand, a restore that missed
+    /// some, and a restore of data into a migrated schema do. This reads every job and letter, so
+    /// run it off-peak.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// assert!(db.admin().faults()?.is_empty());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn faults(&self) -> Result<Vec<Fault>> {
+        self.repaired("look for faults", RepairMode::DryRun, &Operator::default())
+    }
+
+    /// Fixes every fault and returns what it fixed, with one audit record for each kind.
+    ///
+    /// A letter that is redriving without a job opens again, and a run no longer waits for it. Unique
+    /// keys and turns of groups whose jobs are gone are freed. A letter without a failure group gets
+    /// one, a schedule its next tick, and totals become the numbers of the rows.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer. Nothing was changed then, unless
+    /// the answer was lost.
+    pub fn repair(&self, operator: &Operator) -> Result<Vec<Fault>> {
+        self.repaired("repair", RepairMode::Act, operator)
+    }
+
+    fn repaired(
+        self,
+        doing: &'static str,
+        mode: RepairMode,
+        operator: &Operator,
+    ) -> Result<Vec<Fault>> {
+        self.db.ask_bulk().read_committed().all(
+            doing,
+            &sql::REPAIR,
+            &[
+                &matches!(mode, RepairMode::DryRun),
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
+    }
+}

@@ -1,0 +1,136 @@
+//! Queue statistics. Jobs are counted row by row, letters from the totals of their failure
+//! groups.
+
+use std::time::{Duration, SystemTime};
+
+use postgres::Row;
+
+use crate::db::admin::Admin;
+use crate::db::row::{FromRow, row};
+use crate::db::sql;
+use crate::dlq::id::GroupId;
+use crate::error::Result;
+use crate::job::death_cause::DeathCause;
+use crate::pipeline::pause::QueuePause;
+
+row! {
+    /// The statistics of one queue.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct QueueStats {
+        /// The queue.
+        pub queue: String,
+        /// The pause, if an operator paused the queue.
+        pub pause: Option<QueuePause> = pause,
+        /// Ready jobs.
+        pub ready: u64,
+        /// Delayed jobs.
+        pub delayed: u64,
+        /// Leased jobs.
+        pub leased: u64,
+        /// The age of the oldest ready job.
+        pub oldest_ready: Option<Duration>,
+        /// Live workers.
+        pub workers: u64,
+        /// The slots of all live workers.
+        pub slots: u64,
+        /// Open letters.
+        pub open: u64,
+        /// Redriving letters.
+        pub redriving: u64,
+        /// Recovered letters.
+        pub recovered: u64,
+        /// Discarded letters.
+        pub discarded: u64,
+        /// Quarantined letters.
+        pub quarantined: u64,
+        /// When the oldest open letter last died. Letters of ignored groups do not count.
+        pub oldest_open: Option<SystemTime>,
+        /// Live jobs by kind, most jobs first.
+        pub kinds: Vec<KindStats> = none_yet,
+        /// Open letters by failure group, most letters first.
+        pub failures: Vec<FailureCount> = none_yet,
+    }
+}
+
+row! {
+    /// The live jobs of one kind in a queue.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct KindStats {
+        /// The kind.
+        pub kind: String,
+        /// Ready jobs.
+        pub ready: u64,
+        /// Delayed jobs.
+        pub delayed: u64,
+        /// Leased jobs.
+        pub leased: u64,
+        /// Ready jobs that wait behind a letter that holds their group.
+        pub held: u64,
+        /// Whether a live worker of the queue handles the kind.
+        pub is_handled: bool,
+    }
+}
+
+row! {
+    /// The open letters of one failure group.
+    #[derive(Clone, Debug, PartialEq)]
+    #[non_exhaustive]
+    pub struct FailureCount {
+        /// The group.
+        pub group: GroupId,
+        /// The cause of the newest death.
+        pub cause: DeathCause,
+        /// The error class.
+        pub error_class: String,
+        /// The number of letters.
+        pub letters: u64,
+        /// The message of the newest death.
+        pub sample: String,
+        /// The first death.
+        pub first_at: SystemTime,
+        /// The last death.
+        pub last_at: SystemTime,
+    }
+}
+
+impl Admin<'_> {
+    /// Returns the statistics of one queue, or of all queues by name.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer within a minute.
+    pub fn stats(&self, queue: Option<&str>) -> Result<Vec<QueueStats>> {
+        let ask = self.db.ask_bulk();
+        let kinds = ask.rows("count jobs by kind", &sql::STATS_KINDS, &[&queue])?;
+        let failures = ask.rows("count failures", &sql::STATS_FAILURES, &[&queue])?;
+        let mut stats: Vec<QueueStats> =
+            ask.all("count jobs and letters", &sql::STATS, &[&queue])?;
+        for stats in &mut stats {
+            stats.kinds = of_queue(&kinds, &stats.queue)?;
+            stats.failures = of_queue(&failures, &stats.queue)?;
+        }
+        Ok(stats)
+    }
+}
+
+/// Returns the rows of a queue.
+fn of_queue<T: FromRow>(rows: &[Row], queue: &str) -> Result<Vec<T>> {
+    let mine = |row: &&Row| row.get::<_, &str>("queue") == queue;
+    rows.iter().filter(mine).map(T::from_row).collect()
+}
+
+fn pause(row: &Row) -> Option<QueuePause> {
+    let paused_at: Option<SystemTime> = row.get("paused_at");
+    paused_at.map(|paused_at| QueuePause {
+        paused_at,
+        ends_at: row.get("ends_at"),
+        person: row.get("person"),
+        reason: row.get("reason"),
+    })
+}
+
+/// Other statements count these.
+fn none_yet<T>(_: &Row) -> Vec<T> {
+    Vec::new()
+}

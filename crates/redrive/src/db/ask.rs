@@ -1,0 +1,112 @@
+//! Calls of one statement.
+
+use std::time::Duration;
+
+use postgres::Row;
+
+use crate::db::column::Given;
+use crate::db::database::Database;
+use crate::db::row::{FromRow, first};
+use crate::db::sql::{Parameter, Sql};
+use crate::error::{Error, Result};
+
+/// Runs single statements, each as one call with a deadline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    db: &'a Database,
+    deadline: Duration,
+    isolation: Isolation,
+}
+
+/// The isolation level of a statement.
+#[derive(Clone, Copy, Debug)]
+enum Isolation {
+    OfTheSession,
+    /// For statements that the database refuses at a stricter level.
+    ReadCommitted,
+}
+
+impl Database {
+    /// Returns what runs statements with the usual deadline.
+    pub(crate) fn ask(&self) -> Ask<'_> {
+        self.ask_within(self.call_timeout())
+    }
+
+    /// Returns what runs statements with the longer deadline for many rows or bytes.
+    pub(crate) fn ask_bulk(&self) -> Ask<'_> {
+        self.ask_within(self.bulk_timeout())
+    }
+
+    /// Returns what runs statements with this deadline.
+    pub(crate) fn ask_within(&self, deadline: Duration) -> Ask<'_> {
+        Ask {
+            db: self,
+            deadline,
+            isolation: Isolation::OfTheSession,
+        }
+    }
+}
+
+impl Ask<'_> {
+    /// Runs each statement in a READ COMMITTED transaction.
+    pub(crate) fn read_committed(mut self) -> Self {
+        self.isolation = Isolation::ReadCommitted;
+        self
+    }
+
+    /// Runs a statement. `doing` names the operation and its subject.
+    pub(crate) fn rows(
+        self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[&dyn Given],
+    ) -> Result<Vec<Row>> {
+        let given: Vec<_> = parameters.iter().map(|given| given.give()).collect();
+        let (does, isolation) = (doing.to_owned(), self.isolation);
+        self.db.call_within(doing, self.deadline, move |session| {
+            let parameters: Vec<Parameter<'_>> = given
+                .iter()
+                .map(|given| -> Parameter<'_> { &**given })
+                .collect();
+            match isolation {
+                Isolation::OfTheSession => session.query(&does, sql, &parameters),
+                Isolation::ReadCommitted => {
+                    session.read_committed(&does, |session| session.query(&does, sql, &parameters))
+                }
+            }
+        })
+    }
+
+    /// Returns all rows of a statement.
+    pub(crate) fn all<T: FromRow>(
+        self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[&dyn Given],
+    ) -> Result<Vec<T>> {
+        let rows = self.rows(doing, sql, parameters)?;
+        rows.iter().map(T::from_row).collect()
+    }
+
+    /// Returns the first row of a statement, if there is one.
+    pub(crate) fn first<T: FromRow>(
+        self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[&dyn Given],
+    ) -> Result<Option<T>> {
+        first(&self.rows(doing, sql, parameters)?)
+    }
+
+    /// Returns the row of a statement that always returns one.
+    pub(crate) fn one<T: FromRow>(
+        self,
+        doing: &str,
+        sql: &'static Sql,
+        parameters: &[&dyn Given],
+    ) -> Result<T> {
+        self.first(doing, sql, parameters)?.ok_or_else(|| {
+            Error::unavailable(format!("could not {doing}: the database returned no row"))
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! The columns of rows and the parameters of statements, as types of the library.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use postgres::types::{FromSql, ToSql, Type};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::job::headers::Headers;
+use crate::job::job::JobId;
+use crate::job::milliseconds::milliseconds;
+use crate::job::payload::{Json, JsonText};
+use crate::job::words::Word;
+
+/// What the driver reads from a column or sends as a parameter.
+pub(crate) trait Stored: ToSql + Sync + Send + 'static {}
+
+impl<T: ToSql + Sync + Send + 'static> Stored for T {}
+
+/// A type that a column can hold.
+pub(crate) trait Column: Sized {
+    type Stored: for<'a> FromSql<'a>;
+
+    /// # Errors
+    /// If a newer version stored a value that this one does not know.
+    fn read(stored: Self::Stored) -> Result<Self>;
+}
+
+/// A type that a parameter can have. Its stored value outlives the call, which may be abandoned.
+pub(crate) trait Value {
+    type Stored: Stored;
+
+    fn stored(&self) -> Self::Stored;
+}
+
+/// A parameter of any type.
+pub(crate) trait Given {
+    fn give(&self) -> Box<dyn ToSql + Sync + Send>;
+}
+
+impl<T: Value> Given for T {
+    fn give(&self) -> Box<dyn ToSql + Sync + Send> {
+        Box::new(self.stored())
+    }
+}
+
+macro_rules! as_they_are {
+    ($($type:ty)*) => {$(
+        impl Column for $type {
+            type Stored = $type;
+
+            fn read(stored: $type) -> Result<$type> {
+                Ok(stored)
+            }
+        }
+
+        impl Value for $type {
+            type Stored = $type;
+
+            fn stored(&self) -> $type {
+                self.clone()
+            }
+        }
+    )*};
+}
+
+as_they_are! { bool i16 i32 i64 f64 String SystemTime Uuid Vec<u8> }
+
+/// A whole number of any size.
+#[derive(Debug)]
+pub(crate) struct Whole(i64);
+
+impl<'a> FromSql<'a> for Whole {
+    fn from_sql(
+        ty: &Type,
+        raw: &'a [u8],
+    ) -> std::result::Result<Whole, Box<dyn Error + Sync + Send>> {
+        match *ty {
+            Type::INT2 => i16::from_sql(ty, raw).map(|number| Whole(number.into())),
+            Type::INT4 => i32::from_sql(ty, raw).map(|number| Whole(number.into())),
+            _ => i64::from_sql(ty, raw).map(Whole),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(*ty, Type::INT2 | Type::INT4 | Type::INT8)
+    }
+}
+
+/// Counts and sizes. None is negative, except for an instant between two snapshots.
+macro_rules! counts {
+    ($($type:ty as $sent:ty;)*) => {$(
+        impl Column for $type {
+            type Stored = Whole;
+
+            fn read(stored: Whole) -> Result<$type> {
+                Ok(<$type>::try_from(stored.0.max(0)).unwrap_or(<$type>::MAX))
+            }
+        }
+
+        impl Value for $type {
+            type Stored = $sent;
+
+            fn stored(&self) -> $sent {
+                <$sent>::try_from(*self).unwrap_or(<$sent>::MAX)
+            }
+        }
+    )*};
+}
+
+counts! {
+    u64 as i64;
+    u32 as i32;
+}
+
+macro_rules! ids {
+    ($($type:ty)*) => {$(
+        impl $crate::db::column::Column for $type {
+            type Stored = i64;
+
+            fn read(stored: i64) -> $crate::error::Result<$type> {
+                Ok(<$type>::new(stored))
+            }
+        }
+
+        impl $crate::db::column::Value for $type {
+            type Stored = i64;
+
+            fn stored(&self) -> i64 {
+                self.get()
+            }
+        }
+    )*};
+}
+pub(crate) use ids;
+
+ids! { JobId }
+
+impl<W: Word> Column for W {
+    type Stored = String;
+
+    fn read(stored: String) -> Result<W> {
+        W::of_word(&stored)
+    }
+}
+
+impl<W: Word> Value for W {
+    type Stored = &'static str;
+
+    fn stored(&self) -> &'static str {
+        self.word()
+    }
+}
+
+impl Column for Duration {
+    type Stored = i64;
+
+    fn read(stored: i64) -> Result<Duration> {
+        Ok(Duration::from_millis(stored.max(0).unsigned_abs()))
+    }
+}
+
+impl Value for Duration {
+    type Stored = i64;
+
+    fn stored(&self) -> i64 {
+        milliseconds(*self)
+    }
+}
+
+impl Column for Box<RawValue> {
+    type Stored = JsonText;
+
+    fn read(stored: JsonText) -> Result<Box<RawValue>> {
+        stored.raw_value()
+    }
+}
+
+impl Column for JsonText {
+    type Stored = JsonText;
+
+    fn read(stored: JsonText) -> Result<JsonText> {
+        Ok(stored)
+    }
+}
+
+impl Column for BTreeMap<String, String> {
+    type Stored = Option<JsonText>;
+
+    fn read(headers: Option<JsonText>) -> Result<BTreeMap<String, String>> {
+        Ok(Headers::read(headers.as_ref().map(|json| &*json.0))?.0)
+    }
+}
+
+impl Column for Json {
+    type Stored = JsonText;
+
+    fn read(stored: JsonText) -> Result<Json> {
+        stored.json()
+    }
+}
+
+impl Value for Json {
+    type Stored = Json;
+
+    fn stored(&self) -> Json {
+        self.clone()
+    }
+}
+
+impl Value for &str {
+    type Stored = String;
+
+    fn stored(&self) -> String {
+        (*self).to_owned()
+    }
+}
+
+impl<T: Column> Column for Option<T> {
+    type Stored = Option<T::Stored>;
+
+    fn read(stored: Option<T::Stored>) -> Result<Option<T>> {
+        stored.map(T::read).transpose()
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    type Stored = Option<T::Stored>;
+
+    fn stored(&self) -> Option<T::Stored> {
+        self.as_ref().map(T::stored)
+    }
+}
+
+impl<T: Column> Column for Vec<T> {
+    type Stored = Vec<T::Stored>;
+
+    fn read(stored: Vec<T::Stored>) -> Result<Vec<T>> {
+        stored.into_iter().map(T::read).collect()
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    type Stored = Vec<T::Stored>;
+
+    fn stored(&self) -> Vec<T::Stored> {
+        self.iter().map(T::stored).collect()
+    }
+}
+
+impl<T: Value> Value for &[T] {
+    type Stored = Vec<T::Stored>;
+
+    fn stored(&self) -> Vec<T::Stored> {
+        self.iter().map(T::stored).collect()
+    }
+}

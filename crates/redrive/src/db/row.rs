@@ -1,0 +1,78 @@
+//! Rows as types of the library: a field is the column of its name.
+
+use postgres::Row;
+
+use crate::db::column::Column;
+use crate::error::Result;
+
+/// A type that a row can hold.
+pub(crate) trait FromRow: Sized {
+    /// # Errors
+    /// If a newer version stored a value that this one does not know.
+    fn from_row(row: &Row) -> Result<Self>;
+}
+
+/// Returns the value of a column.
+pub(crate) fn column<T: Column>(row: &Row, name: &str) -> Result<T> {
+    T::read(row.get(name))
+}
+
+/// Returns the first row.
+pub(crate) fn first<T: FromRow>(rows: &[Row]) -> Result<Option<T>> {
+    rows.first().map(T::from_row).transpose()
+}
+
+/// A statement whose answer does not matter.
+impl FromRow for () {
+    fn from_row(_: &Row) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A row of one column.
+impl<T: Column> FromRow for T {
+    fn from_row(row: &Row) -> Result<T> {
+        T::read(row.get(0))
+    }
+}
+
+macro_rules! tuples {
+    ($($($type:ident $place:literal)*;)*) => {$(
+        impl<$($type: Column),*> FromRow for ($($type,)*) {
+            fn from_row(row: &Row) -> Result<($($type,)*)> {
+                Ok(($($type::read(row.get($place))?,)*))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+}
+
+/// Declares a struct that a row can hold. A field that is not a column names the function that reads it
+/// from the row: `pub rate: Rate = rate_of,`, or with `=>` if that can fail.
+macro_rules! row {
+    ($(#[$about:meta])* $public:vis struct $name:ident {
+        $($(#[$doc:meta])* $seen:vis $field:ident: $type:ty $(= $read:expr)? $(=> $try_read:expr)?,)*
+    }) => {
+        $(#[$about])*
+        $public struct $name {
+            $($(#[$doc])* $seen $field: $type,)*
+        }
+
+        impl $crate::db::row::FromRow for $name {
+            fn from_row(row: &postgres::Row) -> $crate::error::Result<$name> {
+                Ok($name {
+                    $($field: $crate::db::row::row!(@ row $field $(= $read)? $(=> $try_read)?),)*
+                })
+            }
+        }
+    };
+    (@ $row:ident $field:ident = $read:expr) => { $read($row) };
+    (@ $row:ident $field:ident => $read:expr) => { $read($row)? };
+    (@ $row:ident $field:ident) => { $crate::db::row::column($row, stringify!($field))? };
+}
+pub(crate) use row;

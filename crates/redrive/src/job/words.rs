@@ -1,0 +1,103 @@
+//! Enumerations whose values are words: in the database, in metrics and on the command line.
+
+use crate::error::{Error, Result};
+
+/// A value that is stored as a word.
+pub(crate) trait Word: Copy {
+    fn word(self) -> &'static str;
+
+    /// # Errors
+    /// *Invalid* if no value has this word.
+    fn of_word(text: &str) -> Result<Self>;
+}
+
+/// Returns the value with this word. `noun` says what it is, for the error.
+pub(crate) fn find<W: Word>(noun: &str, all: &[W], text: &str) -> Result<W> {
+    let found = all.iter().copied().find(|value| value.word() == text);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|value| value.word()).collect();
+        Error::invalid(format!(
+            "unknown {noun} `{}`; expected one of {}",
+            text.escape_debug(),
+            known.join(", ")
+        ))
+    })
+}
+
+/// Declares an enumeration with its noun and the word of each value.
+macro_rules! words {
+    ($(#[$about:meta])* $seen:vis enum $name:ident is $noun:literal {
+        $($(#[$doc:meta])* $value:ident = $word:literal,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        $seen enum $name {
+            $($(#[$doc])* $value,)*
+        }
+
+        impl $name {
+            /// All values.
+            $seen const ALL: [$name; [$($word),*].len()] = [$($name::$value),*];
+
+            /// Returns the name used in the database, in metrics and by the command line.
+            $seen const fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$value => $word,)*
+                }
+            }
+        }
+
+        impl $crate::job::words::Word for $name {
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
+
+            fn of_word(text: &str) -> $crate::error::Result<$name> {
+                $crate::job::words::find($noun, &$name::ALL, text)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::error::Error;
+
+            fn from_str(text: &str) -> $crate::error::Result<$name> {
+                $crate::job::words::Word::of_word(text)
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    words! {
+        /// A colour.
+        enum Colour is "colour" {
+            /// As the sky.
+            Blue = "blue",
+            /// As a lemon.
+            Yellow = "yellow",
+        }
+    }
+
+    #[test]
+    fn a_word_is_read_back_and_another_one_is_named() {
+        for colour in Colour::ALL {
+            assert_eq!(colour.to_string().parse::<Colour>().ok(), Some(colour));
+        }
+        let error = "Blue\u{1b}".parse::<Colour>().expect_err("no word");
+        assert!(error.is_invalid(), "{error:?}");
+        let text = error.to_string();
+        assert!(
+            text.contains("`Blue\\u{1b}`; expected one of blue, yellow"),
+            "{text}"
+        );
+    }
+}
