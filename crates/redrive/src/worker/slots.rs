@@ -94,9 +94,12 @@ impl Slots {
         batch(user.weight, &self.others(user))
     }
 
-    /// Whether other queues could use more slots.
-    pub(crate) fn are_wanted_by_others(&self, user: &Arc<SlotUser>) -> bool {
-        self.others(user).iter().any(|other| other.is_hungry)
+    /// Whether queues of another weight could use more slots, so that a second claim would be unfair.
+    pub(crate) fn have_other_weights(&self, user: &Arc<SlotUser>) -> bool {
+        let others = self.others(user);
+        others
+            .iter()
+            .any(|other| other.is_hungry && other.weight != user.weight)
     }
 
     fn others(&self, user: &Arc<SlotUser>) -> Vec<Other> {
@@ -122,7 +125,6 @@ struct Other {
 
 /// How much of what the slots want each of many queues may claim at least, so that claims of fast jobs stay large.
 const LEAST_PART: usize = 8;
-const LEAST_BATCH: usize = MAX_BATCH / 2;
 
 /// Returns how many of the `wanted` jobs a queue may hold: its share by weight among the queues that have more jobs than
 /// they may claim, of the slots that the others leave. Pure.
@@ -142,12 +144,13 @@ fn part(slots: usize, wanted: usize, weight: u32, others: &[Other]) -> usize {
         usize::try_from(share).unwrap_or(usize::MAX)
     };
     let left = wanted * slots.saturating_sub(used) / slots.max(1);
-    let least = share((wanted / LEAST_PART).min(LEAST_BATCH), heaviest.into());
-    let least = if wanted >= LEAST_PART * slots {
-        least
-    } else {
-        0
+    let least = match wanted {
+        // Two claims of jobs that take a few microseconds.
+        wanted if wanted > 4 * MAX_BATCH => 2 * MAX_BATCH,
+        wanted if wanted >= LEAST_PART * slots => wanted / LEAST_PART,
+        _ => 0,
     };
+    let least = share(least, heaviest.into());
     share(left, weights).max(least).max(1)
 }
 
@@ -187,7 +190,8 @@ mod tests {
             (8, 1, vec![other(1, 1, true); 99], 1),
             // Fast jobs.
             (408, 1, vec![other(3, 300, true)], 102),
-            (4008, 1, vec![other(1, 500, true); 99], 500),
+            (4008, 1, vec![other(1, 500, true); 99], 2 * MAX_BATCH),
+            (4000, 1, vec![other(1, 500, true); 99], 500),
             (4008, 1, vec![other(10, 500, true), other(1, 50, true)], 334),
         ] {
             let given = part(8, wanted, weight, &others);

@@ -15,7 +15,7 @@ const MEET_EVERY: Duration = Duration::from_secs(1);
 impl Fetcher {
     /// Asks for one more batch if the first fetcher claims full ones.
     pub(super) fn ask_for_help(&mut self, jobs: usize, from: ClaimFrom) {
-        if jobs < MAX_BATCH || self.state.slots.are_wanted_by_others(&self.state.user) {
+        if jobs < MAX_BATCH || self.state.slots.have_other_weights(&self.state.user) {
             return;
         }
         self.meet_other_workers();
