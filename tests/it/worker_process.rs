@@ -53,6 +53,17 @@ impl WorkerProcess {
         kill_process(Pid::from_child(&self.child), signal).expect("signal the test worker");
     }
 
+    /// Waits until it listens for signals, on a thread of its own.
+    pub(crate) fn wait_until_it_listens(&self) {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        wait_until("the process to listen for signals", SOON, || {
+            let threads = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            let mut names =
+                threads.filter_map(|it| std::fs::read_to_string(it.path().join("comm")).ok());
+            names.any(|name| name.trim() == "redrive-signals")
+        });
+    }
+
     /// Waits until the process ends, and until the server has completed the statements that it had
     /// received: one may be a claim.
     pub(crate) fn wait_for_its_end(&mut self) -> ExitStatus {

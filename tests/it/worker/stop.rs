@@ -257,6 +257,7 @@ fn a_second_signal_ends_the_process_at_once() {
     wait_until("the job to begin", SOON, || {
         rows(&test, "jobs") == 0 && rows(&test, "leases") == 1
     });
+    process.wait_until_it_listens();
     process.signal(Signal::HUP);
     process.signal(Signal::QUIT);
     let status = process.wait_for_its_end();

@@ -38,6 +38,10 @@ impl StopSignals {
             Some(process) => process,
             none => none.insert(Process::new().map_err(failed)?),
         };
+        if process.listeners == 0 {
+            // Before the handlers, or the first signal could be forgotten and the second one pass for it.
+            process.ends.store(false, Ordering::SeqCst);
+        }
         let mut signals = Signals::new(&process.stopping).map_err(failed)?;
         let handle = signals.handle();
         let unblocked: SigSet = process
@@ -56,7 +60,6 @@ impl StopSignals {
             }
         })?;
         process.listeners += 1;
-        process.ends.store(false, Ordering::SeqCst);
         Ok(StopSignals(handle))
     }
 }
