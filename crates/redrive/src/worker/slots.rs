@@ -75,34 +75,23 @@ impl Slots {
         lock(&self.running).retain(|other| !Arc::ptr_eq(other, slot));
     }
 
-    /// Returns how many of the jobs that the slots want are those of one queue.
-    pub(crate) fn part_of(&self, user: &Arc<SlotUser>, wanted: usize) -> usize {
-        let others = self.others(user);
-        let part = match others.is_empty() {
-            true => wanted,
-            false => part(self.count, wanted, user.weight, &others),
-        };
-        match user.most < self.count {
+    /// Returns how many of the jobs that the slots want may be those of one queue, and how many one claim may take.
+    pub(crate) fn allow(&self, user: &Arc<SlotUser>, wanted: usize) -> (usize, usize) {
+        let rivals = self.rivals(user);
+        let part = rivals.part(self.count, wanted, user.weight);
+        let part = match user.most < self.count {
             true => part.min(user.most),
             false => part,
-        }
-    }
-
-    /// Returns how many jobs one claim of a queue may take, in proportion to the weights of all that have more jobs.
-    /// Slots that wait for jobs do not tell these apart.
-    pub(crate) fn batch_of(&self, user: &Arc<SlotUser>) -> usize {
-        batch(user.weight, &self.others(user))
+        };
+        (part, rivals.batch(user.weight))
     }
 
     /// Whether queues of another weight could use more slots, so that a second claim would be unfair.
     pub(crate) fn have_other_weights(&self, user: &Arc<SlotUser>) -> bool {
-        let others = self.others(user);
-        others
-            .iter()
-            .any(|other| other.is_hungry && other.weight != user.weight)
+        self.rivals(user).differ
     }
 
-    fn others(&self, user: &Arc<SlotUser>) -> Vec<Other> {
+    fn rivals(&self, user: &Arc<SlotUser>) -> Rivals {
         let users = self.users.get().map_or(&[][..], Vec::as_slice);
         let others = users.iter().filter(|other| !Arc::ptr_eq(other, user));
         let others = others.map(|other| Other {
@@ -110,7 +99,7 @@ impl Slots {
             in_flight: other.in_flight.load(Ordering::Relaxed),
             is_hungry: other.is_hungry.load(Ordering::Relaxed) && other.most >= self.count,
         });
-        others.collect()
+        Rivals::of(user.weight, others)
     }
 }
 
@@ -126,40 +115,59 @@ struct Other {
 /// How much of what the slots want each of many queues may claim at least, so that claims of fast jobs stay large.
 const LEAST_PART: usize = 8;
 
-/// Returns how many of the `wanted` jobs a queue may hold: its share by weight among the queues that have more jobs than
-/// they may claim, of the slots that the others leave. Pure.
-fn part(slots: usize, wanted: usize, weight: u32, others: &[Other]) -> usize {
-    let (mut used, mut weights, mut heaviest) = (0, u64::from(weight), weight);
-    for other in others {
-        if other.is_hungry {
-            weights += u64::from(other.weight);
-            heaviest = heaviest.max(other.weight);
-        } else {
-            used += other.in_flight;
-        }
-    }
-    let share = |of: usize, weights: u64| {
-        let all = u64::try_from(of).unwrap_or(u64::MAX);
-        let share = all.saturating_mul(u64::from(weight)).div_ceil(weights);
-        usize::try_from(share).unwrap_or(usize::MAX)
-    };
-    let left = wanted * slots.saturating_sub(used) / slots.max(1);
-    let least = match wanted {
-        // Two claims of jobs that take a few microseconds.
-        wanted if wanted > 4 * MAX_BATCH => 2 * MAX_BATCH,
-        wanted if wanted >= LEAST_PART * slots => wanted / LEAST_PART,
-        _ => 0,
-    };
-    let least = share(least, heaviest.into());
-    share(left, weights).max(least).max(1)
+/// What the other queues of the same slots leave to one. Pure.
+struct Rivals {
+    /// Jobs of those that need no more.
+    used: usize,
+    /// The sum of the weights of this queue and of those that could use more slots.
+    weights: usize,
+    heaviest: usize,
+    /// Whether one of those has another weight.
+    differ: bool,
 }
 
-/// Returns how many jobs one claim may take. Pure.
-fn batch(weight: u32, others: &[Other]) -> usize {
-    let hungry = others.iter().filter(|other| other.is_hungry);
-    let heaviest = hungry.map(|other| other.weight).max().unwrap_or(weight);
-    let (weight, heaviest) = (weight as usize, heaviest.max(weight) as usize);
-    (MAX_BATCH * weight).div_ceil(heaviest)
+impl Rivals {
+    fn of(weight: u32, others: impl Iterator<Item = Other>) -> Rivals {
+        let own = weight as usize;
+        let alone = Rivals {
+            used: 0,
+            weights: own,
+            heaviest: own,
+            differ: false,
+        };
+        others.fold(alone, |all, other| match other.is_hungry {
+            true => Rivals {
+                weights: all.weights + other.weight as usize,
+                heaviest: all.heaviest.max(other.weight as usize),
+                differ: all.differ || other.weight != weight,
+                ..all
+            },
+            false => Rivals {
+                used: all.used + other.in_flight,
+                ..all
+            },
+        })
+    }
+
+    /// Returns how many of the `wanted` jobs the queue may hold: its share by weight of the slots that are left.
+    fn part(&self, slots: usize, wanted: usize, weight: u32) -> usize {
+        let share = |of: usize, weights: usize| (of * weight as usize).div_ceil(weights);
+        let left = wanted * slots.saturating_sub(self.used) / slots.max(1);
+        let least = match wanted {
+            // Two claims of jobs that take a few microseconds.
+            wanted if wanted > 4 * MAX_BATCH => 2 * MAX_BATCH,
+            wanted if wanted >= LEAST_PART * slots => wanted / LEAST_PART,
+            _ => 0,
+        };
+        let least = share(least, self.heaviest);
+        share(left, self.weights).max(least).max(1)
+    }
+
+    /// Returns how many jobs one claim may take, by weight too, because slots that wait for jobs do not tell the queues
+    /// apart.
+    fn batch(&self, weight: u32) -> usize {
+        (MAX_BATCH * weight as usize).div_ceil(self.heaviest)
+    }
 }
 
 #[cfg(test)]
@@ -194,7 +202,7 @@ mod tests {
             (4000, 1, vec![other(1, 500, true); 99], 500),
             (4008, 1, vec![other(10, 500, true), other(1, 50, true)], 334),
         ] {
-            let given = part(8, wanted, weight, &others);
+            let given = Rivals::of(weight, others.iter().copied()).part(8, wanted, weight);
             assert_eq!(given, expected, "{wanted} {weight} {others:?}");
         }
     }
@@ -208,7 +216,8 @@ mod tests {
             (3, vec![other(1, 9, true), other(2, 9, true)], MAX_BATCH),
             (1, vec![other(1000, 9, true)], 1),
         ] {
-            assert_eq!(batch(weight, &others), expected, "{weight} {others:?}");
+            let rivals = Rivals::of(weight, others.iter().copied());
+            assert_eq!(rivals.batch(weight), expected, "{weight} {others:?}");
         }
     }
 }

@@ -14,8 +14,8 @@ impl State {
         }
         let coming = self.in_flight() + self.requested();
         let wanted = wanted(self.slots.count, self.run_time());
-        let free = demand(self.slots.part_of(&self.user, wanted), coming);
-        let free = free.min(self.slots.batch_of(&self.user));
+        let (part, batch) = self.slots.allow(&self.user, wanted);
+        let free = demand(part, coming).min(batch);
         // Both are 0, and never written, in a worker without batch handlers.
         match (
             self.missing.load(Ordering::Relaxed),
