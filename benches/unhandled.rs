@@ -111,10 +111,7 @@ fn work(queue: &Queue, ahead: Ahead) -> Outcome<(Worker, Receiver<Instant>)> {
         .handle(report::<1>(sender.clone()));
     let builder = match ahead {
         Ahead::Unhandled => builder,
-        Ahead::HeldBack | Ahead::Dead => builder.handle_with(
-            HandlerOptions::new().dependency(GATEWAY),
-            report::<0>(sender),
-        ),
+        Ahead::HeldBack | Ahead::Dead => builder.handle(report::<0>(sender)).options(HandlerOptions::new().dependency(GATEWAY)),
     };
     Ok((builder.start()?, ran))
 }

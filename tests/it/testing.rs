@@ -113,14 +113,14 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
     let mut client = test.client();
     client.sql("CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2))");
     let handlers = Handlers::new()
-        .handle_with(
-            HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10))),
+        .handle(
             |job: &Job<Order>| match (job.payload().number, job.attempt()) {
                 (1, 1) => Err(Failure::retry("busy")),
                 (2, _) => Err(Failure::reject("never")),
                 _ => Ok(job.then(NewJob::new(&Hold {})?)?),
             },
         )
+        .options(HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10))))
         .handle_in_transaction(|_: &Job<Hold>, tx| {
             tx.execute("INSERT INTO receipts VALUES (1)", &[])?;
             Ok(())

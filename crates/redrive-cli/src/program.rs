@@ -79,22 +79,19 @@ impl Program {
 
     /// Registers a handler for `work`.
     #[must_use]
-    pub fn handle<P, F>(self, handler: F) -> Program
+    pub fn handle<P, F>(mut self, handler: F) -> Program
     where
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_with(HandlerOptions::new(), handler)
+        self.registry.handlers = self.registry.handlers.handle(handler);
+        self
     }
 
-    /// Registers a handler with its own backoff or deadline.
+    /// Sets the options of the handler registered last, such as its backoff or deadline.
     #[must_use]
-    pub fn handle_with<P, F>(mut self, options: HandlerOptions, handler: F) -> Program
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.registry.handlers = self.registry.handlers.handle_with(options, handler);
+    pub fn options(mut self, options: HandlerOptions) -> Program {
+        self.registry.handlers = self.registry.handlers.options(options);
         self
     }
 

@@ -80,7 +80,8 @@ fn the_state_of_a_queue_names_what_keeps_its_jobs_waiting() {
     assert_eq!(state(), "unserved");
     let options = HandlerOptions::new().dependency("gateway");
     let worker = worker(&queue)
-        .handle_kind_with("order", options, |_| Err(Failure::outage("down")))
+        .handle_kind("order", |_| Err(Failure::outage("down")))
+        .options(options)
         .handle_kind("mail", |_| Ok(()))
         .started();
     assert_eq!(state(), "running");

@@ -285,10 +285,20 @@ fn a_misconfigured_worker_does_not_start() {
         (one().slots(0), "0 slots"),
         (one().slots(10_001), "10001 slots"),
         (
-            worker(&queue).handle_with(HandlerOptions::new().concurrency(0), |_: &Job<Order>| {
-                Ok(())
-            }),
+            worker(&queue)
+                .handle(|_: &Job<Order>| Ok(()))
+                .options(HandlerOptions::new().concurrency(0)),
             "concurrency of 0",
+        ),
+        (
+            worker(&queue).options(HandlerOptions::new()),
+            "options follow no handler",
+        ),
+        (
+            one()
+                .options(HandlerOptions::new())
+                .options(HandlerOptions::new().concurrency(2)),
+            "options follow no handler",
         ),
         (batch(BatchOptions::new(0)), "batches of 0 jobs"),
         (batch(BatchOptions::new(1001)), "batches of 1001 jobs"),

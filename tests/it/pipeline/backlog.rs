@@ -163,13 +163,14 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
     let tally = Tally::new();
     let worker = worker(&queue)
         .handle(tally.counting())
-        .handle_with(HandlerOptions::new().dependency("gateway"), {
+        .handle({
             let tally = tally.clone();
             move |job: &Job<Hold>| {
                 tally.count(job.id());
                 Ok(())
             }
         })
+        .options(HandlerOptions::new().dependency("gateway"))
         .started();
     counted(&worker, "the order to be done", |counts| counts.done == 1);
     assert_eq!(tally.order(), [order]);

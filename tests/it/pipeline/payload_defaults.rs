@@ -135,18 +135,20 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
         Ok(())
     }
     let handlers: [Handle; 3] = [
-        |builder, options| builder.handle_with(options, wait::<Invoice>),
+        |builder, options| builder.handle(wait::<Invoice>).options(options),
         |builder, options| {
-            builder.handle_in_transaction_with(
-                options,
-                |job: &Job<Invoice>, _: &mut postgres::Transaction<'_>| wait(job),
-            )
+            builder
+                .handle_in_transaction(|job: &Job<Invoice>, _: &mut postgres::Transaction<'_>| {
+                    wait(job)
+                })
+                .options(options)
         },
         |builder, options| {
-            let options = BatchOptions::new(1).handler(options);
-            builder.handle_batch(options, |batch: &Batch<Invoice>| {
-                wait(batch.jobs().first().expect("a job"))
-            })
+            builder
+                .handle_batch(BatchOptions::new(1), |batch: &Batch<Invoice>| {
+                    wait(batch.jobs().first().expect("a job"))
+                })
+                .options(options)
         },
     ];
     for handle in handlers {
@@ -170,7 +172,8 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
     let failing = NewJob::new(&Invoice { order: 1 }).unwrap().max_attempts(2);
     mails.enqueue_job(failing).unwrap();
     let worker = worker(&mails)
-        .handle_with(own, |_: &Job<Invoice>| Err(Failure::retry("no")))
+        .handle(|_: &Job<Invoice>| Err(Failure::retry("no")))
+        .options(own)
         .started();
     drained(&mails);
     assert_eq!(stop(worker).stats.dead, 1);

@@ -15,12 +15,10 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(100)))
         .handle(|_: &Job<Order>| Err(Failure::retry("no")))
-        .handle_with(
-            HandlerOptions::new().backoff(Backoff::custom(|attempt| {
-                Duration::from_secs(500) * attempt
-            })),
-            |_: &Job<Finish>| Err(Failure::retry("no")),
-        )
+        .handle(|_: &Job<Finish>| Err(Failure::retry("no")))
+        .options(HandlerOptions::new().backoff(Backoff::custom(|attempt| {
+            Duration::from_secs(500) * attempt
+        })))
         .started();
     let default = queue.enqueue(&Order { number: 1 }).unwrap();
     let own = queue.enqueue(&Finish {}).unwrap();

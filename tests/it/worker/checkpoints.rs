@@ -115,17 +115,15 @@ fn a_timed_out_attempt_stores_its_checkpoint() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
-        .handle_with(
-            HandlerOptions::new().deadline(Duration::from_millis(100)),
-            {
-                let gate = gate.clone();
-                move |job: &Job<Hold>| {
-                    job.checkpoint(&"half")?;
-                    gate.pass();
-                    Ok(())
-                }
-            },
-        )
+        .handle({
+            let gate = gate.clone();
+            move |job: &Job<Hold>| {
+                job.checkpoint(&"half")?;
+                gate.pass();
+                Ok(())
+            }
+        })
+        .options(HandlerOptions::new().deadline(Duration::from_millis(100)))
         .started();
     let once = NewJob::new(&Hold {}).unwrap().max_attempts(1);
     let id = put(&queue, once);

@@ -15,7 +15,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
     let gate = Gate::new();
     let cancelled = Arc::new(Mutex::new(None));
     let worker = worker(&queue)
-        .handle_with(HandlerOptions::new().deadline(Duration::from_millis(10)), {
+        .handle({
             let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
             move |job: &Job<Hold>| {
                 gate.pass();
@@ -23,6 +23,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
                 Ok(())
             }
         })
+        .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
         .runs(|_: &Job<Order>| Ok(()));
     let slow = put(&queue, NewJob::new(&Hold {}).unwrap().max_attempts(1));
     gate.wait_for(1);
@@ -62,23 +63,21 @@ fn handlers_that_end_after_their_deadlines_do_not_stop_the_worker() {
     let (_test, queue) = TestDatabase::with_orders();
     let first = Gate::new();
     let worker = worker(&queue)
-        .handle_with(
-            HandlerOptions::new().deadline(Duration::from_millis(200)),
-            {
-                let first = first.clone();
-                move |job: &Job<Order>| {
-                    match job.payload().number {
-                        1 => first.pass(),
-                        // The first handler ends once the second one is overdue, too.
-                        _ => {
-                            wait_until("the deadline", SOON, || job.is_cancelled());
-                            first.open();
-                        }
+        .handle({
+            let first = first.clone();
+            move |job: &Job<Order>| {
+                match job.payload().number {
+                    1 => first.pass(),
+                    // The first handler ends once the second one is overdue, too.
+                    _ => {
+                        wait_until("the deadline", SOON, || job.is_cancelled());
+                        first.open();
                     }
-                    Ok(())
                 }
-            },
-        )
+                Ok(())
+            }
+        })
+        .options(HandlerOptions::new().deadline(Duration::from_millis(200)))
         .runs(|_: &Job<Hold>| Ok(()));
     for number in [1, 2] {
         let job = new_order(number).max_attempts(1);

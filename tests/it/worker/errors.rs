@@ -38,25 +38,28 @@ fn rules() -> HandlerOptions {
 #[test]
 fn rules_and_errors_decide_in_every_kind_of_handler() {
     let plain: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        builder.handle_with(rules(), |job: &Job<Order>| {
-            charge(job.payload().number).map_err(Failure::any)
-        })
+        builder
+            .handle(|job: &Job<Order>| charge(job.payload().number).map_err(Failure::any))
+            .options(rules())
     };
     let each: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        let options = BatchOptions::new(1).handler(rules());
-        builder.handle_batch(options, |batch: &Batch<Order>| {
-            for job in batch.jobs() {
-                charge(job.payload().number).unwrap_or_else(|error| job.fail(Failure::any(error)));
-            }
-            Ok(())
-        })
+        builder
+            .handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
+                for job in batch.jobs() {
+                    charge(job.payload().number)
+                        .unwrap_or_else(|error| job.fail(Failure::any(error)));
+                }
+                Ok(())
+            })
+            .options(rules())
     };
     let whole: fn(WorkerBuilder) -> WorkerBuilder = |builder| {
-        let options = BatchOptions::new(1).handler(rules());
-        builder.handle_batch(options, |batch: &Batch<Order>| {
-            let job = batch.jobs().first().expect("a job");
-            charge(job.payload().number).map_err(Failure::any)
-        })
+        builder
+            .handle_batch(BatchOptions::new(1), |batch: &Batch<Order>| {
+                let job = batch.jobs().first().expect("a job");
+                charge(job.payload().number).map_err(Failure::any)
+            })
+            .options(rules())
     };
     for handler in [plain, each, whole] {
         let (_test, queue) = TestDatabase::with_orders();

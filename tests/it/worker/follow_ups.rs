@@ -114,7 +114,7 @@ fn a_late_success_after_the_deadline_stores_no_follow_up() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
-        .handle_with(HandlerOptions::new().deadline(Duration::from_millis(10)), {
+        .handle({
             let gate = gate.clone();
             move |job: &Job<Order>| {
                 follow(job)?;
@@ -122,6 +122,7 @@ fn a_late_success_after_the_deadline_stores_no_follow_up() {
                 Ok(())
             }
         })
+        .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
         .started();
     let once = new_order(1).max_attempts(1);
     queue.enqueue_job(once).unwrap();

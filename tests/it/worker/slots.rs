@@ -86,7 +86,8 @@ fn a_handler_runs_at_most_as_many_jobs_as_it_allows() {
     let (few, many) = (Gate::new(), Gate::new());
     let worker = worker(&queue)
         .slots(4)
-        .handle_with(HandlerOptions::new().concurrency(2), few.handler())
+        .handle(few.handler())
+        .options(HandlerOptions::new().concurrency(2))
         .handle(many.passing::<Finish>())
         .started();
     queue.enqueue_many(&[Hold {}; 5]).unwrap();

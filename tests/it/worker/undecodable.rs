@@ -84,10 +84,8 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     queue.enqueue_job(waiting.clone()).unwrap();
     let dying = put(&queue, waiting.max_attempts(1));
     let old = rarely(&queue)
-        .handle_with(
-            HandlerOptions::new().undecodable(Undecodable::Die),
-            |_: &Job<OldPrice>| Ok(()),
-        )
+        .handle(|_: &Job<OldPrice>| Ok(()))
+        .options(HandlerOptions::new().undecodable(Undecodable::Die))
         .started();
     counted(&old, "both to be left", |counts| {
         (counts.retried, counts.dead) == (1, 1)
@@ -123,10 +121,8 @@ fn a_setting_decides_about_a_payload_of_another_type() {
             .runs(|_: &Job<Hold>| Ok(()));
         let worker = rarely(&queue)
             .version("1")
-            .handle_with(
-                HandlerOptions::new().undecodable(undecodable),
-                |_: &Job<OldPrice>| Ok(()),
-            )
+            .handle(|_: &Job<OldPrice>| Ok(()))
+            .options(HandlerOptions::new().undecodable(undecodable))
             .started();
         queue
             .enqueue_job(NewJob::raw("price", r#"{"pounds": 1}"#).unwrap())

@@ -222,17 +222,12 @@ fn attempt(
     if let Some(limit) = claimed.meta.expired(Instant::now()) {
         return Ok(((expired(limit), Vec::new()), Arc::default()));
     }
-    if let Some(handler) = table.batch(&kind) {
-        let end = handler.attempt(vec![(claimed, signal)]).pop();
-        // A batch returns an end for each of its jobs.
-        let end = end.unwrap_or((Outcome::Done, Vec::new()));
-        return Ok((end, Arc::clone(&handler.options)));
-    }
     let Some(handler) = table.of(&kind) else {
         return Err(Error::invalid(format!("kind `{kind}` has no handler")));
     };
     let end = match &handler.call {
         Call::Plain(run) => run(claimed, signal),
+        Call::Batch(batch) => batch.attempt_one(claimed, signal),
         Call::InTransaction(prepare) => match prepare(claimed, signal) {
             Ok(prepared) => in_savepoint(transaction, prepared)?,
             Err(outcome) => (outcome, Vec::new()),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::job::disposition::Disposition;
 use crate::job::failure::Failure;
 use crate::job::job::Job;
-use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
 /// Settings for the batches of one kind; see [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
@@ -15,7 +14,6 @@ pub struct BatchOptions {
     pub(super) size: usize,
     pub(super) linger: Duration,
     pub(super) on_failure: OnFailure,
-    pub(super) handler: HandlerOptions,
 }
 
 impl BatchOptions {
@@ -27,7 +25,6 @@ impl BatchOptions {
             size,
             linger: limits::DEFAULT_LINGER,
             on_failure: OnFailure::Split,
-            handler: HandlerOptions::new(),
         }
     }
 
@@ -46,16 +43,6 @@ impl BatchOptions {
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> BatchOptions {
         self.on_failure = on_failure;
-        self
-    }
-
-    /// Sets the backoff, the deadline, the dependency, the rules for errors, and what follows from an
-    /// undecodable payload. They default as in [`HandlerOptions`].
-    ///
-    /// The deadline applies to the whole batch.
-    #[must_use]
-    pub fn handler(mut self, options: HandlerOptions) -> BatchOptions {
-        self.handler = options;
         self
     }
 }

@@ -12,27 +12,10 @@ use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
 use crate::worker::gathering::BatchRule;
-use crate::worker::handlers::{HandlerOptions, JobEnd, decode};
-
-type BatchFn = Arc<dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync>;
-
-/// The handler of the batches of a kind, and its settings.
-#[derive(Clone)]
-pub(crate) struct BatchHandler {
-    call: BatchFn,
-    pub(crate) rule: BatchRule,
-    pub(crate) options: Arc<HandlerOptions>,
-}
-
-impl BatchHandler {
-    /// Runs jobs together. Returns their ends in the same order.
-    pub(crate) fn attempt(&self, jobs: Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> {
-        (self.call)(jobs)
-    }
-}
+use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decode};
 
 /// Returns a handler of batches of decoded payloads.
-pub(crate) fn batch<P, F>(options: BatchOptions, function: F) -> BatchHandler
+pub(crate) fn batch<P, F>(options: &BatchOptions, function: F) -> Handler
 where
     P: Payload + 'static,
     F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -56,15 +39,15 @@ where
         };
         undecodable.into_iter().filter_map(end).collect()
     };
-    BatchHandler {
-        call: Arc::new(call),
+    let call = BatchCall {
+        run: Arc::new(call),
         rule: BatchRule {
             size: options.size,
             linger: options.linger,
             on_failure: options.on_failure,
         },
-        options: Arc::new(options.handler.or_those_of::<P>()),
-    }
+    };
+    Handler::new(Call::Batch(call), HandlerOptions::of::<P>())
 }
 
 /// Runs the handler, unless no payload could be decoded.

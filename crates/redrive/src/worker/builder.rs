@@ -275,17 +275,6 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers a handler with its own backoff, deadline or dependency.
-    #[must_use]
-    pub fn handle_with<P, F>(mut self, options: HandlerOptions, handler: F) -> WorkerBuilder
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.handlers = self.handlers.handle_with(options, handler);
-        self
-    }
-
     /// Registers a function as the handler of batches: it receives up to `size` jobs of a kind together.
     ///
     /// A batch starts when it is full or when its first job has waited for the linger time, which
@@ -333,12 +322,12 @@ impl WorkerBuilder {
     /// ([`Failure::outage`]) of a job counts for the breaker. If slow jobs of other kinds share
     /// the queue, run the batches in a separate worker.
     #[must_use]
-    pub fn handle_batch<P, F>(mut self, options: BatchOptions, handler: F) -> WorkerBuilder
+    pub fn handle_batch<P, F>(mut self, batches: BatchOptions, handler: F) -> WorkerBuilder
     where
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handlers = self.handlers.handle_batch(options, handler);
+        self.handlers = self.handlers.handle_batch(batches, handler);
         self
     }
 
@@ -363,21 +352,6 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers such a handler with its own backoff, deadline or dependency.
-    #[must_use]
-    pub fn handle_in_transaction_with<P, F>(
-        mut self,
-        options: HandlerOptions,
-        handler: F,
-    ) -> WorkerBuilder
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.handlers = self.handlers.handle_in_transaction_with(options, handler);
-        self
-    }
-
     /// Registers a handler for a kind known only at run time. It receives the undecoded payload.
     #[must_use]
     pub fn handle_kind<F>(mut self, kind: &str, handler: F) -> WorkerBuilder
@@ -385,21 +359,6 @@ impl WorkerBuilder {
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
         self.handlers = self.handlers.handle_kind(kind, handler);
-        self
-    }
-
-    /// Registers such a handler with its own backoff, deadline or dependency.
-    #[must_use]
-    pub fn handle_kind_with<F>(
-        mut self,
-        kind: &str,
-        options: HandlerOptions,
-        handler: F,
-    ) -> WorkerBuilder
-    where
-        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.handlers = self.handlers.handle_kind_with(kind, options, handler);
         self
     }
 
@@ -413,13 +372,10 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers such a handler with its own backoff, deadline or dependency.
+    /// Sets the options of the handler registered last; see [`Handlers::options`].
     #[must_use]
-    pub fn handle_any_with<F>(mut self, options: HandlerOptions, handler: F) -> WorkerBuilder
-    where
-        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.handlers = self.handlers.handle_any_with(options, handler);
+    pub fn options(mut self, options: HandlerOptions) -> WorkerBuilder {
+        self.handlers = self.handlers.options(options);
         self
     }
 

@@ -1,4 +1,4 @@
-//! Handlers of single jobs. Erases their payload types.
+//! Handlers and their options. Erases the types of payloads.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Transaction;
+use crate::worker::gathering::BatchRule;
 
 /// Settings for the jobs of one kind. Each defaults to that of the payload's type, or else of the worker.
 #[derive(Clone, Debug, Default)]
@@ -125,11 +126,20 @@ impl HandlerOptions {
         self.rule(ErrorRule::outage::<E>(dependency))
     }
 
-    /// Fills what is not set with the defaults of a payload.
-    pub(super) fn or_those_of<P: Payload>(self) -> HandlerOptions {
+    /// The defaults of a payload.
+    pub(super) fn of<P: Payload>() -> HandlerOptions {
         HandlerOptions {
-            backoff: self.backoff.or_else(P::backoff),
-            deadline: self.deadline.or(P::DEADLINE),
+            backoff: P::backoff(),
+            deadline: P::DEADLINE,
+            ..HandlerOptions::default()
+        }
+    }
+
+    /// Fills what is not set with the defaults of the payload.
+    fn or(self, defaults: &HandlerOptions) -> HandlerOptions {
+        HandlerOptions {
+            backoff: self.backoff.or_else(|| defaults.backoff.clone()),
+            deadline: self.deadline.or(defaults.deadline),
             ..self
         }
     }
@@ -200,6 +210,51 @@ pub(crate) enum Call {
     /// Returns what runs the attempt in a transaction that ends the lease, or the outcome if the payload
     /// cannot be decoded.
     InTransaction(Arc<dyn Fn(ClaimedJob, Arc<Signal>) -> Result<Prepared, Outcome> + Send + Sync>),
+    /// Runs the attempts of jobs together.
+    Batch(BatchCall),
+}
+
+/// How a handler of batches runs, and what its batches look like.
+#[derive(Clone)]
+pub(crate) struct BatchCall {
+    pub(super) run: Arc<dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync>,
+    pub(super) rule: BatchRule,
+}
+
+impl BatchCall {
+    /// Runs jobs together. Returns their ends in the same order.
+    pub(crate) fn attempt(&self, jobs: Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> {
+        (self.run)(jobs)
+    }
+
+    /// Runs a batch of one job.
+    pub(crate) fn attempt_one(&self, job: ClaimedJob, signal: Arc<Signal>) -> JobEnd {
+        let end = self.attempt(vec![(job, signal)]).pop();
+        // A batch returns an end for each of its jobs.
+        end.unwrap_or((Outcome::Done, Vec::new()))
+    }
+}
+
+impl Handler {
+    /// Returns a handler with the defaults of its payload.
+    pub(super) fn new(call: Call, defaults: HandlerOptions) -> Handler {
+        Handler {
+            call,
+            options: Arc::new(defaults),
+        }
+    }
+
+    /// Sets the options. What they leave open is a default of the payload.
+    pub(super) fn set_options(&mut self, options: HandlerOptions) {
+        self.options = Arc::new(options.or(&self.options));
+    }
+
+    pub(crate) fn batch(&self) -> Option<&BatchCall> {
+        match &self.call {
+            Call::Batch(call) => Some(call),
+            Call::Plain(_) | Call::InTransaction(_) => None,
+        }
+    }
 }
 
 /// How a job ended: its outcome, and the follow-ups of a success.
@@ -212,26 +267,26 @@ pub(crate) type Prepared = Box<dyn FnOnce(&mut Transaction<'_>) -> Result<Vec<Fo
 pub(super) type Read<P> = fn(&[u8], u32) -> Result<P, Failure>;
 
 /// Returns a handler of decoded payloads.
-pub(crate) fn typed<P, F>(options: HandlerOptions, function: F) -> Handler
+pub(crate) fn typed<P, F>(function: F) -> Handler
 where
     P: Payload + 'static,
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
-    single(options.or_those_of::<P>(), read, function)
+    single(HandlerOptions::of::<P>(), read, function)
 }
 
 /// Returns a handler of undecoded payloads.
-pub(crate) fn raw<F>(options: HandlerOptions, function: F) -> Handler
+pub(crate) fn raw<F>(function: F) -> Handler
 where
     F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let read = |json: &[u8], _| {
         serde_json::from_slice(json).map_err(|error| Failure::from(error).rejected())
     };
-    single(options, read, function)
+    single(HandlerOptions::new(), read, function)
 }
 
-fn single<P, F>(options: HandlerOptions, read: Read<P>, function: F) -> Handler
+fn single<P, F>(defaults: HandlerOptions, read: Read<P>, function: F) -> Handler
 where
     P: 'static,
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -252,14 +307,11 @@ where
         });
         (outcome, follow_ups)
     };
-    Handler {
-        call: Call::Plain(Arc::new(call)),
-        options: Arc::new(options),
-    }
+    Handler::new(Call::Plain(Arc::new(call)), defaults)
 }
 
 /// Returns a handler of decoded payloads whose transaction also settles the job.
-pub(crate) fn in_transaction<P, F>(options: HandlerOptions, function: F) -> Handler
+pub(crate) fn in_transaction<P, F>(function: F) -> Handler
 where
     P: Payload + 'static,
     F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -274,10 +326,8 @@ where
         };
         Ok(Box::new(run) as Prepared)
     };
-    Handler {
-        call: Call::InTransaction(Arc::new(prepare)),
-        options: Arc::new(options.or_those_of::<P>()),
-    }
+    let call = Call::InTransaction(Arc::new(prepare));
+    Handler::new(call, HandlerOptions::of::<P>())
 }
 
 /// Decodes the payload of a job. Returns the outcome of its attempt if that fails.

@@ -53,6 +53,10 @@ pub(crate) fn attempt(
             let (outcome, follow_ups) = run(claimed, signal);
             return AttemptResult::Judge(outcome, follow_ups);
         }
+        Call::Batch(batch) => {
+            let (outcome, follow_ups) = batch.attempt_one(claimed, signal);
+            return AttemptResult::Judge(outcome, follow_ups);
+        }
         Call::InTransaction(prepare) => prepare,
     };
     let mut attempt = OwnAttempt {

@@ -13,7 +13,7 @@ use crate::job::payload::Payload;
 use crate::sync::Transaction;
 use crate::worker::batch::{Batch, BatchOptions};
 use crate::worker::batch_handler;
-use crate::worker::handler_table::HandlerTable;
+use crate::worker::handler_table::{HandlerTable, Handles};
 use crate::worker::handlers::{self, Handler, HandlerOptions};
 
 /// A set of handlers that several workers can share.
@@ -24,6 +24,7 @@ use crate::worker::handlers::{self, Handler, HandlerOptions};
 #[derive(Clone, Default)]
 pub struct Handlers {
     pub(crate) table: HandlerTable,
+    latest: Option<Handles>,
     /// What keeps a worker with these handlers from starting.
     pub(crate) problem: Option<String>,
 }
@@ -69,17 +70,7 @@ impl Handlers {
         P: Payload + 'static,
         F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_with(HandlerOptions::new(), handler)
-    }
-
-    /// Adds a handler with its own options, such as a backoff, a deadline or a dependency.
-    #[must_use]
-    pub fn handle_with<P, F>(self, options: HandlerOptions, handler: F) -> Handlers
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(P::KIND, handlers::typed(options, handler))
+        self.add(Handles::Kind(P::KIND.to_owned()), handlers::typed(handler))
     }
 
     /// Adds a handler that runs in the transaction that completes the job; see
@@ -90,31 +81,22 @@ impl Handlers {
         P: Payload + 'static,
         F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_in_transaction_with(HandlerOptions::new(), handler)
-    }
-
-    /// Adds such a handler with its own options.
-    #[must_use]
-    pub fn handle_in_transaction_with<P, F>(self, options: HandlerOptions, handler: F) -> Handlers
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(P::KIND, handlers::in_transaction(options, handler))
+        self.add(
+            Handles::Kind(P::KIND.to_owned()),
+            handlers::in_transaction(handler),
+        )
     }
 
     /// Adds a handler of batches; see
     /// [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
     #[must_use]
-    pub fn handle_batch<P, F>(mut self, options: BatchOptions, handler: F) -> Handlers
+    pub fn handle_batch<P, F>(self, batches: BatchOptions, handler: F) -> Handlers
     where
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = batch_handler::batch(options, handler);
-        let is_new = self.table.add_batch(P::KIND, handler);
-        self.check(P::KIND, is_new);
-        self
+        let handler = batch_handler::batch(&batches, handler);
+        self.add(Handles::Kind(P::KIND.to_owned()), handler)
     }
 
     /// Adds a handler for a kind known only at run time. It receives the undecoded payload.
@@ -123,16 +105,7 @@ impl Handlers {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_kind_with(kind, HandlerOptions::new(), handler)
-    }
-
-    /// Adds such a handler with its own options.
-    #[must_use]
-    pub fn handle_kind_with<F>(self, kind: &str, options: HandlerOptions, handler: F) -> Handlers
-    where
-        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(kind, handlers::raw(options, handler))
+        self.add(Handles::Kind(kind.to_owned()), handlers::raw(handler))
     }
 
     /// Sets the handler of every kind without its own. It receives the undecoded payload.
@@ -141,17 +114,36 @@ impl Handlers {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_any_with(HandlerOptions::new(), handler)
+        self.add(Handles::Any, handlers::raw(handler))
     }
 
-    /// Sets such a handler with its own options.
+    /// Sets the options of the handler added last, such as a backoff, a deadline or a dependency.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redrive::{Handlers, HandlerOptions, Job, Payload};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)] struct Charge { order: i64 }
+    /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
+    /// # #[derive(Serialize, Deserialize)] struct Mail { to: String }
+    /// # impl Payload for Mail { const KIND: &'static str = "mail"; }
+    ///
+    /// let handlers = Handlers::new()
+    ///     .handle(|charge: &Job<Charge>| Ok(()))
+    ///     .options(HandlerOptions::new().dependency("gateway").concurrency(2))
+    ///     .handle(|mail: &Job<Mail>| Ok(()))
+    ///     .options(HandlerOptions::new().deadline(Duration::from_secs(20)));
+    /// # _ = handlers;
+    /// ```
+    ///
+    /// What they leave open is the default of the payload's type. A worker does not start if they do not
+    /// directly follow a handler.
     #[must_use]
-    pub fn handle_any_with<F>(mut self, options: HandlerOptions, handler: F) -> Handlers
-    where
-        F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        if !self.table.add_any(handlers::raw(options, handler)) {
-            self.reject(two_handlers("*"));
+    pub fn options(mut self, options: HandlerOptions) -> Handlers {
+        let latest = self.latest.take();
+        match latest.and_then(|latest| self.table.get_mut(&latest)) {
+            Some(handler) => handler.set_options(options),
+            None => self.reject("options follow no handler, or other options".to_owned()),
         }
         self
     }
@@ -163,7 +155,7 @@ impl Handlers {
 
     /// Returns the kinds with a handler of their own, in alphabetical order.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
-        self.table.own_kinds().into_iter()
+        self.table.own_kinds()
     }
 
     /// Keeps only the handlers of these kinds. A worker does not start if one of them has none.
@@ -181,25 +173,25 @@ impl Handlers {
         if let Some(problem) = &other.problem {
             self.reject(problem.clone());
         }
-        if let Some(kind) = self.table.join(&other.table) {
-            self.reject(two_handlers(&kind));
+        self.latest = None;
+        for (handles, handler) in other.table.entries() {
+            if !self.table.add(&handles, handler.clone()) {
+                self.reject(two_handlers(&handles));
+            }
         }
     }
 
-    fn add(mut self, kind: &str, handler: Handler) -> Handlers {
-        let is_new = self.table.add(kind, handler);
-        self.check(kind, is_new);
-        self
-    }
-
-    /// Checks the kind of a handler.
-    fn check(&mut self, kind: &str, is_new: bool) {
-        if let Err(error) = name::check("kind", kind) {
+    fn add(mut self, handles: Handles, handler: Handler) -> Handlers {
+        if let Handles::Kind(kind) = &handles
+            && let Err(error) = name::check("kind", kind)
+        {
             self.reject(error.to_string());
         }
-        if !is_new {
-            self.reject(two_handlers(kind));
+        if !self.table.add(&handles, handler) {
+            self.reject(two_handlers(&handles));
         }
+        self.latest = Some(handles);
+        self
     }
 
     fn reject(&mut self, problem: String) {
@@ -207,11 +199,10 @@ impl Handlers {
     }
 }
 
-/// `*`: any kind.
-fn two_handlers(kind: &str) -> String {
-    match kind {
-        "*" => "handle_any was called twice".to_owned(),
-        kind => format!("kind `{kind}` has two handlers"),
+fn two_handlers(handles: &Handles) -> String {
+    match handles {
+        Handles::Any => "handle_any was called twice".to_owned(),
+        Handles::Kind(kind) => format!("kind `{kind}` has two handlers"),
     }
 }
 
@@ -229,19 +220,7 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
         P: Payload + 'static,
         F: Fn(&S, &Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_with(HandlerOptions::new(), handler)
-    }
-
-    /// Adds a handler with its own options.
-    #[must_use]
-    pub fn handle_with<P, F>(self, options: HandlerOptions, handler: F) -> StatefulHandlers<S>
-    where
-        P: Payload + 'static,
-        F: Fn(&S, &Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(|handlers, state| {
-            handlers.handle_with(options, move |job: &Job<P>| handler(&state, job))
-        })
+        self.add(|handlers, state| handlers.handle(move |job: &Job<P>| handler(&state, job)))
     }
 
     /// Adds a handler that runs in the transaction that completes the job.
@@ -251,23 +230,8 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
         P: Payload + 'static,
         F: Fn(&S, &Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.handle_in_transaction_with(HandlerOptions::new(), handler)
-    }
-
-    /// Adds such a handler with its own options.
-    #[must_use]
-    pub fn handle_in_transaction_with<P, F>(
-        self,
-        options: HandlerOptions,
-        handler: F,
-    ) -> StatefulHandlers<S>
-    where
-        P: Payload + 'static,
-        F: Fn(&S, &Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
         self.add(|handlers, state| {
-            handlers.handle_in_transaction_with(
-                options,
+            handlers.handle_in_transaction(
                 move |job: &Job<P>, transaction: &mut Transaction<'_>| {
                     handler(&state, job, transaction)
                 },
@@ -277,14 +241,20 @@ impl<S: Send + Sync + 'static> StatefulHandlers<S> {
 
     /// Adds a handler of batches.
     #[must_use]
-    pub fn handle_batch<P, F>(self, options: BatchOptions, handler: F) -> StatefulHandlers<S>
+    pub fn handle_batch<P, F>(self, batches: BatchOptions, handler: F) -> StatefulHandlers<S>
     where
         P: Payload + 'static,
         F: Fn(&S, &Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
         self.add(|handlers, state| {
-            handlers.handle_batch(options, move |batch: &Batch<P>| handler(&state, batch))
+            handlers.handle_batch(batches, move |batch: &Batch<P>| handler(&state, batch))
         })
+    }
+
+    /// Sets the options of the handler added last; see [`Handlers::options`].
+    #[must_use]
+    pub fn options(self, options: HandlerOptions) -> StatefulHandlers<S> {
+        self.add(|handlers, _| handlers.options(options))
     }
 
     fn add(mut self, add: impl FnOnce(Handlers, Arc<S>) -> Handlers) -> StatefulHandlers<S> {

@@ -53,15 +53,13 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 plain.write(&attempt, Phase::Begin);
                 plain.finish(job, &attempt, job.payload())
             })
-            .handle_with(
-                HandlerOptions::new().dependency(GATEWAY),
-                move |job: &Job<DependentWork>| {
-                    let attempt = RunningAttempt::of(job);
-                    dependent.write(&attempt, Phase::Begin);
-                    dependent.call_gateway(&attempt)?;
-                    dependent.finish(job, &attempt, &job.payload().0)
-                },
-            )
+            .handle(move |job: &Job<DependentWork>| {
+                let attempt = RunningAttempt::of(job);
+                dependent.write(&attempt, Phase::Begin);
+                dependent.call_gateway(&attempt)?;
+                dependent.finish(job, &attempt, &job.payload().0)
+            })
+            .options(HandlerOptions::new().dependency(GATEWAY))
             .handle_in_transaction(move |job: &Job<TransactionalWork>, transaction| {
                 let attempt = RunningAttempt::of(job);
                 transactional.write(&attempt, Phase::Begin);

@@ -27,12 +27,13 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     let (probes, probed) = std::sync::mpsc::channel();
     let worker = worker(&queue)
         .handle(|_: &Job<Order>| Ok(()))
-        .handle_with(HandlerOptions::new().dependency("gateway"), {
+        .handle({
             move |job: &Job<Hold>| {
                 probes.send(job.id()).unwrap();
                 Ok(())
             }
         })
+        .options(HandlerOptions::new().dependency("gateway"))
         .started();
     wait_until("the breaker to close", SOON, || {
         let closed = "SELECT state = 'closed' FROM redrive.breakers WHERE name = 'gateway'";

@@ -195,7 +195,8 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     let start = |queue: &Queue| {
         let needs = HandlerOptions::new().dependency("payments-api");
         worker(queue)
-            .handle_with(needs, gateway.handler())
+            .handle(gateway.handler())
+            .options(needs)
             .runs(|_: &Job<Finish>| Ok(()))
     };
     let first = start(&queue);

@@ -111,11 +111,15 @@ fn a_worker_with_invalid_breakers_does_not_start() {
     let handled = || worker(&queue).handle(|_: &Job<Hold>| Ok(()));
     let needs = |name: &str| {
         let options = HandlerOptions::new().dependency(name);
-        worker(&queue).handle_with(options, |_: &Job<Hold>| Ok(()))
+        worker(&queue)
+            .handle(|_: &Job<Hold>| Ok(()))
+            .options(options)
     };
     let ruled = |name: &str| {
         let options = HandlerOptions::new().outage_on::<std::fmt::Error>(name);
-        worker(&queue).handle_with(options, |_: &Job<Hold>| Ok(()))
+        worker(&queue)
+            .handle(|_: &Job<Hold>| Ok(()))
+            .options(options)
     };
     for (builder, why) in [
         (ruled("queue:orders"), "`queue:` is reserved"),

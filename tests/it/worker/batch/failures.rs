@@ -177,11 +177,8 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let cancelled = Arc::new(AtomicBool::new(false));
-    let options = BatchOptions::new(3)
-        .linger(LONG)
-        .handler(HandlerOptions::new().deadline(Duration::from_millis(10)));
     let worker = worker(&queue)
-        .handle_batch(options, {
+        .handle_batch(BatchOptions::new(3).linger(LONG), {
             let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
             move |batch: &Batch<Order>| {
                 let [first, second, _] = batch.jobs() else {
@@ -198,6 +195,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
                 Ok(())
             }
         })
+        .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
         .started();
     let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
     gate.wait_for(1);

@@ -7,9 +7,8 @@ use super::{SlotContext, end_unrun, expired, keep_slot, leave_unrun, unhandled};
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::worker::batch_handler::BatchHandler;
 use crate::worker::conclusion::{self, EndedAttempt, share};
-use crate::worker::handlers::JobEnd;
+use crate::worker::handlers::{Handler, JobEnd};
 use crate::worker::latch::lock;
 use crate::worker::settler::Message;
 use crate::worker::slot_state::{RunningJob, SlotState};
@@ -32,9 +31,10 @@ pub(super) fn run_batch(
 ) -> SlotEnd {
     let (state, started) = (&context.state, Instant::now());
     let first_kind = jobs.first().map(|job| Arc::clone(&job.meta.kind));
-    let handler = first_kind.and_then(|kind| state.config.handlers.batch(&kind));
+    let handler = first_kind.and_then(|kind| state.config.handlers.of(&kind));
     let jobs = startable(context, slot_state, jobs, handler, started);
-    let Some(handler) = handler.filter(|_| !jobs.is_empty()) else {
+    let batch = handler.and_then(Handler::batch);
+    let (Some(handler), Some(batch), false) = (handler, batch, jobs.is_empty()) else {
         super::settle(context, slot_state.take_verdicts_of(context.settle.queue));
         state.count_finished(None);
         return SlotEnd::Kept;
@@ -65,7 +65,7 @@ pub(super) fn run_batch(
     let _span = running
         .first()
         .map(|first| span::enter(&first.meta, running.len()));
-    let ends = handler.attempt(attempts);
+    let ends = batch.attempt(attempts);
     let kept = settle(context, slot_state, &running, ends);
     // A stop finds the jobs here or their verdicts there.
     lock(&slot_state.running).clear();
@@ -81,7 +81,7 @@ fn startable(
     context: &SlotContext,
     slot_state: &SlotState,
     jobs: Vec<ClaimedJob>,
-    handler: Option<&BatchHandler>,
+    handler: Option<&Handler>,
     now: Instant,
 ) -> Vec<ClaimedJob> {
     let state = &context.state;

@@ -60,7 +60,7 @@ pub(super) const ATTEMPTS: &[Case] = cases! {
     "a job exceeds its deadline and dies" given one_attempt, |s| {
         let gate = Gate::new();
         let options = HandlerOptions::new().deadline(Duration::from_millis(1));
-        let worker = worker(&s.queue).handle_with(options, gate.passing::<Order>()).started();
+        let worker = worker(&s.queue).handle(gate.passing::<Order>()).options(options).started();
         drained(&s.queue);
         gate.open();
         stop(worker);
