@@ -11,9 +11,9 @@ use crate::worker::limits;
 /// Settings for the batches of one kind; see [`WorkerBuilder::handle_batch`](crate::WorkerBuilder::handle_batch).
 #[derive(Clone, Debug)]
 pub struct BatchOptions {
-    pub(super) size: usize,
-    pub(super) linger: Duration,
-    pub(super) on_failure: OnFailure,
+    pub(crate) size: usize,
+    pub(crate) linger: Duration,
+    pub(crate) on_failure: OnFailure,
 }
 
 impl BatchOptions {

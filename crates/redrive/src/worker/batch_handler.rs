@@ -11,11 +11,10 @@ use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 use crate::worker::batch::{Batch, BatchJob, BatchOptions};
-use crate::worker::gathering::BatchRule;
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions, JobEnd, decode};
 
 /// Returns a handler of batches of decoded payloads.
-pub(crate) fn batch<P, F>(options: &BatchOptions, function: F) -> Handler
+pub(crate) fn batch<P, F>(rule: BatchOptions, function: F) -> Handler
 where
     P: Payload + 'static,
     F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
@@ -41,11 +40,7 @@ where
     };
     let call = BatchCall {
         run: Arc::new(call),
-        rule: BatchRule {
-            size: options.size,
-            linger: options.linger,
-            on_failure: options.on_failure,
-        },
+        rule,
     };
     Handler::new(Call::Batch(call), HandlerOptions::of::<P>())
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
-use crate::worker::gathering::{BatchRule, Gathered, Gathering, Record};
+use crate::worker::batch::BatchOptions;
+use crate::worker::gathering::{Gathered, Gathering, Record};
 use crate::worker::settler::{Message, ToSettler};
 use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
 use crate::worker::state::State;
@@ -83,7 +84,7 @@ fn add(
     };
     let rule = match claimed.start_by {
         Some(_) => rule.without_linger(),
-        None => *rule,
+        None => rule.clone(),
     };
     let (kind, bytes) = (Arc::clone(&claimed.meta.kind), claimed.payload.0.len());
     match gathering.add(&kind, claimed, bytes, &rule, now) {
@@ -101,7 +102,7 @@ fn add(
     }
 }
 
-fn rule<'a>(state: &'a State, claimed: &ClaimedJob) -> Option<&'a BatchRule> {
+fn rule<'a>(state: &'a State, claimed: &ClaimedJob) -> Option<&'a BatchOptions> {
     let handler = state.config.handlers.batch(&claimed.meta.kind);
     handler.map(|handler| &handler.rule)
 }

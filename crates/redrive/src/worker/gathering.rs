@@ -8,18 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::sync::Instant;
-use crate::worker::batch::OnFailure;
+use crate::worker::batch::{BatchOptions, OnFailure};
 
 /// A batch with this many bytes of payload is full, as is a claim.
 pub(crate) const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
-
-/// How the jobs of a kind are gathered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchRule {
-    pub(crate) size: usize,
-    pub(crate) linger: Duration,
-    pub(crate) on_failure: OnFailure,
-}
 
 /// The facts about a claimed job that may make it run alone.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +21,7 @@ pub(crate) struct Record {
     pub(crate) is_probe: bool,
 }
 
-impl BatchRule {
+impl BatchOptions {
     /// Whether a job runs without others: a suspect, so that it can crash only itself; a
     /// probe, because its breaker lets nothing else run; and after a failed attempt, if failures
     /// split batches.
@@ -40,10 +32,10 @@ impl BatchRule {
 
     /// The rule for a job that must start soon, or its token of a rate limit is lost. Its batch starts with
     /// the jobs that were claimed together.
-    pub(crate) fn without_linger(self) -> BatchRule {
-        BatchRule {
+    pub(crate) fn without_linger(&self) -> BatchOptions {
+        BatchOptions {
             linger: Duration::ZERO,
-            ..self
+            ..self.clone()
         }
     }
 }
@@ -86,7 +78,7 @@ impl<T> Gathering<T> {
         kind: &Arc<str>,
         job: T,
         bytes: usize,
-        rule: &BatchRule,
+        rule: &BatchOptions,
         now: Instant,
     ) -> Gathered<T> {
         let batch = self
@@ -141,8 +133,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn rule(size: usize) -> BatchRule {
-        BatchRule {
+    fn rule(size: usize) -> BatchOptions {
+        BatchOptions {
             size,
             linger: SECOND,
             on_failure: OnFailure::Split,
@@ -219,18 +211,18 @@ mod tests {
             is_probe: true,
             ..fresh
         };
-        let together = BatchRule {
+        let together = BatchOptions {
             on_failure: OnFailure::Together,
             ..rule(9)
         };
         for (rule, job, alone) in [
-            (rule(9), fresh, false),
-            (rule(1), fresh, true),
-            (rule(9), retried, true),
-            (together, retried, false),
-            (together, suspect, true),
-            (together, probe, true),
-            (together, fresh, false),
+            (&rule(9), fresh, false),
+            (&rule(1), fresh, true),
+            (&rule(9), retried, true),
+            (&together, retried, false),
+            (&together, suspect, true),
+            (&together, probe, true),
+            (&together, fresh, false),
         ] {
             assert_eq!(rule.runs_alone(job), alone, "{rule:?} {job:?}");
         }

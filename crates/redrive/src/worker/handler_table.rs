@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::worker::gathering::BatchRule;
+use crate::worker::batch::BatchOptions;
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions};
 
 /// What a handler handles.
@@ -96,7 +96,7 @@ impl HandlerTable {
     }
 
     /// The rules of the batches, by kind.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = (&str, &BatchRule)> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&str, &BatchOptions)> {
         let handlers = self.by_kind.iter();
         handlers.filter_map(|(kind, handler)| Some((kind.as_str(), &handler.batch()?.rule)))
     }

@@ -17,7 +17,7 @@ use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::outcome::Outcome;
 use crate::sync::Transaction;
-use crate::worker::gathering::BatchRule;
+use crate::worker::batch::BatchOptions;
 
 /// Settings for the jobs of one kind. Each defaults to that of the payload's type, or else of the worker.
 #[derive(Clone, Debug, Default)]
@@ -214,11 +214,13 @@ pub(crate) enum Call {
     Batch(BatchCall),
 }
 
+type RunBatch = dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync;
+
 /// How a handler of batches runs, and what its batches look like.
 #[derive(Clone)]
 pub(crate) struct BatchCall {
-    pub(super) run: Arc<dyn Fn(Vec<(ClaimedJob, Arc<Signal>)>) -> Vec<JobEnd> + Send + Sync>,
-    pub(super) rule: BatchRule,
+    pub(super) run: Arc<RunBatch>,
+    pub(super) rule: BatchOptions,
 }
 
 impl BatchCall {

@@ -95,7 +95,7 @@ impl Handlers {
         P: Payload + 'static,
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        let handler = batch_handler::batch(&batches, handler);
+        let handler = batch_handler::batch(batches, handler);
         self.add(Handles::Kind(P::KIND.to_owned()), handler)
     }
 
