@@ -257,6 +257,38 @@ BEGIN
 END
 $$;
 
+-- Finished jobs whose handler keeps them: what ran, when and how often, without payload. Each row lies in the slot of
+-- the two days in which its time ends, so that TRUNCATE removes all rows of a slot at once. Twenty slots are enough for
+-- the longest time, 30 days, and leave workers a week to truncate a slot before it is used again.
+CREATE TABLE redrive.done_jobs (
+    id           bigint                NOT NULL,
+    enqueued_at  timestamptz           NOT NULL,
+    started_at   timestamptz           NOT NULL,
+    done_at      timestamptz           NOT NULL,
+    keep_until   timestamptz           NOT NULL,
+    attempt      integer               NOT NULL,
+    max_attempts integer               NOT NULL,
+    generation   integer               NOT NULL,
+    slot         smallint              NOT NULL,
+    priority     smallint              NOT NULL,
+    queue        redrive.short_text    NOT NULL,
+    kind         redrive.kind_text     NOT NULL
+) PARTITION BY LIST (slot);
+
+COMMENT ON TABLE redrive.done_jobs IS 'Finished jobs whose handler keeps them.';
+COMMENT ON COLUMN redrive.done_jobs.keep_until IS 'When the row is hidden. Its space is returned up to two days later.';
+
+DO $$
+BEGIN
+    FOR each_slot IN 0..19 LOOP
+        EXECUTE format('CREATE TABLE redrive.done_jobs_%s PARTITION OF redrive.done_jobs FOR VALUES IN (%1$s)', each_slot);
+    END LOOP;
+END
+$$;
+
+CREATE INDEX done_jobs_by_id ON redrive.done_jobs (id);
+CREATE INDEX done_jobs_by_queue ON redrive.done_jobs (queue, id);
+
 -- A job holds its key from enqueue until it is done, dead, discarded or cancelled, or only until it starts. The row is written
 -- and deleted in the statement that creates or ends the job, so no key is left behind.
 CREATE TABLE redrive.unique_keys (

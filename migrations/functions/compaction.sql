@@ -1,6 +1,6 @@
--- Purpose: Rewriting tables that are small but change all the time.
+-- Purpose: Rewriting tables that are small but change all the time, and truncating finished jobs whose time has passed.
 
--- Returns whether a table is large enough to be searched for dead rows.
+-- Returns whether a table is large enough to be searched for dead rows, or finished jobs can be truncated.
 CREATE OR REPLACE FUNCTION redrive.is_compaction_due() RETURNS boolean
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -8,6 +8,7 @@ AS $$
     SELECT EXISTS (
         SELECT FROM redrive.compactions c
         WHERE c.retry_at <= statement_timestamp() AND redrive.table_bytes(c.relation::regclass) >= c.min_bytes)
+        OR EXISTS (SELECT FROM redrive.expired_done_slots())
 $$;
 
 -- Returns the oldest transaction whose dead rows vacuum keeps for a session, a replication slot, a standby or a
@@ -65,7 +66,7 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- Rewrites one table, if one is due. Returns its name; NULL: none was rewritten. Each table takes at most a
+-- Rewrites or truncates one table, if one is due. Returns its name; NULL: none was. Each table takes at most a
 -- twentieth of the time. SECURITY DEFINER, because only the owner may TRUNCATE.
 CREATE OR REPLACE FUNCTION redrive.compact() RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -87,7 +88,7 @@ BEGIN
     LIMIT 1
     FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN NULL;
+        RETURN redrive.truncate_done();
     END IF;
     kept := redrive.oldest_kept_xid();
     -- Many transactions end while a table waits for its next turn, so one that is still the oldest is held.

@@ -1,6 +1,7 @@
--- Purpose: Lists and counts of live jobs.
+-- Purpose: Lists of jobs, and counts of live ones.
 
--- Lists live jobs in the order of their ids. `after` is the last id of the previous page.
+-- Lists jobs in the order of their ids: live ones, and finished ones that are kept if the filter asks for the state
+-- `done`. `after` is the last id of the previous page.
 CREATE OR REPLACE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT NULL, max_jobs bigint DEFAULT 50)
     RETURNS SETOF redrive.live_jobs
     LANGUAGE plpgsql STABLE
@@ -13,7 +14,10 @@ BEGIN
         'SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,'
         ' j.crashes, j.run_at, j.enqueued_at, j.history, j.worker_id, NULL::uuid, j.claimed_at, j.unique_key,'
         ' j.outage_since, j.headers, j.group_key'
-        ' FROM redrive.live_jobs j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
+        ' FROM redrive.' || CASE
+            WHEN 'done' = ANY (redrive.filter_values(filter -> 'state')) THEN 'all_jobs'
+            ELSE 'live_jobs' END
+        || ' j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)
         || ' ORDER BY j.id LIMIT $3'
         USING filter, after, max_jobs;
 END

@@ -77,9 +77,10 @@ DECLARE
         -- To lock the slot of a held group.
         'UPDATE (held_at, job_id) ON redrive.group_slots',
         'SELECT, INSERT, UPDATE (since) ON redrive.diverted_groups',
+        'INSERT ON redrive.done_jobs',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.group_buckets',
         'EXECUTE ON FUNCTION redrive.take_group_tokens, redrive.forget_full_buckets, redrive.take_jobs, redrive.make_ready, redrive.take_slots, redrive.free_slots, redrive.pass_slots, redrive.queues_with_held_groups, redrive.divert, redrive.hold_diverted, redrive.settle_own, redrive.has_refused_death, redrive.turn_ring, '
-            'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.table_bytes, redrive.is_policy_held, '
+            'redrive.fold_metrics, redrive.compact, redrive.is_compaction_due, redrive.expired_done_slots, redrive.done_slot, redrive.table_bytes, redrive.is_policy_held, '
             'redrive.filter_values, redrive.check_filter, redrive.filter_jobs, redrive.waiting_query, redrive.take_waiting, redrive.bury_waiting, redrive.bury_unhandled, '
             'redrive.age_jobs, redrive.tick_schedule, redrive.free_started_keys, redrive.lease_jobs, redrive.start_jobs, redrive.with_headers'];
     capturer CONSTANT text[] := ARRAY[
@@ -98,7 +99,7 @@ DECLARE
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
         'SELECT, UPDATE (cancelled) ON redrive.leases',
-        'SELECT ON redrive.workers, redrive.live_jobs, redrive.letters, redrive.queues, '
+        'SELECT ON redrive.workers, redrive.live_jobs, redrive.all_jobs, redrive.letters, redrive.queues, '
             'redrive.audit, redrive.archived_letters',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
@@ -135,7 +136,7 @@ DECLARE
             'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
-        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.done_jobs, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, '
@@ -143,7 +144,7 @@ DECLARE
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
         'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
             'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
-            'ON redrive.live_jobs',
+            'ON redrive.live_jobs, redrive.all_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
             'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.place_of, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '
@@ -160,7 +161,7 @@ DECLARE
     observer CONSTANT text[] := ARRAY[
         'SELECT ON redrive.queues, redrive.workers',
         'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
-            'worker_id, claimed_at, outage_since) ON redrive.live_jobs',
+            'worker_id, claimed_at, outage_since) ON redrive.live_jobs, redrive.all_jobs',
         'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, '
             'earlier_attempts, max_attempts, '
             'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '

@@ -11,6 +11,7 @@ mod failing_flood;
 mod follow_ups;
 mod handlers;
 mod idle;
+mod keep_done;
 mod log_lines;
 mod observer;
 mod sets;

@@ -25,5 +25,6 @@ pub(crate) mod settlement;
 pub(crate) mod tallies;
 pub(crate) mod settle;
 pub(crate) mod checkpoint;
+pub(crate) mod done_jobs;
 pub(crate) mod follow_up;
 pub(crate) mod reap;

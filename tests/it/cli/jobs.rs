@@ -39,8 +39,32 @@ fn the_exit_status_of_a_command_decides_the_outcome_of_its_job() {
             failing) exit 1;;
             killed) kill -9 $$;;
         esac"#;
-    let worked = redrive(&db, &["work", "w", "--exec", command, "--drain", "--json"]).exits_with(0);
+    let worked = redrive(
+        &db,
+        &[
+            "work",
+            "w",
+            "--exec",
+            command,
+            "--drain",
+            "--json",
+            "--keep-done",
+            "1d",
+        ],
+    )
+    .exits_with(0);
     holds(&worked.lines()[0], &json!({"done": 1, "dead": 3}));
+
+    let kept = db.run("job list w state=done --json").json();
+    holds(
+        &kept,
+        &json!({"kind": "done", "state": "done", "payload": null}),
+    );
+    let shown = db.run(format!("job show {}", kept["id"])).out;
+    assert!(
+        shown.contains(": done ") && !shown.contains("Payload"),
+        "{shown}"
+    );
 
     let letters = db.open().listed(&LetterFilter::new().queue("w"));
     assert_eq!(letters.len(), 3);

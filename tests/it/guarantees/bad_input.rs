@@ -310,6 +310,16 @@ fn a_misconfigured_worker_does_not_start() {
             batch(BatchOptions::new(9)).handle(|_: &Job<Order>| Ok(())),
             "kind `order` has two handlers",
         ),
+        (
+            one().keep_done(Duration::ZERO),
+            "time to keep finished jobs of 0ns",
+        ),
+        (
+            worker(&queue)
+                .handle(|_: &Job<Order>| Ok(()))
+                .options(HandlerOptions::new().keep_done(Duration::from_hours(24 * 31))),
+            "time to keep finished jobs of 2678400s",
+        ),
         (one().lease(Duration::from_secs(1)), "lease of 1s"),
         (one().lease(Duration::MAX), "lease of"),
         (one().poll_interval(Duration::ZERO), "poll interval of 0ns"),

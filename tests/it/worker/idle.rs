@@ -125,8 +125,7 @@ const AROUND: i64 = 80;
 fn an_idle_worker_sends_few_statements_over_four_connections() {
     let test = TestDatabase::migrated();
     test.client().sql(EVERYTHING);
-    let queue = test.queue_of("orders", 5);
-    sends_few_statements(&test, queue);
+    sends_few_statements(&test);
 }
 
 #[test]
@@ -141,8 +140,8 @@ fn a_worker_whose_groups_have_no_free_slot_sends_few_statements() {
         VALUES ('orders', 'a', 1, 0)";
     let mut client = test.client();
     client.sql(busy);
-    drop(client);
-    sends_few_statements(&test, queue);
+    drop((client, queue));
+    sends_few_statements(&test);
 }
 
 #[test]
@@ -158,7 +157,8 @@ fn a_worker_without_tokens_sends_few_statements() {
     drained(&queue);
     stop(first);
     backlog(&queue);
-    sends_few_statements(&test, queue);
+    drop(queue);
+    sends_few_statements(&test);
 }
 
 /// 1,000 jobs of a group.
@@ -168,9 +168,13 @@ fn backlog(queue: &Queue) {
     queue.enqueue_jobs(&jobs).unwrap();
 }
 
-/// Counts the statements of a worker that has no job to run, and asserts that it charged none.
+/// Counts the statements of a worker that has no job to run, and asserts that it charged none. No other session may be
+/// left.
 #[track_caller]
-fn sends_few_statements(test: &TestDatabase, queue: Queue) {
+fn sends_few_statements(test: &TestDatabase) {
+    let mut server = Client::connect(&server_url(), NoTls).unwrap();
+    let before = transactions_until_now(&mut server, test);
+    let queue = test.queue_of("orders", 5);
     let mut client = test.client();
     let begun = Instant::now();
     let worker = worker(&queue)
@@ -198,13 +202,7 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
         "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
     assert_eq!(scalar(&mut client, charged), 0);
     drop((queue, client));
-    // A session publishes its statistics at its end at the latest.
-    let mut server = Client::connect(&server_url(), NoTls).unwrap();
-    wait_until("all connections to end", SOON, || {
-        let there = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
-        server.ask::<i64>(there, &[&test.name()]) == 0
-    });
-    let transactions = transactions_until_now(&mut server, test.name());
+    let transactions = transactions_until_now(&mut server, test) - before;
     // The last one counted the charged jobs.
     let of_worker = transactions - asked - 1;
     let seconds = i64::try_from(begun.elapsed().as_secs()).unwrap();
@@ -218,8 +216,14 @@ fn sends_few_statements(test: &TestDatabase, queue: Queue) {
     );
 }
 
-/// The transactions of all sessions of a database that have ended.
-fn transactions_until_now(server: &mut Client, database: &str) -> i64 {
+/// The transactions of all sessions of a database, which end first.
+fn transactions_until_now(server: &mut Client, test: &TestDatabase) -> i64 {
+    let database = test.name();
+    // A session publishes its statistics at its end at the latest.
+    wait_until("all connections to end", SOON, || {
+        let there = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
+        server.ask::<i64>(there, &[&database]) == 0
+    });
     let now: SystemTime = server.ask("SELECT clock_timestamp()", &[]);
     // PostgreSQL 14 answers from a copy that may be half a second old; later versions have no copy.
     let counted = "

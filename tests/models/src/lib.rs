@@ -92,6 +92,7 @@ mod library {
         pub(crate) mod tallies;
         pub(crate) mod settle;
         pub(crate) mod checkpoint;
+        pub(crate) mod done_jobs;
         pub(crate) mod follow_up;
         pub(crate) mod reap;
     }

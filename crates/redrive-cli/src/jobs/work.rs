@@ -98,6 +98,9 @@ pub(crate) struct Work {
     /// Open the breaker of the queue when more than LETTERS jobs die within TIME, such as 100/1m.
     #[arg(long, value_name = "LETTERS/TIME", value_parser = flood_guard)]
     flood_guard: Option<(usize, Duration)>,
+    /// Keep finished jobs for `job list state=done` and `job show`, without payload [default: not at all].
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    keep_done: Option<Duration>,
     /// Version of the command, stored with every attempt.
     #[arg(long, value_name = "VERSION")]
     app_version: Option<String>,
@@ -196,6 +199,7 @@ impl Work {
                 builder.flood_guard(letters, per)
             })
             .with(self.deadline, WorkerBuilder::deadline)
+            .with(self.keep_done, WorkerBuilder::keep_done)
             .with(self.lease, WorkerBuilder::lease);
         if self.exec.is_none() {
             let handlers = match self.kinds.is_empty() {

@@ -1,11 +1,11 @@
--- Purpose: lists live jobs, the oldest id first.
+-- Purpose: lists jobs, the oldest id first: live ones and, if the filter says so, finished ones that are kept.
 -- Called by: admin/jobs.rs.
 -- $1 jsonb     filter; see redrive.filter_jobs
 -- $2 bigint    id of the last job of the previous page; NULL: first page
 -- $3 bigint    maximum number of jobs
 -- Locks: none.
 -- Index relied on: jobs_for_claim for a queue, the primary key of jobs_delayed for ids. Otherwise it scans the
---                  tables of the states in the filter. The primary key of group_slots.
+--                  tables of the states in the filter. The primary key of group_slots. done_jobs_by_queue, done_jobs_by_id.
 -- Rows: the jobs. Zero rows: no job matches.
 SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt AS attempts, j.max_attempts,
        j.generation, j.crashes, j.run_at AS since, j.enqueued_at,

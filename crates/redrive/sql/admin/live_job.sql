@@ -1,10 +1,10 @@
--- Purpose: returns one live job: ready, delayed or running.
+-- Purpose: returns one job: ready, delayed, running, or done and kept.
 -- Called by: admin/jobs.rs.
 -- $1 bigint    id
 -- Locks: none.
 -- Index relied on: none on jobs, which has no index on the id. A scan is acceptable for operators. The primary key of
---                  group_slots.
--- Rows: the job. Zero rows: the job is not live. It succeeded, or it is a letter.
+--                  group_slots; done_jobs_by_id.
+-- Rows: the job. Zero rows: the job succeeded and is not kept, or it is a letter.
 SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt AS attempts, j.max_attempts,
        j.generation, j.crashes, j.run_at AS since, j.enqueued_at,
        -- The letter of a redriven job keeps its earlier history.
@@ -12,7 +12,7 @@ SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt AS attem
        j.unique_key, j.headers, j.outage_since, j.group_key,
        (SELECT min(h.letter_id) FROM redrive.held_groups h
         WHERE j.state = 'ready' AND h.queue = j.queue AND h.group_key = j.group_key) AS held_by
-FROM redrive.live_jobs j
+FROM redrive.all_jobs j
 LEFT JOIN redrive.workers w ON w.worker_id = j.worker_id
 LEFT JOIN redrive.letters l ON j.generation > 0 AND l.id = j.id
 WHERE j.id = $1

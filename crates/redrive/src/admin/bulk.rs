@@ -149,6 +149,8 @@ impl Jobs<'_> {
                     count.leased = jobs;
                     continue;
                 }
+                // Only live jobs are counted.
+                JobState::Done => continue,
             }
             waiting_alike += alike;
         }

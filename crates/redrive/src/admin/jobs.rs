@@ -1,4 +1,4 @@
-//! Live jobs: list them; show, cancel and reprioritize one.
+//! Jobs: list them; show, cancel and reprioritize one.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ use crate::job::new_job::check_priority;
 use crate::job::operator::Operator;
 
 row! {
-    /// A live job.
+    /// A job that is live, or done and [kept](crate::WorkerBuilder::keep_done).
     #[derive(Clone, Debug)]
     #[non_exhaustive]
     pub struct LiveJob {
@@ -34,7 +34,7 @@ row! {
         pub state: JobState,
         /// The priority.
         pub priority: i16,
-        /// The payload.
+        /// The payload; `null` if the job is done.
         pub payload: Box<RawValue>,
         /// The attempts of this generation, including a running one.
         pub attempts: u32,
@@ -44,7 +44,7 @@ row! {
         pub generation: u32,
         /// How many times its worker died.
         pub crashes: u32,
-        /// When it became ready, becomes due, or was leased.
+        /// When it became ready, becomes due, was leased, or was done.
         pub since: SystemTime,
         /// When it was first enqueued.
         pub enqueued_at: SystemTime,
@@ -101,8 +101,10 @@ pub(crate) fn cancel(
             Running::Told => was_told = true,
             // A job that a worker was claiming is in neither table of the snapshot. If it is live,
             // try again.
-            Running::No if db.admin().job(id)?.is_none() => return Ok(Cancelled::NotLive),
-            Running::No => {}
+            Running::No => match db.admin().job(id)? {
+                Some(job) if job.state != JobState::Done => {}
+                Some(_) | None => return Ok(Cancelled::NotLive),
+            },
         }
     }
     Err(Error::unavailable(format!(
@@ -147,8 +149,8 @@ fn cancel_running(
 }
 
 impl Admin<'_> {
-    /// Returns a live job; `None` if it is done or dead. A job that died has a
-    /// [letter](crate::dlq::Dlq::get).
+    /// Returns a live job, or one that is done and [kept](crate::WorkerBuilder::keep_done). `None` if it is
+    /// dead or gone. A job that died has a [letter](crate::dlq::Dlq::get).
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
@@ -190,7 +192,8 @@ impl Admin<'_> {
 }
 
 impl Jobs<'_> {
-    /// Returns matching jobs in any state, the oldest id first. The limit defaults to 50.
+    /// Returns matching live jobs, the oldest id first. The limit defaults to 50. With `state=done`, returns those
+    /// that are done and [kept](crate::WorkerBuilder::keep_done).
     ///
     /// ```
     /// use redrive::admin::JobFilter;

@@ -85,6 +85,7 @@ definitions! {
     "functions/capture_many";
     "functions/checks";
     "functions/claimed_slots";
+    "functions/done_jobs";
     "functions/compaction";
     "functions/counter_folding";
     "functions/counter_totals";
@@ -139,6 +140,7 @@ definitions! {
     "views/held_groups";
     "views/letters";
     "views/live_jobs";
+    "views/all_jobs";
     "views/queues";
     "views/runs";
     "functions/job_filter";

@@ -115,6 +115,7 @@ files {
     SETTLE_DONE = "pipeline" / "settle_done";
     SETTLE = "pipeline" / "settle";
     CHECKPOINT = "pipeline" / "checkpoint";
+    KEEP_DONE = "pipeline" / "keep_done";
     RELEASE = "pipeline" / "release";
     GIVE_BACK = "pipeline" / "give_back";
     REAP = "pipeline" / "reap";

@@ -1,9 +1,9 @@
-//! The states of a live job.
+//! The states of a job.
 
 use crate::job::words::words;
 
 words! {
-    /// The state of a live job.
+    /// The state of a job.
     pub enum JobState is "job state" {
         /// Ready to be claimed.
         Ready = "ready",
@@ -11,5 +11,7 @@ words! {
         Delayed = "delayed",
         /// Leased by a worker.
         Leased = "leased",
+        /// Finished, and [kept](crate::WorkerBuilder::keep_done).
+        Done = "done",
     }
 }

@@ -14,6 +14,7 @@ use crate::job::job::JobId;
 use crate::job::new_job::NewJob;
 use crate::pipeline::checkpoint::{self, Checkpoint};
 use crate::pipeline::claim::LeaseId;
+use crate::pipeline::done_jobs;
 use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
@@ -24,7 +25,7 @@ const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 const DOING: &str = "settle jobs and store their follow-ups";
 
 /// Writes verdicts as [`settle`] does, with the checkpoints of failed attempts, and with the follow-ups
-/// of the finished jobs whose verdicts were written.
+/// of the finished jobs whose verdicts were written. Keeps what is to be kept of these.
 pub(crate) fn settle_and_store(
     session: &mut Session,
     identity: &WorkerIdentity,
@@ -39,7 +40,7 @@ pub(crate) fn settle_and_store(
     })
 }
 
-/// Writes verdicts, checkpoints and follow-ups in the transaction of the caller.
+/// Writes verdicts, checkpoints, kept jobs and follow-ups in the transaction of the caller.
 pub(crate) fn settle_in(
     session: &mut dyn Run,
     identity: &WorkerIdentity,
@@ -54,9 +55,12 @@ pub(crate) fn settle_in(
     let written = settle(session, identity, settlements, repeat)?;
     let of_written = settlements
         .iter()
-        .filter(|one| written.contains(&(one.lease, one.meta.id)))
-        .flat_map(|one| &one.follow_ups);
-    store(of_written, |sql, values| session.run(DOING, sql, values))?;
+        .filter(|one| written.contains(&(one.lease, one.meta.id)));
+    done_jobs::store(of_written.clone(), |sql, values| {
+        session.run(DOING, sql, values)
+    })?;
+    let follow_ups = of_written.flat_map(|one| &one.follow_ups);
+    store(follow_ups, |sql, values| session.run(DOING, sql, values))?;
     Ok(written)
 }
 

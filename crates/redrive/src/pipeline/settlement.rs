@@ -34,13 +34,20 @@ pub(crate) struct Settlement {
     pub(crate) age: Duration,
     /// The jobs to store with the verdict. Only a finished job has any.
     pub(crate) follow_ups: Vec<FollowUp>,
+    /// How long to keep it if it is done.
+    pub(crate) keep_done: Option<Duration>,
     /// The headers of its last checkpoint, if they are not stored. A finished job has none.
     pub(crate) checkpoint: Option<Json>,
 }
 
 impl Settlement {
     /// Returns the settlement of a job that its handler's transaction finishes.
-    pub(crate) fn done(lease: LeaseId, meta: &Arc<JobMeta>, run_time: Duration) -> Settlement {
+    pub(crate) fn done(
+        lease: LeaseId,
+        meta: &Arc<JobMeta>,
+        run_time: Duration,
+        keep_done: Option<Duration>,
+    ) -> Settlement {
         Settlement {
             lease,
             meta: Arc::clone(meta),
@@ -50,13 +57,19 @@ impl Settlement {
             cause: None,
             age: meta.age + meta.claimed.elapsed(),
             follow_ups: Vec::new(),
+            keep_done,
             checkpoint: None,
         }
     }
 
     /// Whether the settle writes only the verdict.
     pub(crate) fn is_verdict_only(&self) -> bool {
-        !self.has_follow_ups() && self.checkpoint.is_none()
+        !self.has_follow_ups() && self.checkpoint.is_none() && self.kept_for().is_none()
+    }
+
+    /// How long to keep it. `None`: it is not done, or nothing of it is kept.
+    pub(crate) fn kept_for(&self) -> Option<Duration> {
+        self.keep_done.filter(|_| self.verdict == Verdict::Done)
     }
 
     pub(crate) fn has_follow_ups(&self) -> bool {
@@ -69,5 +82,6 @@ impl Settlement {
             && self.meta.generation == 0
             && !self.meta.is_unique
             && !self.has_follow_ups()
+            && self.keep_done.is_none()
     }
 }

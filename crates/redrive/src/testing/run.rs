@@ -198,6 +198,7 @@ fn run(
         age: meta.age + meta.claimed.elapsed(),
         meta,
         follow_ups,
+        keep_done: options.keep_done,
         checkpoint: match ran.outcome {
             AttemptOutcome::Done => None,
             AttemptOutcome::Retried

@@ -49,6 +49,7 @@ pub struct WorkerBuilder {
     breaker_threshold: u32,
     flood: Option<(usize, Duration)>,
     unhandled_after: Option<Duration>,
+    keep_done: Option<Duration>,
     age_priorities: Option<(Duration, i16)>,
 }
 
@@ -69,6 +70,7 @@ impl WorkerBuilder {
             breaker_threshold: limits::DEFAULT_BREAKER_THRESHOLD,
             flood: None,
             unhandled_after: None,
+            keep_done: None,
             age_priorities: None,
         }
     }
@@ -127,6 +129,39 @@ impl WorkerBuilder {
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> WorkerBuilder {
         self.backoff = backoff;
+        self
+    }
+
+    /// Keeps finished jobs for this time, for kinds without their own [`HandlerOptions::keep_done`].
+    ///
+    /// Defaults to not at all: a finished job leaves no row. Accepts 1 second to 30 days.
+    ///
+    /// What is kept is the id, the queue, the kind, the times of its enqueue, start and end, its attempts and its
+    /// priority, and not its payload. `redrive job show`, `redrive job list state=done` and
+    /// [`Jobs::list`](crate::admin::Jobs::list) read it. It is written in the transaction that settles the job, which
+    /// then takes about twice as long. Its space is returned up to two days after its time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redrive::{Queue, Worker};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let db = redrive::connect(&std::env::var("DATABASE_URL")?)?;
+    /// # db.migrate()?;
+    /// # let queue = Queue::new(&db, "kept")?;
+    /// # queue.enqueue_job(redrive::NewJob::raw("step", "{}")?)?;
+    /// let worker = Worker::builder(&queue)
+    ///     .handle_kind("step", |_| Ok(()))
+    ///     .keep_done(Duration::from_hours(24))
+    ///     .start()?;
+    /// # assert!(worker.drain(Duration::from_mins(1))?);
+    /// # worker.stop(Duration::from_mins(1))?;
+    /// let done = db.admin().jobs().list(&"queue=kept state=done".parse()?)?;
+    /// assert_eq!(done[0].attempts, 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn keep_done(mut self, time: Duration) -> WorkerBuilder {
+        self.keep_done = Some(time);
         self
     }
 

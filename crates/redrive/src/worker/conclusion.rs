@@ -140,6 +140,7 @@ pub(crate) fn conclude(
         cause,
         age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
         follow_ups: ended.follow_ups,
+        keep_done: running.options.keep_done,
         checkpoint,
     };
     (settlement, reports.into_iter().chain(flooded).collect())

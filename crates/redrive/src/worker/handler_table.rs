@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::worker::batch::BatchOptions;
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions};
@@ -74,6 +75,13 @@ impl HandlerTable {
             (kind, most, HandlerTable { by_kind, any: None })
         });
         split.collect()
+    }
+
+    /// Sets how long to keep finished jobs of kinds whose options do not.
+    pub(crate) fn default_keep_done(&mut self, time: Duration) {
+        for handler in self.by_kind.values_mut().chain(&mut self.any) {
+            handler.default_keep_done(time);
+        }
     }
 
     /// The kinds with a handler of their own, in alphabetical order.

@@ -27,6 +27,7 @@ pub struct HandlerOptions {
     pub(super) dependency: Option<String>,
     pub(crate) rules: Vec<ErrorRule>,
     pub(super) concurrency: Option<usize>,
+    pub(crate) keep_done: Option<Duration>,
     pub(crate) undecodable: Undecodable,
 }
 
@@ -91,6 +92,14 @@ impl HandlerOptions {
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> HandlerOptions {
         self.concurrency = Some(jobs);
+        self
+    }
+
+    /// Keeps finished jobs of the kind for this time. Defaults to the time of the worker; see
+    /// [`WorkerBuilder::keep_done`](crate::WorkerBuilder::keep_done).
+    #[must_use]
+    pub fn keep_done(mut self, time: Duration) -> HandlerOptions {
+        self.keep_done = Some(time);
         self
     }
 
@@ -244,6 +253,13 @@ impl Handler {
             call,
             options: Arc::new(defaults),
         }
+    }
+
+    /// Sets how long to keep finished jobs, unless the options do.
+    pub(super) fn default_keep_done(&mut self, time: Duration) {
+        Arc::make_mut(&mut self.options)
+            .keep_done
+            .get_or_insert(time);
     }
 
     /// Sets the options. What they leave open is a default of the payload.

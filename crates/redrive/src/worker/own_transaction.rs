@@ -8,13 +8,13 @@
 //! session asks for the reason: the attempt also failed if the same server still runs, however the session ended.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use postgres::error::SqlState;
 
 use crate::db::database::Database;
-use crate::db::session::Session;
-use crate::db::sql;
+use crate::db::session::{Parameter, Session};
+use crate::db::sql::{self, Sql};
 use crate::error::{Error, Result};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
@@ -23,10 +23,10 @@ use crate::job::follow_up::FollowUp;
 use crate::job::job::{JobMeta, OpenTransaction, Signal};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
-use crate::pipeline::follow_up;
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
+use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::Instant;
 use crate::worker::handlers::{Call, Handler, Prepared};
 
@@ -61,6 +61,7 @@ pub(crate) fn attempt(
     };
     let mut attempt = OwnAttempt {
         lease: claimed.lease,
+        keep_done: handler.options.keep_done,
         meta: Arc::clone(&claimed.meta),
         signal: Arc::clone(&signal),
         server_started: None,
@@ -94,6 +95,7 @@ struct OwnAttempt {
     lease: LeaseId,
     meta: Arc<JobMeta>,
     signal: Arc<Signal>,
+    keep_done: Option<Duration>,
     /// When the server of the transaction started. `None`: it has not begun.
     server_started: Option<SystemTime>,
     /// The id of the transaction that settled the job and is to commit.
@@ -137,16 +139,19 @@ impl OwnAttempt {
 
         let follow_ups = handler(&mut transaction)?;
 
-        let settlement = Settlement::done(self.lease, &self.meta, started.elapsed());
+        let ran = started.elapsed();
+        let settlement = Settlement::done(self.lease, &self.meta, ran, self.keep_done);
         let settled = settle_own(&mut transaction, &settlement, began);
         let Some(xid) = settled.map_err(|refused| not_settled(&error("settle", refused)))? else {
             return Ok(());
         };
-        follow_up::store(&follow_ups, |sql, values| {
+        let mut store = |sql: &'static Sql, values: &[Parameter<'_>]| {
             let stored = transaction.query_typed(sql.text, &sql.typed(values));
             stored.map_err(|refused| error("store the follow-ups of", refused))
-        })
-        .map_err(|refused| failed(&refused))?;
+        };
+        done_jobs::store([&settlement], &mut store)
+            .and_then(|()| follow_up::store(&follow_ups, &mut store))
+            .map_err(|refused| failed(&refused))?;
         self.xid = Some(xid);
         let committed = transaction.commit();
         committed.map_err(|refused| failed(&error("commit", refused)))?;

@@ -7,13 +7,14 @@ use super::show::job_line;
 use super::table::job_table;
 use crate::prelude::*;
 
-/// List jobs that have not ended, the oldest id first
+/// List jobs that have not ended, or that are done and kept, the oldest id first
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
   redrive job list
   redrive job list orders state=ready 'age>5m'
   redrive job list orders 'attempts>=2' --json | jq .payload
+  redrive job list orders state=done
 ")]
 pub(crate) struct ListJobs {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `redrive job show`: one job that has not ended.
+//! `redrive job show`: one job that has not ended, or is kept.
 
 use redrive::admin::{JobState, LiveJob};
 use redrive::{HeldGroup, JobId};
@@ -31,6 +31,7 @@ fn show(job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
     }
     let state = match job.state {
         JobState::Delayed => format!("delayed until {}", rfc3339(job.since)),
+        JobState::Done => format!("done {} ago", ago(job.since)),
         JobState::Ready | JobState::Leased | _ => format!("{} for {}", job.state, ago(job.since)),
     };
     writeln!(cx.out, "job {}: {state}\n", job.id)?;
@@ -43,7 +44,9 @@ fn show(job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
         writeln!(cx.out, "\nTimeline:")?;
         print_attempts(cx.out, &job.history)?;
     }
-    writeln!(cx.out, "\nPayload:\n{}", clean(&pretty(job.payload.get())))?;
+    if job.state != JobState::Done {
+        writeln!(cx.out, "\nPayload:\n{}", clean(&pretty(job.payload.get())))?;
+    }
     Ok(Ending::Done)
 }
 

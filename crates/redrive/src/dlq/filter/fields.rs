@@ -154,7 +154,13 @@ const LETTER_STATES: Kind = Kind::Words {
 };
 const JOB_STATES: Kind = Kind::Words {
     read: |word| word.parse().map(JobState::as_str),
-    any: Some(|| JobState::ALL.map(JobState::as_str).to_vec()),
+    // A finished job is none of those that an operator looks for, unless he says so.
+    any: Some(|| {
+        let live = JobState::ALL
+            .into_iter()
+            .filter(|state| *state != JobState::Done);
+        live.map(JobState::as_str).collect()
+    }),
 };
 const COUNT: Kind = Kind::Range(0, i32::MAX as i64);
 
@@ -181,8 +187,8 @@ fields! {
         state(in LetterState) "state" "in this state. A command that changes letters ignores states it cannot change";
         states([LetterState]) "state" "in one of these states";
     }
-    "state", JOB_STATES, [jobs.state], "state=ready,delayed", "in one of these states; leased jobs are running", {
-        state(in JobState) "state" "in this state. A bulk operation ignores leased jobs";
+    "state", JOB_STATES, [jobs.state], "state=ready,delayed", "in these states; leased: running; any: all but done", {
+        state(in JobState) "state" "in this state. A bulk operation ignores leased and done jobs";
         states([JobState]) "state" "in one of these states";
     }
     "id", Kind::Ids, [letters.id, jobs.id], "id=5..10", "with these ids", {

@@ -6,6 +6,7 @@ use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::error::{Error, Result};
 use crate::job::name;
 use crate::job::new_job::MAX_PRIORITY;
+use crate::pipeline::done_jobs::KEEP;
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 
@@ -73,6 +74,11 @@ impl WorkerBuilder {
             .table
             .options()
             .filter_map(|options| options.deadline);
+        let kept = self.handlers.table.options();
+        let kept = kept.filter_map(|options| options.keep_done);
+        let kept = kept
+            .chain(self.keep_done)
+            .map(|time| ("time to keep finished jobs", time, KEEP, "1 s to 30 days"));
         let deadlines = deadlines.chain([self.deadline]).map(|deadline| {
             let within = limits::MIN_DEADLINE..=limits::MAX_DEADLINE;
             ("deadline", deadline, within, "1 ms to 24 h")
@@ -84,6 +90,7 @@ impl WorkerBuilder {
         ]
         .into_iter()
         .chain(deadlines)
+        .chain(kept)
         .find(|(_, time, within, _)| !within.contains(time))
         .map(|(what, time, _, range)| format!("has a {what} of {time:?}; it must be {range}"))
     }

@@ -289,11 +289,14 @@ fn fetchers(
 
 impl WorkerBuilder {
     fn config(
-        self,
+        mut self,
         flood: Arc<Mutex<Option<FloodGuard>>>,
         handled: Option<Arc<[String]>>,
         left_out: Vec<String>,
     ) -> Config {
+        if let Some(time) = self.keep_done {
+            self.handlers.table.default_keep_done(time);
+        }
         Config {
             poll: self.poll_every(),
             queue: self.queue,

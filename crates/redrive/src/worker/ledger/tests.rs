@@ -39,6 +39,7 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         cause: None,
         age: Duration::ZERO,
         follow_ups: Vec::new(),
+        keep_done: None,
         checkpoint: None,
     }
 }

@@ -1,0 +1,48 @@
+-- Purpose: The slots of finished jobs that are kept.
+
+-- Returns the slot of rows that are kept until this time; see 0002_jobs.sql.
+CREATE OR REPLACE FUNCTION redrive.done_slot(keep_until timestamptz) RETURNS smallint
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT (floor(extract(epoch FROM done_slot.keep_until) / 172800)::bigint % 20)::smallint
+$$;
+
+-- Returns the slots with rows whose time has passed. New rows cannot lie in them for a week.
+CREATE OR REPLACE FUNCTION redrive.expired_done_slots() RETURNS SETOF smallint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT s.slot
+    FROM generate_series(1, 3) AS ago (slots)
+    CROSS JOIN LATERAL redrive.done_slot(statement_timestamp() - ago.slots * interval '2 days') AS s (slot)
+    WHERE pg_relation_size(format('redrive.done_jobs_%s', s.slot)::regclass) > 0
+$$;
+
+-- Truncates one such slot. Returns the name of its table; NULL: there is none, or another session uses it. The caller
+-- is a function of the owner, because only the owner may TRUNCATE.
+CREATE OR REPLACE FUNCTION redrive.truncate_done() RETURNS text
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    each_slot smallint;
+    heap      regclass;
+    is_kept   boolean;
+BEGIN
+    FOR each_slot IN SELECT redrive.expired_done_slots() LOOP
+        heap := format('redrive.done_jobs_%s', each_slot);
+        CONTINUE WHEN redrive.is_held(heap);
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', heap);
+        -- A clock may have been set back.
+        EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE keep_until > clock_timestamp())', heap) INTO is_kept;
+        CONTINUE WHEN is_kept;
+        EXECUTE format('TRUNCATE %s', heap);
+        RETURN heap::text;
+    END LOOP;
+    RETURN NULL;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN NULL;
+END
+$$;

@@ -1,0 +1,180 @@
+//! Finished jobs that are kept for a time.
+
+use std::time::Duration;
+
+use redrive::admin::{JobState, LiveJob};
+use redrive::postgres::Transaction;
+use redrive::{
+    Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Operator, Payload,
+};
+use redrive_tests::{
+    Begin, Finish, Hold, HoldTransaction, Order, Sql, TestDatabase, drained, put, scalar, stop,
+    worker,
+};
+
+const DAY: Duration = Duration::from_hours(24);
+
+fn kept(db: &Database, filter: &str) -> Vec<LiveJob> {
+    let filter = format!("state=done {filter}");
+    let jobs = db.admin().jobs();
+    jobs.list(&filter.parse().expect("a filter")).unwrap()
+}
+
+fn new<P: Payload>(payload: &P) -> NewJob {
+    NewJob::new(payload).unwrap()
+}
+
+#[test]
+fn jobs_of_every_kind_of_handler_are_kept_with_their_facts_and_without_payload() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let worker = worker(&queue)
+        .keep_done(DAY)
+        .handle(|job: &Job<Order>| match job.attempt() {
+            1 => Err(Failure::retry("once more")),
+            _ => {
+                job.then(NewJob::raw("step", "{}")?)?;
+                Ok(())
+            }
+        })
+        .handle_in_transaction(|_: &Job<HoldTransaction>, _: &mut Transaction<'_>| Ok(()))
+        .handle_batch(BatchOptions::new(2), |_: &Batch<Finish>| Ok(()))
+        .handle(|_: &Job<Hold>| Err(Failure::reject("no")))
+        .handle_any(|_| Ok(()))
+        .started();
+    let order = new(&Order { number: 1 });
+    let order = put(&queue, order.priority(3).unique("one").max_attempts(4));
+    let own = put(&queue, new(&HoldTransaction::InStatement));
+    let batched = put(&queue, new(&Finish {}));
+    let dead = put(&queue, new(&Hold {}));
+    let any = put(&queue, NewJob::raw("step", r#"{"secret": 1}"#).unwrap());
+    drained(&queue);
+    stop(worker);
+
+    let done = kept(db, "");
+    let ids: Vec<JobId> = done.iter().map(|job| job.id).collect();
+    assert_eq!(ids[..4], [order, own, batched, any]);
+    assert_eq!(done[4].kind, "step", "a follow-up is kept as well");
+    for job in &done {
+        assert_eq!(job.state, JobState::Done);
+        assert_eq!(job.payload.get(), "null");
+        assert!(job.enqueued_at <= job.since);
+        assert_eq!(db.admin().job(job.id).unwrap().expect("kept").id, job.id);
+    }
+    let first = &done[0];
+    assert_eq!(
+        (first.attempts, first.max_attempts, first.priority),
+        (2, 4, 3)
+    );
+    assert_eq!(kept(db, "kind=step").len(), 2);
+    assert!(kept(db, "queue=mails").is_empty());
+    assert!(db.admin().job(dead).unwrap().is_none());
+}
+
+#[test]
+fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let worker = worker(&queue)
+        .handle(|_: &Job<Order>| Ok(()))
+        .options(HandlerOptions::new().keep_done(DAY))
+        .handle(|_: &Job<Finish>| Ok(()))
+        .started();
+    let order = put(&queue, new(&Order { number: 1 }));
+    let other = put(&queue, new(&Finish {}));
+    drained(&queue);
+    stop(worker);
+
+    let ids: Vec<JobId> = kept(db, "").iter().map(|job| job.id).collect();
+    assert_eq!(ids, [order]);
+    let admin = db.admin();
+    assert!(admin.job(other).unwrap().is_none());
+    for filter in ["", "state=any", "state=ready,delayed,leased"] {
+        let filter = filter.parse().unwrap();
+        assert!(admin.jobs().list(&filter).unwrap().is_empty(), "{filter}");
+    }
+    assert_eq!(
+        admin.cancel(order).unwrap(),
+        redrive::admin::Cancelled::NotLive
+    );
+}
+
+#[test]
+fn a_redriven_job_is_kept_once_it_succeeds() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let worker = worker(&queue)
+        .keep_done(DAY)
+        .handle(|job: &Job<Order>| match job.generation() {
+            0 => Err(Failure::reject("not yet")),
+            _ => Ok(()),
+        })
+        .started();
+    let id = put(&queue, new(&Order { number: 1 }));
+    drained(&queue);
+    db.dlq()
+        .redrive(&redrive::dlq::LetterFilter::new(), &Operator::new("maria"))
+        .unwrap();
+    drained(&queue);
+    stop(worker);
+    let done = kept(db, "");
+    assert_eq!((done[0].id, done[0].generation), (id, 1));
+}
+
+#[test]
+fn rows_are_hidden_at_the_end_of_their_time_and_their_slot_is_truncated() {
+    let (test, queue) = TestDatabase::with_orders();
+    let mut client = test.client();
+    client.sql(
+        "INSERT INTO redrive.done_jobs (slot, id, queue, kind, priority, attempt, max_attempts, generation, \
+             enqueued_at, started_at, done_at, keep_until) \
+         SELECT redrive.done_slot(t.keep_until), t.id, 'orders', 'order', 0, 1, 5, 0, now(), now(), now(), t.keep_until \
+         FROM (VALUES (1, now() + interval '30 days'), (2, now() + interval '1 hour'), (3, now() - interval '1 second'), \
+                      (4, now() - interval '3 days'), (5, now() - interval '5 days')) t (id, keep_until)",
+    );
+    let kept = kept(queue.database(), "");
+    let ids: Vec<i64> = kept.iter().map(|job| job.id.get()).collect();
+    assert_eq!(ids, [1, 2]);
+    let mut truncated = || {
+        let due = "SELECT count(*) FROM redrive.expired_done_slots()";
+        let compacted = "SELECT count(redrive.compact())";
+        (scalar(&mut client, due), scalar(&mut client, compacted))
+    };
+    assert_eq!(truncated(), (2, 1));
+    assert_eq!(truncated(), (1, 1));
+    assert_eq!(truncated(), (0, 0));
+    let left = "SELECT sum(id)::bigint FROM redrive.done_jobs";
+    assert_eq!(scalar(&mut client, left), 1 + 2 + 3);
+}
+
+#[test]
+fn a_slot_is_not_used_again_before_its_rows_have_expired() {
+    let (test, _db) = TestDatabase::opened();
+    // At any time, the slots of new rows and those that are truncated differ.
+    let both = scalar(
+        &mut test.client(),
+        "SELECT count(*) FROM generate_series(0, 400) AS hours (passed) \
+         CROSS JOIN LATERAL (SELECT now() + hours.passed * interval '1 hour' AS now) t \
+         WHERE EXISTS (SELECT redrive.done_slot(t.now + kept * interval '1 hour') FROM generate_series(0, 720) kept \
+                       INTERSECT SELECT redrive.done_slot(t.now - ago * interval '2 days') FROM generate_series(1, 3) ago)",
+    );
+    assert_eq!(both, 0);
+}
+
+#[test]
+fn a_queue_is_listed_page_by_page() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let worker = worker(&queue)
+        .keep_done(DAY)
+        .handle(|_: &Job<Order>| Ok(()))
+        .started();
+    let ids = queue.enqueue_many(&Order::up_to(5)).unwrap();
+    drained(&queue);
+    stop(worker);
+    let jobs = queue.database().admin().jobs();
+    let page: redrive::admin::JobFilter = "queue=orders state=done".parse().unwrap();
+    let first = jobs.list(&page.clone().limit(3)).unwrap();
+    let rest = jobs.list(&page.limit(3).after(first[2].id)).unwrap();
+    let all: Vec<JobId> = first.iter().chain(&rest).map(|job| job.id).collect();
+    assert_eq!(all, ids);
+}
