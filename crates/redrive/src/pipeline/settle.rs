@@ -21,6 +21,7 @@ use crate::job::milliseconds::milliseconds;
 use crate::job::payload::Json;
 use crate::pipeline::buckets::{self, bucket};
 use crate::pipeline::claim::{LeaseId, WorkerId};
+use crate::pipeline::done_jobs;
 use crate::pipeline::failure_cause::FailureCause;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
@@ -40,13 +41,39 @@ pub(crate) enum Repeat {
     Again,
 }
 
-/// Ends leases whose jobs are all done, and passes on the turns of their groups. Returns those that the database lacks.
+/// Ends leases whose jobs are all done, and passes on the turns of their groups. Keeps what is to be kept of the jobs.
+/// Returns the leases that the database lacks.
 pub(crate) fn settle_done(
     session: &mut Session,
     queue: &str,
     done: &[DoneLease],
     repeat: Repeat,
 ) -> Result<Vec<LeaseId>> {
+    const DOING: &str = "settle finished jobs";
+    let missing_of = |held: &HashSet<Uuid>| {
+        let all = done.iter().map(|done| done.lease);
+        all.filter(|lease| !held.contains(&lease.0)).collect()
+    };
+    if done.iter().all(|done| done.kept.is_empty()) {
+        return Ok(missing_of(&end_leases(session, queue, done, repeat)?));
+    }
+    session.read_committed(DOING, |session| {
+        let held = end_leases(session, queue, done, repeat)?;
+        let ended = done.iter().filter(|done| held.contains(&done.lease.0));
+        done_jobs::store(ended.flat_map(|done| &done.kept), |sql, values| {
+            session.query(DOING, sql, values)
+        })?;
+        Ok(missing_of(&held))
+    })
+}
+
+/// Ends leases whose jobs are all done. Returns those that were held.
+fn end_leases(
+    session: &mut Session,
+    queue: &str,
+    done: &[DoneLease],
+    repeat: Repeat,
+) -> Result<HashSet<Uuid>> {
     let ids: Vec<Uuid> = done.iter().map(|done| done.lease.0).collect();
     let jobs: Vec<i32> = done
         .iter()
@@ -69,12 +96,7 @@ pub(crate) fn settle_done(
         &(repeat == Repeat::Again),
     ];
     let rows = session.query("settle finished jobs", &sql::SETTLE_DONE, &parameters)?;
-    let held: HashSet<Uuid> = rows.iter().map(|row| row.get("lease_id")).collect();
-    Ok(done
-        .iter()
-        .map(|done| done.lease)
-        .filter(|lease| !held.contains(&lease.0))
-        .collect())
+    Ok(rows.iter().map(|row| row.get("lease_id")).collect())
 }
 
 /// Writes verdicts and ends leases without remaining jobs. Returns the lease and job of each

@@ -82,6 +82,5 @@ impl Settlement {
             && self.meta.generation == 0
             && !self.meta.is_unique
             && !self.has_follow_ups()
-            && self.keep_done.is_none()
     }
 }

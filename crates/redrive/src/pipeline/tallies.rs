@@ -26,19 +26,23 @@ pub(crate) struct Tally {
 }
 
 /// A lease that ends because all its remaining jobs are done.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct DoneLease {
     pub(crate) lease: LeaseId,
     pub(crate) jobs: u64,
     pub(crate) tallies: Vec<Tally>,
+    /// Those to keep.
+    pub(crate) kept: Vec<Settlement>,
 }
 
 impl DoneLease {
     pub(crate) fn of(lease: LeaseId, settlements: &[Settlement]) -> DoneLease {
+        let kept = settlements.iter().filter(|one| one.kept_for().is_some());
         DoneLease {
             lease,
             jobs: settlements.len() as u64,
             tallies: tallies(settlements),
+            kept: kept.cloned().collect(),
         }
     }
 }
