@@ -53,6 +53,7 @@ mod signals;
 mod builder;
 pub(crate) mod workers;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +138,16 @@ impl Worker {
     /// Returns what the worker has done since it started.
     pub fn stats(&self) -> WorkerStats {
         self.states().map(|state| state.counts.read()).sum()
+    }
+
+    /// Returns what it has done for each of its queues since it started.
+    pub fn stats_by_queue(&self) -> BTreeMap<String, WorkerStats> {
+        let mut by_queue: BTreeMap<String, WorkerStats> = BTreeMap::new();
+        for state in self.states() {
+            let counts = by_queue.entry(state.queue().to_owned()).or_default();
+            *counts = [*counts, state.counts.read()].into_iter().sum();
+        }
+        by_queue
     }
 
     fn states(&self) -> impl Iterator<Item = &Arc<State>> {
@@ -289,6 +300,7 @@ impl Worker {
                 released: self.stats().released,
                 still_running,
                 stats: self.stats(),
+                by_queue: self.stats_by_queue(),
             }),
         }
     }
@@ -463,4 +475,6 @@ pub struct StopReport {
     pub still_running: Vec<JobId>,
     /// The worker's results until it stopped.
     pub stats: WorkerStats,
+    /// The results for each of its queues.
+    pub by_queue: BTreeMap<String, WorkerStats>,
 }

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
+use postgres::error::SqlState;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
 use redrive::dlq::{
     CaptureOutcome, Edit, ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState,
@@ -255,8 +256,11 @@ fn sixteen_threads_of_mixed_operations_never_deadlock() {
             thread::spawn(move || {
                 start.wait();
                 for _ in 0..ROUNDS {
-                    if let Err(error) = hand.step() {
-                        hand.trouble(&format!("{error:?}"));
+                    match hand.step() {
+                        // On a busy machine. The server finds a deadlock before a lock times out.
+                        Err(error) if error.sql_state() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {}
+                        Err(error) => hand.trouble(&format!("{error:?}")),
+                        Ok(()) => {}
                     }
                 }
             })
