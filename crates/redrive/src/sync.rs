@@ -3,6 +3,8 @@
 //! The models in `tests/models` compile the worker's files with another version of this module,
 //! whose scheduler decides which thread runs next.
 
+pub(crate) mod handout;
+
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 pub(crate) use std::thread;
 pub(crate) use std::time::Instant;

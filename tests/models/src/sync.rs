@@ -4,6 +4,7 @@
 
 pub(crate) mod channel;
 pub(crate) mod clock;
+pub(crate) mod handout;
 pub(crate) mod thread;
 
 pub(crate) use clock::Instant;

@@ -1,6 +1,6 @@
 //! Runs handlers on a thread, one job at a time.
 //!
-//! Slots take jobs from one channel: slow jobs one by one, so that none waits behind another while a
+//! Slots take jobs from one place: slow jobs one by one, so that none waits behind another while a
 //! slot is free, and fast ones in chunks. Their verdicts go to the settler in chunks, too, because
 //! waking a thread for each fast job costs more than the job. If a job of a chunk turns out to be slow,
 //! the watchdog displaces the jobs behind it to the other slots. The jobs of a batch run together.
@@ -20,7 +20,8 @@ use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
-use crate::sync::channel::{Receiver, Sender, select};
+use crate::sync::channel::Sender;
+use crate::sync::handout::Taker;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion::{self, EndedAttempt};
 use crate::worker::latch::lock;
@@ -53,11 +54,8 @@ pub(crate) struct SlotPool {
     pub(crate) queues: Arc<[SlotContext]>,
     /// The place of the queue that speaks for the others of the pool.
     pub(crate) first: usize,
-    /// Receives chunks of claimed jobs. Closed at a stop.
-    pub(crate) jobs: Receiver<QueuedChunk>,
-    /// Takes jobs from a slot that runs a slow one.
-    pub(crate) displace: Sender<QueuedChunk>,
-    pub(crate) displaced: Receiver<QueuedChunk>,
+    /// Chunks of claimed jobs, until a stop, and before them those that waited behind a slow job.
+    pub(crate) jobs: Taker<QueuedChunk>,
     /// Receives a message from each slot that ends.
     pub(crate) left: Sender<()>,
 }
@@ -222,20 +220,11 @@ fn note_late(state: &State, running: &RunningJob, attempted: &AttemptResult) {
 /// Returns what to run next and its queue, or `None` after the last job. Sends the verdicts before it waits, and before it
 /// takes jobs of another queue.
 fn next_run(pool: &SlotPool, slot_state: &SlotState) -> Option<(usize, NextRun)> {
-    let SlotPool {
-        jobs, displaced, ..
-    } = pool;
     slot_state.next_job().or_else(|| {
-        let mut chunk = displaced.try_recv().or_else(|_| jobs.try_recv()).ok();
-        if chunk.is_none() {
+        let (queue, chunk) = pool.jobs.try_take().or_else(|| {
             send_verdicts(pool, slot_state);
-            select! {
-                recv(jobs) -> sent => chunk = sent.ok(),
-                recv(displaced) -> sent => chunk = sent.ok(),
-            }
-        }
-        // The channel of the fetcher is closed. Displaced jobs are left to report.
-        let (queue, chunk) = chunk.or_else(|| displaced.try_recv().ok())?;
+            pool.jobs.take()
+        })?;
         if slot_state.has_verdicts_of_others(queue) {
             send_verdicts(pool, slot_state);
         }
@@ -249,8 +238,9 @@ pub(crate) fn displace(pool: &SlotPool, slot_state: &SlotState) {
     let waiting = slot_state.take_chunk();
     return_followers(&pool.queues[waiting.queue], &waiting.followers);
     for turn in waiting.turns {
-        // One by one, because the next one may be slow, too. The channel cannot be closed.
-        _ = pool.displace.send((waiting.queue, Chunk::OneByOne(turn)));
+        // One by one, because the next one may be slow, too.
+        let chunk = Chunk::OneByOne(turn);
+        pool.jobs.give_back((waiting.queue, chunk));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::job::job::{JobMeta, Signal};
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::settlement::Settlement;
-use crate::sync::channel::Sender;
+use crate::sync::handout::Giver;
 use crate::sync::{Instant, Mutex};
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::latch::lock;
@@ -28,7 +28,7 @@ pub(crate) type QueuedChunk = (usize, Chunk);
 #[derive(Clone)]
 pub(crate) struct ToSlots {
     pub(crate) queue: usize,
-    pub(crate) chunks: Sender<QueuedChunk>,
+    pub(crate) chunks: Giver<QueuedChunk>,
 }
 
 /// The worker was dropped: its slots are gone.
@@ -36,8 +36,8 @@ pub(crate) struct SlotsGone;
 
 impl ToSlots {
     pub(crate) fn send(&self, chunk: Chunk) -> Result<(), SlotsGone> {
-        let sent = self.chunks.send((self.queue, chunk));
-        sent.map_err(|_| SlotsGone)
+        let given = self.chunks.give((self.queue, chunk));
+        given.map_err(|_| SlotsGone)
     }
 }
 

@@ -149,7 +149,7 @@ fn start_slot(pool: &SlotPool) {
 /// Releases the waiting jobs while every slot runs a slow one, because another worker may have a
 /// free slot.
 fn give_back(pool: &SlotPool, now: Instant) {
-    if pool.jobs.is_empty() && pool.displaced.is_empty() {
+    if pool.jobs.is_empty() {
         return;
     }
     // `None`: a slot is free and takes the waiting jobs.
@@ -169,8 +169,7 @@ fn give_back(pool: &SlotPool, now: Instant) {
     // First, or the fetcher claims them again.
     pool.users()
         .for_each(|context| context.state.raise_run_time(least));
-    let waiting = pool.displaced.try_iter().chain(pool.jobs.try_iter());
-    for (queue, chunk) in waiting {
+    while let Some((queue, chunk)) = pool.jobs.try_take() {
         let (jobs, counted) = match chunk {
             Chunk::OneByOne(jobs) => {
                 let counted = jobs.len();

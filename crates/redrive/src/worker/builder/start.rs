@@ -14,6 +14,7 @@ use crate::pipeline::claim::{Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
 use crate::sync::Mutex;
 use crate::sync::channel::{Sender, bounded, unbounded};
+use crate::sync::handout::{Giver, handout};
 use crate::sync::thread::JoinHandle;
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::fetcher::Fetcher;
@@ -195,7 +196,7 @@ type SharedSlots = (Arc<Slots>, Vec<Arc<SlotUser>>);
 
 /// Returns the pools of slots, and what takes jobs of each queue to them.
 fn pools(contexts: &Arc<[SlotContext]>, left: &Sender<()>) -> (Vec<SlotPool>, Vec<ToSlots>) {
-    let mut pools: Vec<(SlotPool, Sender<QueuedChunk>)> = Vec::new();
+    let mut pools: Vec<(SlotPool, Giver<QueuedChunk>)> = Vec::new();
     let mut to_slots = Vec::new();
     for (queue, context) in contexts.iter().enumerate() {
         let slots = &context.state.slots;
@@ -205,16 +206,13 @@ fn pools(contexts: &Arc<[SlotContext]>, left: &Sender<()>) -> (Vec<SlotPool>, Ve
         let chunks = match known {
             Some((_, chunks)) => chunks.clone(),
             None => {
-                // The watchdog, which never waits, sends to the second one, and the fetcher of many queues to the first.
-                // What they hold is bounded by what the worker claims; see `MAX_UNWRITTEN`.
-                let ((chunks, jobs), (displace, displaced)) = (unbounded(), unbounded());
+                // What waits is bounded by what the worker claims; see `MAX_UNWRITTEN`.
+                let (chunks, jobs) = handout();
                 let pool = SlotPool {
                     slots: Arc::clone(slots),
                     queues: Arc::clone(contexts),
                     first: queue,
                     jobs,
-                    displace,
-                    displaced,
                     left: left.clone(),
                 };
                 pools.push((pool, chunks.clone()));
