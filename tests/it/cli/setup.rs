@@ -16,10 +16,7 @@ fn migrate_reports_a_missing_schema_and_creates_it() {
 fn migrate_check_reports_what_was_changed_by_hand() {
     let db = TestDatabase::migrated();
     let change = |sql: &str| db.client().batch_execute(sql).unwrap();
-    change(
-        "CREATE INDEX mine ON redrive.dead_letters (host);
-         INSERT INTO redrive.migrations VALUES (9999, '9999_later', 'x', false)",
-    );
+    change("CREATE INDEX mine ON redrive.dead_letters (host)");
     db.run("migrate --check");
     change("DROP INDEX redrive.dead_letters_by_kind");
     db.fails(1, "migrate --check")
@@ -27,6 +24,9 @@ fn migrate_check_reports_what_was_changed_by_hand() {
     let json = db.fails(1, "migrate --check --json");
     assert_eq!(json.lines().len(), 1);
     db.run("migrate").tells("dead_letters_by_kind is missing");
+    // A later version may have done it.
+    change("INSERT INTO redrive.migrations VALUES (9999, '9999_later', 'x', false)");
+    db.run("migrate --check");
 }
 
 #[test]
