@@ -2,7 +2,6 @@
 
 mod audit;
 mod bulk;
-mod cancel_running;
 mod counters;
 mod dlq_events;
 mod jobs;

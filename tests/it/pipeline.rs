@@ -4,7 +4,6 @@ mod carried;
 mod expiry;
 mod headers;
 mod open_transaction;
-mod payload;
 mod payload_defaults;
 
 mod enqueue;

@@ -56,6 +56,21 @@ impl Gate {
         }
     }
 
+    /// Returns a handler whose jobs wait at the gate and then end as `end` says.
+    pub fn passing_to<P: 'static, E>(
+        &self,
+        end: E,
+    ) -> impl Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + use<P, E> + 'static
+    where
+        E: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        let gate = self.clone();
+        move |job| {
+            gate.pass();
+            end(job)
+        }
+    }
+
     /// Lets one more caller pass, in the order in which they came.
     pub fn admit_one(&self) {
         let (state, changed) = &*self.shared;

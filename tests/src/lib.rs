@@ -66,6 +66,7 @@ pub use tally::Tally;
 pub use texts::{has, holds, lacks, refusal};
 pub use wait::{SOON, eventually, wait_until};
 pub use work::{
-    Begin, counted, drained, finish, ids, in_state, informed, letters, letters_in, live_job,
-    new_order, put, stats, stop, told, willing, work_off, worker, worker_at,
+    Begin, counted, died, done, drained, finish, ids, in_state, informed, letters, letters_in,
+    live_job, lost, new_order, put, retried, stats, stop, told, willing, work_off, worker,
+    worker_at,
 };

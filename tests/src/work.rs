@@ -115,6 +115,38 @@ pub fn counted(worker: &Worker, what: &str, enough: impl Fn(&WorkerStats) -> boo
     wait_until(what, SOON, || enough(&worker.stats()));
 }
 
+/// Waits until the worker has ended this many jobs as done.
+#[track_caller]
+pub fn done(worker: &Worker, jobs: u64) {
+    counted(worker, &format!("{jobs} jobs: done"), |counts| {
+        counts.done == jobs
+    });
+}
+
+/// Waits until the worker has dead-lettered this many jobs.
+#[track_caller]
+pub fn died(worker: &Worker, jobs: u64) {
+    counted(worker, &format!("{jobs} jobs: died"), |counts| {
+        counts.dead == jobs
+    });
+}
+
+/// Waits until the worker has retried this many jobs.
+#[track_caller]
+pub fn retried(worker: &Worker, jobs: u64) {
+    counted(worker, &format!("{jobs} jobs: retried"), |counts| {
+        counts.retried == jobs
+    });
+}
+
+/// Waits until the worker has lost this many results with their leases.
+#[track_caller]
+pub fn lost(worker: &Worker, jobs: u64) {
+    counted(worker, &format!("{jobs} jobs: lost"), |counts| {
+        counts.lost == jobs
+    });
+}
+
 /// Waits until the workers act on the breakers, pauses and limits as they are now: each has read them, and
 /// every claim that began before has ended.
 #[track_caller]

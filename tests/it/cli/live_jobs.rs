@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redrive::Job;
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Sql, TestDatabase, finish, has, holds, lacks, new_order, put,
-    stop, wait_until, worker, worker_at,
+    Begin, Gate, Order, SOON, Sql, TestDatabase, has, holds, lacks, new_order, put, stop,
+    wait_until, worker,
 };
 use serde_json::json;
 
@@ -137,26 +137,6 @@ fn jobs_given_by_id_change_at_once() {
     let cancelled = db.fails(1, format!("job cancel {a} {b} 999999"));
     assert_eq!(cancelled.out.lines().count(), 2, "{}", cancelled.out);
     cancelled.tells("job 999999 does not exist");
-}
-
-#[test]
-fn asking_a_running_job_to_stop_is_audited() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    let id = queue.enqueue(&Hold {}).unwrap().to_string();
-    gate.wait_for(1);
-    db.run(format!("job cancel {id} --reason 'it is too slow'"))
-        .shows("was asked to stop");
-    gate.open();
-    finish(&queue, worker);
-    let audit = db.run("audit --json").lines();
-    assert_eq!(audit.len(), 1);
-    let act = json!({"verb": "cancel_running_jobs", "reason": "it is too slow"});
-    holds(&audit[0], &act);
-    assert_eq!(audit[0]["filter"]["ids"][0].to_string(), id);
-    assert!(audit[0]["person"].is_string(), "{}", audit[0]);
 }
 
 #[test]

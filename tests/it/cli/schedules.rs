@@ -103,22 +103,3 @@ fn schedules_are_listed_shown_paused_triggered_and_removed() {
         audit.shows(format!("{verb}_schedule"));
     }
 }
-
-#[test]
-fn a_schedule_of_jobs_and_one_that_redrives_do_not_replace_each_other() {
-    let test = TestDatabase::migrated();
-    let redrive = "schedule redrive nightly orders --every 6h";
-    for (first, second, does) in [
-        (SET, redrive, "enqueues jobs"),
-        (redrive, SET, "redrives letters"),
-    ] {
-        test.run(first);
-        for line in [second, &format!("{second} --dry-run")] {
-            test.fails(2, line).tells(format!(
-                "the schedule `nightly` {does} and cannot be replaced by one that does not; \
-                 remove it first: redrive schedule remove nightly"
-            ));
-        }
-        test.run("schedule remove nightly");
-    }
-}

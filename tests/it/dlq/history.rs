@@ -40,59 +40,45 @@ fn meant(record: &Value) -> AttemptRecord {
     meant
 }
 
-/// Pseudo-random numbers, the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
 #[test]
 fn a_truncated_history_is_read_back_as_written() {
     let (test, mut client) = TestDatabase::with_client();
     let db = test.open();
-    let mut dice = Dice(3);
+    let mut dice = fastrand::Rng::with_seed(3);
     for round in 0..60 {
-        let length = dice.roll(45) + 1;
+        let length = dice.u64(1..=45);
         // Identical for long, or different each time, or mostly empty.
-        let kinds = [1, 2, 7][usize::try_from(dice.roll(3)).unwrap()];
-        let records: Vec<Value> =
-            (1..=length)
-                .map(|attempt| {
-                    let mut record = Map::new();
-                    record.insert("attempt".to_owned(), attempt.into());
-                    record.insert("generation".to_owned(), dice.roll(kinds).into());
-                    if dice.roll(5) > 0 {
-                        let outcome = ["failed", "timeout"][usize::try_from(dice.roll(2)).unwrap()];
-                        record.insert("outcome".to_owned(), outcome.into());
+        let kinds = [1, 2, 7][dice.usize(..3)];
+        let records: Vec<Value> = (1..=length)
+            .map(|attempt| {
+                let mut record = Map::new();
+                record.insert("attempt".to_owned(), attempt.into());
+                record.insert("generation".to_owned(), dice.u64(..kinds).into());
+                if dice.u64(..5) > 0 {
+                    let outcome = ["failed", "timeout"][dice.usize(..2)];
+                    record.insert("outcome".to_owned(), outcome.into());
+                }
+                record.insert("run_ms".to_owned(), dice.u64(..1000).into());
+                if dice.u64(..5) > 0 {
+                    let ended = format!("2026-11-20T10:00:{:02}.123Z", dice.u64(..60));
+                    record.insert("ended_at".to_owned(), ended.into());
+                }
+                for key in ["error_class", "error_message", "worker", "host", "version"] {
+                    match dice.u64(..6) {
+                        0 if kinds > 1 => {}
+                        1 if kinds > 1 => drop(record.insert(key.to_owned(), Value::Null)),
+                        _ => drop(record.insert(
+                            key.to_owned(),
+                            format!("{key} {}", dice.u64(..kinds)).into(),
+                        )),
                     }
-                    record.insert("run_ms".to_owned(), dice.roll(1000).into());
-                    if dice.roll(5) > 0 {
-                        let ended = format!("2026-11-20T10:00:{:02}.123Z", dice.roll(60));
-                        record.insert("ended_at".to_owned(), ended.into());
-                    }
-                    for key in ["error_class", "error_message", "worker", "host", "version"] {
-                        match dice.roll(6) {
-                            0 if kinds > 1 => {}
-                            1 if kinds > 1 => drop(record.insert(key.to_owned(), Value::Null)),
-                            _ => drop(record.insert(
-                                key.to_owned(),
-                                format!("{key} {}", dice.roll(kinds)).into(),
-                            )),
-                        }
-                    }
-                    if dice.roll(5) > 0 {
-                        record.insert("pid".to_owned(), dice.roll(kinds).into());
-                    }
-                    Value::Object(record)
-                })
-                .collect();
+                }
+                if dice.u64(..5) > 0 {
+                    record.insert("pid".to_owned(), dice.u64(..kinds).into());
+                }
+                Value::Object(record)
+            })
+            .collect();
         let id = remembered(&mut client, &records);
         let history = db.letter(id).history;
         let kept: Vec<AttemptRecord> = match records.len() {

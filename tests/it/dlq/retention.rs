@@ -1,7 +1,6 @@
 //! Retention: which letters are archived or deleted, and when.
 
 mod archive;
-mod commands;
 mod rules;
 
 use redrive_tests::Sql;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redrive::dlq::{ForeignFailure, Letter, LetterFilter, LetterState, Validators};
+use redrive::dlq::{ForeignFailure, Letter, LetterState, Validators};
 use redrive::{Job, JobId, Queue};
 use redrive_cli::Program;
 use redrive_tests::{
@@ -120,32 +120,6 @@ fn captured_bytes_and_kinds_without_a_validator_are_reported_separately() {
     });
     let found = db.dlq().validate(&of_orders(), &whole).unwrap();
     assert_eq!((found.passed, found.failed, found.unchecked), (2, 1, 0));
-}
-
-#[test]
-fn validation_checks_every_letter_of_many_pages_once() {
-    let (_test, db) = TestDatabase::opened();
-    let events: Vec<ForeignFailure> = (0..2500)
-        .map(|n| {
-            let raw = format!("{{\"number\": {n}}}");
-            ForeignFailure::new("kafka", n.to_string(), "orders", "order", raw)
-        })
-        .collect();
-    db.dlq().capture_many(&events).unwrap();
-    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let look = Arc::clone(&seen);
-    let validators = Validators::new().check(move |order: &Order| {
-        look.lock().expect("no panic").push(order.number);
-        Ok::<(), String>(())
-    });
-    let found = db
-        .dlq()
-        .validate(&LetterFilter::new(), &validators)
-        .unwrap();
-    assert_eq!(found.passed, 2500);
-    let mut seen = seen.lock().expect("no panic").clone();
-    seen.sort_unstable();
-    assert_eq!(seen, (0..2500).collect::<Vec<i64>>());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use postgres::Client;
-use redrive_tests::{Asked, Cluster, Exporter, Order, SOON, has, wait_until};
+use redrive_tests::{Asked, Cluster, Exporter, SOON, has, wait_until};
 
 use super::{PROGRAM, backends, up};
 
@@ -63,28 +63,6 @@ fn the_exporter_starts_before_the_database_and_outlives_it() {
     }
     let log = exporter.log();
     has(&log, "could not connect to the database");
-}
-
-#[test]
-fn the_last_good_values_are_published_while_the_database_is_away() {
-    let cluster = Cluster::new();
-    cluster.start();
-    let db = cluster.migrate();
-    let queue = redrive::Queue::new(&db, "orders").unwrap();
-    queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let exporter = Exporter::start(PROGRAM, &cluster.url());
-    let ready = "redrive_queue_jobs{queue=\"orders\",state=\"ready\"}";
-    wait_until("three jobs to be published", SOON, || {
-        exporter.scrape(TIMEOUT).value(ready) == Some(3.0)
-    });
-    let age = "redrive_collector_last_success_timestamp_seconds{collector=\"queues\"}";
-    let seen = exporter.scrape(TIMEOUT).value(age);
-    cluster.stop();
-    let away = exporter.scrape(TIMEOUT);
-    assert_eq!((away.is_up(), away.value(ready)), (false, Some(3.0)));
-    assert_eq!(away.value(age), seen, "and how old they are");
-    let success = "redrive_collector_success{collector=\"queues\"}";
-    assert_eq!(away.value(success), Some(0.0));
 }
 
 #[test]

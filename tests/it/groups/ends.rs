@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::{Enqueued, Failure};
 use redrive_tests::{
-    Begin, Gate, Hand, Sql, counted, drained, expire_leases, finish, only, put, reap, statement,
-    stop, worker,
+    Begin, Gate, Hand, Sql, done, drained, expire_leases, finish, only, put, reap, statement, stop,
+    worker,
 };
 use uuid::Uuid;
 
@@ -224,7 +224,7 @@ fn a_running_job_that_is_cancelled_passes_its_turn_on() {
         .unwrap();
     gate.open();
     drained(&queue);
-    counted(&worker, "both ended", |counts| counts.done == 1);
+    done(&worker, 1);
     assert_eq!(finished.of("a"), [2]);
     stop(worker);
     no_slot_left(&test);
@@ -259,13 +259,7 @@ fn a_settle_passes_on_the_turns_of_its_leases_and_of_no_other() {
 fn the_slot_of_a_running_job_does_not_expire() {
     let (test, queue) = with_policy(GroupPolicy::Limit(1));
     let gate = Gate::new();
-    let worker = {
-        let gate = gate.clone();
-        worker(&queue).slots(2).runs(move |_: &Job<Order>| {
-            gate.pass();
-            Ok(())
-        })
-    };
+    let worker = worker(&queue).slots(2).runs(gate.passing::<Order>());
     enqueue_rounds(&queue, &["a"], 2);
     gate.wait_for(1);
     let mut client = test.client();

@@ -1,7 +1,5 @@
 //! Fair groups: no limit, but each group has its turn.
 
-use redrive_tests::{Begin, drained, stop, worker};
-
 use super::claim::{Place, claim, fill};
 use super::*;
 
@@ -37,24 +35,4 @@ fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
     let groups = "SELECT count(DISTINCT group_key) FROM redrive.leases l, unnest(l.metas)";
     assert_eq!(scalar(&mut client, groups), 301, "each group had its turn");
     assert_eq!(claimed.len(), 310);
-}
-
-#[test]
-fn workers_run_all_jobs_of_all_groups() {
-    let (test, queue) = with_policy(GroupPolicy::Fair);
-    let finished = Finished::default();
-    let workers: Vec<_> = (0..2)
-        .map(|_| worker(&queue).slots(4).runs(finished.noting()))
-        .collect();
-    enqueue_rounds(&queue, &["a", "b", "c"], 100);
-    drained(&queue);
-    for group in ["a", "b", "c"] {
-        let mut numbers = finished.of(group);
-        numbers.sort_unstable();
-        assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
-    }
-    for worker in workers {
-        stop(worker);
-    }
-    no_slot_left(&test);
 }

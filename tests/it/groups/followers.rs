@@ -95,20 +95,6 @@ fn give_back(client: &mut Client, jobs: &[i64]) {
 }
 
 #[test]
-fn a_claim_takes_a_job_with_its_followers_in_one_turn() {
-    let (test, queue, ids) = with_jobs(CONTINUE, 12);
-    let mut client = test.client();
-    let others = enqueue_rounds(&queue, &["b", "c"], 2);
-    let claimed = claim_in_a_row(&mut client, 100);
-    assert_eq!(claimed.len(), 16, "one group does not limit another");
-    assert_eq!(
-        turns(&mut client),
-        [ids[0], others[0].get(), others[1].get()]
-    );
-    assert!(claim_in_a_row(&mut client, 100).is_empty());
-}
-
-#[test]
 fn a_full_claim_takes_ten_jobs_of_each_group_before_more() {
     let (test, queue) = with_policy(CONTINUE);
     let mut client = test.client();
@@ -137,17 +123,6 @@ fn the_turn_passes_to_the_first_job_that_is_not_done() {
         "a job in backoff keeps the turn"
     );
     assert!(claim_in_a_row(&mut client, 5).is_empty());
-}
-
-#[test]
-fn a_turn_ends_with_the_last_follower() {
-    let (test, _, ids) = with_jobs(CONTINUE, 4);
-    let mut client = test.client();
-    assert_eq!(claim_in_a_row(&mut client, 3), ids[..3]);
-    settle(&mut client, &[(ids[0], "done")]);
-    settle(&mut client, &[(ids[2], "done"), (ids[1], "done")]);
-    assert!(turns(&mut client).is_empty());
-    assert_eq!(claim_in_a_row(&mut client, 3), ids[3..]);
 }
 
 #[test]

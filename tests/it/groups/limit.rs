@@ -81,26 +81,6 @@ fn a_job_in_backoff_makes_room_for_the_next() {
 }
 
 #[test]
-fn a_claim_takes_what_the_limit_leaves() {
-    let (test, queue) = with_policy(GroupPolicy::Limit(3));
-    let mut client = test.client();
-    let ids = enqueue_rounds(&queue, &["a"], 6);
-    let ids: Vec<i64> = ids.iter().map(|id| id.get()).collect();
-    let mut claimed = claim(&mut client, 2, &mut Place::default());
-    claimed.sort_unstable();
-    assert_eq!(claimed, ids[..2]);
-    let claimed = claim(&mut client, 10, &mut Place::default());
-    assert_eq!(claimed, ids[2..3]);
-    let end = "DELETE FROM redrive.group_slots WHERE slot = 2";
-    client.sql(end);
-    let claimed = claim(&mut client, 10, &mut Place::default());
-    assert_eq!(claimed, ids[3..4]);
-    let taken = "SELECT array_agg(slot ORDER BY slot) FROM redrive.group_slots";
-    let taken: Vec<i16> = client.ask(taken, &[]);
-    assert_eq!(taken, [1, 2, 3]);
-}
-
-#[test]
 fn a_freed_slot_is_taken_long_before_a_poll() {
     let (_test, queue) = with_policy(GroupPolicy::Limit(8));
     let gates: Arc<Vec<Gate>> = Arc::new((0..=40).map(|_| Gate::new()).collect());

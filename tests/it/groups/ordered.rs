@@ -108,13 +108,7 @@ fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
 fn a_lost_worker_and_a_stop_keep_the_order() {
     let (test, queue) = with_policy(CONTINUE);
     let gate = Gate::new();
-    let hanging = |queue: &Queue| {
-        let gate = gate.clone();
-        worker(queue).runs(move |_: &Job<Order>| {
-            gate.pass();
-            Ok(())
-        })
-    };
+    let hanging = |queue: &Queue| worker(queue).runs(gate.passing::<Order>());
     enqueue_rounds(&queue, &["a"], 3);
     let lost = hanging(&queue);
     gate.wait_for(1);

@@ -1,8 +1,7 @@
 //! The second connection of a worker claims jobs of other groups while the first one claims.
 
-use redrive_tests::{Begin, Sql, drained, statement, stop, worker};
+use redrive_tests::{Begin, Sql, drained, stop, worker};
 
-use super::claim::fill;
 use super::*;
 
 /// Records which sessions claim.
@@ -42,23 +41,4 @@ fn two_connections_claim_many_groups_and_each_group_keeps_its_order() {
         assert_eq!(finished.of(name), expected, "{name}");
     }
     no_slot_left(&test);
-}
-
-#[test]
-fn a_second_walk_starts_at_a_group_with_waiting_jobs() {
-    let (test, queue) = with_policy(CONTINUE);
-    let mut client = test.client();
-    let mut any = |queue: &str| -> Option<String> {
-        let rows = client.query(statement("any_group"), &[&queue]).unwrap();
-        rows.first().map(|row| row.get("key"))
-    };
-    assert_eq!(any("orders"), None);
-    enqueue(&queue, "a", 1);
-    assert_eq!(any("orders").as_deref(), Some("a"));
-    assert_eq!(any("others"), None);
-
-    fill(&mut test.client(), "m", 5000, 2);
-    let found: std::collections::HashSet<_> = (0..20).map(|_| any("orders")).collect();
-    assert!(!found.contains(&None), "it looks where there are rows");
-    assert!(found.len() > 1, "it starts anywhere: {found:?}");
 }

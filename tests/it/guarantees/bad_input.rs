@@ -10,8 +10,8 @@ use redrive::{
     Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue,
 };
 use redrive_tests::{
-    Begin, Dead, Order, Sql, TestDatabase, drained, finish, has, in_state, new_order, put, stop,
-    worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, has, in_state, new_order, put,
+    stop, worker,
 };
 
 #[test]
@@ -275,8 +275,18 @@ fn a_misconfigured_worker_does_not_start() {
         .open()
         .unwrap();
     let few = Queue::new(&few, "orders").unwrap();
+    let needs = |name: &str| one().options(HandlerOptions::new().dependency(name));
+    let ruled = |name: &str| one().options(HandlerOptions::new().outage_on::<fmt::Error>(name));
     for (bad, why) in [
         (worker(&queue), "no handler"),
+        (ruled("queue:orders"), "`queue:` is reserved"),
+        (ruled("a\tb"), "dependency name"),
+        (needs(""), "dependency name `` is empty"),
+        (needs("queue:orders"), "`queue:` is reserved"),
+        (one().breaker_threshold(0), "breaker threshold of 0"),
+        (one().breaker_threshold(1001), "breaker threshold of 1001"),
+        (one().flood_guard(0, SOON), "flood guard of 0 letters"),
+        (one().flood_guard(1, Duration::ZERO), "within 0ns"),
         (one().handle(|_: &Job<Order>| Ok(())), "two handlers"),
         (
             one().handle_any(|_| Ok(())).handle_any(|_| Ok(())),

@@ -3,7 +3,7 @@
 use redrive::NewJob;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive_tests::{
-    Abort, Begin, Dead, Finish, Hold, Lost, SOON, Sql, Tally, TestDatabase, counted, drained,
+    Abort, Begin, Dead, Finish, Hold, Lost, SOON, Sql, Tally, TestDatabase, done, drained,
     expire_leases, ids, in_state, letters_in, no_drift, stats, stop, wait_until, worker,
 };
 
@@ -68,7 +68,7 @@ fn a_killed_worker_loses_no_job() {
         })
         .started();
     drained(&queue);
-    counted(&rescuer, "100 done", |counts| counts.done == 100);
+    done(&rescuer, 100);
     assert_eq!(stop(rescuer).stats.lost, 0);
     assert!(ids.iter().all(|id| tally.of(*id) == 1));
     assert_eq!(in_state(&queue, LetterState::Open), 0);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::postgres::{Client, NoTls};
 use redrive::{Database, Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, eventually,
-    expire_leases, finish, ids, new_order, server_url, stop, wait_until, worker, worker_at,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, done, eventually,
+    expire_leases, finish, ids, lost, new_order, server_url, stop, wait_until, worker, worker_at,
 };
 
 /// Disconnects every client and rejects new connections. Returns a session beside them.
@@ -86,7 +86,7 @@ fn a_worker_survives_a_database_outage() {
     back(server, &test);
     // The pool may still hold a connection that the server has ended. An enqueue on it stores nothing.
     let id = eventually("an enqueue", || queue.enqueue(&Order { number: 2 }));
-    counted(&worker, "both to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     assert_eq!(stop(worker).stats.lost, 0);
     assert!(queue.database().dlq().get(id).unwrap().is_none());
     assert!(queue.is_drained().unwrap());
@@ -115,9 +115,7 @@ fn jobs_of_an_abandoned_settle_survive_the_end_of_their_lease() {
     late.wait_for(1);
     let server = away(&test);
     early.open();
-    counted(&worker, "its result to be given up", |counts| {
-        counts.lost == 1
-    });
+    lost(&worker, 1);
     back(server, &test);
     // The lease is still there, and now everything in it has ended.
     late.open();

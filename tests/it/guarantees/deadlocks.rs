@@ -44,11 +44,8 @@ fn order(number: i64) -> NewJob {
 
 /// Runs the jobs of a queue, each to its given end, when the gate is open.
 fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) -> redrive::Worker {
-    let gate = gate.clone();
-    worker(queue).slots(2).runs(move |job: &Job<Order>| {
-        gate.pass();
-        end(job.payload().number)
-    })
+    let handler = gate.passing_to(move |job: &Job<Order>| end(job.payload().number));
+    worker(queue).slots(2).runs(handler)
 }
 
 /// Two redriven letters: the job of the first dies again, the second succeeds.

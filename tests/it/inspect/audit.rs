@@ -65,19 +65,6 @@ fn audit_rows_cannot_be_changed_or_deleted() {
     assert_eq!(test.open().audit(&AuditFilter::new()).len(), 1);
 }
 
-#[test]
-fn a_rolled_back_operation_is_not_audited() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 1);
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    transaction.sql("SELECT redrive.set_group_state(id, 'resolved') FROM redrive.groups");
-    transaction.rollback().unwrap();
-    assert!(queue.audit(&AuditFilter::new()).is_empty());
-    let bad = "SELECT redrive.set_group_state(1, 'dead')";
-    client.refuses(bad, &[], "expected open, acknowledged");
-}
-
 /// Inserts a record that is this many days old.
 fn aged(client: &mut postgres::Client, verb: &str, days: i32) {
     client.change(

@@ -11,8 +11,8 @@ use postgres::Client;
 use redrive::dlq::ForeignFailure;
 use redrive::{Backoff, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Order, Sql, TestDatabase, counted, ids, new_order, only, put, scalar, stop,
-    work_off, worker,
+    Begin, Dead, Order, Sql, TestDatabase, counted, done, ids, new_order, only, put, retried,
+    scalar, stop, work_off, worker,
 };
 
 // The queries are the specification and run unchanged.
@@ -73,9 +73,7 @@ fn friday_evening() -> TestDatabase {
     // One is fixed, and one is a week old.
     let db = queue.database();
     db.redrives(&only(ids[6]));
-    counted(&worker, "the redriven one to be done", |counts| {
-        counts.done == 4
-    });
+    done(&worker, 4);
     stop(worker);
     test.client().change(
         "UPDATE redrive.dead_letters SET died_at = died_at - interval '7 days' WHERE id = $1",
@@ -143,7 +141,7 @@ fn a_live_job_is_no_event() {
     let retrying = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_hours(1)))
         .runs(|_: &Job<Order>| Err(Failure::retry("still down")));
-    counted(&retrying, "a failure", |counts| counts.retried == 1);
+    retried(&retrying, 1);
     stop(retrying);
     assert_eq!(events(&mut client), 0, "it waits for its retry");
 }

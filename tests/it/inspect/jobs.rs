@@ -7,7 +7,7 @@ use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
     Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, ids, new_order, only, put, stop, wait_until, worker, worker_at,
+    finish, ids, lost, new_order, only, put, stop, wait_until, worker, worker_at,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -46,17 +46,6 @@ fn cancelling_a_waiting_job_dead_letters_it_at_once() {
     // A cancelled job can be redriven.
     assert_eq!(db.redrives(&only(delayed)).redriven, [delayed]);
     assert_eq!(db.live(delayed).priority, 3);
-}
-
-#[test]
-fn only_a_live_job_can_be_cancelled() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    for id in [12345, -1] {
-        cancels(&queue, JobId::new(id), Cancelled::NotLive);
-    }
-    assert!(db.admin().job(JobId::new(12345)).unwrap().is_none());
-    assert!(db.dlq().get(JobId::new(12345)).unwrap().is_none());
 }
 
 /// What a handler returns.
@@ -111,9 +100,7 @@ fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
     let letter = queue.letter(id);
     assert_eq!(letter.cause, DeathCause::Manual);
     gate.open();
-    counted(&worker, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&worker, 1);
     stop(worker);
     assert!(queue.is_drained().unwrap());
 }
@@ -136,17 +123,11 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let ids = queue.enqueue_many(&Order::up_to(3)).unwrap();
-    let worker = worker(&queue).slots(3).runs({
-        let gate = gate.clone();
-        move |job: &Job<Order>| {
-            gate.pass();
-            if job.generation() == 0 && job.attempt() == 1 {
-                Err(Failure::retry("once"))
-            } else {
-                Ok(())
-            }
-        }
+    let handler = gate.passing_to(|job: &Job<Order>| match job.attempt() {
+        1 => Err(Failure::retry("once")),
+        _ => Ok(()),
     });
+    let worker = worker(&queue).slots(3).runs(handler);
     gate.wait_for(3);
     assert_eq!(test.client().count("leases"), 1);
     cancels(&queue, ids[1], Cancelled::Asked);
@@ -156,19 +137,6 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
     assert_eq!(queue.letter(ids[1]).cause, DeathCause::Manual);
     assert!(queue.database().dlq().get(ids[0]).unwrap().is_none());
     assert!(queue.database().dlq().get(ids[2]).unwrap().is_none());
-}
-
-#[test]
-fn cancelling_a_redriven_job_reopens_its_letter() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    db.admin().cancel(id).unwrap();
-    db.redrives(&only(id));
-    assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
-    let letter = db.letter(id);
-    assert_eq!((letter.state, letter.generation), (LetterState::Open, 1));
-    assert_eq!(db.listed(&LetterFilter::new()).len(), 1);
 }
 
 #[test]

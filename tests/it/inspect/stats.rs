@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::dlq::{GroupFilter, GroupState, LetterFilter};
+use redrive::dlq::LetterFilter;
 use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, Sql, TestDatabase, finish, maria, new_order, only, put, stop,
-    willing, work_off, worker,
+    Begin, Dead, Gate, Hold, Order, Sql, TestDatabase, finish, new_order, only, put, stop,
+    work_off, worker,
 };
 
 #[test]
@@ -68,19 +68,6 @@ fn stats_count_each_job_and_letter_by_state() {
 }
 
 #[test]
-fn a_worker_that_does_not_renew_is_not_counted() {
-    let (test, queue) = TestDatabase::with_orders();
-    let worker = willing(&queue);
-    let db = queue.database();
-    assert_eq!(db.admin().stats(Some("orders")).unwrap()[0].workers, 1);
-    test.client()
-        .sql("UPDATE redrive.workers SET expires_at = now() - interval '1 second'");
-    let stats = db.admin().stats(Some("orders")).unwrap();
-    assert!(stats.iter().all(|queue| queue.workers == 0));
-    stop(worker);
-}
-
-#[test]
 fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
     let (test, queue) = TestDatabase::with_orders();
     queue.enqueue(&Order { number: 1 }).unwrap();
@@ -99,34 +86,4 @@ fn a_kind_is_handled_if_a_live_worker_of_its_queue_handles_it() {
     assert!(!workers("('orders', '{mail}', '1h')"));
     assert!(!workers("('orders', '{order}', '-1s')"), "it has expired");
     assert!(!workers("('others', '{order}', '1h')"));
-}
-
-#[test]
-fn letters_of_ignored_groups_are_not_the_oldest() {
-    let (test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue).runs(|job: &Job<Order>| {
-        let gone = job.payload().number == 1;
-        Err(Failure::reject(if gone { "gone" } else { "no money" }))
-    });
-    queue.enqueue_many(&Order::up_to(2)).unwrap();
-    finish(&queue, worker);
-    let oldest = || {
-        let stats = queue.database().admin().stats(Some("orders")).unwrap();
-        stats[0].oldest_open
-    };
-    let mut client = test.client();
-    let mut died = |message: &str| -> std::time::SystemTime {
-        let sql = "SELECT died_at FROM redrive.dead_letters WHERE error_message = $1";
-        client.ask(sql, &[&message])
-    };
-    let (gone, no_money) = (died("gone"), died("no money"));
-    assert_eq!(oldest(), Some(gone.min(no_money)));
-    let groups = queue.database().dlq().groups();
-    for (message, left) in [("gone", Some(no_money)), ("no money", None)] {
-        let found = groups.list(&GroupFilter::new()).unwrap();
-        let group = found.iter().find(|group| group.title == message).unwrap();
-        let ignored = groups.set_state(group.id, GroupState::Ignored, &maria());
-        assert!(ignored.unwrap());
-        assert_eq!(oldest(), left);
-    }
 }

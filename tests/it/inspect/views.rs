@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::admin::{Cancelled, JobState};
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, counted, drained, ids, new_order,
-    stats, stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, done, drained, ids, new_order, stats,
+    stop, wait_until, worker,
 };
 
 #[test]
@@ -64,9 +64,7 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
         .slots(2)
         .handle(gate.handler())
         .runs(|_: &Job<Order>| Ok(()));
-    counted(&worker, "the quick one to be done", |counts| {
-        counts.done == 1
-    });
+    done(&worker, 1);
     let mut client = test.client();
     let lease = "SELECT job_count, cardinality(done) FROM redrive.leases";
     let lease: (i32, i32) = client.row(lease, &[]);

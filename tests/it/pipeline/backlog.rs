@@ -10,10 +10,8 @@ use redrive::{
     Backoff, Failure, HandlerOptions, Job, Operator, Queue, RateLimit, RateLimited, Worker,
 };
 use redrive_tests::{
-    Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, fewest_pages, snapshot, statement,
-    stop, wait_until, worker,
+    Begin, Hold, Order, SOON, Sql, Tally, TestDatabase, done, stop, wait_until, worker,
 };
-use serde_json::Value;
 
 /// The number of jobs ahead: more than a claim reads whole.
 const AHEAD: i64 = 200_000;
@@ -26,62 +24,6 @@ fn backlog(client: &mut Client, kind: &str) -> i64 {
     client.change(store, &[&kind, &AHEAD]);
     let last = "SELECT last_value FROM redrive.job_id";
     client.ask(last, &[])
-}
-
-/// Returns the pages and rows that a claim reads: of jobs of the kind `order` with rank 0, after `from`
-/// and up to `to`.
-fn read(client: &mut Client, from: i64, to: i64) -> (i64, i64) {
-    client.sql(&format!("PREPARE claim AS {}", statement("claim_window")));
-    let execute = format!(
-        "EXECUTE claim('orders', '{{order}}', '{{}}', 10, \
-         8388608, 1, gen_random_uuid(), gen_random_uuid(), '{{0}}', '{{{from}}}', '{{{to}}}', NULL, 2)"
-    );
-    let reading = fewest_pages(client, &execute);
-    client.sql("DEALLOCATE claim");
-    (reading.pages, removed(&reading.plan))
-}
-
-/// Returns the rows that the index scans of a plan read for nothing.
-fn removed(node: &Value) -> i64 {
-    let number = |name: &str| node[name].as_i64().unwrap_or(0);
-    let own = match node["Node Type"].as_str() {
-        Some("Index Scan") => number("Rows Removed by Filter") * number("Actual Loops"),
-        Some(_) | None => 0,
-    };
-    let below = node["Plans"].as_array().into_iter().flatten().map(removed);
-    own + below.sum::<i64>()
-}
-
-/// The planner settings of the connections of a worker.
-const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan";
-
-#[test]
-fn a_claim_reads_no_more_than_its_windows() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (mut client, mut holder) = (test.client(), test.client());
-    client.sql(PINNED);
-    let last = backlog(&mut client, "unhandled");
-    let order = queue.enqueue(&Order { number: 1 }).unwrap().get();
-
-    let (pages, rows) = read(&mut client, 0, order);
-    assert_eq!(rows, AHEAD, "without windows, it reads all of them");
-    assert!(pages > 3000, "{pages} pages");
-    let (pages, rows) = read(&mut client, last - 1000, order);
-    assert_eq!(rows, 1000);
-    assert!(pages < 300, "{pages} pages");
-    let (pages, rows) = read(&mut client, 1000, 2000);
-    assert_eq!(rows, 1000);
-    assert!(pages < 300, "{pages} pages");
-
-    // The same for dead rows that a snapshot keeps.
-    let held = snapshot(&mut holder);
-    client.sql("DELETE FROM redrive.jobs WHERE kind = 'unhandled'");
-    let (pages, rows) = read(&mut client, 0, order);
-    assert_eq!(rows, 0);
-    assert!(pages > 3000, "{pages} pages");
-    let (pages, _) = read(&mut client, last - 1000, order);
-    assert!(pages < 300, "{pages} pages");
-    held.rollback().unwrap();
 }
 
 /// Starts a worker that handles orders. Each fails `failures` times.
@@ -113,17 +55,11 @@ fn jobs_that_appear_below_the_marks_are_found() {
     let tally = Tally::new();
     let worker = orders(&queue, &tally, 1);
     let new = queue.enqueue(&Order { number: 2 }).unwrap();
-    counted(&worker, "the job after them to be done", |counts| {
-        counts.done == 1
-    });
+    done(&worker, 1);
     assert_eq!(tally.of(new), 2);
     marked(&mut client, middle);
     open.commit().unwrap();
-    counted(
-        &worker,
-        "the job that committed late to be done",
-        |counts| counts.done == 2,
-    );
+    done(&worker, 2);
     // It also returned once.
     assert_eq!(tally.of(late), 2);
     stop(worker);
@@ -141,9 +77,7 @@ fn a_search_under_a_limit_goes_on_without_a_poll() {
     let worker = worker(&queue)
         .poll_interval(Duration::from_mins(1))
         .runs(|_: &Job<Order>| Ok::<(), Failure>(()));
-    counted(&worker, "the job behind the others", |counts| {
-        counts.done == 1
-    });
+    done(&worker, 1);
     stop(worker);
 }
 
@@ -172,7 +106,7 @@ fn jobs_that_a_breaker_holds_back_are_passed_and_found_again() {
         })
         .options(HandlerOptions::new().dependency("gateway"))
         .started();
-    counted(&worker, "the order to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     assert_eq!(tally.order(), [order]);
     marked(&mut client, last - AHEAD / 2);
     admin.admin().close_breaker("gateway", &operator).unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redrive::{Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, counted, drained, finish, new_order,
-    scalar, snapshot, stats, stop, wait_until, willing, worker,
+    Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, done, drained, finish, new_order, scalar,
+    stats, stop, wait_until, willing, worker,
 };
 
 #[test]
@@ -44,7 +44,7 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
     let one = start(&queue);
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
-    counted(&one, "the warm-up to be done", |counts| counts.done == 150);
+    done(&one, 150);
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
     jobs.resize(101, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
@@ -58,7 +58,7 @@ fn jobs_waiting_behind_a_slow_one_are_released() {
     assert_eq!(untouched, 100);
     // It does not claim them again while it cannot run them; another worker does.
     let other = start(&test.queue("orders"));
-    counted(&other, "the others to be done", |counts| counts.done == 100);
+    done(&other, 100);
     gate.open();
     drained(&queue);
     let (one, other) = (stop(one).stats, stop(other).stats);
@@ -79,9 +79,7 @@ fn the_size_of_payloads_limits_a_claim() {
     queue
         .enqueue_jobs(&vec![NewJob::raw("warm", "{}").unwrap(); 150])
         .unwrap();
-    counted(&worker, "the warm-up to be done", |counts| {
-        counts.done == 150
-    });
+    done(&worker, 150);
     let big = format!("\"{}\"", "x".repeat(1_000_000));
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
     jobs.resize(31, NewJob::raw("big", &big).unwrap());
@@ -115,7 +113,7 @@ fn a_locked_job_is_skipped() {
     .unwrap();
     let tally = Tally::new();
     let worker = worker(&queue).runs(tally.counting());
-    counted(&worker, "the others to be done", |counts| counts.done == 4);
+    done(&worker, 4);
     assert_eq!(tally.of(ids[0]), 0);
     tx.rollback().unwrap();
     finish(&queue, worker);
@@ -131,39 +129,8 @@ fn a_job_that_commits_late_is_found_below_the_mark() {
     let worker = willing(&queue);
     let ids = queue.enqueue_many(&Order::up_to(3000)).unwrap();
     assert!(late < ids[0]);
-    counted(&worker, "what came after it to be done", |counts| {
-        counts.done == 3000
-    });
+    done(&worker, 3000);
     tx.commit().unwrap();
-    counted(&worker, "it to be done", |counts| counts.done == 3001);
+    done(&worker, 3001);
     stop(worker);
-}
-
-#[test]
-fn a_held_snapshot_does_not_hide_jobs() {
-    let (test, queue) = TestDatabase::with_orders();
-    // An open transaction: no dead row can be removed.
-    let mut client = test.client();
-    let tx = snapshot(&mut client);
-    let tally = Tally::new();
-    let worker = worker(&queue).slots(2).runs({
-        let tally = tally.clone();
-        move |job: &Job<Order>| {
-            tally.count(job.id());
-            if job.payload().number % 100 == 0 && job.attempt() == 1 {
-                // The job returns below the mark.
-                return Err(redrive::Failure::retry("once"));
-            }
-            Ok(())
-        }
-    });
-    for _ in 0..4 {
-        queue.enqueue_many(&Order::up_to(5000)).unwrap();
-        drained(&queue);
-    }
-    counted(&worker, "all done", |counts| {
-        counts.done == 20_000 && counts.retried == 200
-    });
-    stop(worker);
-    tx.rollback().unwrap();
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Failure, Job, JobId, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, expire_leases, letters_in,
-    live_job, new_order, put, stop, worker,
+    Begin, Dead, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, died, expire_leases,
+    letters_in, live_job, new_order, put, retried, stop, worker,
 };
 
 /// Returns the hours since the first outage in a row of a live job.
@@ -93,7 +93,7 @@ fn after_a_day_an_outage_is_an_ordinary_failure() {
     later(&test, 2);
     // Both of its attempts are used up now, one after the other.
     let worker = down();
-    counted(&worker, "its death", |counts| counts.dead == 1);
+    died(&worker, 1);
     let counts = stop(worker).stats;
     assert_eq!((counts.outages, counts.retried), (0, 1));
     let letter = queue.letter(id);
@@ -135,7 +135,7 @@ fn any_other_verdict_ends_the_outage_of_a_job() {
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     counted(&worker, "an outage", |counts| counts.outages == 1);
     later(&test, 0);
-    counted(&worker, "a failure", |counts| counts.retried == 1);
+    retried(&worker, 1);
     assert_eq!(hours_in_outage(&test, id), None);
     later(&test, 0);
     gate.wait_for(1);

@@ -71,30 +71,6 @@ fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
 }
 
 #[test]
-fn enqueueing_no_jobs_is_not_an_error() {
-    let (_test, queue) = TestDatabase::with_orders();
-    assert_eq!(queue.enqueue_many(&Vec::<Order>::new()).unwrap(), []);
-    assert!(queue.is_drained().unwrap());
-}
-
-#[test]
-fn a_hundred_thousand_jobs_are_stored_in_one_call() {
-    let (test, queue) = TestDatabase::with_orders();
-    let jobs = queue.enqueue_many(&Order::up_to(100_000)).unwrap();
-    assert_eq!(jobs.len(), 100_000);
-    let asked = "SELECT count(*), count(DISTINCT id), \
-                 count(DISTINCT (payload ->> 'number')::bigint), min(id), max(id) \
-                 FROM redrive.jobs WHERE queue = 'orders' AND kind = 'order'";
-    let row = test.client().query_one(asked, &[]).unwrap();
-    let counts: [i64; 3] = [row.get(0), row.get(1), row.get(2)];
-    assert_eq!(counts, [100_000; 3]);
-    assert_eq!(
-        (row.get::<_, i64>(3), row.get::<_, i64>(4)),
-        (jobs[0].get(), jobs[99_999].get())
-    );
-}
-
-#[test]
 fn ready_and_delayed_jobs_can_be_mixed() {
     let (test, queue) = TestDatabase::with_orders();
     // One statement, and COPY.
@@ -167,15 +143,6 @@ fn a_committed_transaction_stores_its_jobs_and_its_other_writes() {
 }
 
 #[test]
-fn jobs_can_be_enqueued_on_a_plain_client() {
-    let (test, queue) = TestDatabase::with_orders();
-    let id = queue
-        .enqueue_in(&mut test.client(), &Order { number: 1 })
-        .unwrap();
-    assert_eq!(ids(&test, "jobs"), [id.get()]);
-}
-
-#[test]
 fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
     let (_test, queue) = TestDatabase::with_orders();
     for size in [3, 2000] {
@@ -191,14 +158,6 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
         has(&error, format!("job 2 of {size}"));
     }
     assert!(queue.is_drained().unwrap());
-}
-
-#[test]
-fn ids_are_never_used_twice() {
-    let (test, queue) = TestDatabase::with_orders();
-    let first = queue.enqueue(&Order { number: 1 }).unwrap();
-    test.client().sql("DELETE FROM redrive.jobs");
-    assert!(queue.enqueue(&Order { number: 2 }).unwrap() > first);
 }
 
 #[test]

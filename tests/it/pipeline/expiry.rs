@@ -6,8 +6,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
 use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, counted, drained, ids, new_order, no_drift, put,
-    stop, wait_until, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, done, drained, ids, new_order, no_drift, put,
+    retried, stop, wait_until, worker,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -109,7 +109,7 @@ fn a_retry_after_the_time_dies_with_its_failed_attempts() {
     let failing = worker(&queue)
         .backoff(redrive::Backoff::fixed(HOUR))
         .runs(|_: &Job<Order>| Err(Failure::retry("gateway down")));
-    counted(&failing, "the first attempt", |counts| counts.retried == 1);
+    retried(&failing, 1);
     stop(failing);
     two_hours_later(&test);
     let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
@@ -153,7 +153,7 @@ fn a_redriven_job_does_not_expire() {
     });
     wait_until("the job to expire", SOON, || expired(db).len() == 1);
     db.redrives(&LetterFilter::new().queue("orders"));
-    counted(&worker, "both to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     stop(worker);
     let mut seen = seen.lock().unwrap().clone();
     seen.sort_unstable();

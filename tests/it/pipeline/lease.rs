@@ -6,7 +6,8 @@ mod renewal;
 use redrive::admin::JobState;
 use redrive::{Failure, Job, Worker};
 use redrive_tests::{
-    Begin, Gate, Lost, Order, Tally, TestDatabase, counted, expire_leases, live_job, stop, worker,
+    Begin, Gate, Lost, Order, Tally, TestDatabase, counted, expire_leases, live_job, lost, stop,
+    worker,
 };
 
 /// The result of a handler after its gate.
@@ -23,7 +24,7 @@ fn gated(test: &TestDatabase, tally: &Tally, gate: &Gate, verdict: Verdict) -> W
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is one verdict among others")]
-fn done(_: &Job<Order>) -> Result<(), Failure> {
+fn succeed(_: &Job<Order>) -> Result<(), Failure> {
     Ok(())
 }
 
@@ -42,12 +43,10 @@ fn stale(verdict: Verdict) {
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
 
     // While B holds the job …
-    let b = gated(&test, &runs_b, &gate_b, done);
+    let b = gated(&test, &runs_b, &gate_b, succeed);
     gate_b.wait_for(1);
     gate_a.open();
-    counted(&a, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&a, 1);
     let job = live_job(&queue, id);
     assert_eq!(
         (job.state, job.crashes, job.attempts),

@@ -6,8 +6,8 @@ use postgres::Client;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, drained, letters_in, new_order,
-    stop, wait_until, worker,
+    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained, letters_in,
+    new_order, stop, wait_until, worker,
 };
 
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
@@ -52,7 +52,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
              PREPARE TRANSACTION 'forgotten'",
     );
     gate.open();
-    counted(&worker, "the jobs to be done", |counts| counts.done == 3);
+    done(&worker, 3);
     // The keys are free now, also for the open transaction.
     let again = queue.enqueue_job_in(&mut transaction, order(4).unique("a"));
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
@@ -85,7 +85,7 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
              SELECT redrive.capture_letters('{kafka}', '{0/2}', '{orders}', '{order}', \
                  ARRAY['{\"number\":2}'::bytea], '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')");
     gate.open();
-    counted(&worker, "the jobs to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     transaction.commit().unwrap();
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (2, 0, 0));

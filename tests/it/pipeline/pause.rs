@@ -13,8 +13,8 @@ use postgres::fallible_iterator::FallibleIterator;
 use redrive::admin::QueuePause;
 use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
-    Begin, Finish, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases, informed,
-    scalar, stats, stop, told, wait_until, work_off, worker,
+    Begin, Finish, Gate, Order, SOON, Sql, TestDatabase, done, drained, expire_leases, informed,
+    retried, scalar, stats, stop, told, wait_until, work_off, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -156,9 +156,7 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
     let charged = "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0 OR (meta).crashes > 0";
     let charged = scalar(&mut test.client(), charged);
     assert_eq!(charged, 0);
-    counted(&worker, "the running job to finish", |counts| {
-        counts.done == 2001
-    });
+    done(&worker, 2001);
 
     runs.allow();
     resume(&queue);
@@ -234,12 +232,8 @@ fn a_resume_lets_every_idle_worker_claim() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let start = || {
-        let gate = gate.clone();
         let idle = worker(&queue).poll_interval(Duration::from_mins(1));
-        idle.runs(move |_: &Job<Order>| {
-            gate.pass();
-            Ok(())
-        })
+        idle.runs(gate.passing::<Order>())
     };
     pause(&queue, PauseEnd::Resumed);
     let workers = [start(), start()];
@@ -263,16 +257,10 @@ fn recovered_and_due_jobs_of_a_paused_queue_wait_for_the_resume() {
     let failing =
         worker(&queue).runs(|_: &Job<Order>| Err(Failure::retry("once more").after(HOUR)));
     queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&failing, "a retry", |counts| counts.retried == 1);
+    retried(&failing, 1);
     stop(failing);
     let gate = Gate::new();
-    let holding = {
-        let gate = gate.clone();
-        worker(&queue).runs(move |_: &Job<Order>| {
-            gate.pass();
-            Ok(())
-        })
-    };
+    let holding = worker(&queue).runs(gate.passing::<Order>());
     queue.enqueue(&Order { number: 2 }).unwrap();
     gate.wait_for(1);
     pause(&queue, PauseEnd::Resumed);

@@ -7,7 +7,7 @@ use redrive::{
     WorkerBuilder,
 };
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, drained, live_job, stop, wait_until, work_off,
+    Begin, Order, SOON, Sql, TestDatabase, drained, live_job, retried, stop, wait_until, work_off,
     worker,
 };
 use serde::{Deserialize, Serialize};
@@ -156,9 +156,7 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
         let mails = Queue::of::<Invoice>(&db).unwrap();
         let id = mails.enqueue(&Invoice { order: 1 }).unwrap();
         let worker = handle(worker(&mails), HandlerOptions::new()).started();
-        counted(&worker, "the deadline to pass", |counts| {
-            counts.retried == 1
-        });
+        retried(&worker, 1);
         stop(worker);
         let job = live_job(&mails, id);
         assert_eq!(job.history.len(), 1);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, TestDatabase, counted, drained, informed, scalar, stats, stop,
+    Begin, Gate, Order, SOON, TestDatabase, done, drained, informed, scalar, stats, stop,
     wait_until, worker,
 };
 
@@ -142,9 +142,7 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
     });
     // New orders keep running.
     queue.enqueue_many(&Order::up_to(10)).unwrap();
-    counted(&worker, "the new orders to finish", |counts| {
-        counts.done == 311
-    });
+    done(&worker, 311);
     assert_eq!(mails.count(), 1);
     let untouched = "SELECT count(*) FROM redrive.jobs WHERE kind = 'mail' AND coalesce((meta).attempt, (meta).refunds) IS NULL";
     assert_eq!(scalar(&mut test.client(), untouched), 299);

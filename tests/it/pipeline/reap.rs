@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive_tests::{
-    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, at_once, counted, drained,
-    expire_leases, finish, reap, reap_after, reap_within, stop, worker,
+    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, at_once, drained, expire_leases,
+    finish, lost, reap, reap_after, reap_within, stop, worker,
 };
 use uuid::Uuid;
 
@@ -48,9 +48,7 @@ fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
             .is_some_and(|job| job.crashes == 1)
     );
     gate.open();
-    counted(&worker, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&worker, 1);
     finish(&queue, worker);
 }
 

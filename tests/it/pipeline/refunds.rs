@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Hand, Order, SOON, Settlement, Sql, TestDatabase, counted, new_order, scalar,
+    Begin, Hand, Order, SOON, Settlement, Sql, TestDatabase, new_order, retried, scalar,
     wait_until, worker,
 };
 use uuid::Uuid;
@@ -151,7 +151,7 @@ fn a_failure_whose_error_is_rejected_is_charged() {
         .backoff(redrive::Backoff::fixed(Duration::from_hours(1)))
         .runs(|_: &Job<Order>| Err(Failure::retry("unspeakable")));
     queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the retry", |counts| counts.retried == 1);
+    retried(&worker, 1);
     worker.stop(Duration::ZERO).unwrap();
     assert_eq!(job(&mut client), ("delayed".to_owned(), 1, Some(0)));
 }

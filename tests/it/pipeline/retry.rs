@@ -6,7 +6,8 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Backoff, Failure, HandlerOptions, Job};
 use redrive_tests::{
-    Begin, Finish, Order, TestDatabase, counted, drained, live_job, new_order, put, stop, worker,
+    Begin, Finish, Order, TestDatabase, counted, drained, live_job, new_order, put, retried, stop,
+    worker,
 };
 
 #[test]
@@ -14,7 +15,10 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(100)))
-        .handle(|_: &Job<Order>| Err(Failure::retry("no")))
+        .handle(|job: &Job<Order>| match job.payload().number {
+            1 => Err(Failure::retry("no")),
+            _ => Err(Failure::retry("busy").after(Duration::from_mins(30))),
+        })
         .handle(|_: &Job<Finish>| Err(Failure::retry("no")))
         .options(HandlerOptions::new().backoff(Backoff::custom(|attempt| {
             Duration::from_secs(500) * attempt
@@ -22,9 +26,10 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
         .started();
     let default = queue.enqueue(&Order { number: 1 }).unwrap();
     let own = queue.enqueue(&Finish {}).unwrap();
-    counted(&worker, "two retries", |counts| counts.retried == 2);
+    let of_the_failure = queue.enqueue(&Order { number: 2 }).unwrap();
+    retried(&worker, 3);
     stop(worker);
-    for (id, seconds) in [(default, 100), (own, 500)] {
+    for (id, seconds) in [(default, 100), (own, 500), (of_the_failure, 1800)] {
         let job = live_job(&queue, id);
         assert_eq!(
             (job.state, job.attempts, job.history.len()),
@@ -36,21 +41,6 @@ fn a_retry_waits_for_the_backoff_of_its_kind() {
             "{wait} s, not {seconds}"
         );
     }
-}
-
-#[test]
-fn a_failure_can_set_its_retry_delay() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .runs(|_: &Job<Order>| Err(Failure::retry("busy").after(Duration::from_mins(30))));
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "one retry", |counts| counts.retried == 1);
-    stop(worker);
-    let job = live_job(&queue, id);
-    let wait = job.since.duration_since(job.enqueued_at).unwrap().as_secs();
-    assert!((1800..1860).contains(&wait), "{wait} s");
-    assert_eq!((job.attempts, job.history[0].attempt), (1, 1));
-    assert_eq!(job.history[0].error_message.as_deref(), Some("busy"));
 }
 
 #[test]

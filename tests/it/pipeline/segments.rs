@@ -7,8 +7,8 @@ use std::thread;
 use postgres::Client;
 use redrive::{Job, JobId, Queue};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, scalar, stop,
-    wait_until, work_off, worker,
+    Begin, Order, SOON, Sql, Tally, TestDatabase, done, drained, finish, scalar, stop, wait_until,
+    work_off, worker,
 };
 
 /// Runs one rotation step, with segments of one page.
@@ -64,9 +64,7 @@ fn segments_rotate_under_load_and_lose_no_job() {
     enough.store(true, Ordering::SeqCst);
     let ids = producer.join().expect("the producer");
     drained(&test.queue("orders"));
-    counted(&worker, "all done", |counts| {
-        counts.done == ids.len() as u64
-    });
+    done(&worker, ids.len() as u64);
     assert_eq!(stop(worker).stats.lost, 0);
     assert_eq!((tally.jobs(), tally.repeated()), (ids.len(), vec![]));
     // Without jobs, every segment but the current one is truncated.

@@ -83,14 +83,7 @@ fn a_job_on_its_last_chance_runs_alone_until_its_outcome_is_stored() {
     test.client()
         .sql("UPDATE redrive.jobs SET meta.crashes = 2");
     let (tally, gate) = (Tally::new(), Gate::new());
-    let worker = worker(&test.queue("orders")).slots(2).runs({
-        let (tally, gate) = (tally.clone(), gate.clone());
-        move |job: &Job<Order>| {
-            tally.count(job.id());
-            gate.pass();
-            Ok(())
-        }
-    });
+    let worker = at_the_gate(&test, &tally, &gate);
     gate.wait_for(1);
     assert_eq!(tally.of(suspects[0]), 1);
     // The settle of the first suspect has to wait for this lock.

@@ -90,26 +90,6 @@ fn no_claim_waits_for_a_truncation_behind_a_reader() {
     assert_eq!(refusals(&mut client), 0);
 }
 
-#[test]
-fn a_refused_truncation_waits_at_most_a_minute() {
-    let (test, mut client) = TestDatabase::with_client();
-    drain(&test, &mut client);
-    let mut reader = test.client();
-    let open = reading(&mut reader);
-    assert_eq!(step(&mut client), "drained");
-    for attempt in 1..=8 {
-        retry_now(&mut client);
-        assert_eq!(step(&mut client), "nothing");
-        assert_eq!(refusals(&mut client), attempt.min(7));
-    }
-    let wait = "SELECT retry_at BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute' \
-                FROM redrive.ring_segments WHERE segment = 0";
-    assert!(client.ask::<bool>(wait, &[]));
-    drop(open);
-    assert_eq!(step(&mut client), "nothing", "before its time");
-    assert!(size_of_0(&mut client) > 0);
-}
-
 /// Returns the numbers of ready and leased jobs that a transaction sees.
 fn live(tx: &mut Transaction<'_>) -> (i64, i64) {
     let row = tx

@@ -3,7 +3,9 @@
 use redrive::dlq::LetterFilter;
 use redrive::schedule::{Overlap, ScheduledJobState, TickOutcome, Triggered};
 use redrive::{Failure, Job, Operator};
-use redrive_tests::{Begin, Order, TestDatabase, counted, finish, no_drift, scalar, stop, worker};
+use redrive_tests::{
+    Begin, Order, TestDatabase, died, done, finish, no_drift, scalar, stop, worker,
+};
 
 use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
 
@@ -37,7 +39,7 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
         Some("skips") => Err(Failure::reject("broken")),
         _ => Ok(()),
     });
-    counted(&until_dead, "the job to die", |counts| counts.dead == 1);
+    died(&until_dead, 1);
     finish(&queue, until_dead);
     assert_eq!(state_of(1), ScheduledJobState::Dead);
     db.dlq().redrive(&LetterFilter::new(), &operator()).unwrap();
@@ -78,6 +80,6 @@ fn a_trigger_runs_the_job_now_and_is_recorded() {
     );
     assert_eq!(scalar(&mut client, &recorded), 2);
     let worker = ticking(&queue);
-    counted(&worker, "the job", |counts| counts.done == 1);
+    done(&worker, 1);
     stop(worker);
 }

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use redrive::schedule::Missed;
-use redrive_tests::{SOON, Sql, TestDatabase, has, statement, stop, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, has, stop, wait_until};
 
 use super::{HOUR, history, status, ticking};
 
@@ -78,35 +78,4 @@ fn sql_rejects_what_it_can_check() {
         let call = format!("SELECT redrive.schedule({name}, 'q', 'k', '{{}}', every => '1 h')");
         assert!(client.execute(&call, &[]).is_err(), "{call}");
     }
-}
-
-#[test]
-fn a_tick_that_failed_is_tried_again_later_and_a_start_forgets_it() {
-    let (test, mut client) = TestDatabase::with_client();
-    let set = "SELECT redrive.schedule('report', 'orders', 'order', '{}', cron => '0 8 * * *')";
-    client.sql(set);
-    let version: i64 = client.ask("SELECT version FROM redrive.schedules", &[]);
-    let is = |condition: &str| -> bool {
-        let query = format!("SELECT {condition} FROM redrive.schedules");
-        test.client().ask(&query, &[])
-    };
-    let failed = client
-        .query(
-            statement("fail_schedule"),
-            &[&"report", &version, &"no time"],
-        )
-        .unwrap();
-    assert_eq!(failed.len(), 1);
-    assert!(is(
-        "last_error = 'no time' AND retry_at BETWEEN now() + interval '50 s' AND now() + interval '1 min'"
-    ));
-    let next = SystemTime::now() + HOUR;
-    for (next, started) in [(next, 1), (next + HOUR, 0)] {
-        let rows = client
-            .query(statement("start_schedule"), &[&"report", &version, &next])
-            .unwrap();
-        assert_eq!(rows.len(), started, "another worker has stored the tick");
-    }
-    assert!(is("retry_at IS NULL AND last_error IS NULL"));
-    assert!(is("next_at < now() + interval '90 min'"));
 }

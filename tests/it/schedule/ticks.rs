@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use redrive::schedule::TickOutcome;
 use redrive::{Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, at_once, counted, of_orders, scalar, stop,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, at_once, died, done, of_orders, scalar, stop,
     wait_until, worker,
 };
 
@@ -150,9 +150,9 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
                 _ => Ok(()),
             }
         });
-    counted(&worker, "the job to die", |counts| counts.dead == 1);
+    died(&worker, 1);
     assert_eq!(db.redrives(&of_orders()).redriven.len(), 1);
-    counted(&worker, "the redriven job", |counts| counts.done == 1);
+    done(&worker, 1);
     stop(worker);
     let expected = (
         Some(due_at),

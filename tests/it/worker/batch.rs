@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Finish, Gate, Hold, Order, SOON, TestDatabase, counted, drained, new_order, stats, stop,
-    wait_until, worker,
+    Begin, Finish, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until, worker,
 };
 
 /// Longer than any test: a batch with this linger starts only when it is full.
@@ -111,39 +110,6 @@ struct Text(String);
 
 impl redrive::Payload for Text {
     const KIND: &'static str = "text";
-}
-
-#[test]
-fn single_jobs_run_beside_batches() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let (batches, gate) = (Batches::default(), Gate::new());
-    let worker = worker(&queue)
-        .slots(3)
-        .handle_batch(
-            BatchOptions::new(10).linger(Duration::from_millis(20)),
-            batches.handler(),
-        )
-        .handle(|_: &Job<Finish>| Ok(()))
-        .runs(gate.handler());
-    queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    let mut jobs = Vec::new();
-    for number in 1..=50 {
-        jobs.push(new_order(number));
-        jobs.push(NewJob::new(&Finish {}).unwrap());
-    }
-    queue.enqueue_jobs(&jobs).unwrap();
-    counted(&worker, "the others to be done", |counts| {
-        counts.done == 100
-    });
-    gate.open();
-    drained(&queue);
-    let stopped = stop(worker);
-    assert_eq!((stopped.stats.done, stopped.stats.lost), (101, 0));
-    let mut numbers: Vec<i64> = batches.all().concat();
-    numbers.sort_unstable();
-    assert!(numbers.into_iter().eq(1..=50));
-    assert!(batches.sizes().iter().all(|size| *size <= 10));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish, ids,
-    live_job, new_order, put, stop, wait_until, work_off, worker, worker_at,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, drained, finish,
+    live_job, new_order, put, stop, wait_until, worker, worker_at,
 };
 use serde_json::value::RawValue;
 
@@ -106,20 +106,6 @@ fn a_kind_without_a_handler_stays_ready_for_a_worker_that_has_one() {
     let other = worker(&queue).handle_any(|_| Ok(())).started();
     drained(&queue);
     assert_eq!(stop(other).stats.done, 1);
-}
-
-#[test]
-fn higher_priorities_run_first_then_lower_ids() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let priorities = [0, -1, 5, 0, 1000, 5, -1000, 0, 5];
-    let jobs = priorities.map(|priority| new_order(0).priority(priority));
-    let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
-    let tally = Tally::new();
-    work_off(&queue, tally.counting());
-    assert_eq!(
-        tally.order(),
-        [4, 2, 5, 8, 0, 3, 7, 1, 6].map(|place: usize| ids[place])
-    );
 }
 
 #[test]

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator;
-use redrive::Job;
 use redrive::dlq::LetterFilter;
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, new_order, reap, stop, wait_until, worker,
-};
+use redrive_tests::{Dead, Order, SOON, Sql, TestDatabase, new_order, reap};
 
 /// Returns the queues notified since the last call. A final notification ends the wait.
 pub(crate) fn notified(listener: &mut Client) -> Vec<String> {
@@ -146,48 +143,4 @@ fn no_notification_is_sent_without_a_waiting_worker() {
         go();
         assert_eq!(notified(&mut listener), [""; 0], "{way}");
     }
-}
-
-#[test]
-fn an_enqueue_wakes_a_waiting_worker() {
-    let (test, queue) = TestDatabase::with_orders();
-    // It polls once a minute: a job that runs before the deadline of the test was notified.
-    let worker = worker(&queue)
-        .poll_interval(Duration::from_mins(1))
-        .runs(|_: &Job<Order>| Ok(()));
-    let waiting = || {
-        test.client()
-            .ask("SELECT bool_and(waiting) FROM redrive.workers", &[])
-    };
-    // Every way to enqueue wakes the worker.
-    for round in 1..=4 {
-        wait_until("the worker to wait", SOON, waiting);
-        let deadline = Duration::from_secs(20);
-        match round {
-            1 => _ = queue.enqueue(&Order { number: 1 }).unwrap(),
-            2 => drop(queue.enqueue_many(&Order::up_to(1001)).unwrap()),
-            3 => drop(
-                test.client()
-                    .query(
-                        "SELECT redrive.enqueue('orders', 'order', '{\"number\":1}')",
-                        &[],
-                    )
-                    .unwrap(),
-            ),
-            _ => {
-                let letter = "INSERT INTO redrive.dead_letters \
-                     (queue, kind, cause, error_class, error_message, enqueued_at, payload) \
-                     VALUES ('orders', 'order', 'rejected', 'c', 'm', now(), '{\"number\":1}')";
-                test.client().sql(letter);
-                let redriven = queue.redrives(&LetterFilter::new().queue("orders"));
-                assert_eq!(redriven.redriven.len(), 1);
-            }
-        }
-        wait_until(
-            &format!("way in number {round} to wake it"),
-            deadline,
-            || queue.is_drained().unwrap(),
-        );
-    }
-    stop(worker);
 }

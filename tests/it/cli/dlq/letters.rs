@@ -35,21 +35,6 @@ fn bulk_commands_change_nothing_without_yes() {
 }
 
 #[test]
-fn letters_given_by_id_are_redriven_at_once_and_the_others_reported() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
-    let ids = letters(&db, &queue, 2);
-    let (first, second) = (ids[0].to_string(), ids[1].to_string());
-    db.fails(1, format!("dlq redrive {first} 999999"))
-        .shows("1 letter redriven")
-        .tells("999999");
-    db.run(format!("dlq redrive {second} --dry-run"));
-    assert_eq!(ready(&queue), 1);
-    db.run("work orders --exec true --drain");
-    assert_eq!(in_state(&queue, LetterState::Recovered), 1);
-}
-
-#[test]
 fn a_capture_is_recorded_once_and_redriven_only_when_it_is_json() {
     let db = TestDatabase::migrated();
     let file = payloads(1, Some((1, "{\"broken\": \u{1}")));

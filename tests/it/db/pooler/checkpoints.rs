@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Begin, Finish, Gate, Order, SOON, counted, drained, stop, wait_until, worker};
+use redrive_tests::{Begin, Finish, Gate, Order, SOON, done, drained, stop, wait_until, worker};
 
 use super::PooledDatabase;
 
@@ -35,9 +35,7 @@ fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
         job.is_some_and(|job| job.headers.contains_key("redrive-checkpoint"))
     });
     gate.open();
-    counted(&worker, "the job and its follow-up to be done", |counts| {
-        counts.done == 2
-    });
+    done(&worker, 2);
     drained(&queue);
     assert_eq!(stop(worker).stats.dead, 0);
     shared.nothing_is_left();

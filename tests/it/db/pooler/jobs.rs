@@ -11,7 +11,7 @@ use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
 use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, counted, drained, letters_in, maria, new_order,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, died, done, drained, letters_in, maria, new_order,
     no_drift, of_orders, only, put, stop, wait_until, worker,
 };
 
@@ -57,9 +57,7 @@ fn jobs_enqueued_in_every_way_complete() {
 
     let worker = worker(&queue).slots(4).runs(|_: &Job<Order>| Ok(()));
     drained(&queue);
-    counted(&worker, "all to be done", |counts| {
-        counts.done == 1 + 10 + 1500 + 1 + 1 + 1500
-    });
+    done(&worker, 1 + 10 + 1500 + 1 + 1 + 1500);
     stop(worker);
     shared.nothing_is_left();
     no_drift(queue.database());
@@ -81,7 +79,7 @@ fn jobs_are_retried_dead_lettered_and_redriven() {
     };
     let worker = worker(&queue).slots(2).runs(handler);
     let ids = queue.enqueue_many(&Order::up_to(9)).unwrap();
-    counted(&worker, "all to die", |counts| counts.dead == 9);
+    died(&worker, 9);
     assert_eq!(worker.stats().retried, 9);
     is_mended.store(true, Ordering::SeqCst);
 
@@ -145,7 +143,7 @@ fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
     let keyed = new_order(41).unique("a key");
     put(&queue, keyed);
     drained(&queue);
-    counted(&worker, "41 done", |counts| counts.done == 41);
+    done(&worker, 41);
     let counts = stop(worker).stats;
     assert_eq!((counts.retried, counts.lost), (8, 0));
     let effects = "SELECT count(*) + 100 * count(DISTINCT number) FROM effects";
@@ -173,7 +171,7 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     begun.wait_for(1);
     let cancelled = queue.database().admin().cancel(id).unwrap();
     assert_eq!(cancelled, Cancelled::Asked);
-    counted(&worker, "it to die", |counts| counts.dead == 1);
+    died(&worker, 1);
     stop(worker);
 }
 
@@ -198,9 +196,7 @@ fn a_worker_notices_an_open_breaker_without_a_notification() {
     shared.renews(3);
     assert_eq!(worker.stats().done, 0, "it has learnt that it may not");
     assert!(db.admin().close_breaker("queue:orders", &operator).unwrap());
-    counted(&worker, "all to be done", |counts| {
-        counts.done == ids.len() as u64
-    });
+    done(&worker, ids.len() as u64);
 
     // Outages of its jobs open the breaker as well.
     queue.enqueue(&Order { number: 1 }).unwrap();
@@ -228,9 +224,7 @@ fn a_worker_notices_a_pause_and_a_resume_without_a_notification() {
     shared.renews(3);
     assert_eq!(worker.stats().done, 0, "it has learnt that it may not");
     assert!(queue.resume(&operator).unwrap());
-    counted(&worker, "all to be done", |counts| {
-        counts.done == ids.len() as u64
-    });
+    done(&worker, ids.len() as u64);
     stop(worker);
     shared.nothing_is_left();
 }
@@ -249,9 +243,7 @@ fn an_idle_worker_polls_and_no_notification_is_sent() {
         queue.enqueue(&Order { number: 1 }).unwrap();
         let delayed = new_order(2);
         put(&queue, delayed.delay(Duration::from_millis(200)));
-        counted(&worker, "both to be done", |counts| {
-            counts.done == 2 * round
-        });
+        done(&worker, 2 * round);
         let waiting = "SELECT count(*) FROM redrive.workers WHERE waiting";
         assert_eq!(shared.number(waiting), 0);
     }

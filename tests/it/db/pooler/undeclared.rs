@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redrive::{Database, Job, Pooler, Queue};
 use redrive_tests::{
-    Begin, Bouncer, Order, SOON, Sql, TestDatabase, counted, drained, has, stop, wait_until,
-    willing, worker,
+    Begin, Bouncer, Order, SOON, Sql, TestDatabase, done, drained, has, stop, wait_until, willing,
+    worker,
 };
 
 use super::{PooledDatabase, redrive, well};
@@ -83,7 +83,7 @@ fn a_worker_behind_a_pooler_declared_as_private_stops_with_an_error() {
         .lease(Duration::from_secs(2))
         .runs(|_: &Job<Order>| Ok(()));
     queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the job to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     // Another program uses the same connection with the same statement names.
     let mut other = bouncer.client();
     other.sql(

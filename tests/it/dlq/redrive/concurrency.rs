@@ -44,23 +44,6 @@ fn eight_operators_never_redrive_a_letter_twice() {
 }
 
 #[test]
-fn operators_with_the_same_ids_learn_which_letters_they_redrove() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 1200);
-    let answers = redriven(&test, 4, &LetterFilter::new().ids(ids.clone()));
-    for answer in &answers {
-        assert_eq!(
-            answer.redriven.len() + answer.skipped.len(),
-            1200,
-            "every id is accounted for"
-        );
-    }
-    let redriven: usize = answers.iter().map(|answer| answer.redriven.len()).sum();
-    assert_eq!(redriven, 1200);
-    assert!(live(&test).values().all(|jobs| *jobs == 1));
-}
-
-#[test]
 fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 2000);

@@ -1,13 +1,8 @@
 //! The effect of a redrive on letters and their jobs.
 
-use std::sync::atomic::Ordering;
-
 use redrive::admin::JobState;
-use redrive::dlq::{DeathCause, LetterFilter, LetterState, Skip};
-use redrive_tests::{
-    Dead, Order, TestDatabase, counted, drained, finish, in_state, letters_in, new_order,
-    of_orders, only, put, stats, stop,
-};
+use redrive::dlq::{DeathCause, LetterState, Skip};
+use redrive_tests::{Dead, TestDatabase, drained, finish, letters_in, new_order, only, put, stop};
 
 use super::fixable;
 
@@ -32,32 +27,6 @@ fn a_redriven_job_keeps_its_id_and_history_and_gets_fresh_attempts() {
     assert_eq!(job.enqueued_at, letter.enqueued_at);
     let letter = db.letter(id);
     assert_eq!(letter.state, LetterState::Redriving);
-}
-
-#[test]
-fn a_redriven_job_that_completes_recovers_its_letter() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let (worker, fixed) = fixable(&queue);
-    let ids = queue.enqueue_many(&Order::up_to(20)).unwrap();
-    drained(&queue);
-    fixed.store(true, Ordering::SeqCst);
-    let redriven = queue.redrives(&of_orders());
-    assert_eq!(redriven.redriven, ids, "the oldest death first");
-    drained(&queue);
-    counted(&worker, "all done", |counts| counts.done == 20);
-    stop(worker);
-    assert_eq!(in_state(&queue, LetterState::Recovered), 20);
-    let stats = stats(queue.database(), "orders").expect("letters");
-    assert_eq!(
-        (stats.open, stats.redriving, stats.recovered, stats.ready),
-        (0, 0, 20, 0)
-    );
-    let again = queue.redrives(&LetterFilter::new().ids(ids.clone()));
-    assert_eq!(
-        (again.redriven, again.skipped),
-        (vec![], ids.iter().map(|id| (*id, Skip::NotOpen)).collect()),
-        "a recovered letter is closed"
-    );
 }
 
 #[test]

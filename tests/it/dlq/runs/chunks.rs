@@ -56,16 +56,6 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
 }
 
 #[test]
-fn a_driver_sends_every_letter_once_over_two_connections() {
-    let test = TestDatabase::migrated();
-    bury(&test, LETTERS);
-    let mut driver = start(&test, &unthrottled());
-    finish(&mut driver);
-    all_are_live_once(&test, LETTERS);
-    assert!(the_run(&test).started_at.is_some());
-}
-
-#[test]
 fn concurrent_steps_lock_different_chunks_and_do_not_wait() {
     let test = TestDatabase::migrated();
     bury(&test, LETTERS);

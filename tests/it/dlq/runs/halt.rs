@@ -2,10 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use redrive::Operator;
-use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunOptions, RunState};
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive_tests::{SOON, Sql, TestDatabase, drained, has, letters, letters_in, stop, wait_until};
+use redrive::dlq::LetterState;
+use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunState};
+use redrive_tests::{SOON, Sql, TestDatabase, drained, letters, letters_in, stop, wait_until};
 
 use super::{
     adds_up, bury, change, drive, fixable, hurry, judged, run, slowly, start, unthrottled,
@@ -109,21 +108,4 @@ fn an_unthrottled_run_halts_and_keeps_the_letters_of_its_chunks_open() {
     assert_eq!(run(&test, id).state, RunState::Cancelled);
     let open = letters_in(&test.open(), "orders", LetterState::Open) as u64;
     assert_eq!(open, 12_000 - halted.sent + 50);
-}
-
-#[test]
-fn an_option_out_of_range_is_rejected() {
-    let test = TestDatabase::migrated();
-    letters(&test.queue("orders"), 1);
-    let db = test.open();
-    for (options, what) in [
-        (RunOptions::new().tolerate(101), "101 percent"),
-        (RunOptions::new().sample(0), "0 outcomes"),
-        (RunOptions::new().sample(1_000_001), "1000001 outcomes"),
-        (RunOptions::new().canary(1).never_halt(), "canary"),
-    ] {
-        let runs = db.dlq().runs();
-        let created = runs.create(&LetterFilter::new(), &options, &Operator::default());
-        has(created.expect_err("an invalid option"), what);
-    }
 }

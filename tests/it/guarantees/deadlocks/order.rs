@@ -8,7 +8,7 @@ use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterState};
 use redrive::{Enqueued, Operator, Queue, Worker};
 use redrive_tests::{
-    Dead, Gate, SOON, Sql, TestDatabase, counted, drained, expire_leases, in_state, letters,
+    Dead, Gate, SOON, Sql, TestDatabase, done, drained, expire_leases, in_state, letters,
     letters_in, of_orders, only, put, stop, wait_until,
 };
 
@@ -39,7 +39,7 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     let mut add = |key: &str| queue.enqueue_job_in(&mut transaction, order(2).unique(key));
     assert!(matches!(add("a"), Ok(Enqueued::Existing(_))));
     gate.open();
-    counted(&worker, "both jobs to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     assert!(matches!(add("b"), Ok(Enqueued::New(_))));
     transaction.commit().unwrap();
     drained(&queue);

@@ -3,7 +3,7 @@
 use super::ENQUEUED;
 use postgres::Client;
 use prometheus::{Registry, TextEncoder};
-use redrive::metrics::{CATALOGUE, MetricsCollector, Reader, to_proto};
+use redrive::metrics::{CATALOGUE, MetricsCollector, Reader};
 use redrive_tests::{Order, Sql, TestDatabase, read, reads, says};
 
 use super::with_own_totals;
@@ -124,33 +124,4 @@ fn a_program_can_publish_the_metrics_in_its_registry() {
         let metric = CATALOGUE.iter().find(|metric| metric.name == family.name());
         assert_eq!(family.help(), metric.unwrap().help);
     }
-}
-
-#[test]
-fn every_published_metric_is_well_formed() {
-    let test = TestDatabase::migrated();
-    test.queue("or\"de\\rs")
-        .enqueue(&Order { number: 1 })
-        .unwrap();
-    let reading = read(&mut Reader::new("1"), &mut test.client());
-    let text = TextEncoder::new()
-        .encode_to_string(&to_proto(&reading.families))
-        .unwrap();
-    let mut series = std::collections::HashSet::new();
-    let mut family = "";
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix("# HELP ") {
-            family = name.split(' ').next().unwrap();
-        } else if !line.starts_with('#') {
-            let (name, value) = line.rsplit_once(' ').unwrap();
-            assert!(name.starts_with(family), "{name} is not of {family}");
-            assert!(value.parse::<f64>().unwrap().is_finite(), "{line}");
-            assert!(series.insert(name.to_owned()), "{name} is there twice");
-        }
-    }
-    assert!(
-        series
-            .iter()
-            .any(|name| name.contains(r#"queue="or\"de\\rs""#))
-    );
 }

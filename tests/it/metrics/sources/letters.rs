@@ -212,26 +212,3 @@ fn regressions_of_deleted_groups_still_count() {
         .unwrap();
     assert_eq!(left.get::<_, i64>(0), 0);
 }
-
-#[test]
-fn outcomes_of_runs_without_a_driver_are_folded_unchanged() {
-    let (test, mut client) = TestDatabase::with_client();
-    client.sql(
-        "INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, recovered) VALUES \
-                 ('running', '{}', 100, 50, 50, 0), ('finished', '{}', 100, 100, 100, 1), \
-                 ('cancelled', '{}', 100, 50, 50, 0); \
-             INSERT INTO redrive.run_deltas (run_id, recovered, died_alike, died_differently) \
-             SELECT n % 3 + 1, 1, 2, 3 FROM generate_series(1, 30) n",
-    );
-    let numbers = "SELECT array_agg(ARRAY[recovered, died_alike, died_differently] ORDER BY id)::text FROM redrive.runs";
-    let mut totals = || client.ask::<String>(numbers, &[]);
-    let before = totals();
-    assert_eq!(before, "{{10,20,30},{11,20,30},{10,20,30}}");
-    let mut other = test.client();
-    let folded = other.query_one("SELECT redrive.fold_runs()", &[]).unwrap();
-    assert_eq!(folded.get::<_, i64>(0), 20);
-    assert_eq!(totals(), before);
-    let left = "SELECT DISTINCT run_id FROM redrive.run_deltas";
-    let left: Vec<i64> = other.column(left, &[]);
-    assert_eq!(left, [1], "its driver folds the one that runs");
-}

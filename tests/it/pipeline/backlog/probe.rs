@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, Operator};
-use redrive_tests::{
-    Begin, Hold, Order, SOON, Sql, TestDatabase, counted, stop, wait_until, worker,
-};
+use redrive_tests::{Begin, Hold, Order, SOON, Sql, TestDatabase, done, stop, wait_until, worker};
 
 use super::backlog;
 
@@ -41,7 +39,7 @@ fn a_probe_finds_its_job_behind_a_locked_one_and_a_backlog() {
     });
     assert_eq!(probed.recv().unwrap(), free);
     lock.rollback().unwrap();
-    counted(&worker, "all to be done", |counts| counts.done == 3);
+    done(&worker, 3);
     assert_eq!(probed.recv().unwrap(), locked);
     stop(worker);
 }

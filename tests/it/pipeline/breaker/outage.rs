@@ -8,8 +8,8 @@ use postgres::Client;
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Finish, Gate, Hold, Order, Sql, TestDatabase, counted, drained, scalar, stats, stop,
-    worker,
+    Begin, Finish, Gate, Hold, Order, Sql, TestDatabase, counted, done, drained, scalar, stats,
+    stop, worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
@@ -131,9 +131,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
         breaker.state == BreakerState::Closed
     });
     due(&mut client);
-    counted(&second, "what the first does not hold", |counts| {
-        counts.done == 2
-    });
+    done(&second, 2);
 
     // The result of the first prober comes too late and is an ordinary outage.
     gate.open();
@@ -219,8 +217,8 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
             queue.enqueue(&Finish {}).unwrap();
         }
     }
-    counted(&first, "the other kind", |counts| counts.done == 30);
-    counted(&second, "the other kind", |counts| counts.done == 30);
+    done(&first, 30);
+    done(&second, 30);
     let probes = breaker(db, "payments-api").expect("the breaker").probes;
     assert!(gateway.calls_in_vain() <= calls + probes, "but for probes");
     let waiting = stats(db, "refunds").expect("a queue with jobs");

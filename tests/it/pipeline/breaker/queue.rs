@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::dlq::LetterState;
-use redrive::{Failure, HandlerOptions, Job};
+use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, SOON, TestDatabase, drained, letters_in, scalar, stop, wait_until,
-    worker,
+    Begin, Gate, Order, SOON, TestDatabase, drained, letters_in, scalar, stop, wait_until, worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
@@ -103,41 +102,4 @@ fn an_open_breaker_releases_claimed_jobs_that_have_not_started() {
         "SELECT count(*) FROM redrive.jobs WHERE (meta).attempt > 0 OR (meta).refunds > 0";
     assert_eq!(scalar(&mut client, charged), 0);
     assert!(stop(worker).released > 0);
-}
-
-#[test]
-fn a_worker_with_invalid_breakers_does_not_start() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let handled = || worker(&queue).handle(|_: &Job<Hold>| Ok(()));
-    let needs = |name: &str| {
-        let options = HandlerOptions::new().dependency(name);
-        worker(&queue)
-            .handle(|_: &Job<Hold>| Ok(()))
-            .options(options)
-    };
-    let ruled = |name: &str| {
-        let options = HandlerOptions::new().outage_on::<std::fmt::Error>(name);
-        worker(&queue)
-            .handle(|_: &Job<Hold>| Ok(()))
-            .options(options)
-    };
-    for (builder, why) in [
-        (ruled("queue:orders"), "`queue:` is reserved"),
-        (ruled("a\tb"), "dependency name"),
-        (handled().breaker_threshold(0), "breaker threshold of 0"),
-        (
-            handled().breaker_threshold(1001),
-            "breaker threshold of 1001",
-        ),
-        (handled().flood_guard(0, SOON), "flood guard of 0 letters"),
-        (handled().flood_guard(1, Duration::ZERO), "within 0ns"),
-        (needs(""), "dependency name `` is empty"),
-        (needs("queue:orders"), "`queue:` is reserved"),
-    ] {
-        let error = builder.start().map(drop).expect_err(why);
-        assert!(
-            error.is_invalid() && error.to_string().contains(why),
-            "{error}"
-        );
-    }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, Operator};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, drained, expire_leases, stop, worker,
+    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, done, drained, expire_leases, lost,
+    stop, worker,
 };
 
-use super::{Verdict, done, gated, retry, stale};
+use super::{Verdict, gated, retry, stale, succeed};
 
 fn reject(_: &Job<Order>) -> Result<(), Failure> {
     Err(Failure::reject("a stale result"))
@@ -20,7 +21,7 @@ fn snooze(_: &Job<Order>) -> Result<(), Failure> {
 
 #[test]
 fn a_worker_that_lost_its_lease_cannot_complete_a_job() {
-    stale(done);
+    stale(succeed);
 }
 
 #[test]
@@ -40,7 +41,7 @@ fn a_worker_that_lost_its_lease_cannot_snooze_a_job() {
 
 #[test]
 fn a_late_failure_does_not_reopen_a_completed_job() {
-    for answer in [reject as Verdict, retry, done] {
+    for answer in [reject as Verdict, retry, succeed] {
         let (test, queue) = TestDatabase::with_orders();
         let (tally, gate, open) = (Tally::new(), Gate::new(), Gate::new());
         open.open();
@@ -48,12 +49,10 @@ fn a_late_failure_does_not_reopen_a_completed_job() {
         let id = queue.enqueue(&Order { number: 1 }).unwrap();
         gate.wait_for(1);
         expire_leases(&mut test.client());
-        let b = gated(&test, &tally, &open, done);
-        counted(&b, "the job to be done", |counts| counts.done == 1);
+        let b = gated(&test, &tally, &open, succeed);
+        done(&b, 1);
         gate.open();
-        counted(&a, "the stale result to be refused", |counts| {
-            counts.lost == 1
-        });
+        lost(&a, 1);
         stop(a);
         stop(b);
         assert!(queue.is_drained().unwrap());
@@ -78,15 +77,13 @@ fn a_late_success_does_not_recover_an_open_letter() {
         .dlq()
         .redrive(&LetterFilter::new().ids([id]), &Operator::default())
         .unwrap();
-    let a = gated(&test, &tally, &gate, done);
+    let a = gated(&test, &tally, &gate, succeed);
     gate.wait_for(1);
     expire_leases(&mut test.client());
     let b = gated(&test, &tally, &open, reject);
     drained(&queue);
     gate.open();
-    counted(&a, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&a, 1);
     stop(a);
     stop(b);
     let letter = queue.letter(id);
@@ -98,16 +95,14 @@ fn an_expired_lease_does_not_block_the_settle_of_another() {
     // A has two leases and loses one: the verdicts of the other count.
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let a = worker(&test.queue("orders")).slots(2).runs({
-        let gate = gate.clone();
-        move |job: &Job<Order>| {
-            gate.pass();
-            match job.payload().number {
+    let a = worker(&test.queue("orders"))
+        .slots(2)
+        .runs(
+            gate.passing_to(|job: &Job<Order>| match job.payload().number {
                 1 => Err(Failure::reject("the first")),
                 _ => Err(Failure::reject("the second")),
-            }
-        }
-    });
+            }),
+        );
     let first = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let second = queue.enqueue(&Order { number: 2 }).unwrap();

@@ -8,17 +8,17 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
-    expire_leases, live_job, new_order, put, stop, wait_until, worker,
+    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained,
+    expire_leases, live_job, lost, new_order, put, stop, wait_until, worker,
 };
 
-use super::{Verdict, done, gated};
+use super::{Verdict, gated, succeed};
 
 #[test]
 fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
     let (test, queue) = TestDatabase::with_orders();
     let (tally, gate) = (Tally::new(), Gate::new());
-    let a = gated(&test, &tally, &gate, done);
+    let a = gated(&test, &tally, &gate, succeed);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     // A renews every 20 seconds; before that, B finds its lease expired.
@@ -27,11 +27,9 @@ fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
         .runs(tally.counting());
-    counted(&b, "B to do the job of A", |counts| counts.done == 1);
+    done(&b, 1);
     gate.open();
-    counted(&a, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&a, 1);
     stop(a);
     stop(b);
     assert_eq!(tally.of(id), 2);
@@ -41,21 +39,14 @@ fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
 #[test]
 fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
     let (test, queue) = TestDatabase::with_orders();
-    let (tally, gate) = (Tally::new(), Gate::new());
+    let gate = Gate::new();
     let a = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
-        .runs({
-            let (tally, gate) = (tally.clone(), gate.clone());
-            move |job: &Job<Hold>| {
-                tally.count(job.id());
-                gate.pass();
-                Ok(())
-            }
-        });
+        .runs(gate.handler());
     let b = worker(&test.queue("orders"))
         .lease(Duration::from_secs(2))
         .runs(|_: &Job<Order>| Ok(()));
-    let id = queue.enqueue(&Hold {}).unwrap();
+    queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
     // The job outlives its lease several times over, with a reaper beside it.
     let mut client = test.client();
@@ -64,10 +55,10 @@ fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
         client.ask(asked, &[])
     });
     gate.open();
-    counted(&a, "the job to be done", |counts| counts.done == 1);
+    done(&a, 1);
     assert_eq!(stop(a).stats.lost, 0);
     stop(b);
-    assert_eq!(tally.of(id), 1);
+    assert_eq!(gate.arrived(), 1);
 }
 
 #[test]
@@ -108,7 +99,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     );
     tx.rollback().unwrap();
     // It recovers.
-    counted(&a, "both jobs to be done", |counts| counts.done == 2);
+    done(&a, 2);
     stop(a);
 }
 
@@ -116,7 +107,7 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
 fn an_attempt_is_charged_by_the_claim_and_refunded_by_the_reaper() {
     let (test, queue) = TestDatabase::with_orders();
     let (tally, gate) = (Tally::new(), Gate::new());
-    let a = gated(&test, &tally, &gate, done);
+    let a = gated(&test, &tally, &gate, succeed);
     let id = put(&queue, new_order(1).max_attempts(1));
     gate.wait_for(1);
     let job = live_job(&queue, id);
@@ -156,9 +147,7 @@ fn a_lease_is_kept_if_the_database_lost_a_partial_settle() {
                 _ => Ok(()),
             }
         });
-        counted(&worker, "the quick one to be done", |counts| {
-            counts.done == 1
-        });
+        done(&worker, 1);
         let mut client = test.client();
         let lost = "UPDATE redrive.leases SET done = '{}' WHERE job_count = 2";
         assert_eq!(client.execute(lost, &[]).unwrap(), 1, "they share a lease");

@@ -73,23 +73,3 @@ fn a_pause_is_no_outage_and_a_due_probe_waits_for_its_end() {
     assert_eq!((closed.state, closed.probes), (BreakerState::Closed, 1));
     assert_eq!(stop(worker).stats.done, 5);
 }
-
-#[test]
-fn is_gated_reports_pauses_and_breakers() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gated = || -> (bool, bool) {
-        let asked =
-            "SELECT redrive.is_gated('orders', 'order'), redrive.is_gated('mails', 'order')";
-        let row = test.client().query_one(asked, &[]).unwrap();
-        (row.get(0), row.get(1))
-    };
-    assert_eq!(gated(), (false, false));
-    pause(&queue, PauseEnd::After(HOUR));
-    assert_eq!(gated(), (true, false));
-    let over = "UPDATE redrive.queue_pauses SET ends_at = clock_timestamp()";
-    test.client().sql(over);
-    assert_eq!(gated(), (false, false));
-    let admin = queue.database().admin();
-    admin.open_breaker("queue:mails", None, &maria()).unwrap();
-    assert_eq!(gated(), (false, true));
-}

@@ -55,55 +55,20 @@ fn a_worker_ends_a_pause_at_its_time_without_a_notification() {
 }
 
 #[test]
-fn a_second_pause_replaces_the_end_and_the_reason() {
+fn a_second_pause_continues_only_one_that_is_not_over() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
+    let since = || paused(db, "orders").expect("the pause").paused_at;
     pause(&queue, PauseEnd::After(HOUR));
-    let first = paused(db, "orders").expect("the pause");
-    let jan = Operator::new("jan@ops-2").reason("it takes longer");
-    queue.pause(PauseEnd::Resumed, &jan).unwrap();
-    let second = paused(db, "orders").expect("the pause");
-    assert_eq!(second.paused_at, first.paused_at, "one pause");
-    assert_eq!(second.ends_at, None);
-    assert_eq!(
-        (second.person.as_deref(), second.reason.as_deref()),
-        (Some("jan@ops-2"), Some("it takes longer"))
-    );
-    resume(&queue);
-    assert_eq!(paused(db, "orders"), None);
-    // One that is over is not continued.
+    let first = since();
+    pause(&queue, PauseEnd::Resumed);
+    assert_eq!(since(), first, "one pause");
+    assert_eq!(paused(db, "orders").unwrap().ends_at, None);
     pause(&queue, PauseEnd::After(HOUR));
     let aged = "UPDATE redrive.queue_pauses SET paused_at = paused_at - interval '2 hours', ends_at = clock_timestamp()";
     test.client().sql(aged);
     pause(&queue, PauseEnd::After(HOUR));
-    let third = paused(db, "orders").expect("the pause");
-    assert!(third.paused_at > first.paused_at);
-
-    let asked = "SELECT verb, person, reason, about ->> 'queue', about ->> 'ends_at' IS NOT NULL \
-        FROM redrive.audit ORDER BY id";
-    let rows = test.client().query(asked, &[]).unwrap();
-    let acts: Vec<(String, String, String, String, bool)> = rows
-        .iter()
-        .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4)))
-        .collect();
-    let act = |verb: &str, has_end| {
-        let [maria, why, queue] = ["maria@ops-1", "an upgrade", "orders"].map(str::to_owned);
-        (verb.to_owned(), maria, why, queue, has_end)
-    };
-    let jan = |verb: &str| {
-        let [jan, why, queue] = ["jan@ops-2", "it takes longer", "orders"].map(str::to_owned);
-        (verb.to_owned(), jan, why, queue, false)
-    };
-    assert_eq!(
-        acts,
-        [
-            act("pause_queue", true),
-            jan("pause_queue"),
-            act("resume_queue", false),
-            act("pause_queue", true),
-            act("pause_queue", true),
-        ]
-    );
+    assert!(since() > first);
 }
 
 #[test]

@@ -1,39 +1,10 @@
 //! Redrives into a paused queue: accepted, and their jobs wait.
 
+use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-use redrive::dlq::{LetterFilter, LetterState, RedriveOptions};
-use redrive_tests::{finish, informed, letters, letters_in};
+use redrive_tests::{finish, informed, letters};
 
 use super::*;
-
-#[test]
-fn a_redrive_into_a_paused_queue_is_accepted_and_its_jobs_wait() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    letters(&queue, 3);
-    pause(&queue, PauseEnd::Resumed);
-    let runs = Ledger::default();
-    let worker = runs.worker(&queue);
-    let filter = LetterFilter::new().queue("orders");
-    let preview = db
-        .dlq()
-        .preview_redrive(&filter, &RedriveOptions::new())
-        .unwrap();
-    let gated = &preview.gated[0];
-    assert_eq!(
-        (&gated.breaker, &*gated.queue, gated.letters),
-        (&None, "orders", 3)
-    );
-    let done = db.dlq().redrive(&filter, &maria()).unwrap();
-    assert_eq!(done.redriven.len(), 3);
-    informed(&test, &[&worker]);
-    let live = stats(db, "orders").expect("the queue");
-    assert_eq!((live.ready, live.redriving, live.open), (3, 3, 0));
-    runs.allow();
-    resume(&queue);
-    finish(&queue, worker);
-    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 3);
-}
 
 #[test]
 fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {

@@ -209,13 +209,7 @@ fn the_job_of_a_lost_worker_needs_another_token() {
         limit(&queue, RateLimited::EachGroup, once());
         enqueue(&queue, &["a"], 2);
         let gate = Gate::new();
-        let lost = {
-            let gate = gate.clone();
-            worker(&queue).runs(move |_: &Job<Order>| {
-                gate.pass();
-                Ok::<(), Failure>(())
-            })
-        };
+        let lost = worker(&queue).runs(gate.passing::<Order>());
         gate.wait_for(1);
         assert_eq!(expire_leases(&mut test.client()).len(), 1);
         gate.open();

@@ -7,8 +7,8 @@ use redrive::admin::Cancelled;
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, Sql, TestDatabase, counted, drained, expire_leases,
-    letters_in, put, scalar, stop, willing, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, TestDatabase, died, done, drained, expire_leases,
+    letters_in, put, retried, scalar, stop, willing, worker, worker_at,
 };
 
 use super::{held, inserted, order};
@@ -23,18 +23,18 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
     });
     let add = |number| queue.enqueue_job(order(number).unique("a")).unwrap();
     inserted(add(1));
-    counted(&worker, "it to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     inserted(add(2));
-    counted(&worker, "it to be dead", |counts| counts.dead == 1);
+    died(&worker, 1);
     let waiting = inserted(add(3));
-    counted(&worker, "it to be retried", |counts| counts.retried == 1);
+    retried(&worker, 1);
     assert_eq!(add(4), Enqueued::Existing(waiting), "a retry keeps the key");
     assert_eq!(
         queue.database().admin().cancel(waiting).unwrap(),
         Cancelled::Dead
     );
     let last = inserted(add(1));
-    counted(&worker, "the last to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     assert_eq!(held(&test), [], "job {last} is done");
     stop(worker);
     let letters = queue.listed(&LetterFilter::new().queue("orders"));
@@ -94,26 +94,6 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
 }
 
 #[test]
-fn keyed_and_unkeyed_jobs_of_one_lease_are_settled_together() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue).slots(8).runs(gate.handler());
-    let hold = |_| NewJob::new(&Hold {}).unwrap();
-    let mut jobs: Vec<NewJob> = (0..8).map(hold).collect();
-    jobs[2] = hold(2).unique("c");
-    jobs[5] = hold(5).unique("f");
-    queue.enqueue_jobs(&jobs).unwrap();
-    gate.wait_for(8);
-    let leases = "SELECT max(job_count) FROM redrive.leases";
-    let largest: i32 = test.client().ask(leases, &[]);
-    assert!(largest > 1, "no lease has several jobs");
-    assert_eq!(held(&test).len(), 2);
-    gate.open();
-    counted(&worker, "all done", |counts| counts.done == 8);
-    assert_eq!((held(&test), stop(worker).stats.lost), (vec![], 0));
-}
-
-#[test]
 fn a_crash_keeps_the_key_until_the_job_dies() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
@@ -160,9 +140,9 @@ fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
         Enqueued::Existing(id)
     );
     gate.open();
-    counted(&worker, "it to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     inserted(queue.enqueue_job(order(3).unique("a")).unwrap());
-    counted(&worker, "the next to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     stop(worker);
     assert_eq!(held(&test), []);
 }

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::{Enqueued, Job, JobId, Replace};
-use redrive_tests::{Begin, Gate, Hold, Order, Sql, TestDatabase, counted, scalar, stop, worker};
+use redrive_tests::{
+    Begin, Gate, Hold, Order, Sql, Tally, TestDatabase, done, scalar, stop, worker,
+};
 
 use super::{held, inserted, order};
 
@@ -63,15 +65,8 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
 #[test]
 fn a_running_job_is_never_changed() {
     let (_test, queue) = TestDatabase::with_orders();
-    let (gate, ran) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
-    let worker = worker(&queue).runs({
-        let (gate, ran) = (gate.clone(), Arc::clone(&ran));
-        move |job: &Job<Order>| {
-            gate.pass();
-            ran.lock().unwrap().push((job.id(), job.payload().number));
-            Ok(())
-        }
-    });
+    let (gate, tally) = (Gate::new(), Tally::new());
+    let worker = worker(&queue).runs(gate.passing_to(tally.counting()));
     let change = |number| {
         let job = order(number).unique("a").replace(Replace::Both);
         queue.enqueue_job(job).unwrap()
@@ -80,11 +75,11 @@ fn a_running_job_is_never_changed() {
     gate.wait_for(1);
     assert_eq!(change(2), Enqueued::Existing(first));
     gate.open();
-    counted(&worker, "the first to be done", |counts| counts.done == 1);
+    done(&worker, 1);
     let second = inserted(change(3));
-    counted(&worker, "the second to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     stop(worker);
-    assert_eq!(*ran.lock().unwrap(), [(first, 1), (second, 3)]);
+    assert_eq!(tally.order(), [first, second]);
 }
 
 #[test]
@@ -106,11 +101,9 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
     });
     queue.enqueue_job(order(8)).unwrap();
     queue.enqueue_job(order(9).unique("b")).unwrap();
-    counted(&worker, "the others to be done", |counts| counts.done == 2);
+    done(&worker, 2);
     transaction.commit().unwrap();
-    counted(&worker, "the replaced job to be done", |counts| {
-        counts.done == 3
-    });
+    done(&worker, 3);
     stop(worker);
     assert_eq!(*ran.lock().unwrap(), [8, 9, 2]);
     assert_eq!(held(&test), []);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, NewJob, Replace};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, drained, letters_in, stop, worker,
+    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, died, done, drained, letters_in,
+    retried, stop, worker,
 };
 
 use super::{held, inserted, order};
@@ -39,7 +40,7 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
         "the waiting job, not the running one"
     );
     gate.open();
-    counted(&worker, "all done", |counts| counts.done == 4);
+    done(&worker, 4);
     drained(&queue);
     assert_eq!(stop(worker).stats.lost, 0);
     assert_eq!(held(&test), []);
@@ -60,7 +61,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     counted(&failing, "a retry", |counts| counts.retried == 1);
     assert_eq!(held(&test), [], "a retry");
     let dead = inserted(queue.enqueue_job(until_started(2)).unwrap());
-    counted(&failing, "a letter", |counts| counts.dead == 1);
+    died(&failing, 1);
     stop(failing);
     assert_eq!(held(&test), []);
 
@@ -77,9 +78,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     gate.wait_for(1);
     assert_eq!(held(&test), [], "the redriven job has started");
     gate.open();
-    counted(&worker, "the redriven job to be done", |counts| {
-        counts.done == 1
-    });
+    done(&worker, 1);
     stop(worker);
     assert_eq!(letters_in(db, "orders", LetterState::Open), 0);
     db.admin().cancel(retried).unwrap();
@@ -93,9 +92,9 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     let hour = Duration::from_hours(1);
     let failing =
         worker(&queue).runs(move |_: &Job<Order>| Err(Failure::retry("once more").after(hour)));
-    for (number, retried) in [(1, 1), (2, 2)] {
+    for (number, retries) in [(1, 1), (2, 2)] {
         inserted(queue.enqueue_job(until_started(number)).unwrap());
-        counted(&failing, "a retry", |counts| counts.retried == retried);
+        retried(&failing, retries);
     }
     stop(failing);
     inserted(queue.enqueue_job(until_started(3).delay(hour)).unwrap());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::dlq::{Edit, LetterFilter, LetterState, Redaction, RetentionRule};
 use redrive::{Database, JobId};
-use redrive_tests::{Dead, Sql, TestDatabase, maria, only};
+use redrive_tests::{Dead, TestDatabase, maria, only};
 
 use super::super::super::archive::archive_all;
 use super::{body, captured, pieces};
@@ -56,19 +56,6 @@ fn every_removal_of_a_letter_removes_the_bytes() {
         assert!(db.dlq().get(id).unwrap().is_none(), "{name}");
         assert_eq!(pieces(&test), 0, "{name}");
     }
-}
-
-#[test]
-fn the_bytes_of_a_deleted_version_are_deleted() {
-    let (test, db) = TestDatabase::opened();
-    let id = db.captures(&captured("1", &body("1234")));
-    let edit = Edit::set("{\"number\": 1}").unwrap();
-    db.edits(&only(id), &edit);
-    // The letter stays while its job is live.
-    db.redrives(&only(id));
-    test.client().sql("DELETE FROM redrive.letter_versions");
-    assert_eq!(db.letter(id).state, LetterState::Redriving);
-    assert_eq!(pieces(&test), 0);
 }
 
 /// Fails unless nothing is left of the bytes.
