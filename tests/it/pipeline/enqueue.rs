@@ -71,6 +71,13 @@ fn bulk_jobs_get_ids_in_the_order_of_their_payloads() {
 }
 
 #[test]
+fn enqueueing_no_jobs_is_not_an_error() {
+    let (_test, queue) = TestDatabase::with_orders();
+    assert_eq!(queue.enqueue_many(&Vec::<Order>::new()).unwrap(), []);
+    assert!(queue.is_drained().unwrap());
+}
+
+#[test]
 fn ready_and_delayed_jobs_can_be_mixed() {
     let (test, queue) = TestDatabase::with_orders();
     // One statement, and COPY.
@@ -158,6 +165,14 @@ fn one_invalid_job_rejects_the_batch_and_is_named_by_position() {
         has(&error, format!("job 2 of {size}"));
     }
     assert!(queue.is_drained().unwrap());
+}
+
+#[test]
+fn ids_are_never_used_twice() {
+    let (test, queue) = TestDatabase::with_orders();
+    let first = queue.enqueue(&Order { number: 1 }).unwrap();
+    test.client().sql("DELETE FROM redrive.jobs");
+    assert!(queue.enqueue(&Order { number: 2 }).unwrap() > first);
 }
 
 #[test]

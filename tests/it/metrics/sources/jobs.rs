@@ -2,7 +2,7 @@
 
 use super::reading;
 use redrive::metrics::{OTHER, Reading};
-use redrive_tests::{Sql, TestDatabase, reads, says};
+use redrive_tests::{Sql, TestDatabase, reads, says, scalar};
 
 use super::{LIVE, about};
 
@@ -152,4 +152,17 @@ fn a_breaker_without_workers_is_published() {
              VALUES ('gateway', 'open', 'outage', '{order}', 1000, now())",
     );
     says(&reading(&mut client), "breakers{__other__,open}", 1.0);
+}
+
+#[test]
+fn a_reading_looks_up_a_thousand_queues_at_most() {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql("INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+             SELECT 0, 'q' || n, 'order', '{}' FROM generate_series(1, 1001) n; \
+             INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample) \
+             SELECT gen_random_uuid(), 'q' || n, 'order', 'E', 't', 's' FROM generate_series(1, 1001) n");
+    for queues in ["job_queues", "letter_queues"] {
+        let asked = format!("SELECT cardinality(redrive.metrics_{queues}())::bigint");
+        assert_eq!(scalar(&mut client, &asked), 1000, "{queues}");
+    }
 }
