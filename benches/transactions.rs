@@ -1,7 +1,8 @@
 //! Handlers that settle in their own transaction, compared with bare transactions.
 
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::{Failure, Job, Queue};
+use redrive::postgres::Transaction;
+use redrive::{Job, Queue};
 use redrive_benches::{
     Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, drain_with, fill, in_threads,
     rate,
@@ -73,8 +74,8 @@ fn once(bench: &Bench, jobs: usize, slots: usize) -> Outcome<f64> {
     fill(&queue, jobs)?;
     let drained = drain_with(bench, &queue, jobs, jobs, |builder, ran| {
         let ran = ran.clone();
-        builder.slots(slots).handle_in_transaction(
-            move |job: &Job<BenchPayload>, transaction| -> Result<(), Failure> {
+        builder.slots(slots).handle(
+            move |job: &Job<BenchPayload>, transaction: &mut Transaction<'_>| {
                 ran.one();
                 transaction.execute(EFFECT, &[&job.id().get()])?;
                 Ok(())

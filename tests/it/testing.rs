@@ -121,7 +121,7 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
             },
         )
         .options(HandlerOptions::new().backoff(Backoff::fixed(Duration::from_mins(10))))
-        .handle_in_transaction(|_: &Job<Hold>, tx| {
+        .handle(|_: &Job<Hold>, tx: &mut postgres::Transaction<'_>| {
             tx.execute("INSERT INTO receipts VALUES (1)", &[])?;
             Ok(())
         });
@@ -161,20 +161,21 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     client.sql("CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2))");
-    let handlers = Handlers::new().handle_in_transaction(|job: &Job<Order>, tx| {
-        let number = job.payload().number;
-        tx.execute("INSERT INTO receipts VALUES ($1::bigint + 10)", &[&number])?;
-        match number {
-            1 => tx.execute("INSERT INTO receipts VALUES (2)", &[])?,
-            // Its error is ignored.
-            2 => tx
-                .execute("INSERT INTO receipts VALUES (2)", &[])
-                .unwrap_or(0),
-            3 => panic!("three"),
-            _ => 0,
-        };
-        Ok(())
-    });
+    let handlers =
+        Handlers::new().handle(|job: &Job<Order>, tx: &mut postgres::Transaction<'_>| {
+            let number = job.payload().number;
+            tx.execute("INSERT INTO receipts VALUES ($1::bigint + 10)", &[&number])?;
+            match number {
+                1 => tx.execute("INSERT INTO receipts VALUES (2)", &[])?,
+                // Its error is ignored.
+                2 => tx
+                    .execute("INSERT INTO receipts VALUES (2)", &[])
+                    .unwrap_or(0),
+                3 => panic!("three"),
+                _ => 0,
+            };
+            Ok(())
+        });
     let mut tx = client.transaction().unwrap();
     for number in 1..=4 {
         let job = new_order(number).max_attempts(1);

@@ -9,7 +9,7 @@ use std::{panic, thread};
 
 use clap::FromArgMatches as _;
 use redrive::dlq::{Sink, Validators};
-use redrive::{Failure, HandlerOptions, Handlers, Job, Payload};
+use redrive::{HandlerOptions, Handlers, JobHandler, Payload};
 use serde_json::json;
 
 use crate::command::{self, Cli};
@@ -79,11 +79,7 @@ impl Program {
 
     /// Registers a handler for `work`.
     #[must_use]
-    pub fn handle<P, F>(mut self, handler: F) -> Program
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
+    pub fn handle<Form>(mut self, handler: impl JobHandler<(), Form>) -> Program {
         self.registry.handlers = self.registry.handlers.handle(handler);
         self
     }
@@ -95,7 +91,7 @@ impl Program {
         self
     }
 
-    /// Replaces all handlers. Use this for handlers that settle their job in a transaction.
+    /// Replaces all handlers.
     #[must_use]
     pub fn handlers(mut self, handlers: Handlers) -> Program {
         self.registry.handlers = handlers;

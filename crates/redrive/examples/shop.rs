@@ -76,8 +76,8 @@ fn charge(gateway: &Gateway, job: &Job<Charge>, tx: &mut Transaction<'_>) -> Res
 
 fn handlers(gateway: Gateway) -> Handlers {
     Handlers::with(gateway)
-        .handle_in_transaction(charge)
-        .handle_in_transaction(|_, job: &Job<Ship>, tx| {
+        .handle(charge)
+        .handle(|_: &Gateway, job: &Job<Ship>, tx: &mut Transaction<'_>| {
             let update = "UPDATE shop_orders SET state = 'shipped' WHERE id = $1";
             tx.execute(update, &[&job.payload().order])?;
             Ok(())

@@ -16,6 +16,7 @@ pub(crate) mod handlers;
 mod own_transaction;
 mod batch_handler;
 mod handler_table;
+mod form;
 pub(crate) mod registry;
 mod slot_state;
 mod slots;
@@ -61,6 +62,7 @@ use std::time::Duration;
 pub use batch::{Batch, BatchJob, BatchOptions, OnFailure};
 pub use builder::{WORKER_CONNECTIONS, WorkerBuilder};
 use conclusion::{EndedAttempt, conclude, share};
+pub use form::JobHandler;
 pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
@@ -246,9 +248,8 @@ impl Worker {
     ///
     /// A handler that outlasts `grace` sees [`Job::is_cancelled`](crate::Job::is_cancelled). If it
     /// ends with an error within a moment, the attempt is not charged. If it runs on, its job is
-    /// released as well, and its result is rejected. If it runs in a transaction
-    /// ([`WorkerBuilder::handle_in_transaction`]), the server ends its connection and rolls the
-    /// transaction back.
+    /// released as well, and its result is rejected. If it runs in a [transaction](JobHandler#transactions),
+    /// the server ends its connection and rolls the transaction back.
     ///
     /// # Errors
     /// Fails if the worker had already failed ([`Worker::failure`]), or if its jobs could not be

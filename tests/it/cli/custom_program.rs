@@ -80,11 +80,9 @@ fn a_program_can_work_on_some_kinds_or_run_a_command_instead() {
 #[test]
 fn one_set_of_handlers_serves_several_workers() {
     let test = TestDatabase::migrated();
-    let handlers = Handlers::new()
-        .handle(|_: &Job<Order>| Ok(()))
-        .handle_in_transaction(|_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
-            Ok(tx.batch_execute("SELECT 1")?)
-        });
+    let handlers = Handlers::new().handle(|_: &Job<Order>| Ok(())).handle(
+        |_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| Ok(tx.batch_execute("SELECT 1")?),
+    );
     assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["finish", "order"]);
     for name in ["a", "b"] {
         let queue = test.queue(name);
@@ -131,7 +129,7 @@ fn handlers_of_every_kind_share_a_state() {
     });
     let handlers = Handlers::with(Arc::clone(&app))
         .handle(|app: &Arc<App>, job: &Job<Order>| plain(app, job))
-        .handle_in_transaction(
+        .handle(
             |app: &Arc<App>, job: &Job<OfA>, _: &mut postgres::Transaction<'_>| {
                 app.see(job.payload().number);
                 Ok(())

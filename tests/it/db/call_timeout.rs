@@ -219,7 +219,7 @@ const STAGED: &[(&str, Duration, Call)] = &[
     ("stop a worker in a transaction", USUAL, |scene| {
         let (queue, gate) = (scene.queue("transaction"), Gate::new());
         queue.enqueue(&Finish {})?;
-        let builder = worker(&queue).handle_in_transaction({
+        let builder = worker(&queue).handle({
             let gate = gate.clone();
             move |_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
                 gate.pass();

@@ -144,7 +144,7 @@ fn idle_sessions_outlast_the_timeout_of_a_database() {
     set(&test, "idle_session_timeout = '200ms'");
     let queue = Queue::new(&test.open(), "orders").unwrap();
     let worker = worker(&queue)
-        .handle_in_transaction(|_: &Job<Order>, _| Ok::<(), Failure>(()))
+        .handle(|_: &Job<Order>, _: &mut postgres::Transaction<'_>| Ok(()))
         .started();
     let mut server = Client::connect(&server_url(), NoTls).unwrap();
     for number in 1..=3 {

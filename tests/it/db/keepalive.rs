@@ -43,7 +43,7 @@ fn every_session_of_a_worker_has_server_side_keepalives() {
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
         .handle(|_: &Job<Order>| Err(redrive::Failure::reject("no such order")))
-        .handle_in_transaction(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
+        .handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| {
             tx.execute(
                 "INSERT INTO public.recorded VALUES ('handler', public.settings())",
                 &[],

@@ -58,7 +58,7 @@ fn busy(queue: &Queue) -> Worker {
                 _ => Ok(()),
             },
         )
-        .handle_in_transaction(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()))
+        .handle(|_: &Job<Finish>, _: &mut Transaction<'_>| Ok(()))
         .started()
 }
 
@@ -98,7 +98,7 @@ fn a_handlers_transaction_uses_the_search_path_of_the_user() {
     let queue = test.queue("orders");
     let seen = std::sync::Arc::new(Mutex::new(String::new()));
     let worker = worker(&queue)
-        .handle_in_transaction({
+        .handle({
             let seen = std::sync::Arc::clone(&seen);
             move |_: &Job<Finish>, tx: &mut Transaction<'_>| {
                 *seen.lock().unwrap() = tx.query_one("SHOW search_path", &[])?.get(0);

@@ -157,7 +157,7 @@ fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
         let finished = finished.clone();
         worker(&queue)
             .slots(4)
-            .handle_in_transaction(move |job: &Job<Order>, _| {
+            .handle(move |job: &Job<Order>, _: &mut postgres::Transaction<'_>| {
                 finished.note(job);
                 Ok(())
             })

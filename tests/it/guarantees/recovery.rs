@@ -142,7 +142,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
     let hungry = worker(&queue)
         .lease(LEASE)
         .slots(6)
-        .handle_in_transaction({
+        .handle({
             let gate = gate.clone();
             move |_: &Job<Hold>, tx: &mut postgres::Transaction<'_>| {
                 tx.batch_execute("SELECT 1")?;

@@ -138,9 +138,7 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
         |builder, options| builder.handle(wait::<Invoice>).options(options),
         |builder, options| {
             builder
-                .handle_in_transaction(|job: &Job<Invoice>, _: &mut postgres::Transaction<'_>| {
-                    wait(job)
-                })
+                .handle(|job: &Job<Invoice>, _: &mut postgres::Transaction<'_>| wait(job))
                 .options(options)
         },
         |builder, options| {

@@ -40,7 +40,7 @@ fn waiting(
     };
     let builder = worker(queue).lease(LEASE);
     match in_transaction {
-        true => builder.handle_in_transaction(move |job: &Job<Order>, _: &mut Transaction<'_>| {
+        true => builder.handle(move |job: &Job<Order>, _: &mut Transaction<'_>| {
             begin();
             wait_for_cancel(job)
         }),

@@ -208,16 +208,16 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
 fn a_transaction_that_fails_stores_its_checkpoint() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
-        .handle_in_transaction(|job: &Job<Order>, _: &mut Transaction<'_>| {
-            match job.last_checkpoint::<i64>()? {
+        .handle(
+            |job: &Job<Order>, _: &mut Transaction<'_>| match job.last_checkpoint::<i64>()? {
                 Some(7) => Ok(()),
                 Some(_) => Err(Failure::reject("another checkpoint")),
                 None => {
                     job.checkpoint(&7)?;
                     Err(Failure::retry("not yet"))
                 }
-            }
-        })
+            },
+        )
         .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);

@@ -101,9 +101,7 @@ fn an_error_because_of_a_stop_is_not_charged() {
     let plain: fn(WorkerBuilder, Gate) -> WorkerBuilder =
         |builder, gate| builder.handle(move |job: &Job<Hold>| obey(&gate, job));
     let own: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
-        builder.handle_in_transaction(move |job: &Job<Hold>, _: &mut postgres::Transaction<'_>| {
-            obey(&gate, job)
-        })
+        builder.handle(move |job: &Job<Hold>, _: &mut postgres::Transaction<'_>| obey(&gate, job))
     };
     let batch: fn(WorkerBuilder, Gate) -> WorkerBuilder = |builder, gate| {
         builder.handle_batch(BatchOptions::new(1), move |batch: &Batch<Hold>| {

@@ -218,8 +218,7 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
         };
         let worker = worker(&queue);
         let worker = match in_transaction {
-            true => worker
-                .handle_in_transaction(move |job: &Job<Order>, _: &mut Transaction<'_>| next(job)),
+            true => worker.handle(move |job: &Job<Order>, _: &mut Transaction<'_>| next(job)),
             false => worker.handle(next),
         };
         let worker = worker.started();
@@ -283,7 +282,7 @@ fn follow_ups_of_a_transaction_commit_with_it() {
     let (_test, queue) = TestDatabase::with_orders();
     let fixed = Arc::new(AtomicBool::new(false));
     let worker = worker(&queue)
-        .handle_in_transaction({
+        .handle({
             let fixed = Arc::clone(&fixed);
             move |job: &Job<Order>, _: &mut Transaction<'_>| {
                 follow(job)?;
@@ -312,7 +311,7 @@ fn a_rejected_follow_up_rolls_the_transaction_back() {
         .sql("CREATE TABLE public.effects (number bigint)");
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
     let worker = worker(&queue)
-        .handle_in_transaction(|job: &Job<Order>, transaction: &mut Transaction<'_>| {
+        .handle(|job: &Job<Order>, transaction: &mut Transaction<'_>| {
             transaction.execute("INSERT INTO public.effects VALUES (1)", &[])?;
             follow(job)
         })

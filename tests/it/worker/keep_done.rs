@@ -37,7 +37,7 @@ fn jobs_of_every_kind_of_handler_are_kept_with_their_facts_and_without_payload()
                 Ok(())
             }
         })
-        .handle_in_transaction(|_: &Job<HoldTransaction>, _: &mut Transaction<'_>| Ok(()))
+        .handle(|_: &Job<HoldTransaction>, _: &mut Transaction<'_>| Ok(()))
         .handle_batch(BatchOptions::new(2), |_: &Batch<Finish>| Ok(()))
         .handle(|_: &Job<Hold>| Err(Failure::reject("no")))
         .handle_any(|_| Ok(()))

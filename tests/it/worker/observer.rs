@@ -38,9 +38,7 @@ fn end(number: i64) -> Result<(), Failure> {
 fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
     builder
         .handle(|job: &Job<Order>| end(job.payload().number))
-        .handle_in_transaction(|job: &Job<Whole>, _: &mut postgres::Transaction<'_>| {
-            end(job.attempt().into())
-        })
+        .handle(|job: &Job<Whole>, _: &mut postgres::Transaction<'_>| end(job.attempt().into()))
         .handle_batch(BatchOptions::new(9), |batch: &Batch<Together>| {
             for job in batch {
                 job.done();

@@ -128,7 +128,7 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
     let url = test.url().to_owned();
     let worker = worker(&queue)
         .slots(4)
-        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
             let place = usize::try_from(job.payload().number).expect("a place");
             (SPOILED[place].0)(tx, &url)?;
             Ok(())
@@ -171,7 +171,7 @@ fn waiting(queue: &Queue, gate: &Gate) -> Worker {
     let (gate, runs) = (gate.clone(), AtomicI32::new(0));
     worker(queue)
         .slots(4)
-        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
             if runs.fetch_add(1, Ordering::SeqCst) >= 4 {
                 return Err(Failure::snooze(Duration::from_hours(1)));
             }
@@ -238,7 +238,7 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
     let queue = Queue::new(&db, "orders").unwrap();
     let pid = Arc::new(AtomicI32::new(0));
     let worker = worker(&queue)
-        .handle_in_transaction({
+        .handle({
             let pid = Arc::clone(&pid);
             move |job: &Job<Order>, tx: &mut Transaction<'_>| {
                 tx.batch_execute("SET LOCAL synchronous_commit = on")?;
@@ -279,7 +279,7 @@ fn a_job_without_a_session_is_released_with_a_counted_refund() {
     let held = gate.clone();
     let worker = worker(&queue)
         .slots(4)
-        .handle_in_transaction(move |_: &Job<Order>, _: &mut Transaction<'_>| {
+        .handle(move |_: &Job<Order>, _: &mut Transaction<'_>| {
             held.pass();
             Ok(())
         })

@@ -28,7 +28,7 @@ fn effects(test: &TestDatabase) -> i64 {
 fn a_worker_with_effects(queue: &Queue, gate: &Gate) -> Worker {
     let gate = gate.clone();
     worker(queue)
-        .handle_in_transaction(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
             tx.execute(
                 "INSERT INTO public.effects VALUES ($1)",
                 &[&job.payload().number],

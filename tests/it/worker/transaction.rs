@@ -38,10 +38,7 @@ fn effects_and_the_end_of_the_job_commit_together() {
     let test = TestDatabase::migrated();
     effects(&test);
     let queue = test.queue("orders");
-    let worker = worker(&queue)
-        .slots(3)
-        .handle_in_transaction(effect)
-        .started();
+    let worker = worker(&queue).slots(3).handle(effect).started();
     queue.enqueue_many(&Order::up_to(50)).unwrap();
     drained(&queue);
     counted(&worker, "50 done", |counts| counts.done == 50);
@@ -55,7 +52,7 @@ fn a_failure_and_a_panic_roll_the_effects_back() {
     effects(&test);
     let queue = test.queue("orders");
     let worker = worker(&queue)
-        .handle_in_transaction(|job: &Job<Order>, tx: &mut Transaction<'_>| {
+        .handle(|job: &Job<Order>, tx: &mut Transaction<'_>| {
             effect(job, tx)?;
             match (job.payload().number, job.attempt()) {
                 (1, 1) => Err(Failure::retry("not yet")),
@@ -98,7 +95,7 @@ fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
     let worker = worker(&queue)
         .handle(gate.handler())
         .hold_for(Duration::from_hours(1))
-        .handle_in_transaction(effect)
+        .handle(effect)
         .handle_any(|_| Ok(()))
         .started();
     warm_up(&queue, &worker);
@@ -139,7 +136,7 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
     let queue = test.queue("orders");
     let gate = Gate::new();
     let worker = worker(&queue)
-        .handle_in_transaction({
+        .handle({
             let gate = gate.clone();
             move |job: &Job<Order>, tx: &mut Transaction<'_>| {
                 effect(job, tx)?;
@@ -165,7 +162,7 @@ fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
     let queue = test.queue("orders");
     let fixed = Arc::new(AtomicBool::new(false));
     let worker = worker(&queue)
-        .handle_in_transaction({
+        .handle({
             let fixed = Arc::clone(&fixed);
             move |job: &Job<Order>, tx: &mut Transaction<'_>| {
                 effect(job, tx)?;
@@ -203,7 +200,7 @@ fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
     let (queue, gate) = (test.queue("orders"), Gate::new());
     let worker = worker(&queue)
         .lease(Duration::from_secs(2))
-        .handle_in_transaction({
+        .handle({
             let gate = gate.clone();
             move |job: &Job<Order>, tx: &mut Transaction<'_>| {
                 tx.query_one("SELECT 1", &[])?;
@@ -236,7 +233,7 @@ fn a_conflict_over_the_lease_of_a_job_is_not_charged() {
     let (queue, url) = (test.queue("orders"), test.url().to_owned());
     let has_run = AtomicBool::new(false);
     let worker = worker(&queue)
-        .handle_in_transaction(move |_: &Job<Order>, tx: &mut Transaction<'_>| {
+        .handle(move |_: &Job<Order>, tx: &mut Transaction<'_>| {
             tx.query_one("SELECT 1", &[])?;
             if !has_run.swap(true, Ordering::SeqCst) {
                 let mut other = postgres::Client::connect(&url, postgres::NoTls)?;

@@ -59,7 +59,11 @@ fn every_kind_of_handler_reads_older_versions() {
                 batch.iter().try_for_each(|job| is_700(job.payload().cents))
             })
         },
-        |builder| builder.handle_in_transaction(|job: &Job<Price>, _| is_700(job.payload().cents)),
+        |builder| {
+            builder.handle(|job: &Job<Price>, _: &mut postgres::Transaction<'_>| {
+                is_700(job.payload().cents)
+            })
+        },
     ];
     for handler in each {
         let (_test, queue) = TestDatabase::with_orders();

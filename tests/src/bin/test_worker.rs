@@ -38,7 +38,7 @@ fn main() {
                 thread::park();
             }
         })
-        .handle_in_transaction(
+        .handle(
             move |job: &Job<HoldTransaction>, tx: &mut Transaction<'_>| {
                 note(&transaction, "begun", job.id());
                 match job.payload() {

@@ -18,7 +18,7 @@ words! {
     /// - Workers [poll](crate::WorkerBuilder::poll_interval), every few milliseconds while jobs arrive
     ///   and every second when idle. A cancel reaches a running job with the next renewal (a third of a
     ///   lease), an open breaker or a pause with the next check (at most 10 seconds).
-    /// - A handler [with its transaction](crate::WorkerBuilder::handle_in_transaction), and a
+    /// - A handler [with its transaction](crate::JobHandler#transactions), and a
     ///   [sink](crate::dlq::Sink) during a delivery, hold one server connection.
     ///
     /// Statement-mode poolers are not supported, because redrive needs transactions.

@@ -14,9 +14,9 @@ use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::job::payload::Payload;
 use crate::pipeline::queue::Queue;
-use crate::sync::Transaction;
 use crate::sync::thread;
 use crate::worker::batch::{Batch, BatchOptions};
+use crate::worker::form::JobHandler;
 use crate::worker::handlers::HandlerOptions;
 use crate::worker::limits;
 use crate::worker::observer::Attempt;
@@ -300,12 +300,10 @@ impl WorkerBuilder {
     }
 
     /// Registers a function as the handler of a kind.
+    ///
+    /// If it takes a transaction, its writes and the completion of the job commit together; see [`JobHandler`].
     #[must_use]
-    pub fn handle<P, F>(mut self, handler: F) -> WorkerBuilder
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
+    pub fn handle<Form>(mut self, handler: impl JobHandler<(), Form>) -> WorkerBuilder {
         self.handlers = self.handlers.handle(handler);
         self
     }
@@ -363,27 +361,6 @@ impl WorkerBuilder {
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
         self.handlers = self.handlers.handle_batch(batches, handler);
-        self
-    }
-
-    /// Registers a handler that runs inside a transaction that also completes the job.
-    ///
-    /// The handler's writes and the completion commit together or roll back together, so effects in
-    /// this database happen exactly once. Each of these jobs has its own lease and uses a pooled
-    /// connection while it runs. If the handler outlasts its deadline or the grace period of
-    /// [`Worker::stop`](crate::Worker::stop), the server rolls its transaction back.
-    ///
-    /// The job is completed after the handler has returned. An attempt that cannot commit failed, for
-    /// example because the handler ignored the error of a statement, ended the transaction, made it
-    /// read-only or violated a deferred constraint, or because the server ended its session. Only an
-    /// outage of the database is not charged, ten times for each job at most.
-    #[must_use]
-    pub fn handle_in_transaction<P, F>(mut self, handler: F) -> WorkerBuilder
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.handlers = self.handlers.handle_in_transaction(handler);
         self
     }
 

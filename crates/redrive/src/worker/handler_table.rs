@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::payload::Payload;
 use crate::worker::batch::BatchOptions;
 use crate::worker::handlers::{BatchCall, Call, Handler, HandlerOptions};
 
@@ -13,6 +14,12 @@ pub(crate) enum Handles {
     Kind(String),
     /// Every kind without its own.
     Any,
+}
+
+impl Handles {
+    pub(crate) fn kind_of<P: Payload>() -> Handles {
+        Handles::Kind(P::KIND.to_owned())
+    }
 }
 
 /// The handlers of a worker.

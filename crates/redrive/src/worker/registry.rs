@@ -10,11 +10,11 @@ use crate::job::failure::Failure;
 use crate::job::job::Job;
 use crate::job::name;
 use crate::job::payload::Payload;
-use crate::sync::Transaction;
 use crate::worker::batch::{Batch, BatchOptions};
 use crate::worker::batch_handler;
+use crate::worker::form::{Erased, JobHandler};
 use crate::worker::handler_table::{HandlerTable, Handles};
-use crate::worker::handlers::{self, Handler, HandlerOptions};
+use crate::worker::handlers::{self, HandlerOptions};
 
 /// A set of handlers that several workers can share.
 ///
@@ -55,6 +55,18 @@ impl Handlers {
     /// assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["charge"]);
     /// ```
     ///
+    /// A set without the state that a handler takes does not compile:
+    ///
+    /// ```compile_fail
+    /// # use redrive::{Failure, Handlers, Job, Payload};
+    /// # use serde::{Deserialize, Serialize};
+    /// # struct App { gateway: String }
+    /// # #[derive(Serialize, Deserialize)] struct Charge { order: i64 }
+    /// # impl Payload for Charge { const KIND: &'static str = "charge"; }
+    /// # fn charge(app: &App, job: &Job<Charge>) -> Result<(), Failure> { Ok(()) }
+    /// let handlers = Handlers::new().handle(charge);
+    /// ```
+    ///
     /// Pass it to [`WorkerBuilder::handlers`](crate::WorkerBuilder::handlers) as any set.
     pub fn with<S: Send + Sync + 'static>(state: S) -> StatefulHandlers<S> {
         StatefulHandlers {
@@ -63,28 +75,10 @@ impl Handlers {
         }
     }
 
-    /// Adds a handler of a payload's kind.
+    /// Adds the handler of a payload's kind.
     #[must_use]
-    pub fn handle<P, F>(self, handler: F) -> Handlers
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(Handles::Kind(P::KIND.to_owned()), handlers::typed(handler))
-    }
-
-    /// Adds a handler that runs in the transaction that completes the job; see
-    /// [`WorkerBuilder::handle_in_transaction`](crate::WorkerBuilder::handle_in_transaction).
-    #[must_use]
-    pub fn handle_in_transaction<P, F>(self, handler: F) -> Handlers
-    where
-        P: Payload + 'static,
-        F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(
-            Handles::Kind(P::KIND.to_owned()),
-            handlers::in_transaction(handler),
-        )
+    pub fn handle<Form>(self, handler: impl JobHandler<(), Form>) -> Handlers {
+        self.add(handler.erase(&Arc::new(())))
     }
 
     /// Adds a handler of batches; see
@@ -96,7 +90,7 @@ impl Handlers {
         F: Fn(&Batch<P>) -> Result<(), Failure> + Send + Sync + 'static,
     {
         let handler = batch_handler::batch(batches, handler);
-        self.add(Handles::Kind(P::KIND.to_owned()), handler)
+        self.add(Erased(Handles::kind_of::<P>(), handler))
     }
 
     /// Adds a handler for a kind known only at run time. It receives the undecoded payload.
@@ -105,7 +99,10 @@ impl Handlers {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(Handles::Kind(kind.to_owned()), handlers::raw(handler))
+        self.add(Erased(
+            Handles::Kind(kind.to_owned()),
+            handlers::raw(handler),
+        ))
     }
 
     /// Sets the handler of every kind without its own. It receives the undecoded payload.
@@ -114,7 +111,7 @@ impl Handlers {
     where
         F: Fn(&Job<Box<RawValue>>) -> Result<(), Failure> + Send + Sync + 'static,
     {
-        self.add(Handles::Any, handlers::raw(handler))
+        self.add(Erased(Handles::Any, handlers::raw(handler)))
     }
 
     /// Sets the options of the handler added last, such as a backoff, a deadline or a dependency.
@@ -181,7 +178,7 @@ impl Handlers {
         }
     }
 
-    fn add(mut self, handles: Handles, handler: Handler) -> Handlers {
+    fn add(mut self, Erased(handles, handler): Erased) -> Handlers {
         if let Handles::Kind(kind) = &handles
             && let Err(error) = name::check("kind", kind)
         {
@@ -213,30 +210,10 @@ pub struct StatefulHandlers<S> {
 }
 
 impl<S: Send + Sync + 'static> StatefulHandlers<S> {
-    /// Adds a handler of a payload's kind.
+    /// Adds the handler of a payload's kind.
     #[must_use]
-    pub fn handle<P, F>(self, handler: F) -> StatefulHandlers<S>
-    where
-        P: Payload + 'static,
-        F: Fn(&S, &Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(|handlers, state| handlers.handle(move |job: &Job<P>| handler(&state, job)))
-    }
-
-    /// Adds a handler that runs in the transaction that completes the job.
-    #[must_use]
-    pub fn handle_in_transaction<P, F>(self, handler: F) -> StatefulHandlers<S>
-    where
-        P: Payload + 'static,
-        F: Fn(&S, &Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
-    {
-        self.add(|handlers, state| {
-            handlers.handle_in_transaction(
-                move |job: &Job<P>, transaction: &mut Transaction<'_>| {
-                    handler(&state, job, transaction)
-                },
-            )
-        })
+    pub fn handle<Form>(self, handler: impl JobHandler<S, Form>) -> StatefulHandlers<S> {
+        self.add(|handlers, state| handlers.add(handler.erase(&state)))
     }
 
     /// Adds a handler of batches.

@@ -60,21 +60,23 @@ pub(super) fn run(options: &Options, stop: &AtomicBool) {
                 dependent.finish(job, &attempt, &job.payload().0)
             })
             .options(HandlerOptions::new().dependency(GATEWAY))
-            .handle_in_transaction(move |job: &Job<TransactionalWork>, transaction| {
-                let attempt = RunningAttempt::of(job);
-                transactional.write(&attempt, Phase::Begin);
-                let written = transaction.execute(
-                    "INSERT INTO chaos.effects (job, generation) VALUES ($1, $2)",
-                    &[&attempt.job, &attempt.generation],
-                );
-                if let Err(error) = written {
-                    let failure = Failure::retry(error.to_string());
-                    let failed = Failed::unnamed(Phase::Retry, failure);
-                    transactional.write_failed(&attempt, &failed);
-                    return Err(failed.failure);
-                }
-                transactional.finish(job, &attempt, &job.payload().0)
-            })
+            .handle(
+                move |job: &Job<TransactionalWork>, transaction: &mut postgres::Transaction<'_>| {
+                    let attempt = RunningAttempt::of(job);
+                    transactional.write(&attempt, Phase::Begin);
+                    let written = transaction.execute(
+                        "INSERT INTO chaos.effects (job, generation) VALUES ($1, $2)",
+                        &[&attempt.job, &attempt.generation],
+                    );
+                    if let Err(error) = written {
+                        let failure = Failure::retry(error.to_string());
+                        let failed = Failed::unnamed(Phase::Retry, failure);
+                        transactional.write_failed(&attempt, &failed);
+                        return Err(failed.failure);
+                    }
+                    transactional.finish(job, &attempt, &job.payload().0)
+                },
+            )
             .handle_batch(
                 BatchOptions::new(batch::JOBS).linger(batch::LINGER),
                 move |batch: &Batch<BatchWork>| batches.run_batch(batch),

@@ -135,10 +135,7 @@ fn effects_and_the_end_of_the_job_commit_together_through_a_pooler() {
             _ => Ok(()),
         }
     };
-    let worker = worker(&queue)
-        .slots(3)
-        .handle_in_transaction(handler)
-        .started();
+    let worker = worker(&queue).slots(3).handle(handler).started();
     queue.enqueue_many(&Order::up_to(40)).unwrap();
     let keyed = new_order(41).unique("a key");
     put(&queue, keyed);

@@ -89,7 +89,7 @@ fn a_worker_needs_only_the_worker_role() {
                 _ => Ok(()),
             },
         )
-        .handle_in_transaction(|_: &Job<Finish>, tx| {
+        .handle(|_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| {
             tx.execute("INSERT INTO public.effects VALUES (1)", &[])?;
             Ok(())
         })

@@ -120,7 +120,7 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
                meta.ready_at = enqueued_at - interval '1 hour'";
     client.sql(age);
     let worker = worker(&queue)
-        .handle_in_transaction(|_: &Job<Order>, _| Ok(()))
+        .handle(|_: &Job<Order>, _: &mut postgres::Transaction<'_>| Ok(()))
         .started();
     finish(&queue, worker);
     let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";

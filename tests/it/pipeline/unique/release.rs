@@ -124,7 +124,7 @@ fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = worker(&queue)
-        .handle_in_transaction({
+        .handle({
             let gate = gate.clone();
             move |_: &Job<Order>, _: &mut Transaction<'_>| {
                 gate.pass();

@@ -17,9 +17,11 @@ fn one_attempt(s: &mut Fixture) {
 /// Works with a handler that settles its job in a transaction.
 pub(super) fn work_in_transaction(s: &mut Fixture, failures: u32) {
     let worker = worker(&s.queue)
-        .handle_in_transaction(move |job: &Job<Order>, _| match job.attempt() > failures {
-            true => Ok(()),
-            false => Err(Failure::retry("not yet")),
+        .handle(move |job: &Job<Order>, _: &mut postgres::Transaction<'_>| {
+            match job.attempt() > failures {
+                true => Ok(()),
+                false => Err(Failure::retry("not yet")),
+            }
         })
         .started();
     finish(&s.queue, worker);

@@ -1,0 +1,116 @@
+//! The forms of a function that handles jobs.
+
+use std::sync::Arc;
+
+use crate::job::failure::Failure;
+use crate::job::job::Job;
+use crate::job::payload::Payload;
+use crate::sync::Transaction;
+use crate::worker::handler_table::Handles;
+use crate::worker::handlers::{Handler, in_transaction, typed};
+
+/// A function that handles jobs: `fn(&Job<P>) -> Result<(), Failure>`, where `P` is a [`Payload`].
+///
+/// It has one of four forms:
+///
+/// | parameters | |
+/// |---|---|
+/// | `&Job<P>` | |
+/// | `&Job<P>, &mut Transaction<'_>` | runs in the transaction that also completes the job |
+/// | `&S, &Job<P>` | with the state of [`Handlers::with`](crate::Handlers::with) |
+/// | `&S, &Job<P>, &mut Transaction<'_>` | both |
+///
+/// A closure names the types of its parameters, because they tell the form.
+///
+/// # Transactions
+///
+/// What the handler writes with `postgres::Transaction` and the completion commit together or roll back together, so
+/// effects in this database happen exactly once. Each of these jobs has its own lease and uses a pooled connection
+/// while it runs. If the handler outlasts its deadline or the grace period of [`Worker::stop`](crate::Worker::stop),
+/// the server rolls its transaction back.
+///
+/// The job is completed after the handler has returned. An attempt that cannot commit failed, for example because the
+/// handler ignored the error of a statement, ended the transaction, made it read-only or violated a deferred
+/// constraint, or because the server ended its session. Only an outage of the database is not charged, ten times for
+/// each job at most.
+///
+/// ```
+/// use redrive::{Failure, Handlers, Job, Payload};
+/// use postgres::Transaction;
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)] struct Charge { order: i64 }
+/// # impl Payload for Charge { const KIND: &'static str = "charge"; }
+/// # #[derive(Serialize, Deserialize)] struct Mail { to: String }
+/// # impl Payload for Mail { const KIND: &'static str = "mail"; }
+///
+/// fn charge(job: &Job<Charge>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
+///     tx.execute("UPDATE orders SET paid = true WHERE id = $1", &[&job.payload().order])?;
+///     Ok(())
+/// }
+///
+/// let handlers = Handlers::new().handle(charge).handle(|mail: &Job<Mail>| Ok(()));
+/// assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["charge", "mail"]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "this does not handle jobs",
+    label = "expected `fn(&Job<P>) -> Result<(), Failure>`, where `P: Payload`",
+    note = "`&mut postgres::Transaction<'_>` may follow `&Job<P>`, and a closure names the types of both",
+    note = "the state `&{S}` may precede `&Job<P>`; `Handlers::with` gives it"
+)]
+pub trait JobHandler<S, Form>: Sized {
+    #[doc(hidden)]
+    fn erase(self, state: &Arc<S>) -> Erased;
+}
+
+/// A handler whose payload, state and form are known no more.
+#[allow(missing_debug_implementations, reason = "nobody outside sees it")]
+pub struct Erased(pub(super) Handles, pub(super) Handler);
+
+/// In the form of a handler: it takes a transaction.
+#[derive(Debug)]
+pub struct InTransaction;
+
+impl<S, P, F> JobHandler<S, (Job<P>,)> for F
+where
+    P: Payload + 'static,
+    F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    fn erase(self, _: &Arc<S>) -> Erased {
+        Erased(Handles::kind_of::<P>(), typed(self))
+    }
+}
+
+impl<S, P, F> JobHandler<S, (Job<P>, InTransaction)> for F
+where
+    P: Payload + 'static,
+    F: Fn(&Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    fn erase(self, _: &Arc<S>) -> Erased {
+        Erased(Handles::kind_of::<P>(), in_transaction(self))
+    }
+}
+
+impl<S, P, F> JobHandler<S, (S, Job<P>)> for F
+where
+    S: Send + Sync + 'static,
+    P: Payload + 'static,
+    F: Fn(&S, &Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    fn erase(self, state: &Arc<S>) -> Erased {
+        let state = Arc::clone(state);
+        JobHandler::erase(move |job: &Job<P>| self(&state, job), &Arc::new(()))
+    }
+}
+
+impl<S, P, F> JobHandler<S, (S, Job<P>, InTransaction)> for F
+where
+    S: Send + Sync + 'static,
+    P: Payload + 'static,
+    F: Fn(&S, &Job<P>, &mut Transaction<'_>) -> Result<(), Failure> + Send + Sync + 'static,
+{
+    fn erase(self, state: &Arc<S>) -> Erased {
+        let state = Arc::clone(state);
+        let handler = move |job: &Job<P>, tx: &mut Transaction<'_>| self(&state, job, tx);
+        JobHandler::erase(handler, &Arc::new(()))
+    }
+}
