@@ -10,26 +10,26 @@ use redrive_benches::{
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "queues",
-    what: "300,000 no-op jobs of ten kinds in 100 queues that share the two slots of one worker, compared with the \
+    what: "1,000,000 no-op jobs of ten kinds in 100 queues that share the two slots of one worker, compared with the \
            same number in one queue; and one queue of a hundred that are full, compared with the same queue alone.",
     run,
 };
 
 fn run(bench: &mut Bench) -> Outcome {
-    let jobs = bench.sized(300_000, 20_000);
+    let jobs = bench.sized(1_000_000, 20_000);
     let count = bench.sized(100, 10);
     let [mut single, mut all, mut alone, mut among] = [(); 4].map(|()| Samples::default());
-    for _ in 0..bench.sized(7, 1) {
+    for _ in 0..bench.sized(5, 1) {
         let one = queues(bench.db(), 1)?;
         fill(&one, jobs)?;
         single.push(drained(bench, &one, jobs)?);
-        fill(&one, jobs / 4)?;
-        alone.push(drained(bench, &one, jobs / 4)?);
+        fill(&one, jobs / 10)?;
+        alone.push(drained(bench, &one, jobs / 10)?);
         let hundred = queues(bench.db(), count)?;
         fill(&hundred, jobs)?;
         // One more queue, whose jobs are the newest.
-        fill(&one, jobs / 4)?;
-        among.push(drained(bench, &one, jobs / 4)?);
+        fill(&one, jobs / 10)?;
+        among.push(drained(bench, &one, jobs / 10)?);
         all.push(drained(bench, &hundred, jobs)?);
         assert_empty(bench)?;
     }

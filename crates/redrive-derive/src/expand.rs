@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Data, DeriveInput, Expr, ExprLit, Fields, Lit, Result};
+use syn::{Data, DeriveInput, Error, Expr, ExprLit, Fields, Lit, Result};
 
 use crate::attributes::Attributes;
 
@@ -84,12 +84,13 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
-    let unique = attributes
-        .get("unique")
-        .map(|value| key(input, &quote!(unique), value));
-    let group = attributes
-        .get("group")
-        .map(|value| key(input, &quote!(group), value));
+    let key = |method, value| {
+        attributes
+            .get(value)
+            .map(|value| key(input, &method, value))
+            .transpose()
+    };
+    let (unique, group) = (key(quote!(unique), "unique")?, key(quote!(group), "group")?);
     let name = &input.ident;
     let (generics, arguments, conditions) = input.generics.split_for_impl();
     Ok(quote! {
@@ -106,7 +107,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// Returns the method that makes a key of a job: by a format string of its fields, or by a function.
-fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> TokenStream {
+fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenStream> {
     let made = match (value, &input.data) {
         (
             Expr::Lit(ExprLit {
@@ -129,13 +130,17 @@ fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> TokenStream {
                 ::std::option::Option::Some(::std::format!(#format))
             }
         }
+        (Expr::Macro(_), _) => {
+            let message = "expected a template such as `\"order-{order}\"`, or a function";
+            return Err(Error::new_spanned(value, message));
+        }
         (function, _) => quote_spanned!(value.span()=> (#function)(self)),
     };
-    quote! {
+    Ok(quote! {
         fn #method(&self) -> ::std::option::Option<::std::string::String> {
             #made
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -163,6 +168,10 @@ mod tests {
             (
                 "#[payload(kind = \"k\")] #[payload(kind = \"l\")]",
                 "`kind` is set twice",
+            ),
+            (
+                "#[payload(kind = \"k\", unique = format!(\"{a}\"))]",
+                "expected a template such as `\"order-{order}\"`, or a function",
             ),
             ("#[payload(kind)]", "expected `=`"),
             ("#[payload(kind = )]", "expected an expression"),

@@ -184,6 +184,34 @@ fn many_idle_queues_share_threads_and_connections() {
     assert_eq!(workers.stop(SOON).unwrap().stats.done, 20);
 }
 
+/// Nothing announces a job of a transaction that began before its queue was idle. It waits no longer than its
+/// transaction took, although polls are rare.
+#[test]
+fn idle_queues_find_a_job_that_nothing_announced() {
+    let (test, db) = database(10);
+    let mut client = test.client();
+    let late = redrive::Queue::new(&db, "late").unwrap();
+    let mut early = client.transaction().unwrap();
+    late.enqueue_in(&mut early, &Finish {}).unwrap();
+    let workers = Workers::builder(&db).queue("late", 1, &finishing());
+    let workers = workers.queue("other", 1, &finishing());
+    let workers = workers
+        .each(|worker| worker.poll_interval(Duration::from_mins(1)))
+        .start()
+        .unwrap();
+    let look =
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%which queues have ready jobs%'
+        AND datname = current_database() AND pid <> pg_backend_pid()";
+    wait_until("a look at the idle queues", SOON, || {
+        scalar(&mut test.client(), look) == 1
+    });
+    early.commit().unwrap();
+    // The next regular poll is 48 s away at least.
+    let before_the_poll = Duration::from_secs(30);
+    wait_until("the job", before_the_poll, || workers.stats().done == 1);
+    workers.stop(SOON).unwrap();
+}
+
 /// While two queues have jobs, they run in proportion to their weights. Fast jobs are claimed by the hundred, so the
 /// proportion shows over thousands.
 #[test]

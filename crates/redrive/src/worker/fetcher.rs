@@ -348,11 +348,7 @@ impl Fetcher {
             // From now on enqueues notify. The next poll finds earlier jobs.
             return self.switch_mode(mode);
         }
-        let wait = self.policy.wait();
-        let wait = match self.policy.mode() {
-            WakeMode::Notified | WakeMode::Polling => self.poll_wait().min(wait),
-            WakeMode::Busy => wait,
-        };
+        let wait = self.wait_for_jobs();
         // Otherwise it has not searched the whole queue yet.
         if !wait.is_zero() {
             self.warn_of_unserved();
@@ -368,6 +364,15 @@ impl Fetcher {
         let wait = until_next.map_or(wait, |next| wait.min(next.max(Duration::from_millis(1))));
         let wait = walk.map_or(wait, |walk| wait.min(walk));
         Next::News(now + wait)
+    }
+
+    /// Returns how long to wait until the next poll, because there are no jobs.
+    fn wait_for_jobs(&mut self) -> Duration {
+        let wait = self.policy.wait();
+        match self.policy.mode() {
+            WakeMode::Notified | WakeMode::Polling => self.poll_wait().min(wait),
+            WakeMode::Busy => wait,
+        }
     }
 
     /// Returns how long to wait for a notification until the next poll.

@@ -147,7 +147,7 @@ impl OwnAttempt {
         };
         let mut store = |sql: &'static Sql, values: &[Parameter<'_>]| {
             let stored = transaction.query_typed(sql.text, &sql.typed(values));
-            stored.map_err(|refused| error("store the follow-ups of", refused))
+            stored.map_err(|refused| error("record the end of", refused))
         };
         done_jobs::store([&settlement], &mut store)
             .and_then(|()| follow_up::store(&follow_ups, &mut store))

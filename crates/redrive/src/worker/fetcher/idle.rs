@@ -90,6 +90,6 @@ impl Fetcher {
         self.promoted_at = looked_at;
         let next_due = next_due.filter(|due| *due < PROMOTE_EVERY);
         self.due_at = next_due.map(|due| looked_at + due);
-        self.next = Next::News(Instant::now() + self.poll_wait());
+        self.next = Next::News(Instant::now() + self.wait_for_jobs());
     }
 }
