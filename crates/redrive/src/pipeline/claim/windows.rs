@@ -30,7 +30,7 @@ use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::mark::IndexRange;
 use crate::sync::Instant;
 
-/// A window that took less is doubled.
+/// A window that took less is doubled, and one that took a tenth of it is eight times as wide then.
 const SHORT: Duration = Duration::from_millis(10);
 /// A window that took more is halved.
 pub(crate) const LONG: Duration = Duration::from_millis(25);
@@ -379,7 +379,9 @@ impl Windows {
     /// Adapts the width to the time that a claim took which returned nothing.
     fn adapt(&mut self, took: Duration) {
         if took < SHORT {
-            self.width = (self.width * 2).min(MAX_WIDTH);
+            // A window eight times as wide takes eight times as long at most.
+            let wider = if took * 10 < SHORT { 8 } else { 2 };
+            self.width = (self.width * wider).min(MAX_WIDTH);
         } else if took > LONG {
             self.width = (self.width / 2).max(MIN_WIDTH);
         }

@@ -88,6 +88,8 @@ fn the_width_of_a_window_follows_the_time_it_takes() {
         leave(&mut windows, took);
         assert_eq!(windows.width, width, "{took:?}");
     }
+    leave(&mut windows, MS / 2);
+    assert_eq!(windows.width, 8 * FIRST_WIDTH, "still short");
     // Empty windows reach any id within a few claims.
     let mut claims = 0;
     while windows.is_behind() {
