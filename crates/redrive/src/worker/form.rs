@@ -54,8 +54,8 @@ use crate::worker::handlers::{Handler, in_transaction, typed};
 #[diagnostic::on_unimplemented(
     message = "this does not handle jobs",
     label = "expected `fn(&Job<P>) -> Result<(), Failure>`, where `P: Payload`",
-    note = "`&mut postgres::Transaction<'_>` may follow `&Job<P>`, and a closure names the types of both",
-    note = "the state `&{S}` may precede `&Job<P>`; `Handlers::with` gives it"
+    note = "a closure names the types of all its parameters",
+    note = "`&{S}`, the state of `Handlers::with`, may precede `&Job<P>`; `&mut postgres::Transaction<'_>` may follow"
 )]
 pub trait JobHandler<S, Form>: Sized {
     #[doc(hidden)]
