@@ -70,7 +70,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
         "start_jobs" "coalesce(j.attempt, 0) + 1" => "greatest(j.attempt, 1)";
     "lease-id-is-reused" in Work breaks [Fenced], Statement
         "claim" "CASE WHEN p.fit THEN $7::uuid END" => "CASE WHEN p.fit THEN coalesce($8::uuid, $7::uuid) END"
-        "claim_one" "SELECT $5, $6, $1" => "SELECT coalesce($6, $5), $6, $1";
+        "claim_one" "SELECT $5, $6, $1" => "SELECT coalesce($6::uuid, $5::uuid), $6, $1";
     "suspects-share-a-lease" in Poison breaks [SuspectsAlone], Function
         "lease_jobs" "AND (u.crashes = 0" => "AND (true"
         "lease_jobs" "CASE WHEN w.is_alone THEN w.place END" => "NULL::bigint";
