@@ -284,7 +284,9 @@ CREATE OR REPLACE FUNCTION redrive.trigger_schedule(
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    found_row redrive.schedules;
+    triggered_at CONSTANT timestamptz := clock_timestamp();
+    found_row    redrive.schedules;
+    new_ids      bigint[];
 BEGIN
     SELECT s.* INTO found_row FROM redrive.schedules s WHERE s.name = trigger_schedule.name;
     IF NOT FOUND THEN
@@ -292,11 +294,17 @@ BEGIN
     END IF;
     IF found_row.policy IS NOT NULL THEN
         PERFORM redrive.check_allowed(redrive.filter_values(found_row.policy #> '{letters,queue}'));
-        letters := redrive.run_policy(found_row, clock_timestamp(), 'triggered', person, reason);
+        letters := redrive.run_policy(found_row, triggered_at, 'triggered', person, reason);
     ELSE
-        is_new := cardinality(redrive.run_ticks(found_row, ARRAY[clock_timestamp()], 'triggered')) > 0;
-        SELECT t.job_id INTO trigger_schedule.job_id
-        FROM redrive.schedule_ticks t WHERE t.schedule = found_row.name ORDER BY t.id DESC LIMIT 1;
+        new_ids := redrive.run_ticks(found_row, ARRAY[triggered_at], 'triggered');
+        is_new := cardinality(new_ids) > 0;
+        -- The latest tick may be one of another session.
+        job_id := coalesce(new_ids[1], (
+            SELECT t.job_id
+            FROM redrive.schedule_ticks t
+            WHERE t.schedule = found_row.name AND t.tick_at = triggered_at
+            ORDER BY t.id DESC
+            LIMIT 1));
     END IF;
     PERFORM redrive.record_act(
         -- The record of a policy counts its letters.
