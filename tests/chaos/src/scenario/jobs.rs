@@ -82,28 +82,29 @@ pub(super) fn pooler(env: &mut Environment) {
     env.pass(Duration::from_secs(1));
 }
 
-/// Jobs of a batch fail it, end otherwise, and let it panic. A job of another batch aborts its process.
+/// A job aborts the process of its batch, whose jobs all become suspects of one lease. Then jobs of other batches fail
+/// them, end otherwise, and let them panic.
 pub(super) fn batches(env: &mut Environment) {
     use Plan::{Abort, Done, Outage, Panic, Reject, Retry, Snooze};
     let in_batch = |work: &_| NewJob::new(&BatchWork(Clone::clone(work)));
     let mut client = Client::open(env, "client");
-    // Without workers, so that the jobs are claimed together.
-    let mut ids = Vec::new();
-    for plans in [
-        [Done, Retry, Done, Retry, Done],
-        [Done, Panic, Done, Retry, Done],
-        [Done, Retry, Reject, Retry, Done],
-        [Snooze, Retry, Outage, Panic, Done],
-    ] {
-        ids.extend(client.enqueue_as(&plans, in_batch));
-    }
-    add_workers(env, 2);
-    env.wait_for_sql("the jobs of the batches end", &have_ended_or_run_on(&ids));
-    let ids = client.enqueue_as(&[Done, Abort, Done, Done, Done], in_batch);
+    // Before the worker starts, so that its first claim takes all of them. The others run after the first.
+    let ids = client.enqueue_as(&[Abort, Done, Done, Done, Done], in_batch);
+    add_workers(env, 1);
     env.wait_for_sql(
         "the job that aborts its process is a letter",
         &have_ended(&ids),
     );
+    // In one statement, so that they are claimed together.
+    let plans = [
+        [Done, Retry, Done, Retry, Done],
+        [Done, Panic, Done, Retry, Done],
+        [Done, Retry, Reject, Retry, Done],
+        [Snooze, Retry, Outage, Panic, Done],
+    ];
+    let ids = client.enqueue_as(plans.as_flattened(), in_batch);
+    add_workers(env, 1);
+    env.wait_for_sql("the jobs of the batches end", &have_ended_or_run_on(&ids));
 }
 
 /// A key is enqueued again while the second attempt at its job runs.
