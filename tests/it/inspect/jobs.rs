@@ -54,23 +54,19 @@ type Answer = fn() -> Result<(), Failure>;
 /// Cancels a running job, whose handler returns after it sees the cancellation.
 fn cancel_a_running_job(answer: Answer) -> (TestDatabase, JobId) {
     let (test, queue) = TestDatabase::with_orders();
-    let begun = Gate::new();
-    begun.open();
-    let worker = worker(&queue).runs({
-        let begun = begun.clone();
-        move |job: &Job<Hold>| {
-            begun.pass();
-            while !job.is_cancelled() {
-                std::thread::yield_now();
-            }
-            answer()
+    let gate = Gate::new();
+    let worker = worker(&queue).runs(gate.passing_to(move |job: &Job<Hold>| {
+        while !job.is_cancelled() {
+            std::thread::yield_now();
         }
-    });
+        answer()
+    }));
     let id = queue.enqueue(&Hold {}).unwrap();
-    begun.wait_for(1);
+    gate.wait_for(1);
     cancels(&queue, id, Cancelled::Asked);
+    gate.open();
     finish(&queue, worker);
-    assert_eq!(begun.arrived(), 1, "it did not run again");
+    assert_eq!(gate.arrived(), 1, "it did not run again");
     (test, id)
 }
 
