@@ -19,7 +19,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use hdrhistogram::Histogram;
 use redrive::limits::WORKER_CONNECTIONS;
 use redrive::{Database, Failure, Handlers, Job, NewJob, Payload, Queue, Workers};
-use redrive_benches::Outcome;
+use redrive_benches::{Outcome, print_error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            _ = writeln!(std::io::stderr(), "error: {error}");
+            print_error(&*error);
             ExitCode::FAILURE
         }
     }
@@ -108,8 +108,7 @@ fn run() -> Outcome {
         .connections(WORKER_CONNECTIONS + 3)
         .open()?;
     db.migrate()?;
-    let manifest: Value = serde_json::from_str(MANIFEST)?;
-    let mut descriptor = manifest.clone();
+    let mut descriptor: Value = serde_json::from_str(MANIFEST)?;
     descriptor["kind"] = "descriptor".into();
     descriptor["instance_id"] = setting("BENCH_INSTANCE_ID", 0_u32)?.into();
     descriptor["version"] = env!("CARGO_PKG_VERSION").into();
@@ -134,21 +133,17 @@ fn run() -> Outcome {
         thread::spawn(move || sample(&db, &tally, &stopped))
     };
     // It ends with the process, because it waits for standard input.
-    let producer = thread::spawn(move || produce(&queues, &db, &tally));
-    let report = worker.run_until_signal(Duration::from_secs(3));
+    thread::spawn(move || {
+        if let Err(error) = produce(&queues, &db, &tally) {
+            print_error(&*error);
+            std::process::exit(1);
+        }
+    });
+    worker.run_until_signal(Duration::from_secs(3))?;
     drop(stop);
-    if producer.is_finished() {
-        joined(producer)?;
-    }
-    joined(sampler)?;
-    report?;
-    Ok(())
-}
-
-fn joined(thread: thread::JoinHandle<Outcome>) -> Outcome {
-    thread
+    sampler
         .join()
-        .unwrap_or_else(|_| Err("a thread panicked".into()))
+        .unwrap_or_else(|_| Err("the sampler panicked".into()))
 }
 
 fn handlers(tally: &Arc<Tally>) -> Outcome<Handlers> {

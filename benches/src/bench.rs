@@ -68,8 +68,9 @@ pub fn main(scenarios: &[Scenario], children: &[Child]) -> ExitCode {
     }
 }
 
+/// Prints an error and its causes.
 #[expect(clippy::print_stderr, reason = "a command-line program")]
-fn print_error(error: &(dyn std::error::Error + Send + Sync)) {
+pub fn print_error(error: &(dyn std::error::Error + Send + Sync)) {
     eprintln!("error: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -19,7 +19,7 @@ mod letters;
 mod worker_process;
 
 pub use baseline::Baseline;
-pub use bench::{Bench, Child, Scenario, main};
+pub use bench::{Bench, Child, Scenario, main, print_error};
 pub use drain::{
     Drained, Ran, assert_empty, drain, drain_metered, drain_one_kind, drain_with, fill, fill_kinds,
     fill_with, handle_kinds, until_drained, until_ended,
