@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -201,7 +202,7 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
             });
             let jobs = jobs.collect::<Outcome<Vec<_>>>()?;
             let queue = in_turn.next().ok_or("BENCH_QUEUE_COUNT is 0")?;
-            queue.enqueue_jobs(&jobs)?;
+            until_stored(|| queue.enqueue_jobs(&jobs));
             tally.enqueued.fetch_add(some as u64, Ordering::Relaxed);
         }
         Ok(())
@@ -213,7 +214,7 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
         ("depth-target", _) => {
             let target: u64 = setting("TARGET_DEPTH", 1000)?;
             loop {
-                let missing = target.saturating_sub(depths(db)?.ready);
+                let missing = target.saturating_sub(until_stored(|| depths(db)).ready);
                 enqueue(usize::try_from(missing)?.min(batch))?;
                 thread::sleep(Duration::from_millis(50));
             }
@@ -227,16 +228,34 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
             Ok(())
         }
         _ => {
-            let rate: f64 = setting("PRODUCER_RATE", 800.0)?;
+            let mut rate: f64 = setting("PRODUCER_RATE", 800.0)?;
+            let changed_rate: PathBuf = setting("PRODUCER_RATE_CONTROL_FILE", PathBuf::new())?;
             let every = Duration::from_millis(setting("PRODUCER_BATCH_MS", 25)?);
-            let (start, mut sent) = (Instant::now(), 0);
+            let (mut credited_at, mut credit) = (Instant::now(), 0.0);
             loop {
                 thread::sleep(every);
-                let due = whole(start.elapsed().as_secs_f64() * rate);
-                enqueue(due - sent)?;
-                sent = due;
+                if let Ok(changed) = std::fs::read_to_string(&changed_rate) {
+                    // The harness may be in the middle of a write.
+                    rate = changed.trim().parse().unwrap_or(rate);
+                }
+                credit += credited_at.elapsed().as_secs_f64() * rate;
+                credited_at = Instant::now();
+                let due = credit.floor();
+                credit -= due;
+                enqueue(whole(due))?;
             }
         }
+    }
+}
+
+/// Repeats what needs the database until it succeeds: the harness also takes the server down.
+fn until_stored<T>(call: impl Fn() -> redrive::Result<T>) -> T {
+    loop {
+        match call() {
+            Ok(value) => return value,
+            Err(error) => print_error(&error),
+        }
+        thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -286,12 +305,14 @@ fn sample(db: &Database, tally: &Tally, stopped: &Receiver<()>) -> Outcome {
                 .flat_map(|them| names.into_iter().zip(them));
             values.extend(named.map(|(name, value)| (name, value, window / 1000)));
         }
-        let depths = depths(db)?;
-        values.extend([
-            ("queue_depth", number(depths.ready), 0),
-            ("running_depth", number(depths.leased), 0),
-            ("retryable_depth", number(depths.delayed), 0),
-        ]);
+        match depths(db) {
+            Ok(depths) => values.extend([
+                ("queue_depth", number(depths.ready), 0),
+                ("running_depth", number(depths.leased), 0),
+                ("retryable_depth", number(depths.delayed), 0),
+            ]),
+            Err(error) => print_error(&error),
+        }
         let (at, instance): (_, u32) = (timestamp(), setting("BENCH_INSTANCE_ID", 0)?);
         let records = values.into_iter().map(|(metric, value, window)| {
             json!({
@@ -314,7 +335,7 @@ struct Depths {
     delayed: u64,
 }
 
-fn depths(db: &Database) -> Outcome<Depths> {
+fn depths(db: &Database) -> redrive::Result<Depths> {
     let queues = db.admin().stats(None)?;
     Ok(queues.iter().fold(Depths::default(), |all, queue| Depths {
         ready: all.ready + queue.ready,
