@@ -10,10 +10,8 @@
     reason = "a harness reports by panicking: that is how a test fails"
 )]
 
-mod account;
 mod at_once;
 mod bouncer;
-mod proxy;
 mod cluster;
 mod database;
 mod dead;
@@ -52,7 +50,7 @@ pub use hand::Hand;
 pub use logged::Logged;
 pub use payload::{Abort, AbortBatch, Finish, Hold, HoldTransaction, Order};
 pub use process::Process;
-pub use proxy::Proxy;
+pub use redrive_servers::{Frozen, Mode, Proxy};
 pub use published::{Published, changed, fold, no_drift, published};
 pub use ran::{Ran, ran, ran_alone, ran_at, ran_by, shown_raw, words};
 pub use read::{number, read, reads, says, scalar, series};

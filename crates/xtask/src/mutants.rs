@@ -10,16 +10,6 @@ mod operators;
 mod source;
 mod mutant;
 mod accepted;
-#[path = "../../../tests/chaos/src/wire.rs"]
-mod wire;
-#[path = "../../../tests/chaos/src/proxy.rs"]
-#[expect(
-    dead_code,
-    clippy::expect_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "chaos injects faults with it, and a broken harness panics"
-)]
-mod network;
 mod proxy;
 mod parallel;
 mod integration;

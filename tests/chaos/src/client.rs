@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use redrive::{Database, Enqueued, NewJob, Queue, Result};
+use redrive_servers::Proxy;
 
 use crate::environment::Environment;
 use crate::history::{JobSelection, LiveChange, Operation};
-use crate::proxy::Proxy;
 use crate::role::groups::OTHER_QUEUES;
 use crate::role::operator::{Operations, letters_of};
 use crate::role::{MAX_ATTEMPTS, Plan, QUEUE, TransactionalWork, WINDOW, Work};
@@ -65,8 +65,8 @@ impl Client {
     /// Opens a client for another queue.
     pub(crate) fn open_queue(env: &Environment, name: &str, queue: &str) -> Client {
         let proxy = env.open_proxy();
-        let url = Environment::url_through(&proxy);
-        let db = redrive::connect(&format!("{url}&application_name={name}")).expect("connect");
+        let url = format!("{}&application_name={name}", proxy.url());
+        let db = redrive::connect(&url).expect("connect");
         let place = OTHER_QUEUES.iter().position(|name| *name == queue);
         let number = place.map_or(0, |place| i64::try_from(place).unwrap_or_default() + 1);
         Client {
@@ -99,15 +99,15 @@ impl Client {
 
     /// Stores jobs in one statement.
     pub(crate) fn store(&mut self, works: &[Work], jobs: Vec<Result<NewJob>>) -> Vec<i64> {
-        let op = self.ops.log.invoke(Operation::Enqueue, &keys(works), &[]);
         let limited = |job: NewJob| job.max_attempts(MAX_ATTEMPTS).priority(PRIORITY);
         let jobs = jobs.into_iter().map(|job| job.map(limited));
-        let result = jobs
-            .collect::<Result<Vec<_>>>()
-            .and_then(|jobs| self.queue.enqueue_jobs(&jobs))
-            .map(|jobs| ids_of(&jobs));
-        self.ops.log.complete(op, &result);
-        result.expect("enqueue")
+        let store = || {
+            let jobs: Vec<NewJob> = jobs.collect::<Result<_>>()?;
+            Ok(ids_of(&self.queue.enqueue_jobs(&jobs)?))
+        };
+        let log = &self.ops.log;
+        log.call(Operation::Enqueue, &keys(works), &[], store)
+            .expect("enqueue")
     }
 
     /// Stores a job in the caller's transaction, which `commit` ends.
@@ -116,15 +116,16 @@ impl Client {
         mut transaction: postgres::Transaction<'a>,
         commit: impl FnOnce(postgres::Transaction<'a>),
     ) {
-        let works = [self.work(Plan::Done)];
-        let op = self.ops.log.invoke(Operation::Enqueue, &keys(&works), &[]);
-        let job = NewJob::new(&works[0]).map(|job| job.max_attempts(MAX_ATTEMPTS));
-        let stored = self
-            .queue
-            .enqueue_jobs_in(&mut transaction, &[job.expect("a valid job")])
-            .map(|jobs| ids_of(&jobs));
-        commit(transaction);
-        self.ops.log.complete(op, &stored);
+        let work = self.work(Plan::Done);
+        let store = || {
+            let job = NewJob::new(&work)?.max_attempts(MAX_ATTEMPTS);
+            let stored = self.queue.enqueue_jobs_in(&mut transaction, &[job])?;
+            commit(transaction);
+            Ok(ids_of(&stored))
+        };
+        let log = &self.ops.log;
+        log.call(Operation::Enqueue, &[work.key], &[], store)
+            .expect("enqueue");
     }
 
     /// Stores a job with a unique key. Returns its id, or that of the job that holds the key as a negative number.
@@ -152,13 +153,14 @@ impl Client {
         plan: Plan,
         keyed: impl FnOnce(NewJob) -> NewJob,
     ) -> Vec<i64> {
-        let works = [self.work(plan)];
-        let op = self.ops.log.invoke(operation, &keys(&works), &[]);
-        let job = NewJob::new(&works[0]).map(|job| keyed(job.max_attempts(MAX_ATTEMPTS)));
-        let stored = job.and_then(|job| self.queue.enqueue_job(job));
-        let result = stored.map(answer_of);
-        self.ops.log.complete(op, &result);
-        result.expect("enqueue")
+        let work = self.work(plan);
+        let store = || {
+            let job = NewJob::new(&work)?.max_attempts(MAX_ATTEMPTS);
+            Ok(answer_of(self.queue.enqueue_job(keyed(job))?))
+        };
+        let log = &self.ops.log;
+        log.call(operation, &[work.key], &[], store)
+            .expect("enqueue")
     }
 
     /// Redrives the oldest letters of its queue.

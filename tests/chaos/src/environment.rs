@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redrive::{Database, Operator, Pooler};
+use redrive_servers::{PgBouncer, Proxy, free_port};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -18,17 +19,17 @@ use crate::db_trace;
 use crate::gate;
 use crate::history::{self, ClientEvent, ClientLog, HandlerEvent, HistoryLine};
 use crate::interrupt;
-use crate::metrics_page;
-use crate::pgbouncer::PgBouncer;
+use crate::mutant::{Patch, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
-use crate::proxy::{Edit, Patch, Proxy};
 use crate::role::groups::{set_policies, set_rate_limits};
 use crate::role::{ClientFlaw, gateway, keeping};
-use crate::server::{self, Disk, Server};
+use crate::server::{Disk, Server};
 
 /// The lease of workers, unless a scenario needs a longer one.
 const LEASE: Duration = Duration::from_secs(3);
 
+/// Connections of a pooler to the server, fewer than the processes open to it.
+const POOLED: u32 = 8;
 /// How often the supervisor checks the processes.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -105,7 +106,10 @@ impl Environment {
             lease: setup.lease,
         });
         let bouncer = match setup.pooler {
-            Pooler::Transaction => Some(PgBouncer::start(&setup.programs.pgbouncer, &server)),
+            Pooler::Transaction => {
+                let settings = "server_connect_timeout = 5\n";
+                Some(PgBouncer::before(&server.url(), POOLED, settings))
+            }
             _ => None,
         };
         let mut env = Environment {
@@ -170,27 +174,23 @@ impl Environment {
 
     /// Adds a process.
     pub(crate) fn add(&mut self, spec: ProcessSpec) {
-        let port = self.port();
-        self.processes.add(spec, port, &self.patches);
+        let proxy = self.open_proxy();
+        self.processes.add(spec, proxy);
         self.processes.supervise();
     }
 
     /// Adds an exporter, whose counters the checker compares with the history.
     pub(crate) fn add_exporter(&mut self) {
-        let port = metrics_page::free_port();
+        let port = free_port();
         self.metrics_port = Some(port);
         self.add(ProcessSpec::exporter(port));
     }
 
-    /// The port that proxies lead to.
-    fn port(&self) -> u16 {
-        let bouncer = self.bouncer.as_ref().map(PgBouncer::port);
-        bouncer.unwrap_or_else(|| self.server.port())
-    }
-
     /// Opens a proxy that applies the patches of this run.
     pub(crate) fn open_proxy(&self) -> Proxy {
-        Proxy::open(self.port(), Edit::of(&self.patches))
+        let direct = self.server.url();
+        let url = self.bouncer.as_ref().map_or(&*direct, PgBouncer::url);
+        Proxy::editing(url, edit(&self.patches))
     }
 
     /// Starts the clock of [`pass_until`](Environment::pass_until).
@@ -309,11 +309,6 @@ impl Environment {
         self.client()
             .batch_execute(&format!("SET session_replication_role = replica; {sql}"))
             .expect("age rows");
-    }
-
-    /// Returns the URL of the database through a proxy.
-    pub(crate) fn url_through(proxy: &Proxy) -> String {
-        server::url_at(proxy.port())
     }
 
     /// Opens a history for a client that is not a process.

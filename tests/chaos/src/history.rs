@@ -54,6 +54,19 @@ pub(crate) enum ClientEvent {
     Fault { what: String },
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+impl ClientEvent {
+    pub(crate) fn failed(error: impl ToString) -> ClientEvent {
+        let error = error.to_string();
+        ClientEvent::Failed { error }
+    }
+
+    pub(crate) fn unknown(error: impl ToString) -> ClientEvent {
+        let error = error.to_string();
+        ClientEvent::Unknown { error }
+    }
+}
+
 /// An operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -220,14 +233,24 @@ impl ClientLog {
     pub(crate) fn complete(&self, op: u64, result: &redrive::Result<Vec<i64>>) {
         let event = match result {
             Ok(ids) => ClientEvent::Ok { ids: ids.clone() },
-            Err(error) if error.is_invalid() => ClientEvent::Failed {
-                error: error.to_string(),
-            },
-            Err(error) => ClientEvent::Unknown {
-                error: error.to_string(),
-            },
+            Err(error) if error.is_invalid() => ClientEvent::failed(error),
+            Err(error) => ClientEvent::unknown(error),
         };
         self.write(op, event);
+    }
+
+    /// Carries out an operation: writes that it starts, and its result.
+    pub(crate) fn call(
+        &self,
+        operation: Operation,
+        keys: &[i64],
+        ids: &[i64],
+        call: impl FnOnce() -> redrive::Result<Vec<i64>>,
+    ) -> redrive::Result<Vec<i64>> {
+        let op = self.invoke(operation, keys, ids);
+        let result = call();
+        self.complete(op, &result);
+        result
     }
 
     pub(crate) fn write(&self, op: u64, event: ClientEvent) {

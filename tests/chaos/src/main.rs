@@ -28,10 +28,8 @@ mod interrupt;
 mod metrics_page;
 mod mutant;
 mod mutation_run;
-mod pgbouncer;
 mod poison;
 mod processes;
-mod proxy;
 mod report;
 mod role;
 mod round;
@@ -41,7 +39,6 @@ mod scheduler;
 mod server;
 mod suite;
 mod verdict;
-mod wire;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,14 +84,6 @@ struct Programs {
     /// Folder of PostgreSQL's programs
     #[arg(long, value_name = "FOLDER", env = "REDRIVE_POSTGRES_BIN")]
     postgres: PathBuf,
-    /// The program `pgbouncer`
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "PGBOUNCER",
-        default_value = "pgbouncer"
-    )]
-    pgbouncer: PathBuf,
 }
 
 impl Programs {

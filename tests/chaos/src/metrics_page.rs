@@ -3,8 +3,6 @@
 #![expect(clippy::cast_possible_truncation, reason = "counts and seconds")]
 
 use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,22 +27,9 @@ pub(crate) fn settled(port: u16) -> Option<BTreeMap<String, i64>> {
     None
 }
 
-/// Returns a free port of this machine.
-pub(crate) fn free_port() -> u16 {
-    // Below the ports that Linux gives to outgoing connections: one of these could take it.
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    std::iter::repeat_with(|| fastrand::u16(10_000..32_000))
-        .find(is_free)
-        .expect("an endless search")
-}
-
-fn read(port: u16) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: chaos\r\nConnection: close\r\n\r\n")?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page)?;
-    Ok(page)
+fn read(port: u16) -> Option<String> {
+    let page = ureq::get(format!("http://127.0.0.1:{port}/metrics")).call();
+    page.ok()?.into_body().read_to_string().ok()
 }
 
 fn counters(page: &str) -> BTreeMap<String, i64> {

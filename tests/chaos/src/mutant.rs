@@ -3,8 +3,9 @@
 //! A proxy changes a statement on its way to the server, a function is replaced in the database,
 //! or a client misbehaves. The library needs no hook for this.
 
+use redrive_servers::{Edit, patched};
+
 use crate::checker::Rule;
-use crate::proxy::Patch;
 use crate::role::ClientFlaw;
 use crate::scenario::Scenario;
 
@@ -18,6 +19,24 @@ pub(crate) struct Mutant {
     pub(crate) scenario: Scenario,
     /// A violation of any of these kills it.
     pub(crate) rules: &'static [Rule],
+}
+
+/// A replacement in the text of a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patch {
+    /// The name of the library's statement, for error messages, or of a function.
+    pub(crate) place: &'static str,
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
+}
+
+/// Applies patches to what a client sends.
+pub(crate) fn edit(patches: &[Patch]) -> Edit {
+    let patches = patches.to_vec();
+    Edit::new(move |frame| {
+        let patches = patches.iter();
+        patches.fold(frame, |frame, patch| patched(frame, patch.from, patch.to))
+    })
 }
 
 /// What a mutant changes.

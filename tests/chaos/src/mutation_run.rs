@@ -9,7 +9,7 @@ use crate::mutant::{MUTANTS, Mutant, outdated};
 use crate::report;
 use crate::scenario::Scenario;
 use crate::scheduler::Task;
-use crate::verdict::{Verdict, play};
+use crate::verdict::{Verdict, play, print_missing};
 
 /// The parts of the list of mutants of which the suite runs one.
 pub(crate) const PARTS: u64 = 3;
@@ -92,19 +92,7 @@ pub(crate) fn scenarios<'a>(programs: &'a Programs, scenarios: &[Scenario]) -> V
 fn check(programs: &Programs, scenario: Scenario) -> Verdict {
     let begin = Instant::now();
     let (finished, findings) = scenario.run(programs, None);
-    let time = begin.elapsed().as_secs_f64();
-    let report = report::describe(&finished.records, &findings);
-    let verdict = Verdict::of(&finished, &findings);
-    let report = match verdict {
-        Verdict::Held => report.lines().next().unwrap_or_default(),
-        Verdict::Broken | Verdict::Inconclusive => report.as_str(),
-    };
-    println!("{time:>6.1} s  {scenario:?}: {verdict:?}\n          {report}");
-    print_missing(&finished.missing);
-    if verdict == Verdict::Broken {
-        println!("Records and server log: {}", finished.keep().display());
-    }
-    verdict
+    Verdict::announce(&format!("{scenario:?}"), begin, finished, &findings)
 }
 
 /// A mutant is found if its scenario breaks one of its rules.
@@ -124,12 +112,6 @@ fn find(programs: &Programs, mutant: &Mutant) -> Verdict {
     match &*finished.missing {
         [] => Verdict::Broken,
         _ => Verdict::Inconclusive,
-    }
-}
-
-pub(crate) fn print_missing(missing: &[String]) {
-    for state in missing {
-        println!("          this state did not come: {state}");
     }
 }
 

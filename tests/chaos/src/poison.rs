@@ -10,7 +10,6 @@ use crate::checker;
 use crate::client::Client;
 use crate::environment::{Environment, Setup};
 use crate::processes::ProcessSpec;
-use crate::report;
 use crate::role::operator::letters_of;
 use crate::role::{Plan, QUEUE};
 use crate::verdict::Verdict;
@@ -23,7 +22,10 @@ const DRAIN: Duration = Duration::from_mins(20);
 /// Runs the test. It holds if exactly the killer became a letter, and all others succeeded.
 pub(crate) fn run(programs: &Programs) -> Verdict {
     let begin = Instant::now();
-    let mut env = Environment::start(&Setup::of(programs));
+    let mut env = Environment::start(&Setup {
+        state_timeout: DRAIN,
+        ..Setup::of(programs)
+    });
     let mut client = Client::open(&env, "client");
     let mut plans = vec![Plan::Done; HARMLESS + 1];
     plans[HARMLESS / 2] = Plan::Abort;
@@ -32,7 +34,7 @@ pub(crate) fn run(programs: &Programs) -> Verdict {
         env.add(ProcessSpec::worker());
     }
     let queue = Queue::new(client.database(), QUEUE).expect("a valid name");
-    let is_drained = env.supervise_until(DRAIN, |_| queue.is_drained().unwrap_or(false));
+    env.wait_for("the queue drains", |_| queue.is_drained().unwrap_or(false));
     let open = letters_of(QUEUE).state(LetterState::Open).limit(100);
     let letters = client.database().dlq().list(&open).expect("list letters");
     let causes: Vec<_> = letters
@@ -41,16 +43,11 @@ pub(crate) fn run(programs: &Programs) -> Verdict {
         .collect();
     let finished = env.finish(DRAIN);
     let findings = checker::check(&finished.records);
-    println!(
-        "poison: {:.0} s, drained: {is_drained}, killer: {killer}, letters: {causes:?}\n    {}",
-        begin.elapsed().as_secs_f64(),
-        report::describe(&finished.records, &findings)
-    );
     let is_right = causes == [(killer, DeathCause::WorkerLost)]
         && usize::try_from(findings.times("done")) == Ok(HARMLESS);
-    match (&*findings.violations, is_drained, is_right) {
-        ([], true, true) => Verdict::Held,
-        ([], false, _) => Verdict::Inconclusive,
-        _ => Verdict::Broken,
+    let play = format!("poison, killer {killer}, letters {causes:?}");
+    match Verdict::announce(&play, begin, finished, &findings) {
+        Verdict::Held if !is_right => Verdict::Broken,
+        verdict => verdict,
     }
 }

@@ -5,13 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redrive::Pooler;
+use redrive_servers::Proxy;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{ClientEvent, ClientLog};
-use crate::proxy::{Edit, Mode, Patch, Proxy};
 use crate::role::{ClientFlaw, Gateway, JobMix, LIVES, Options, Role, Serves};
-use crate::server;
 
 /// How long the supervisor waits before it restarts a process.
 const RESTART_DELAY: Duration = Duration::from_millis(150);
@@ -128,7 +127,7 @@ impl Process {
         let options = Options {
             spec: self.spec.clone(),
             run: defaults.clone(),
-            url: server::url_at(self.proxy.port()),
+            url: self.proxy.url().to_owned(),
             name: self.name(),
             // The keys of its jobs start here, so each life has its own.
             number: self.number * LIVES + self.life,
@@ -158,14 +157,14 @@ impl Processes {
         self.log.write(0, ClientEvent::Fault { what: what.into() });
     }
 
-    /// Adds a process behind a proxy that applies these patches. The supervisor starts it.
-    pub(crate) fn add(&mut self, spec: ProcessSpec, port: u16, patches: &[Patch]) {
+    /// Adds a process behind a proxy. The supervisor starts it.
+    pub(crate) fn add(&mut self, spec: ProcessSpec, proxy: Proxy) {
         self.added += 1;
         self.all.push(Process {
             number: self.added,
             spec,
             life: 0,
-            proxy: Proxy::open(port, Edit::of(patches)),
+            proxy,
             child: None,
             is_ahead: false,
             starts_at: Some(Instant::now()),
@@ -289,8 +288,7 @@ impl Processes {
     /// Ends all network faults and continues stopped processes.
     pub(crate) fn heal(&self) {
         for at in 0..self.all.len() {
-            self.proxy(at).set_mode(Mode::Forward);
-            self.proxy(at).lose_answers(0);
+            self.proxy(at).mend();
             self.signal(at, Signal::CONT);
         }
     }

@@ -9,9 +9,7 @@ use crate::checker;
 use crate::environment::{Environment, Setup};
 use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
-use crate::mutation_run::print_missing;
 use crate::processes::ProcessSpec;
-use crate::report;
 use crate::role::{JobMix, Serves};
 use crate::schedule::schedule;
 use crate::server::Disk;
@@ -79,21 +77,10 @@ impl Round<'_> {
         env.pass_until(self.length);
         let finished = env.finish(DRAIN);
         let findings = checker::check(&finished.records);
-        println!(
-            "seed {}: {} faults, {:.0} s in total\n    {}",
-            self.seed,
-            steps.len(),
-            begin.elapsed().as_secs_f64(),
-            report::describe(&finished.records, &findings),
-        );
-        print_missing(&finished.missing);
-        let verdict = Verdict::of(&finished, &findings);
+        let play = format!("seed {}, {} faults", self.seed, steps.len());
+        let verdict = Verdict::announce(&play, begin, finished, &findings);
         if verdict == Verdict::Broken {
-            println!(
-                "Records and server log: {}\nRepeat with: {}",
-                finished.keep().display(),
-                self.command()
-            );
+            println!("Repeat with: {}", self.command());
         }
         verdict
     }
@@ -103,14 +90,13 @@ impl Round<'_> {
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
         format!(
             "cargo run -p redrive-chaos -- run --seed {} --seconds {} --rate {} --faults {} --pooler {} \
-             --postgres {} --pgbouncer {}",
+             --postgres {}",
             self.seed,
             self.length.as_secs(),
             self.rate,
             faults.join(","),
             self.pooler,
             self.programs.postgres.display(),
-            self.programs.pgbouncer.display(),
         )
     }
 }

@@ -18,9 +18,8 @@ use redrive::Pooler;
 use crate::Programs;
 use crate::checker::{self, Findings};
 use crate::environment::{Environment, Finished, Setup};
-use crate::mutant::{Kind, Mutant, SPEED_UP};
+use crate::mutant::{Kind, Mutant, Patch, SPEED_UP};
 use crate::processes::ProcessSpec;
-use crate::proxy::Patch;
 use crate::role::{JobMix, Serves};
 
 /// How long a scenario waits for a state, and how long the drain may take. A drain that is stuck ends earlier, and a

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::checker::Findings;
 use crate::environment::Finished;
+use crate::report;
 use crate::scheduler::{Task, run_all};
 
 /// The verdict about a play.
@@ -18,13 +19,40 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Judges a play without a mutant.
-    pub(crate) fn of(finished: &Finished, findings: &Findings) -> Verdict {
+    /// Judges a play without a mutant, and prints what it showed.
+    pub(crate) fn announce(
+        play: &str,
+        begin: Instant,
+        finished: Finished,
+        findings: &Findings,
+    ) -> Verdict {
+        let verdict = Verdict::of(&finished, findings);
+        let report = report::describe(&finished.records, findings);
+        let report = match verdict {
+            Verdict::Held => report.lines().next().unwrap_or_default(),
+            Verdict::Broken | Verdict::Inconclusive => report.as_str(),
+        };
+        let time = begin.elapsed().as_secs_f64();
+        println!("{time:>6.1} s  {play}: {verdict:?}\n          {report}");
+        print_missing(&finished.missing);
+        if verdict == Verdict::Broken {
+            println!("Records and server log: {}", finished.keep().display());
+        }
+        verdict
+    }
+
+    fn of(finished: &Finished, findings: &Findings) -> Verdict {
         match (&*findings.violations, &*finished.missing) {
             ([], []) => Verdict::Held,
             ([], _) => Verdict::Inconclusive,
             _ => Verdict::Broken,
         }
+    }
+}
+
+pub(crate) fn print_missing(missing: &[String]) {
+    for state in missing {
+        println!("          this state did not come: {state}");
     }
 }
 

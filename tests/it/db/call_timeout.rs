@@ -18,7 +18,7 @@ use redrive::{
     Database, Error, Failure, Job, JobId, NewJob, Operator, Queue, Result, WorkerBuilder,
 };
 use redrive_tests::{
-    Finish, Gate, Hold, Order, Proxy, SOON, TestDatabase, letters, of_orders, ran_alone,
+    Finish, Gate, Hold, Mode, Order, Proxy, SOON, TestDatabase, letters, of_orders, ran_alone,
     wait_until, worker,
 };
 
@@ -52,10 +52,10 @@ struct Scene {
 impl Scene {
     fn hush(&self) {
         match self.when {
-            When::Unconnected => self.proxy.fall_silent(),
+            When::Unconnected => self.proxy.set_mode(Mode::Silent),
             When::Connected => {
                 self.connect();
-                self.proxy.fall_silent();
+                self.proxy.set_mode(Mode::Silent);
             }
             When::Midway(answers) => {
                 self.connect();
@@ -331,7 +331,7 @@ fn opening_and_collecting_return_within_their_deadlines_when_the_server_is_silen
     let test = TestDatabase::migrated();
     let proxy = Proxy::to(test.url());
     let db = redrive::connect(proxy.url()).unwrap();
-    proxy.fall_silent();
+    proxy.set_mode(Mode::Silent);
     let error = try_open(proxy.url()).expect_err("the server is silent");
     assert!(error.is_unavailable(), "{error:?}");
     // It returns no error: it reports that the database is down.
@@ -373,7 +373,7 @@ fn a_command_of_each_kind_exits_in_time_when_the_server_is_silent() {
     all_at_once(all, |(command, after)| {
         let proxy = Proxy::to(test.url());
         match after {
-            None => proxy.fall_silent(),
+            None => proxy.set_mode(Mode::Silent),
             Some(answers) => proxy.fall_silent_after(answers),
         }
         let url = format!("{}?connect_timeout=1", proxy.url());

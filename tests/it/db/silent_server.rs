@@ -45,7 +45,7 @@ fn a_call_on_a_connection_of_any_kind_ends_at_its_deadline() {
     for queue in all.clone() {
         eventually("an enqueue", || queue.enqueue(&Order { number: 1 }));
     }
-    let silence = cluster.silence();
+    let silence = cluster.freeze();
     let refused = |queue: &Queue| {
         let error = queue.enqueue(&Order { number: 2 }).unwrap_err();
         assert!(error.is_unavailable(), "{error:?}");

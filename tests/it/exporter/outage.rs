@@ -72,7 +72,7 @@ fn a_silent_server_receives_at_most_two_connections() {
     cluster.migrate();
     let exporter = Exporter::start(PROGRAM, &cluster.url());
     up(&exporter);
-    let silence = cluster.silence();
+    let silence = cluster.freeze();
     let scrape = |count| {
         let answers = exporter.scrapes(count, TIMEOUT);
         in_time(&answers);

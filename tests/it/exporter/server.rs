@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 
 use redrive_tests::{
-    Cluster, Exporter, SOON, TempFile, TestDatabase, has, lacks, server_url, wait_until,
+    Cluster, Exporter, Frozen, SOON, TempFile, TestDatabase, has, lacks, server_url, wait_until,
 };
 use rustix::process::Signal;
 
@@ -198,7 +198,7 @@ fn a_stop_completes_the_scrape_in_flight() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut exporter = Exporter::start(PROGRAM, &cluster.url());
         up(&exporter);
-        let silence = cluster.silence_backend(backends(&mut cluster.client())[0]);
+        let silence = Frozen::stop(backends(&mut cluster.client()));
         let asked = thread::scope(|scope| {
             let scrape = scope.spawn(|| exporter.scrape(30));
             // The query follows the request, so the request has been read.
@@ -225,7 +225,7 @@ fn a_stop_leaves_a_silent_database() {
     cluster.migrate();
     let mut exporter = Exporter::start(PROGRAM, &cluster.url());
     up(&exporter);
-    let _silence = cluster.silence_backend(backends(&mut cluster.client())[0]);
+    let _silence = Frozen::stop(backends(&mut cluster.client()));
     assert!(!exporter.scrape(1).is_up());
     exporter.signal(Signal::TERM);
     assert_eq!(exporter.ended().code(), Some(0), "{}", exporter.log());

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 use redrive::{Database, DatabaseBuilder, Job, Queue, Worker, WorkerBuilder};
+use redrive_servers::Server;
 use redrive_tests::{
-    Begin, Cluster, Gate, Hold, Order, Proxy, SOON, Sql, TestDatabase, eventually, new_order,
+    Begin, Cluster, Gate, Hold, Mode, Order, Proxy, SOON, Sql, TestDatabase, eventually, new_order,
     wait_until, worker,
 };
 
@@ -92,7 +93,7 @@ fn a_worker_recovers_from_each_fault_of_the_server() {
     let backend = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'
                    AND pid <> pg_backend_pid() LIMIT 1";
     let pid: i32 = patient.client().ask(backend, &[]);
-    patient.cluster.kill_backend(pid);
+    Server::kill_backend(pid);
     patient.works_again("the death of a backend, and of all others with it");
 
     patient.cluster.stop();
@@ -104,7 +105,7 @@ fn a_worker_recovers_from_each_fault_of_the_server() {
     patient.cluster.start();
     patient.works_again("a crash, and a lease without a server");
 
-    let silence = patient.cluster.silence();
+    let silence = patient.cluster.freeze();
     until_calls_fail(&patient.cluster.url());
     drop(silence);
     patient.works_again("a frozen server");
@@ -122,8 +123,7 @@ fn the_jobs_of_a_lost_worker_are_claimed_by_another() {
     gate.wait_for(1);
     let other = hold(test.url(), &second).started();
     // It can no longer renew.
-    proxy.refuse();
-    proxy.cut();
+    proxy.set_mode(Mode::Refuse);
     second.wait_for(1);
     second.open();
     wait_until("the other to end the job", SOON, || other.stats().done == 1);

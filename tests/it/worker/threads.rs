@@ -6,7 +6,7 @@ use std::time::Duration;
 use log::{LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Order, Proxy, SOON, TestDatabase, counted, eventually, new_order, stop, wait_until,
+    Begin, Mode, Order, Proxy, SOON, TestDatabase, counted, eventually, new_order, stop, wait_until,
     worker,
 };
 
@@ -52,8 +52,7 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     });
     assert_eq!(worker.failure(), None);
     // It tries to log the outage, which panics.
-    proxy.refuse();
-    proxy.cut();
+    proxy.set_mode(Mode::Refuse);
     wait_until("the worker to notice", SOON, || worker.failure().is_some());
     let why = worker.failure().unwrap().to_owned();
     assert!(why.contains("panicked"), "{why}");

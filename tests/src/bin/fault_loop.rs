@@ -19,7 +19,7 @@ use std::time::Duration;
 use postgres::{Client, NoTls};
 use redrive::dlq::LetterFilter;
 use redrive::{Database, Job, Queue, Worker};
-use redrive_tests::{Order, Proxy, SOON, eventually, wait_until, worker};
+use redrive_tests::{Mode, Order, Proxy, SOON, eventually, wait_until, worker};
 
 /// The number of concurrent handles.
 const HANDLES: usize = 16;
@@ -195,11 +195,8 @@ impl Handle {
         match fault {
             "cut" => _ = self.proxy.cut(),
             "cut-midway" => self.proxy.cut_after(self.dice.u16(..2000)),
-            "refused" => {
-                self.proxy.refuse();
-                self.proxy.cut();
-            }
-            "silent" => self.proxy.fall_silent(),
+            "refused" => self.proxy.set_mode(Mode::Refuse),
+            "silent" => self.proxy.set_mode(Mode::Silent),
             "silent-midway" => self.proxy.fall_silent_after(self.dice.i64(1..4)),
             _ => {
                 let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity

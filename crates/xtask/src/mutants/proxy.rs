@@ -4,15 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::network;
-use super::wire::patched;
+use redrive_servers::{Edit, patched};
 
 /// Called with each text before the server receives it.
 type Observer = Box<dyn Fn(&str) + Send + Sync>;
 
 /// A running proxy on a port of this machine, stopped when dropped.
 pub(super) struct Proxy {
-    network: network::Proxy,
+    network: redrive_servers::Proxy,
     traffic: Arc<Traffic>,
 }
 
@@ -32,8 +31,9 @@ impl Proxy {
             sent: Mutex::default(),
         });
         let passing = Arc::clone(&traffic);
-        let edit = network::Edit::new(move |frame| passing.pass(frame));
-        let network = network::Proxy::open(server, edit);
+        let edit = Edit::new(move |frame| passing.pass(frame));
+        let url = format!("postgres://postgres@127.0.0.1:{server}/postgres");
+        let network = redrive_servers::Proxy::editing(&url, edit);
         Proxy { network, traffic }
     }
 

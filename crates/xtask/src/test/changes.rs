@@ -140,6 +140,7 @@ fn package(file: &str) -> Option<&'static str> {
         ("crates/redrive-exporter/", "redrive-exporter"),
         ("crates/xtask/", "xtask"),
         ("tests/chaos/", "redrive-chaos"),
+        ("tests/servers/", "redrive-servers"),
     ];
     let package = packages.iter().find(|(folder, _)| file.starts_with(folder));
     package.map(|(_, package)| *package)

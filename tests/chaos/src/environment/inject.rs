@@ -4,14 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
+use redrive_servers::{Mode, Server};
 use rustix::process::Signal;
 
 use super::{Environment, POLL};
 use crate::clock;
 use crate::fault::Fault;
-use crate::proxy::Mode;
 use crate::role::Role;
-use crate::server::Server;
 
 /// How long a process that just ended may take until it runs again.
 const RESTART: Duration = Duration::from_secs(5);
@@ -48,7 +47,7 @@ impl Environment {
                 self.processes.fake_clock(process);
                 self.processes.signal(process, Signal::KILL);
             }
-            Fault::Cut => self.processes.proxy(process).cut(),
+            Fault::Cut => _ = self.processes.proxy(process).cut(),
             Fault::HalfClose => self.processes.proxy(process).close_half(),
             Fault::LoseAnswers => {
                 let answers = 1 + (target % 5) as usize;
@@ -100,18 +99,22 @@ impl Environment {
     }
 
     fn set_mode(&mut self, processes: &[usize], mode: Mode, duration: Duration) {
-        for mode in [mode, Mode::Forward] {
-            for process in processes {
-                self.processes.proxy(*process).set_mode(mode);
-            }
-            if mode != Mode::Forward {
-                self.pass(duration);
+        for process in processes {
+            self.processes.proxy(*process).set_mode(mode);
+        }
+        self.pass(duration);
+        for process in processes {
+            let proxy = self.processes.proxy(*process);
+            proxy.set_mode(Mode::Forward);
+            // Requests that were read meanwhile are lost, so the connections must end.
+            if mode == Mode::Silent {
+                proxy.cut();
             }
         }
     }
 
     fn crash(&mut self, duration: Duration) {
-        self.server.stop_immediately();
+        self.server.crash();
         self.pass(duration);
         self.start_server();
     }
@@ -195,21 +198,20 @@ impl Environment {
         let from = clock::now() - 1_000_000;
         let receiver = standby.freeze_receiver();
         self.pass(lag);
-        self.server.stop_immediately();
+        self.server.crash();
         let to = clock::now();
         receiver.terminate();
         standby.promote();
         self.lossy_windows.push((from, to));
         // The standby was running before, so this is not a start that must grant a grace period.
         self.server = standby;
+        let url = self.server.url();
         match &self.bouncer {
-            Some(bouncer) => bouncer.redirect(&self.server),
-            None => {
-                let port = self.server.port();
-                self.processes
-                    .proxies()
-                    .for_each(|proxy| proxy.redirect(port));
-            }
+            Some(bouncer) => bouncer.redirect(&url),
+            None => self
+                .processes
+                .proxies()
+                .for_each(|proxy| proxy.redirect(&url)),
         }
         self.processes.record_fault("the standby was promoted");
         drop(self.server.client());

@@ -77,6 +77,9 @@ fn decimal(count: u64) -> f64 {
     count as f64
 }
 
+/// The ids of stored jobs, or another result of their operation.
+type Stored = std::result::Result<Vec<i64>, ClientEvent>;
+
 struct Enqueuer<'a> {
     options: &'a Options,
     log: ClientLog,
@@ -163,40 +166,18 @@ impl Enqueuer<'_> {
     /// Stores jobs in a transaction, and rolls back every third one.
     fn in_transaction(&mut self, jobs: usize) -> u64 {
         let works = self.works(jobs);
-        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
-        let Some(mut client) = self.client() else {
-            self.log.write(op, failed("no connection"));
-            return works.len() as u64;
-        };
-        let event = match self.store_in_transaction(op, &works, &mut client) {
-            Ok(ids) => {
-                self.client = Some(client);
-                Some(ClientEvent::Ok { ids })
-            }
-            // It reported a result already.
-            Err(_) if self.options.spec.flaw == ClientFlaw::AcksEarly => None,
-            Err(event) => Some(event),
-        };
-        if let Some(event) = event {
-            self.log.write(op, event);
-        }
-        works.len() as u64
+        self.connected(&works, |enqueuer, op, client| {
+            enqueuer.store_in_transaction(op, &works, client)
+        })
     }
 
-    fn store_in_transaction(
-        &mut self,
-        op: u64,
-        works: &[Work],
-        client: &mut Client,
-    ) -> std::result::Result<Vec<i64>, ClientEvent> {
+    fn store_in_transaction(&mut self, op: u64, works: &[Work], client: &mut Client) -> Stored {
         let open_for = Duration::from_millis(self.random.u64(0..30));
-        let jobs = self.jobs(works).map_err(failed)?;
-        let mut transaction = client.transaction().map_err(failed)?;
-        let ids = self
-            .queue
-            .enqueue_jobs_in(&mut transaction, &jobs)
-            .map_err(failed)?;
-        let ids: Vec<i64> = ids.into_iter().flat_map(answer_of).collect();
+        let jobs = self.jobs(works).map_err(ClientEvent::failed)?;
+        let mut transaction = client.transaction().map_err(ClientEvent::failed)?;
+        let stored = self.queue.enqueue_jobs_in(&mut transaction, &jobs);
+        let stored = stored.map_err(ClientEvent::failed)?;
+        let ids: Vec<i64> = stored.into_iter().flat_map(answer_of).collect();
         thread::sleep(open_for);
         if self.options.spec.flaw == ClientFlaw::AcksEarly {
             self.log.write(op, ClientEvent::Ok { ids: ids.clone() });
@@ -205,39 +186,50 @@ impl Enqueuer<'_> {
         if self.transactions.is_multiple_of(3) {
             // Nothing is committed, even if the rollback itself fails.
             _ = transaction.rollback();
-            return Err(failed("rolled back"));
+            return Err(ClientEvent::failed("rolled back"));
         }
-        transaction.commit().map_err(unknown)?;
+        transaction.commit().map_err(ClientEvent::unknown)?;
         Ok(ids)
     }
 
     /// Calls the SQL function, as programs in other languages do.
     fn by_function(&mut self) -> u64 {
         let works = self.works(1);
-        let op = self.log.invoke(Operation::Enqueue, &keys(&works), &[]);
-        let payload = serde_json::to_string(&works[0]).expect("a payload is JSON");
-        let Some(mut client) = self.client() else {
-            self.log.write(op, failed("no connection"));
-            return 1;
-        };
-        let attempts = MAX_ATTEMPTS.cast_signed();
-        let query = "SELECT redrive.enqueue($1, $2, $3::text::jsonb, max_attempts => $4)";
-        // Unprepared, because a pooler may be in between.
-        let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
-            (&QUEUE, Type::TEXT),
-            (&"work", Type::TEXT),
-            (&payload, Type::TEXT),
-            (&attempts, Type::INT4),
-        ];
-        match client.query_typed_one(query, &parameters) {
-            Ok(row) => {
-                let ids = vec![row.get(0)];
-                self.log.write(op, ClientEvent::Ok { ids });
-                self.client = Some(client);
+        self.connected(&works, |_, _, client| {
+            let payload = serde_json::to_string(&works[0]).expect("a payload is JSON");
+            let attempts = MAX_ATTEMPTS.cast_signed();
+            let query = "SELECT redrive.enqueue($1, $2, $3::text::jsonb, max_attempts => $4)";
+            // Unprepared, because a pooler may be in between.
+            let parameters: [(&(dyn ToSql + Sync), Type); 4] = [
+                (&QUEUE, Type::TEXT),
+                (&"work", Type::TEXT),
+                (&payload, Type::TEXT),
+                (&attempts, Type::INT4),
+            ];
+            let row = client.query_typed_one(query, &parameters);
+            Ok(vec![row.map_err(ClientEvent::unknown)?.get(0)])
+        })
+    }
+
+    /// Stores jobs through a plain connection, which is kept if that succeeds. Returns how many it tried to store.
+    fn connected(
+        &mut self,
+        works: &[Work],
+        store: impl FnOnce(&mut Self, u64, &mut Client) -> Stored,
+    ) -> u64 {
+        let op = self.log.invoke(Operation::Enqueue, &keys(works), &[]);
+        let stored = match self.client() {
+            Some(mut client) => {
+                let stored = store(self, op, &mut client);
+                self.client = stored.is_ok().then_some(client);
+                stored
             }
-            Err(error) => self.log.write(op, unknown(error)),
-        }
-        1
+            None => Err(ClientEvent::failed("no connection")),
+        };
+        // A client with a flaw has reported success already. The first result counts.
+        let event = stored.map_or_else(|event| event, |ids| ClientEvent::Ok { ids });
+        self.log.write(op, event);
+        works.len() as u64
     }
 
     fn client(&mut self) -> Option<Client> {
@@ -374,19 +366,5 @@ impl Enqueuer<'_> {
             28..=49 => self.random.u64(0..10),
             _ => 0,
         }
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn failed(error: impl ToString) -> ClientEvent {
-    ClientEvent::Failed {
-        error: error.to_string(),
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
-fn unknown(error: impl ToString) -> ClientEvent {
-    ClientEvent::Unknown {
-        error: error.to_string(),
     }
 }

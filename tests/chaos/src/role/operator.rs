@@ -58,8 +58,8 @@ impl Operations {
     }
 
     fn ask(&self, operation: Operation, ids: &[i64], call: impl FnOnce() -> Result<Vec<i64>>) {
-        let op = self.log.invoke(operation, &[], ids);
-        self.log.complete(op, &call());
+        // The history has its result.
+        _ = self.log.call(operation, &[], ids, call);
     }
 
     pub(crate) fn redrive(&self, letters: &LetterFilter) {
@@ -237,10 +237,10 @@ impl Operations {
         let work = serde_json::to_vec(&Work::instant(CAPTURED_KEYS + position));
         let work = work.expect("a payload is JSON");
         let failure = ForeignFailure::new("chaos", position.to_string(), QUEUE, Work::KIND, work);
-        let op = self.log.invoke(Operation::Capture, &[position], &[]);
-        let captured = self.db.dlq().capture(&failure.error("Foreign", "captured"));
-        self.log
-            .complete(op, &captured.map(|outcome| vec![outcome.id().get()]));
+        let failure = failure.error("Foreign", "captured");
+        _ = self.log.call(Operation::Capture, &[position], &[], || {
+            Ok(vec![self.db.dlq().capture(&failure)?.id().get()])
+        });
     }
 
     fn deliver(&self, letters: &LetterFilter) {

@@ -32,6 +32,19 @@ pub(crate) struct StandingSchedule {
     pub(crate) overlap: Overlap,
 }
 
+impl StandingSchedule {
+    /// A schedule of the other queue, which ticks every two seconds.
+    const fn ordered(name: &'static str, missed: Missed, overlap: Overlap) -> StandingSchedule {
+        StandingSchedule {
+            name,
+            queue: ORDERED,
+            every: Duration::from_secs(2),
+            missed,
+            overlap,
+        }
+    }
+}
+
 /// The schedules.
 pub(crate) const SCHEDULES: [StandingSchedule; 4] = [
     StandingSchedule {
@@ -41,27 +54,9 @@ pub(crate) const SCHEDULES: [StandingSchedule; 4] = [
         missed: Missed::All,
         overlap: Overlap::Allow,
     },
-    StandingSchedule {
-        name: "chaos-once",
-        queue: ORDERED,
-        every: Duration::from_secs(2),
-        missed: Missed::Once,
-        overlap: Overlap::Allow,
-    },
-    StandingSchedule {
-        name: "chaos-skip",
-        queue: ORDERED,
-        every: Duration::from_secs(2),
-        missed: Missed::Skip,
-        overlap: Overlap::Allow,
-    },
-    StandingSchedule {
-        name: "chaos-overlap",
-        queue: ORDERED,
-        every: Duration::from_secs(2),
-        missed: Missed::Once,
-        overlap: Overlap::Skip,
-    },
+    StandingSchedule::ordered("chaos-once", Missed::Once, Overlap::Allow),
+    StandingSchedule::ordered("chaos-skip", Missed::Skip, Overlap::Allow),
+    StandingSchedule::ordered("chaos-overlap", Missed::Once, Overlap::Skip),
 ];
 
 /// Returns the schedule of this name.

@@ -10,7 +10,7 @@ use super::add_workers;
 use super::conditions::{array, have_recovered, letters_are};
 use crate::client::Client;
 use crate::environment::Environment;
-use crate::proxy::Patch;
+use crate::mutant::Patch;
 use crate::role::operator::letters_of;
 use crate::role::{Plan, QUEUE, Work, keeping, standing};
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-use super::succeed;
+use redrive_servers::succeed;
 
 /// Where a server keeps its write-ahead log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

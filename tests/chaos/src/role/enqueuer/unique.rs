@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::{NewJob, Replace};
 
 use super::{Enqueuer, HOT_KEYS};
-use crate::client::{answer_of, keys};
+use crate::client::answer_of;
 use crate::history::Operation;
 use crate::role::{MAX_ATTEMPTS, Plan, WINDOW, Work};
 
@@ -68,10 +68,9 @@ impl Enqueuer<'_> {
     }
 
     fn store_unique(&mut self, operation: Operation, work: &Work, job: redrive::Result<NewJob>) {
-        let op = self
-            .log
-            .invoke(operation, &keys(std::slice::from_ref(work)), &[]);
-        let stored = job.and_then(|job| self.queue.enqueue_job(job));
-        self.log.complete(op, &stored.map(answer_of));
+        // The history has its result.
+        _ = self.log.call(operation, &[work.key], &[], || {
+            Ok(answer_of(self.queue.enqueue_job(job?)?))
+        });
     }
 }

@@ -2,27 +2,32 @@
 
 /// The content of a request for encryption.
 const SSL_REQUEST: [u8; 4] = 80_877_103_u32.to_be_bytes();
+/// The answer of a server that does not encrypt.
+const REFUSAL: u8 = b'N';
 
 /// Splits a stream of bytes into frames.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
-    /// The startup frame of a client, and its request for encryption before, have no type byte.
+    of: Side,
+    /// The startup frame of a client, and its request for encryption before, have no type byte. The server's refusal
+    /// of encryption is only one byte.
     is_first: bool,
 }
 
-impl Frames {
-    pub(crate) fn of_client() -> Frames {
-        Frames {
-            bytes: Vec::new(),
-            is_first: true,
-        }
-    }
+/// Who sends frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
 
-    pub(crate) fn of_server() -> Frames {
+impl Frames {
+    pub(crate) fn of(of: Side) -> Frames {
         Frames {
             bytes: Vec::new(),
-            is_first: false,
+            of,
+            is_first: true,
         }
     }
 
@@ -32,10 +37,11 @@ impl Frames {
 
     /// Returns the next complete frame.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
-        let head = usize::from(!self.is_first);
-        let length = self.bytes.get(head..head + 4)?;
-        let length = u32::from_be_bytes(length.try_into().ok()?);
-        let end = head + usize::try_from(length).ok()?.max(4);
+        let end = match (self.of, self.is_first) {
+            (Side::Server, true) if self.bytes.first()? == &REFUSAL => 1,
+            (Side::Client, true) => self.end(0)?,
+            _ => self.end(1)?,
+        };
         if self.bytes.len() < end {
             return None;
         }
@@ -44,10 +50,17 @@ impl Frames {
         self.is_first &= frame.get(4..) == Some(&SSL_REQUEST);
         Some(frame)
     }
+
+    /// Returns the end of the frame whose length is at a place.
+    fn end(&self, head: usize) -> Option<usize> {
+        let length = self.bytes.get(head..head + 4)?;
+        let length = u32::from_be_bytes(length.try_into().ok()?);
+        Some(head + usize::try_from(length).ok()?.max(4))
+    }
 }
 
 /// Replaces `from` with `to` in the statement text of a Parse frame. Returns other frames unchanged.
-pub(crate) fn patched(frame: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
+pub fn patched(frame: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     if frame.first() != Some(&b'P') {
         return frame;
     }

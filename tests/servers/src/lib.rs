@@ -1,0 +1,25 @@
+//! What tests break: a PostgreSQL server, a PgBouncer in front of one, and the connections to either.
+//!
+//! The integration tests, chaos and the SQL mutants use it. It knows nothing of redrive.
+
+#![expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a harness reports by panicking: that is how a test fails"
+)]
+
+mod account;
+mod address;
+mod frozen;
+mod wire;
+mod proxy;
+mod server;
+mod pooler;
+
+pub use account::Account;
+pub use address::free_port;
+pub use frozen::Frozen;
+pub use pooler::PgBouncer;
+pub use proxy::{Edit, Mode, Proxy};
+pub use server::{Server, succeed};
+pub use wire::patched;
