@@ -4,7 +4,7 @@ mod collect;
 mod inject;
 
 use std::fmt::Debug;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::interrupt;
 use crate::mutant::{Patch, edit};
 use crate::processes::{ProcessDefaults, ProcessSpec, Processes};
 use crate::role::groups::{set_policies, set_rate_limits};
-use crate::role::{ClientFlaw, gateway, keeping};
+use crate::role::{ClientFlaw, keeping};
 use crate::server::{Disk, Server};
 
 /// The lease of workers, unless a scenario needs a longer one.
@@ -280,18 +280,9 @@ impl Environment {
         self.processes.signal(process, Signal::STOP);
     }
 
-    /// Takes the gateway down, until [`mend_gateway`](Environment::mend_gateway).
-    pub(crate) fn break_gateway(&self) {
-        gateway::break_down(self.folder.path());
-    }
-
-    pub(crate) fn mend_gateway(&self) {
-        gateway::mend(self.folder.path());
-    }
-
-    /// Lets the gateway be down at times.
-    pub(crate) fn shake_gateway(&self) {
-        gateway::shake(self.folder.path());
+    /// Returns the folder of the records, the gates and the gateway.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Lets all held handlers finish.

@@ -203,11 +203,7 @@ fn main() -> ExitCode {
             true
         }
     };
-    if has_passed {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(u8::from(!has_passed))
 }
 
 fn run(options: &RunOptions) -> bool {

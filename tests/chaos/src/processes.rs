@@ -226,23 +226,19 @@ impl Processes {
 
     /// Returns the processes with this role.
     pub(crate) fn with_role(&self, role: Role) -> Vec<usize> {
-        (0..self.all.len())
-            .filter(|at| self.all[*at].spec.role == role)
-            .collect()
+        self.with_roles(|of| of == role)
     }
 
-    /// Returns the process with this role that a random number selects.
-    pub(crate) fn pick(&self, role: Role, random: u32) -> Option<usize> {
-        let all = self.with_role(role);
+    fn with_roles(&self, is: impl Fn(Role) -> bool) -> Vec<usize> {
+        let mut all = self.all();
+        all.retain(|at| is(self.all[*at].spec.role));
+        all
+    }
+
+    /// Returns the process with one of some roles that a random number selects.
+    pub(crate) fn pick(&self, is: impl Fn(Role) -> bool, random: u32) -> Option<usize> {
+        let all = self.with_roles(is);
         all.get(random as usize % all.len().max(1)).copied()
-    }
-
-    /// Returns the process that a random number selects among those that use their connections all the
-    /// time. An exporter does so only while it is scraped.
-    pub(crate) fn pick_busy(&self, random: u32) -> Option<usize> {
-        let is_busy = |at: &usize| self.all[*at].spec.role != Role::Exporter;
-        let busy: Vec<usize> = (0..self.all.len()).filter(is_busy).collect();
-        busy.get(random as usize % busy.len().max(1)).copied()
     }
 
     /// Whether a process with a number of jobs has stored them and exited.

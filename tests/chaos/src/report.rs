@@ -64,9 +64,6 @@ fn timeline(records: &Records, job: i64) -> String {
             cause,
             attempt,
             max_attempts,
-            ..
-        } = change;
-        let RowChange {
             generation,
             crashes,
             refunds,

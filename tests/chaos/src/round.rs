@@ -10,7 +10,7 @@ use crate::environment::{Environment, Setup};
 use crate::fault::Fault;
 use crate::mutant::SPEED_UP;
 use crate::processes::ProcessSpec;
-use crate::role::{JobMix, Serves};
+use crate::role::{JobMix, Serves, gateway};
 use crate::schedule::schedule;
 use crate::server::Disk;
 use crate::verdict::Verdict;
@@ -52,7 +52,7 @@ impl Round<'_> {
         env.set_group_policies();
         env.set_rate_limits(self.rate);
         env.redact();
-        env.shake_gateway();
+        gateway::shake(env.folder());
         for _ in 0..WORKERS {
             env.add(ProcessSpec {
                 slots: SLOTS,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use log::{LevelFilter, Log, Metadata, Record};
 use redrive::{Backoff, Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Mode, Order, Proxy, SOON, TestDatabase, counted, eventually, new_order, stop, wait_until,
-    worker,
+    Begin, Mode, Order, Proxy, SOON, TestDatabase, counted, eventually, new_order, stop,
+    wait_until, worker,
 };
 
 /// A log that panics on lines about one queue.

@@ -203,7 +203,9 @@ impl Shared {
 
     fn cut(&self) -> usize {
         let wires: Vec<_> = lock(&self.wires).drain(..).collect();
-        wires.iter().for_each(|wire| close(&wire.client));
+        for wire in &wires {
+            close(&wire.client);
+        }
         wires.len()
     }
 
@@ -235,17 +237,11 @@ impl Shared {
             let mut out = Vec::new();
             while let Some(frame) = frames.next() {
                 // Execute, a simple query and CopyDone have an effect by the time of the answer.
-                match frame.first() {
-                    Some(b'E' | b'c') => has_effect = true,
-                    Some(b'Q') => {
-                        has_effect = false;
-                        self.drop_one(wire);
-                    }
-                    Some(b'S') if has_effect => {
-                        has_effect = false;
-                        self.drop_one(wire);
-                    }
-                    _ => {}
+                let letter = frame.first().copied().unwrap_or_default();
+                has_effect |= [b'E', b'Q', b'c'].contains(&letter);
+                if has_effect && [b'Q', b'S'].contains(&letter) {
+                    has_effect = false;
+                    self.drop_one(wire);
                 }
                 out.extend(self.edit.0(frame));
             }

@@ -103,7 +103,7 @@ impl Server {
 
     /// Returns the processes of the server, without the postmaster.
     pub fn processes(&self) -> Vec<i32> {
-        self.postmaster().map_or(Vec::new(), children)
+        self.postmaster().map(children).unwrap_or_default()
     }
 
     /// Whether its postmaster runs.

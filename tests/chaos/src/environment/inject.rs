@@ -24,13 +24,14 @@ impl Environment {
     pub(crate) fn inject(&mut self, fault: Fault, duration: Duration, target: u32) {
         let process = match fault {
             Fault::Kill | Fault::Pause | Fault::Terminate | Fault::FakeClock => {
-                self.processes.pick(Role::Worker, target)
+                self.processes.pick(|role| role == Role::Worker, target)
             }
             Fault::KillClient => {
-                let role = [Role::Enqueuer, Role::Operator][target as usize % 2];
-                self.processes.pick(role, target / 2)
+                let killed = [Role::Enqueuer, Role::Operator][target as usize % 2];
+                self.processes.pick(|role| role == killed, target / 2)
             }
-            _ => self.processes.pick_busy(target),
+            // An exporter uses its connections only while it is scraped.
+            _ => self.processes.pick(|role| role != Role::Exporter, target),
         };
         let Some(process) = process else { return };
         self.supervise_until(RESTART, |env| env.processes.pid(process).is_some());

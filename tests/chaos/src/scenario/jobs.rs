@@ -16,7 +16,7 @@ use crate::processes::ProcessSpec;
 use crate::role::groups::ORDERED;
 use crate::role::{
     BatchWork, DependentWork, JobMix, MAX_ATTEMPTS, Plan, QUEUE, Role, Serves, UnhandledWork,
-    standing,
+    gateway, standing,
 };
 
 /// Longer than the checker allows a commit to take until others see it.
@@ -233,7 +233,7 @@ pub(super) fn outage(env: &mut Environment) {
         format!("EXISTS (SELECT FROM chaos.breakers WHERE name = 'gateway' AND {condition})")
     };
     let dependent = |work: &_| NewJob::new(&DependentWork(Clone::clone(work)));
-    env.break_gateway();
+    gateway::break_down(env.folder());
     let mut client = Client::open(env, "client");
     add_workers(env, 2);
     let mut ids = client.enqueue_as(&[Plan::Done; DEPENDENT], dependent);
@@ -245,7 +245,7 @@ pub(super) fn outage(env: &mut Environment) {
     );
     ids.extend(client.enqueue_as(&[Plan::Done; DEPENDENT], dependent));
     env.wait_for_sql("a probe fails", &breaker("probes > 0 AND state = 'open'"));
-    env.mend_gateway();
+    gateway::mend(env.folder());
     env.wait_for_sql("the jobs end", &have_ended(&ids));
 }
 
