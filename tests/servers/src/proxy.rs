@@ -298,22 +298,24 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.is_over.load(Ordering::SeqCst) {
             return;
         }
-        if *lock(&shared.mode) != Mode::Refuse {
-            // Either side may be gone already.
-            _ = begin(client, shared);
-        }
+        // Either side may be gone already.
+        _ = begin(client, shared);
     }
 }
 
 fn begin(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     // No connection is open without being silent or in the list.
     let mut wires = lock(&shared.wires);
+    let mode = *lock(&shared.mode);
+    if mode == Mode::Refuse {
+        return Ok(());
+    }
     let server = TcpStream::connect(*lock(&shared.server))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let wire = Arc::new(Wire {
         client: client.try_clone()?,
-        is_silent: AtomicBool::new(*lock(&shared.mode) == Mode::Silent),
+        is_silent: AtomicBool::new(mode == Mode::Silent),
         is_dropping: AtomicBool::new(false),
     });
     let (from_server, to_client) = (server.try_clone()?, client.try_clone()?);
