@@ -88,14 +88,7 @@ fn log_level(level: &str) -> Result<LevelFilter, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
-
-    #[test]
-    fn clap_accepts_the_definition_of_the_arguments() {
-        Arguments::command().debug_assert();
-    }
 
     #[test]
     fn a_telemetry_path_does_not_hide_another_page() {

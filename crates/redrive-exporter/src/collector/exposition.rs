@@ -116,16 +116,3 @@ static DESCRIPTIONS: LazyLock<Vec<Desc>> = LazyLock::new(|| {
     };
     CATALOGUE.iter().filter_map(describe).collect()
 });
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_whole_catalogue_is_registered() {
-        assert_eq!(DESCRIPTIONS.len(), CATALOGUE.len());
-        let registry = Registry::new();
-        let families = CurrentFamilies::default();
-        registry.register(Box::new(families)).expect("it registers");
-    }
-}

@@ -237,18 +237,6 @@ mod tests {
     }
 
     #[test]
-    fn a_scrape_does_not_join_an_overdue_reading() {
-        let mut schedule = Schedule::default();
-        let stuck = schedule.appoint().expect("the first");
-        let reading = schedule.join(at(0), SIX);
-        assert_eq!(schedule.task(stuck), ReaderTask::Read(reading));
-        let next = schedule.join(at(60), SIX);
-        assert!(schedule.is_over(reading) && next != reading);
-        let successor = schedule.appoint().expect("a successor");
-        assert_eq!(schedule.task(successor), ReaderTask::Read(next));
-    }
-
-    #[test]
     fn two_stuck_readers_are_the_limit_and_the_first_free_one_leads() {
         let mut schedule = Schedule::default();
         let mut readers = Vec::new();

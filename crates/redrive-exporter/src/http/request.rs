@@ -163,14 +163,4 @@ mod tests {
         let part = &too_large[..16_384];
         assert!(parse(part).expect("a part of a request").is_none());
     }
-
-    #[test]
-    fn a_head_is_complete_after_its_empty_line() {
-        let bytes = b"GET / HTTP/1.1\r\nA: b\r\n\r\nthe body";
-        let end = bytes.len() - "the body".len();
-        for cut in 0..=bytes.len() {
-            let parsed = Request::parse(&bytes[..cut]).expect("a request or a part of one");
-            assert_eq!(parsed.is_some(), cut >= end, "cut at {cut}");
-        }
-    }
 }

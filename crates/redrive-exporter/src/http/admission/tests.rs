@@ -142,29 +142,6 @@ fn the_address_with_the_most_waiting_connections_loses_one() {
 }
 
 #[test]
-fn a_flood_from_one_address_leaves_a_scrape_from_another() {
-    let mut admission = admission(64, 256);
-    let (scrape, _) = admission.arrive(client(2), at(0));
-    for number in 1..=2_400 {
-        let (id, closed) = admission.arrive(client(1), at(number * 2));
-        assert_ne!(closed, Some(scrape));
-        if number % 3 == 0 && closed != Some(id) {
-            admission.received(id, at(number * 2));
-        }
-        while let Step::Serve(id) = admission.next(at(number * 2)) {
-            admission.enter(id, Phase::Handling, at(number * 2));
-        }
-    }
-    let now = at(4900);
-    assert!(
-        matches!(admission.next(now), Step::Wait(_)),
-        "the share of the flood is used up"
-    );
-    admission.received(scrape, now);
-    assert_eq!(admission.next(now), Step::Serve(scrape));
-}
-
-#[test]
 fn the_least_progress_is_evicted_after_the_grace_period() {
     let mut admission = admission(8, 100);
     let [handling, writing, closing, reading] = *admission.serve_many(1, 4, at(0)) else {
