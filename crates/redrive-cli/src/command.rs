@@ -151,11 +151,6 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
     fn the_help_of_a_command_has_a_summary_examples_conditions_and_then_the_options() {
         let mut definition = definition(&Registry::new("redrive".to_owned()));
         // Passes the global options on.

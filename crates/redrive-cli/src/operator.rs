@@ -66,13 +66,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_is_a_user_at_a_host() {
-        let name = name();
-        let (user, host) = name.rsplit_once('@').expect("a user and a host");
-        assert!(!user.is_empty() && !host.is_empty(), "{name}");
-    }
-
-    #[test]
     fn a_user_is_found_by_its_number() {
         let entries =
             "root:x:0:0:root:/root:/bin/sh\n\n:x:7:7::/:\n# x:0\nmaria:x:1000:1000::/srv/maria:";

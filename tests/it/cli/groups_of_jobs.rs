@@ -21,6 +21,10 @@ fn a_policy_is_set_and_shown() {
     shown("one job of a group runs at a time; after a death the next one runs");
     db.run(set("ordered --on-death hold"));
     shown("one job of a group runs at a time; a letter holds its group");
+    db.run(set("ordered --on-death divert"));
+    shown("one job of a group runs at a time; jobs behind a letter become letters");
+    db.run(set("none"));
+    shown("groups are metadata");
     db.run(set("fair"));
     shown("groups take turns");
     let limit = json!({"queue": "orders", "policy": "limit", "limit": 3, "on_death": "continue"});

@@ -34,7 +34,20 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
 
 #[test]
 fn a_command_that_deletes_is_never_suggested() {
-    let paused = ran_alone(&["pause", "orders"]).exits_with(2);
-    paused.tells("to pause a queue: redrive queue pause NAME");
-    lacks(&paused.err, "prune");
+    for (line, hint) in [
+        ("pause orders", "to pause a queue: redrive queue pause NAME"),
+        (
+            "resume orders",
+            "to resume a queue: redrive queue resume NAME",
+        ),
+        ("dlq lists", "'list'"),
+        ("prunes", "'prunes'"),
+        ("dlq discards orders", "'discards'"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let refused = ran_alone(&words).exits_with(2);
+        refused.tells(hint);
+        lacks(&refused.err, "'prune'");
+        lacks(&refused.err, "'discard'");
+    }
 }

@@ -40,6 +40,9 @@ fn a_limit_of_an_unknown_queue_is_set_with_a_warning_and_a_wrong_rate_is_refused
     for (rate, expected) in [
         ("fast", "at character 5: expected `/` and a time"),
         ("5/never", "at character 3: expected a time"),
+        ("1/s/s", "at character 3: expected a time"),
+        ("/s", "at character 1: expected a number of jobs"),
+        ("1.5/s", "at character 1: expected a number of jobs"),
         ("0/s", "0 starts; it must allow 1 to 1000000"),
         ("1/90d", "from 1 ms to 31 days"),
     ] {

@@ -88,7 +88,7 @@ pub(crate) struct ReleaseGroup {
 }
 
 /// The value of `POLICY`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Mode {
     None,
     Ordered,
@@ -97,7 +97,7 @@ enum Mode {
 }
 
 /// The value of `--on-death`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum OnDeath {
     Continue,
     Hold,
@@ -220,40 +220,5 @@ impl ReleaseGroup {
             &json!({ "queue": queue.name(), "group": self.group, "letter": letter.get() }),
             format!("group {group} continues without letter {letter}, which stays open"),
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_policy_is_read_from_its_words() {
-        use GroupPolicy::{Fair, Limit, None as Unordered, Ordered};
-        let (hold, divert) = (Some(OnDeath::Hold), Some(OnDeath::Divert));
-        for (text, on_death, expected) in [
-            ("none", None, Some(Unordered)),
-            ("fair", None, Some(Fair)),
-            ("limit=3", Some(OnDeath::Continue), Some(Limit(3))),
-            ("ordered", None, Some(Ordered(GroupDeath::Continue))),
-            ("ordered", hold, Some(Ordered(GroupDeath::Hold))),
-            ("ordered", divert, Some(Ordered(GroupDeath::Divert))),
-            ("fair", hold, None),
-            ("limit=2", divert, None),
-        ] {
-            let mode = mode(text).expect(text);
-            assert_eq!(policy(mode, on_death), expected, "{text}");
-        }
-        for (text, character) in [
-            ("", 1),
-            ("limit", 1),
-            ("limit=-1", 7),
-            ("limit=x", 7),
-            ("Ordered", 1),
-        ] {
-            let why = mode(text).expect_err(text);
-            let start = format!("at character {character}: ");
-            assert!(why.starts_with(&start), "{text}: {why}");
-        }
     }
 }

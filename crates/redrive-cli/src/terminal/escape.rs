@@ -37,19 +37,3 @@ pub(super) fn is_dangerous(character: char) -> bool {
         character => character.is_control(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_of_the_database_cannot_control_the_terminal() {
-        assert_eq!(clean("\u{1b}[2Jgone\r"), "\\u{1b}[2Jgone\\u{d}");
-        assert_eq!(
-            clean("a\u{202e}b\u{2066}c\u{9b}d\u{7f}"),
-            "a\\u{202e}b\\u{2066}c\\u{9b}d\\u{7f}"
-        );
-        assert_eq!(clean("größe\n\t日本"), "größe\n\t日本");
-        assert_eq!(one_line(" a\n\tb\u{0} c "), "a b\\u{0} c");
-    }
-}

@@ -20,20 +20,3 @@ pub(crate) fn grouped(number: u64) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_separated() {
-        assert_eq!(
-            [0, 999, 1_000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-        assert_eq!(
-            [counted(1, "job"), counted(1_200, "job")],
-            ["1 job", "1,200 jobs"]
-        );
-    }
-}

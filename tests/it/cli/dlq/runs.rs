@@ -22,17 +22,22 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
     assert_eq!(line["groups"][0]["letters"], 12);
     assert_eq!(line["unserved"][0]["queue"], "orders");
 
-    db.run("dlq redrive orders --detach --canary 3 --yes");
+    db.run("dlq redrive orders cause=rejected --detach --canary 3 --yes --reason 'gateway fixed'");
     let run = db.run("dlq runs list --json").json();
     let expected = json!({"state": "running", "letters": 12, "sent": 0, "canary": 3});
     holds(&run, &expected);
     let id = &run["id"];
-    db.run("dlq runs list").shows("running");
+    db.run("dlq runs list")
+        .shows("running")
+        .shows("  orders  ")
+        .shows("cause=rejected: gateway fixed\n");
     db.run(format!("dlq runs pause {id}"));
     db.fails(1, format!("dlq runs pause {id}"))
         .tells("is paused");
     db.run(format!("dlq runs show {id}"))
-        .shows("after a canary of 3");
+        .shows("after a canary of 3")
+        .shows("queue            orders")
+        .shows("filter           cause=rejected");
     db.run(format!("dlq runs resume {id} --detach"));
     db.run(format!("dlq runs cancel {id} --reason tests"));
     db.fails(1, format!("dlq runs resume {id}"));
@@ -65,7 +70,7 @@ fn the_audit_shows_a_run_on_one_line() {
             ('redrive', 'maria', 'INC-42', '{"group": [5]}', 100, '{"run": 4}'),
             ('discard', 'maria', 'old', '{"queue": "orders", "state": ["open"]}', 7, NULL),
             ('redrive', 'maria', 'INC-42', '{"group": [5]}', 1000, '{"run": 4}'),
-            ('redrive', 'maria', 'INC-43', '{"group": [6]}', 1, '{"run": 5}'),
+            ('redrive', 'maria', 'INC-43', '{"group": [6, 7]}', 1, '{"run": 5}'),
             ('halt_run', 'maria', 'too many deaths', '{"group": [5]}', 0, '{"run": 4}')"#;
     db.client().sql(records);
     let shown = db.run("audit").out;
@@ -78,7 +83,7 @@ fn the_audit_shows_a_run_on_one_line() {
     let lines: Vec<String> = shown.lines().skip(1).map(words).collect();
     let expected = [
         "halt_run 0 maria run=4 group=5 too many deaths",
-        "redrive 1 maria run=5 group=6 INC-43",
+        "redrive 1 maria run=5 group=6,7 INC-43",
         "redrive 1,100 maria run=4 group=5 INC-42",
         "discard 7 maria queue=orders state=open old",
     ];
@@ -106,19 +111,6 @@ fn a_second_run_over_the_same_letters_is_warned_about() {
     }
     let dry = db.run("dlq redrive orders");
     lacks(&dry.err, "has not ended");
-}
-
-#[test]
-fn the_list_of_runs_names_queue_filter_and_reason() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 2);
-    db.run("dlq redrive orders cause=rejected --detach --yes --reason 'gateway fixed'");
-    db.run("dlq runs list")
-        .shows("  orders  ")
-        .shows("cause=rejected: gateway fixed\n");
-    db.run("dlq runs show 1")
-        .shows("queue            orders")
-        .shows("filter           cause=rejected");
 }
 
 #[test]
