@@ -36,8 +36,8 @@ pub(crate) struct SetPolicy {
     /// Queue.
     queue: String,
     /// Policy: ordered, limit=N, fair or none.
-    #[arg(value_parser = mode)]
-    policy: Mode,
+    #[arg(value_parser = policy)]
+    policy: GroupPolicy,
     /// Effect of a death on an ordered group: continue; hold until the letter is dealt with; or divert
     /// the jobs behind it to the dead letters [default: continue].
     #[arg(long, value_name = "EFFECT")]
@@ -87,15 +87,6 @@ pub(crate) struct ReleaseGroup {
     reason: String,
 }
 
-/// The value of `POLICY`.
-#[derive(Clone, Copy, Debug)]
-enum Mode {
-    None,
-    Ordered,
-    Limit(u32),
-    Fair,
-}
-
 /// The value of `--on-death`.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum OnDeath {
@@ -104,12 +95,13 @@ enum OnDeath {
     Divert,
 }
 
-fn mode(text: &str) -> std::result::Result<Mode, String> {
+/// Parses the value of `POLICY`.
+fn policy(text: &str) -> std::result::Result<GroupPolicy, String> {
     match (text, text.strip_prefix("limit=").map(str::parse)) {
-        ("none", _) => Ok(Mode::None),
-        ("ordered", _) => Ok(Mode::Ordered),
-        ("fair", _) => Ok(Mode::Fair),
-        (_, Some(Ok(limit))) => Ok(Mode::Limit(limit)),
+        ("none", _) => Ok(GroupPolicy::None),
+        ("ordered", _) => Ok(GroupPolicy::Ordered(GroupDeath::Continue)),
+        ("fair", _) => Ok(GroupPolicy::Fair),
+        (_, Some(Ok(limit))) => Ok(GroupPolicy::Limit(limit)),
         (_, Some(Err(_))) => {
             Err("at character 7: expected a number of jobs, as in limit=3".to_owned())
         }
@@ -117,24 +109,24 @@ fn mode(text: &str) -> std::result::Result<Mode, String> {
     }
 }
 
-/// Returns the policy. `None`: only an ordered group can be held or diverted.
-fn policy(mode: Mode, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
-    let on_death = on_death.unwrap_or(OnDeath::Continue);
-    match (mode, on_death) {
-        (Mode::Ordered, OnDeath::Hold) => Some(GroupPolicy::Ordered(GroupDeath::Hold)),
-        (Mode::Ordered, OnDeath::Divert) => Some(GroupPolicy::Ordered(GroupDeath::Divert)),
-        (Mode::Ordered, OnDeath::Continue) => Some(GroupPolicy::Ordered(GroupDeath::Continue)),
-        (_, OnDeath::Hold | OnDeath::Divert) => None,
-        (Mode::None, OnDeath::Continue) => Some(GroupPolicy::None),
-        (Mode::Limit(jobs), OnDeath::Continue) => Some(GroupPolicy::Limit(jobs)),
-        (Mode::Fair, OnDeath::Continue) => Some(GroupPolicy::Fair),
+/// Returns the policy with the effect of a death. `None`: only an ordered group can be held or diverted.
+fn with_effect(policy: GroupPolicy, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
+    match (policy, on_death) {
+        (policy, None | Some(OnDeath::Continue)) => Some(policy),
+        (GroupPolicy::Ordered(_), Some(OnDeath::Hold)) => {
+            Some(GroupPolicy::Ordered(GroupDeath::Hold))
+        }
+        (GroupPolicy::Ordered(_), Some(OnDeath::Divert)) => {
+            Some(GroupPolicy::Ordered(GroupDeath::Divert))
+        }
+        (_, Some(OnDeath::Hold | OnDeath::Divert)) => None,
     }
 }
 
 impl SetPolicy {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let queue = cx.queue(&self.queue)?;
-        let Some(policy) = policy(self.policy, self.on_death) else {
+        let Some(policy) = with_effect(self.policy, self.on_death) else {
             return Err(Error::new(
                 "only an ordered group can be held or diverted: --on-death hold and divert need the policy ordered",
             ));

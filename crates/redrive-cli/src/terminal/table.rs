@@ -157,15 +157,12 @@ macro_rules! table {
         $($column:ident $heading:tt $(if $shown:expr)? => $cell:expr,)*
     }) => {{
         use $crate::terminal::{Column, Table};
-        let (mut columns, mut rows) = (Vec::new(), Vec::new());
+        let mut columns = Vec::new();
         $($(if $shown)? { columns.push(Column::$column($heading)); })*
+        let mut table = Table::new(columns);
         for $item in $items {
             let mut cells: Vec<String> = Vec::new();
             $($(if $shown)? { cells.push(ToString::to_string(&$cell)); })*
-            rows.push(cells);
-        }
-        let mut table = Table::new(columns);
-        for cells in rows {
             table.row(cells);
         }
         table
