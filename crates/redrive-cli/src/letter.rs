@@ -193,7 +193,8 @@ fn print_entry(out: &mut dyn Write, entry: &timeline::Entry) -> Result<()> {
     write_labelled(out, &at, &one_line(&entry.text))
 }
 
-fn print_indented(out: &mut dyn Write, text: &str) -> Result<()> {
+/// Prints the lines of a text, indented.
+pub(crate) fn print_indented(out: &mut dyn Write, text: &str) -> Result<()> {
     for line in clean(text).lines() {
         write_labelled(out, "  ", line)?;
     }

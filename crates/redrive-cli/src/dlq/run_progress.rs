@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use redrive::dlq::Blocked;
-use redrive::dlq::runs::{Rate, RedriveRun, RunId, RunState};
+use redrive::dlq::runs::{RedriveRun, RunId, RunState};
 
 use super::blocked::{blocked_by, reasons, waits};
+use super::run_report::per_second;
 use crate::prelude::*;
 use crate::terminal::Progress;
 
@@ -89,10 +90,7 @@ impl Situation {
         Situation {
             state: run.state,
             is_driven: run.is_driven,
-            rate: match run.rate {
-                Rate::PerSecond(rate) => Some(rate.get()),
-                Rate::Unthrottled => None,
-            },
+            rate: per_second(run.rate),
             stage: run.stage,
             stage_to: run.stage_to,
             total: run.total,

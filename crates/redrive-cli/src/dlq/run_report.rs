@@ -42,7 +42,8 @@ fn skips_json(skips: &[(Skip, u64)]) -> Vec<Value> {
         .collect()
 }
 
-fn per_second(rate: Rate) -> Option<u32> {
+/// The rate, if there is one.
+pub(super) fn per_second(rate: Rate) -> Option<u32> {
     match rate {
         Rate::PerSecond(rate) => Some(rate.get()),
         Rate::Unthrottled => None,

@@ -4,8 +4,9 @@ use redrive::dlq::{FailureGroup, GroupId, LetterFilter, LetterProperty, LetterSt
 
 use crate::dlq::counts::counts;
 use crate::dlq::group::{group_json, list_of, state, waiting};
+use crate::letter::print_indented;
 use crate::prelude::*;
-use crate::terminal::{Charset, Style, sparkline, write_labelled};
+use crate::terminal::{Charset, Style, sparkline};
 
 /// Show a failure group, or count its waiting letters by a property
 #[derive(Args, Debug)]
@@ -56,7 +57,7 @@ impl ShowGroup {
         ] {
             let Some(text) = text else { continue };
             writeln!(cx.out, "\n{}", style.heading(name))?;
-            indented(text, cx)?;
+            print_indented(cx.out, text)?;
         }
         writeln!(cx.out, "\n{}", style.heading("Next:"))?;
         for command in next(&group) {
@@ -94,13 +95,6 @@ fn next(group: &FailureGroup) -> Vec<String> {
 /// Reports that a group does not exist.
 pub(super) fn not_found(id: GroupId, cx: &mut Context<'_>) -> Result<Ending> {
     cx.nothing(format!("failure group {id} does not exist"))
-}
-
-fn indented(text: &str, cx: &mut Context<'_>) -> Result<()> {
-    for line in clean(text).lines() {
-        write_labelled(cx.out, "  ", line)?;
-    }
-    Ok(())
 }
 
 fn details(group: &FailureGroup) -> Details {

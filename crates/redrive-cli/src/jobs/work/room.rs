@@ -77,14 +77,11 @@ pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
     check_file_size(runs_commands)?;
     let processors = thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let arenas = processors * ARENAS_PER_PROCESSOR;
-    let space = MemoryNeed {
-        fixed: MEMORY + arenas.min(THREADS) * ARENA,
-        per_slot: MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
-    };
-    let data = MemoryNeed {
-        fixed: MEMORY,
-        per_slot: MEMORY_PER_SLOT,
-    };
+    let space = (
+        MEMORY + arenas.min(THREADS) * ARENA,
+        MEMORY_PER_SLOT + if arenas > THREADS { ARENA } else { 0 },
+    );
+    let data = (MEMORY, MEMORY_PER_SLOT);
     let limits = [
         // First, because the allocator keeps what the threads below reserve.
         memory(
@@ -92,9 +89,9 @@ pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
             "address space (ulimit -v)",
             Resource::As,
             "VmSize:",
-            &space,
+            space,
         ),
-        memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:", &data),
+        memory(wanted, "data (ulimit -d)", Resource::Data, "VmData:", data),
         descriptors(wanted, runs_commands),
         tasks(wanted, runs_commands),
     ];
@@ -102,7 +99,8 @@ pub(super) fn of(wanted: u64, runs_commands: bool) -> Result<Room> {
 }
 
 fn decide<'a>(wanted: u64, limits: impl Iterator<Item = &'a Limit>) -> Result<Room> {
-    let Some(tightest) = limits.min_by_key(|limit| limit.slots()) else {
+    let tightest = limits.min_by_key(|limit| limit.slots());
+    let Some(tightest) = tightest.filter(|limit| limit.slots() < wanted) else {
         return Ok(Room {
             slots: wanted,
             why_fewer: None,
@@ -113,16 +111,12 @@ fn decide<'a>(wanted: u64, limits: impl Iterator<Item = &'a Limit>) -> Result<Ro
             "this host has no room for a worker: {}",
             tightest.why(1)
         ))),
-        slots if slots < wanted => Ok(Room {
+        slots => Ok(Room {
             slots,
             why_fewer: Some(format!(
                 "running {slots} of {wanted} slots: {}",
                 tightest.why(wanted)
             )),
-        }),
-        _ => Ok(Room {
-            slots: wanted,
-            why_fewer: None,
         }),
     }
 }
@@ -207,26 +201,20 @@ fn tasks(wanted: u64, runs_commands: bool) -> Option<Limit> {
     })
 }
 
-/// The MiB that a worker needs.
-struct MemoryNeed {
-    fixed: u64,
-    per_slot: u64,
-}
-
-/// Compares a limit of memory with what this process has, which is a field of its status.
+/// Compares a limit of memory with what this process has, which is a field of its status, and with the
+/// MiB that a worker needs at first and for each slot.
 fn memory(
     wanted: u64,
     name: &str,
     resource: Resource,
     field: &str,
-    need: &MemoryNeed,
+    (fixed, per_slot): (u64, u64),
 ) -> Option<Limit> {
     let limit = getrlimit(resource).current? / (1024 * 1024);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let used = status.lines().find_map(|line| line.strip_prefix(field));
     let used: Option<u64> = used.and_then(|used| used.trim().strip_suffix(" kB")?.parse().ok());
     let left = limit.saturating_sub(used.unwrap_or(0) / 1024);
-    let MemoryNeed { fixed, per_slot } = *need;
     (left < fixed + wanted * per_slot).then(|| Limit {
         name: format!("the limit of {name} of {limit} MiB"),
         unit: "MiB",
