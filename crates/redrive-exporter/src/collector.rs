@@ -23,7 +23,7 @@ use crate::database_url::DatabaseUrl;
 
 pub(crate) use self::exposition::Exposition;
 #[cfg(test)]
-pub(crate) use self::exposition::Renderer;
+pub(crate) use self::exposition::render;
 
 /// The exporter is ready if the database answered within this time.
 const READY_FOR: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use proptest::test_runner::Config;
 use redrive::metrics::{CATALOGUE, Family, MetricKind, Sample, Value};
 
 use crate::args::Arguments;
-use crate::collector::Renderer;
+use crate::collector::render;
 use crate::http::Request;
 use crate::scrape_timeout::{HEADER, scrape_timeout};
 
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn an_exposition_parses_to_the_families_it_was_rendered_from(family in family()) {
-        let exposition = Renderer::new().render(vec![family.clone()]);
+        let exposition = render(vec![family.clone()]);
         let text = String::from_utf8(exposition.text().to_vec()).expect("text");
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let labels_of = |sample: &Sample| -> Vec<(String, String)> {

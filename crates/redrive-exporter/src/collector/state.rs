@@ -1,11 +1,11 @@
 //! The state that scrapes and reader threads share.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redrive::metrics::{Reader, Reading};
 
-use super::exposition::{Exposition, Renderer};
+use super::exposition::{Exposition, render};
 use super::shared_reading::{ReaderId, ReaderTask, Schedule, SharedReading};
 
 /// How long rendered last good values are used. Series that are too old disappear after that.
@@ -15,7 +15,6 @@ const RENDERED_FOR: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    renderer: Arc<Renderer>,
     /// A reading was requested, completed or abandoned, or a reader thread has ended.
     changed: Condvar,
 }
@@ -34,7 +33,6 @@ pub(super) struct State {
     pub(super) is_schema_known: bool,
     /// The reader as the last reading left it. A reader thread works on a copy.
     reader: Reader,
-    renderer: Arc<Renderer>,
     /// The last good values with `redrive_up` 0, and when they were rendered; on first use.
     stale: Option<(Exposition, Instant)>,
     /// Whether the log says that the database does not answer.
@@ -60,7 +58,7 @@ impl State {
         {
             return exposition.clone();
         }
-        let exposition = self.renderer.render(self.reader.unreachable().families);
+        let exposition = render(self.reader.unreachable().families);
         self.stale = Some((exposition.clone(), Instant::now()));
         exposition
     }
@@ -94,8 +92,7 @@ impl Shared {
     /// Creates the state of an exporter that has read nothing yet.
     pub(super) fn new(version: &str) -> Shared {
         let mut reader = Reader::new(version);
-        let renderer = Arc::new(Renderer::new());
-        let exposition = renderer.render(reader.unreachable().families);
+        let exposition = render(reader.unreachable().families);
         let state = State {
             schedule: Schedule::default(),
             waiting: 0,
@@ -103,13 +100,11 @@ impl Shared {
             answered_at: None,
             is_schema_known: false,
             reader,
-            renderer: Arc::clone(&renderer),
             stale: None,
             is_silence_logged: false,
         };
         Shared {
             state: Mutex::new(state),
-            renderer,
             changed: Condvar::new(),
         }
     }
@@ -171,7 +166,7 @@ impl Shared {
     ) {
         let schema_known = result.is_connected.then(|| result.is_ready());
         // Rendered before the lock is taken, because it takes a while.
-        let exposition = self.renderer.render(result.families);
+        let exposition = render(result.families);
         let mut state = self.state();
         if state.schedule.complete(id, reading) {
             state.publish(reader, exposition, schema_known);
@@ -191,6 +186,8 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
