@@ -88,7 +88,7 @@ impl OpenBreaker {
                 return cx.nothing(format!("{problem}; to open it anyway, add --any-name"));
             }
             None if !is_dependency && !name.starts_with("queue:") => cx.say(format!(
-                "warning: no handler has reported an outage of a dependency `{}`, so no job waits                  for it yet",
+                "warning: no handler has reported an outage of a dependency `{}`, so no job waits for it yet",
                 one_line(name)
             )),
             Some(_) | None => {}
