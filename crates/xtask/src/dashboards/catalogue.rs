@@ -24,28 +24,3 @@ fn entry(metric: &Metric) -> Value {
         .collect();
     json!({ "name": metric.name, "type": kind, "labels": labels, "values": values })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_metric_has_its_labels_and_their_known_values() {
-        let all = as_json();
-        let found = |name: &str| {
-            all.as_array()
-                .expect("a list")
-                .iter()
-                .find(|metric| metric["name"] == name)
-                .cloned()
-                .expect("it is there")
-        };
-        let jobs = found("redrive_queue_jobs");
-        assert_eq!(jobs["labels"], json!(["queue", "state"]));
-        assert_eq!(
-            jobs["values"]["state"],
-            json!(["ready", "delayed", "leased"])
-        );
-        assert_eq!(found("redrive_job_run_seconds")["type"], "histogram");
-    }
-}

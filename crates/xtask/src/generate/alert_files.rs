@@ -97,26 +97,3 @@ fn bare(template: &str) -> String {
     }
     text + rest
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{bare, manifest};
-
-    #[test]
-    fn placeholders_become_ellipses() {
-        assert_eq!(
-            bare("{{ $value }} of {{ $labels.queue }} died"),
-            "… of … died"
-        );
-        assert_eq!(bare("none"), "none");
-    }
-
-    #[test]
-    fn the_manifest_is_the_rules_below_a_header() {
-        let text = manifest("# why\ngroups:\n\n- name: a\n");
-        assert!(
-            text.ends_with("\nspec:\n  # why\n  groups:\n\n  - name: a\n"),
-            "{text}"
-        );
-    }
-}
