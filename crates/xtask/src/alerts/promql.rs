@@ -1,21 +1,14 @@
-//! Enough of `PromQL` to check an expression against the metric catalogue and to mutate it: a list
-//! of its tokens with their positions. promtool checks the syntax.
+//! Enough of `PromQL` to check an expression against the metric catalogue: a list of its tokens
+//! with their positions. promtool checks the syntax.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// A token of an expression. Commas, strings outside of matchers and names of functions have none.
+/// A token of an expression. Numbers, operators and names of functions have none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
-    Number(String),
-    /// `==`, `!=`, `>`, `<`, `>=`, `<=`.
-    Comparison(String),
-    /// `and`, `or`, `unless`.
-    Set(String),
-    /// `+`, `-`, `*`, `/`.
-    Arithmetic(String),
     /// A metric with its matchers.
     Selector(String, Vec<Matcher>),
     /// A duration in square brackets.
@@ -54,14 +47,14 @@ pub(crate) struct Placed {
 }
 
 const TOKEN: &str = r#"(?x)^(?:
-    (?<skipped>[\s,]+)
-  | (?<comparison>[=!><]=|[><])
-  | (?<arithmetic>[-+*/])
+    [\s,]+
+  | [=!><]=|[><]
+  | [-+*/]
   | (?<open>\()
   | (?<close>\))
   | \[(?<window>[0-9a-z]+)\]
-  | (?<number>[0-9.][0-9a-z.]*)
-  | (?<set>and|or|unless)\b
+  | [0-9.][0-9a-z.]*
+  | (?:and|or|unless)\b
   | (?<grouping>by|without|on|ignoring|group_left|group_right)\s*\((?<labels>[\w,\s]*)\)
   | (?<call>[a-z_]+)(?:\s*\(|\s+(?:by|without)\b)
   | (?<selector>[a-zA-Z_:][\w:]*)(?<matchers>\{(?:[\s,]*\w+[=!~]+"[^"\\]*")*[\s,]*\})?
@@ -102,13 +95,9 @@ fn part(found: &Captures<'_>) -> Option<Part> {
             .filter(|label| !label.is_empty());
         labels.map(str::to_owned).collect()
     };
-    None.or_else(|| text("comparison").map(Part::Comparison))
-        .or_else(|| text("arithmetic").map(Part::Arithmetic))
-        .or_else(|| text("open").map(|_| Part::Open))
+    None.or_else(|| text("open").map(|_| Part::Open))
         .or_else(|| text("close").map(|_| Part::Close))
         .or_else(|| text("window").map(Part::Window))
-        .or_else(|| text("number").map(Part::Number))
-        .or_else(|| text("set").map(Part::Set))
         .or_else(|| text("grouping").map(|word| Part::Grouping(word, labels())))
         .or_else(|| {
             let inside = text("matchers").unwrap_or_default();
@@ -146,8 +135,8 @@ mod tests {
             .collect();
         assert_eq!(
             texts.join(" ; "),
-            "by (job, queue) ; ( ; ( ; a_total{x=\"1\", y!~\"b|c\"} ; [5m] ; ) ; ) ; > ; 0.5 ; * ; \
-             b ; unless ; on (job) ; ( ; ) ; - ; c:d ; >= ; ( ; e ; 1e9 ; )"
+            "by (job, queue) ; ( ; ( ; a_total{x=\"1\", y!~\"b|c\"} ; [5m] ; ) ; ) ; \
+             b ; on (job) ; ( ; ) ; c:d ; ( ; e ; )"
         );
         let shown = format!("{:?}", parts[3].part);
         assert!(
