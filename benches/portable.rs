@@ -215,8 +215,8 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
             let target: u64 = setting("TARGET_DEPTH", 1000)?;
             loop {
                 let missing = target.saturating_sub(until_stored(|| depths(db)).ready);
-                enqueue(usize::try_from(missing)?.min(batch))?;
-                thread::sleep(Duration::from_millis(50));
+                enqueue(usize::try_from(missing)?)?;
+                thread::sleep(Duration::from_millis(5));
             }
         }
         (_, "harness") => {

@@ -3,7 +3,6 @@
 //! Each scenario runs in its own process and database, all on one durable server.
 
 mod machine;
-mod plot;
 mod preconditions;
 mod programs;
 mod results;
@@ -41,11 +40,11 @@ pub(crate) struct BenchOptions {
     /// Update this file of results; scenarios that do not run keep theirs
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Update benches/results.json, its plot and the tables of benches/README.md; refused if files
+    /// Update benches/results.json and the table of benches/README.md; refused if files
     /// differ from the commit or the machine is busy
     #[arg(long, conflicts_with_all = ["json", "quick"])]
     publish: bool,
-    /// Only write the plot and the tables again, from benches/results.json
+    /// Only write the table again, from benches/results.json
     #[arg(long, exclusive = true)]
     page: bool,
 }
@@ -100,7 +99,6 @@ pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
 
 fn write_page(root: &Path, results: &Results) -> Result<()> {
     let folder = root.join("benches");
-    plot::write(&folder.join("results.svg"), results)?;
     tables::write(&folder.join("README.md"), results)
 }
 
