@@ -202,7 +202,7 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
             });
             let jobs = jobs.collect::<Outcome<Vec<_>>>()?;
             let queue = in_turn.next().ok_or("BENCH_QUEUE_COUNT is 0")?;
-            until_stored(|| queue.enqueue_jobs(&jobs));
+            until_answered(|| queue.enqueue_jobs(&jobs));
             tally.enqueued.fetch_add(some as u64, Ordering::Relaxed);
         }
         Ok(())
@@ -214,7 +214,7 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
         ("depth-target", _) => {
             let target: u64 = setting("TARGET_DEPTH", 1000)?;
             loop {
-                let missing = target.saturating_sub(until_stored(|| depths(db)).ready);
+                let missing = target.saturating_sub(until_answered(|| depths(db)).ready);
                 enqueue(usize::try_from(missing)?)?;
                 thread::sleep(Duration::from_millis(5));
             }
@@ -249,7 +249,7 @@ fn produce(queues: &[Queue], db: &Database, tally: &Tally) -> Outcome {
 }
 
 /// Repeats what needs the database until it succeeds: the harness also takes the server down.
-fn until_stored<T>(call: impl Fn() -> redrive::Result<T>) -> T {
+fn until_answered<T>(call: impl Fn() -> redrive::Result<T>) -> T {
     loop {
         match call() {
             Ok(value) => return value,

@@ -107,4 +107,13 @@ mod tests {
         assert_eq!(Page::at("/-/ready", "/m"), Some(Page::Ready));
         assert_eq!(Page::at("/metrics/", "/metrics"), None);
     }
+
+    #[test]
+    fn the_landing_page_links_to_all_other_pages() {
+        let response = landing("/redrive");
+        let text = String::from_utf8_lossy(&response.body).into_owned();
+        for part in ["/redrive\"", HEALTHY, READY, env!("CARGO_PKG_VERSION")] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
 }

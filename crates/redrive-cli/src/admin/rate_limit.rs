@@ -9,7 +9,7 @@ use crate::dlq::{QUEUES, no_queue};
 use crate::prelude::*;
 
 /// A rate such as `100/1s`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     starts: u32,
     period: Duration,
@@ -227,4 +227,41 @@ fn limit_json(limit: &ListedRateLimit) -> impl Serialize {
         queue, kind, each_group, starts, period_ms = limit.period.json(), burst, tokens, set_at,
         by = &limit.person, reason,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_of_jobs_per_time() {
+        for (text, starts, seconds) in [
+            ("100/1s", 100, 1),
+            ("100/s", 100, 1),
+            ("5/m", 5, 60),
+            ("7 / 1h30m", 7, 5400),
+            ("1/7d", 1, 604_800),
+        ] {
+            let period = Duration::from_secs(seconds);
+            assert_eq!(rate(text), Ok(Rate { starts, period }), "{text}");
+        }
+        for (text, character) in [
+            ("", 1),
+            ("100", 4),
+            ("/s", 1),
+            ("100/", 5),
+            ("-1/s", 1),
+            ("1.5/s", 1),
+            ("100/x", 5),
+            ("99999999999/s", 1),
+            ("1/s/s", 3),
+        ] {
+            let why = rate(text).unwrap_err();
+            assert!(why.contains("such as 100/1s"), "{text}: {why}");
+            assert!(
+                why.starts_with(&format!("at character {character}: ")),
+                "{text}: {why}"
+            );
+        }
+    }
 }

@@ -84,3 +84,19 @@ pub(crate) fn pretty(json: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_indented_and_its_values_stay_as_written() {
+        let indented = pretty(r#"{"a": [1e400, "x, {\"y\": 1}"], "b": {}, "c": [ ]}"#);
+        assert_eq!(
+            indented,
+            "{\n  \"a\": [\n    1e400,\n    \"x, {\\\"y\\\": 1}\"\n  ],\n  \"b\": {},\n  \"c\": []\n}"
+        );
+        assert_eq!(pretty("\"a\u{9b}\\\\\""), "\"a\\u009b\\\\\"");
+        assert_eq!(pretty("17"), "17");
+    }
+}

@@ -313,10 +313,9 @@ fn dashboards_name_existing_metrics_and_alerts() {
     for rule in alerts() {
         let link = rule.annotation("dashboard_url").to_owned();
         let uid = link
-            .trim_start_matches("/d/")
-            .split('?')
-            .next()
-            .unwrap_or_default();
+            .strip_prefix("/d/")
+            .and_then(|path| path.split('?').next())
+            .unwrap_or("none: the link does not begin with /d/");
         let uid = format!("\"uid\": \"{uid}\"");
         let is_there = dashboards.values().any(|text| text.contains(&uid));
         assert!(is_there, "{}: no dashboard with {uid}", rule.name);

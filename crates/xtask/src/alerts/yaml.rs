@@ -45,3 +45,21 @@ fn value(yaml: &Yaml<'_>) -> Result<Value, String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::parse;
+
+    #[test]
+    fn yaml_becomes_json() {
+        let read = parse("a: [1, 0.5, true, ~, 5m]\nb:\n- c: |-\n    x\n    y\n").expect("YAML");
+        assert_eq!(
+            read,
+            json!({"a": [1, 0.5, true, null, "5m"], "b": [{"c": "x\ny"}]})
+        );
+        assert!(parse("a: 1\n---\nb: 2\n").is_err(), "two documents");
+        assert!(parse("a: [").is_err());
+    }
+}

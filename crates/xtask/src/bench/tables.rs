@@ -30,18 +30,21 @@ fn replaced(page: &str, tables: &str) -> Option<String> {
 
 /// Returns one line for each number with a target or a rival, which fit on one screen. The file of results has all.
 fn table(results: &Results) -> String {
-    let mut page = "\n| | redrive | ratio to the baseline |\n|---|---:|---:|\n".to_owned();
+    let mut page =
+        "\n| | redrive | ratio to the baseline | measured |\n|---|---:|---:|---|\n".to_owned();
     for one in &results.scenarios {
         let is_shown = |row: &&Measurement| row.target.is_some() || one.name == rivals::SCENARIO;
         for row in one.measurements.iter().filter(is_shown) {
             // Writing to a String cannot fail.
             _ = writeln!(
                 page,
-                "| {}: {} | {} | {} |",
+                "| {}: {} | {} | {} | {} |",
                 one.name,
                 row.name.replace('|', "\\|"),
                 format!("{} {}", shown(row.redrive.median), row.unit).trim_end(),
                 row.ratio.map(spread).unwrap_or_default(),
+                // The date without the time of day.
+                one.at.split(' ').next().unwrap_or_default(),
             );
         }
     }
@@ -92,7 +95,7 @@ mod tests {
         let scenario = |name: &str| ScenarioResult {
             name: name.to_owned(),
             description: String::new(),
-            at: String::new(),
+            at: "2026-11-21 23:00".to_owned(),
             commit: String::new(),
             seconds: 1,
             measurements: vec![plain.clone(), drain.clone()],
@@ -106,9 +109,9 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| drain: drain | 300,000 jobs/s | 4.00 (3.50–4.00) |",
-                "| rivals: plain | 2.00 ms |  |",
-                "| rivals: drain | 300,000 jobs/s | 4.00 (3.50–4.00) |",
+                "| drain: drain | 300,000 jobs/s | 4.00 (3.50–4.00) | 2026-11-21 |",
+                "| rivals: plain | 2.00 ms |  | 2026-11-21 |",
+                "| rivals: drain | 300,000 jobs/s | 4.00 (3.50–4.00) | 2026-11-21 |",
             ]
         );
     }
