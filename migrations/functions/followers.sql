@@ -33,9 +33,9 @@ BEGIN
         WHERE s.job_id = ANY (leaving) AND s.queue = lease.queue
     ),
     heirs AS (
-        SELECT j.id, j.group_key, row_number() OVER (PARTITION BY j.group_key ORDER BY j.id) AS place
+        SELECT j.id, (j.meta).group_key, row_number() OVER (PARTITION BY (j.meta).group_key ORDER BY j.id) AS place
         FROM redrive.jobs_of(lease) j
-        WHERE j.group_key IS NOT NULL AND j.id <> ALL (leaving) AND (j.id <> ALL (lease.done) OR j.id = ANY (settled))
+        WHERE (j.meta).group_key IS NOT NULL AND j.id <> ALL (leaving) AND (j.id <> ALL (lease.done) OR j.id = ANY (settled))
             AND NOT EXISTS (SELECT FROM redrive.group_slots s WHERE s.job_id = j.id)
     ),
     moved AS (

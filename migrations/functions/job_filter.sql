@@ -9,12 +9,8 @@ CREATE OR REPLACE FUNCTION redrive.list_jobs(filter jsonb, after bigint DEFAULT 
     SET jit = off
 AS $$
 BEGIN
-    -- No lease_id, which a reader may not see.
     RETURN QUERY EXECUTE
-        'SELECT j.id, j.queue, j.kind, j.state, j.priority, j.payload, j.attempt, j.max_attempts, j.generation,'
-        ' j.crashes, j.run_at, j.enqueued_at, j.history, j.worker_id, NULL::uuid, j.claimed_at, j.unique_key,'
-        ' j.outage_since, j.headers, j.group_key'
-        ' FROM redrive.' || CASE
+        'SELECT j.* FROM redrive.' || CASE
             WHEN 'done' = ANY (redrive.filter_values(filter -> 'state')) THEN 'all_jobs'
             ELSE 'live_jobs' END
         || ' j WHERE ($2 IS NULL OR j.id > $2) AND ' || redrive.filter_jobs(filter)

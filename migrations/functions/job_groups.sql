@@ -134,7 +134,7 @@ BEGIN
         RETURN 0;
     END IF;
     INSERT INTO redrive.diverted_groups (queue, group_key)
-    SELECT DISTINCT j.queue, j.group_key FROM unnest(jobs) j
+    SELECT DISTINCT j.queue, (j.meta).group_key FROM unnest(jobs) j
     ORDER BY 1, 2
     ON CONFLICT DO NOTHING;
     RETURN redrive.bury_waiting(jobs, 'diverted', 'diverted', 'an earlier job of the group is dead');

@@ -4,13 +4,12 @@
 CREATE OR REPLACE FUNCTION redrive.jobs_of(lease redrive.leases) RETURNS SETOF redrive.job
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
-    SELECT j.id, NULL::timestamptz, j.enqueued_at, coalesce(j.attempt, 0) + 1, coalesce(j.max_attempts, 5),
-           coalesce(j.generation, 0), NULL::smallint, coalesce(j.priority, 0::smallint), coalesce(j.crashes, 0::smallint),
-           coalesce(j.refunds, 0::smallint), lease.queue::text, j.kind, j.payload, j.history, j.unique_key,
-           j.outage_since, j.headers, j.group_key
-    FROM unnest(lease.ids, lease.kinds, lease.payloads, lease.enqueued_at, lease.metas)
-        AS j (id, kind, payload, enqueued_at, ready_at, attempt, max_attempts, generation, priority, crashes, refunds, history,
-              unique_key, outage_since, headers, group_key);
+    SELECT (redrive.job_of(j.id, NULL, j.enqueued_at, NULL, lease.queue, j.kind, j.payload, j.meta, 1)).*
+    -- In step; not in FROM, which would unpack each meta into its columns.
+    FROM (
+        SELECT unnest(lease.ids) AS id, unnest(lease.kinds) AS kind, unnest(lease.payloads) AS payload,
+               unnest(lease.enqueued_at) AS enqueued_at, unnest(lease.metas) AS meta
+    ) j;
 END;
 
 -- Returns the jobs of a lease with these ids, and perhaps others. For a few of many jobs, it does not unpack
@@ -40,14 +39,13 @@ AS $$
 DECLARE
     arrays redrive.claimed_metas;
 BEGIN
-    SELECT array_agg(coalesce(j.ready_at, j.enqueued_at)), array_agg(coalesce(j.priority, 0::smallint)),
-           array_agg(coalesce(j.attempt, 0) + 1), array_agg(coalesce(j.max_attempts, 5)),
-           array_agg(coalesce(j.generation, 0)), array_agg(coalesce(j.crashes, 0::smallint)), array_agg(j.unique_key),
-           array_agg(j.outage_since), array_agg(j.headers), array_agg(j.group_key)
+    SELECT array_agg(coalesce((j.meta).ready_at, j.enqueued_at)), array_agg(coalesce((j.meta).priority, 0::smallint)),
+           array_agg(coalesce((j.meta).attempt, 0) + 1), array_agg(coalesce((j.meta).max_attempts, 5)),
+           array_agg(coalesce((j.meta).generation, 0)), array_agg(coalesce((j.meta).crashes, 0::smallint)),
+           array_agg((j.meta).unique_key), array_agg((j.meta).outage_since), array_agg((j.meta).headers),
+           array_agg((j.meta).group_key)
     INTO arrays
-    FROM unnest(start_jobs.enqueued_at, start_jobs.metas)
-        AS j (enqueued_at, ready_at, attempt, max_attempts, generation, priority, crashes, refunds, history, unique_key,
-              outage_since, headers, group_key);
+    FROM (SELECT unnest(start_jobs.enqueued_at) AS enqueued_at, unnest(start_jobs.metas) AS meta) j;
     IF array_remove(arrays.unique_keys, NULL) <> '{}' THEN
         arrays.unique_keys := redrive.free_started_keys(start_jobs.ids, arrays.unique_keys, arrays.headers);
     END IF;

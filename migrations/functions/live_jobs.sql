@@ -8,6 +8,10 @@ CREATE OR REPLACE FUNCTION redrive.waiting_query(filter jsonb, state text) RETUR
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    -- The columns that a filter compares.
+    shown CONSTANT text := ' CROSS JOIN LATERAL ('
+        'SELECT m.*, (m.meta).unique_key, (m.meta).group_key FROM (SELECT (redrive.%s).*) m) j';
 BEGIN
     PERFORM redrive.filter_jobs(filter);
     IF state <> ALL (coalesce(redrive.filter_values(filter -> 'state'), '{ready,delayed}')) THEN
@@ -15,13 +19,12 @@ BEGIN
     ELSIF state = 'delayed' THEN
         RETURN 'SELECT d.ctid AS tid, NULL::smallint AS segment, j.id, j.payload,'
             ' redrive.place_of(redrive.delayed_job(d)) AS place'
-            ' FROM redrive.jobs_delayed d CROSS JOIN LATERAL (SELECT (redrive.delayed_job(d)).*) j WHERE ($2 IS NULL OR d.id > ($2 ->> ''id'')::bigint)'
+            ' FROM redrive.jobs_delayed d' || format(shown, 'delayed_job(d)') || ' WHERE ($2 IS NULL OR d.id > ($2 ->> ''id'')::bigint)'
             ' AND ($3 IS NULL OR d.id <= ($3 ->> ''id'')::bigint)'
             ' AND ' || redrive.filter_jobs(filter - 'state') || ' ORDER BY d.id LIMIT $4';
     END IF;
     RETURN 'SELECT r.ctid AS tid, r.segment, j.id, j.payload, redrive.place_of(redrive.ready_job(r)) AS place'
-        ' FROM redrive.jobs r CROSS JOIN LATERAL (SELECT (redrive.ready_job(r)).*) j'
-        ' WHERE ($2 IS NULL OR (r.queue, r.rank, r.id)'
+        ' FROM redrive.jobs r' || format(shown, 'ready_job(r)') || ' WHERE ($2 IS NULL OR (r.queue, r.rank, r.id)'
         ' > ($2 ->> ''queue'', ($2 ->> ''rank'')::integer, ($2 ->> ''id'')::bigint))'
         ' AND ($3 IS NULL OR (r.queue, r.rank, r.id)'
         ' <= ($3 ->> ''queue'', ($3 ->> ''rank'')::integer, ($3 ->> ''id'')::bigint))'
@@ -215,6 +218,7 @@ DECLARE
     is_due  boolean;
     last_id bigint;
     jobs    redrive.job[];
+    headers jsonb;
 BEGIN
     SELECT f.rank, bool_or(f.ready_at < before), max(f.id) INTO rank, is_due, last_id
     FROM (
@@ -237,13 +241,14 @@ BEGIN
             DELETE FROM redrive.jobs j USING due d WHERE j.ctid = d.tid AND j.segment = d.segment
             RETURNING redrive.ready_job(j) AS job
         )
-        SELECT array_agg(redrive.altered(
-                   g.job, priority => age_jobs.priority + ((g.job).generation > 0)::integer,
-                   headers => CASE WHEN octet_length(h.headers::text) <= 65536 THEN h.headers END))
-        INTO jobs
-        FROM gone g
-        CROSS JOIN LATERAL (
-            SELECT jsonb_build_object('redrive-priority', (g.job).priority::text) || coalesce((g.job).headers, '{}')) AS h (headers);
+        SELECT array_agg(g.job) INTO jobs FROM gone g;
+        FOR n IN 1..coalesce(cardinality(jobs), 0) LOOP
+            headers := jsonb_build_object('redrive-priority', jobs[n].priority::text) || coalesce((jobs[n].meta).headers, '{}');
+            IF octet_length(headers::text) <= 65536 THEN
+                jobs[n].meta.headers := headers;
+            END IF;
+            jobs[n].priority := age_jobs.priority + (jobs[n].generation > 0)::integer;
+        END LOOP;
         PERFORM redrive.requeue(jobs, '{}', false);
     END IF;
     aged := coalesce(cardinality(jobs), 0);

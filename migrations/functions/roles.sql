@@ -55,7 +55,7 @@ DECLARE
         'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
-            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.rank_of, redrive.meta_of, '
+            'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.rank_of, redrive.meta_of, redrive.kept_meta, '
             'redrive.group_of, redrive.ruled_group, redrive.rule_part, redrive.detail_of, redrive.redact, redrive.redact_text, redrive.redact_bytes, '
             'redrive.pointer_parts, redrive.pointer_paths, redrive.redact_values, redrive.still_redacted, '
             'redrive.add_event, redrive.expand_record, redrive.cut_history, redrive.add_attempt, redrive.history_before, '
@@ -136,15 +136,12 @@ DECLARE
             'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
-        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.done_jobs, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.done_jobs, redrive.live_jobs, redrive.all_jobs, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, '
             'redrive.retention, redrive.redactions, redrive.breakers, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits, redrive.rate_buckets, redrive.group_buckets, redrive.group_policies, redrive.group_slots, redrive.diverted_groups, redrive.held_groups, redrive.audit, redrive.schedules, redrive.schedule_ticks',
         'SELECT (queue, worker_id, ids, kinds, done, job_count, claimed_at) ON redrive.leases',
-        'SELECT (id, queue, kind, state, priority, payload, attempt, max_attempts, generation, crashes, run_at, '
-            'enqueued_at, history, worker_id, claimed_at, unique_key, outage_since, headers, group_key) '
-            'ON redrive.live_jobs, redrive.all_jobs',
         'EXECUTE ON FUNCTION redrive.jobs_of, redrive.filter_jobs, redrive.list_jobs, redrive.count_jobs, '
             'redrive.waiting_query, redrive.filter_condition, redrive.filter_keys, redrive.page_waiting, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.place_of, redrive.readable_payload, redrive.checked_payload, redrive.rule_part, '
             'redrive.filter_letters, redrive.filter_values, redrive.check_filter, redrive.unarchived, redrive.filter_archive, redrive.list_archived, redrive.count_archived, '

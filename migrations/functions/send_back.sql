@@ -173,13 +173,12 @@ BEGIN
         RETURNING l.id, h.ordinal, l.queue, l.group_key, ROW(
             l.id, clock_timestamp() + send_back.delay_ms * interval '1 millisecond', l.enqueued_at, 0,
             coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
-            coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, l.unique_key, NULL,
+            coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, NULL,
             -- A job that is sent back does not expire.
-            CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+            redrive.kept_meta(l.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
                     l.headers - 'redrive-expires-in-ms', l.source, l."position")
                 WHEN l.headers ? 'redrive-expires-in-ms' THEN l.headers - 'redrive-expires-in-ms'
-                ELSE l.headers END,
-            l.group_key)::redrive.job AS job
+                ELSE l.headers END, l.group_key))::redrive.job AS job
     ),
     locked AS MATERIALIZED (
         SELECT redrive.lock_turns(array_agg(d.id)) FROM redriving d WHERE d.group_key IS NOT NULL HAVING count(*) > 0

@@ -111,8 +111,8 @@ BEGIN
         INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
                                  unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
         SELECT j.id, 'l', 'i', j.attempt, j.max_attempts, j.generation,
-               j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key,
-               j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
+               j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key,
+               j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers, (j.meta).group_key, j.history,
                l.queue
         FROM redrive.jobs_of(l) j;
         RETURN NULL;
@@ -120,7 +120,7 @@ BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key,
                              is_partial)
     SELECT j.id, 'l', 'o', j.attempt, j.max_attempts, j.generation,
-           j.crashes, j.refunds, l.lease_id, l.worker_id, j.unique_key, TG_OP = 'UPDATE'
+           j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key, TG_OP = 'UPDATE'
     FROM redrive.jobs_of(l) j
     WHERE j.id <> ALL (gone)
         AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
@@ -134,12 +134,12 @@ BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
                              unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
     SELECT j.id, 'l', 'e', j.attempt, j.max_attempts, j.generation,
-           j.crashes, j.refunds, NEW.lease_id, NEW.worker_id, j.unique_key,
-           j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), j.headers, j.group_key, j.history,
+           j.crashes, j.refunds, NEW.lease_id, NEW.worker_id, (j.meta).unique_key,
+           j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers, (j.meta).group_key, j.history,
            NEW.queue
     FROM redrive.jobs_of(NEW) j
     JOIN redrive.jobs_of(OLD) o ON o.id = j.id
-    WHERE j.id <> ALL (NEW.done) AND j.headers IS DISTINCT FROM o.headers;
+    WHERE j.id <> ALL (NEW.done) AND (j.meta).headers IS DISTINCT FROM (o.meta).headers;
     RETURN NULL;
 END
 $$;

@@ -36,7 +36,8 @@ const STATE: &str = r"
     FROM (
         SELECT p.place, (p.job).id, (p.job).queue, (p.job).kind, (p.job).priority, (p.job).payload::text, (p.job).attempt,
                (p.job).max_attempts, (p.job).generation, (p.job).crashes, (p.job).refunds, (p.job).enqueued_at,
-               (p.job).history, (p.job).unique_key, (p.job).outage_since, (p.job).headers::text, (p.job).group_key
+               (p.job).history, ((p.job).meta).unique_key, (p.job).outage_since, ((p.job).meta).headers::text,
+               ((p.job).meta).group_key
         FROM (
             SELECT 'ready' AS place, redrive.ready_job(j) AS job FROM redrive.jobs j
             UNION ALL

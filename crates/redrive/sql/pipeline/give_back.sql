@@ -19,7 +19,7 @@ WITH shrunk AS (
 ),
 released AS MATERIALIZED (
     SELECT s.worker_id, s.queue, j.id,
-           redrive.tried(j, j.attempt - 1, j.crashes, j.refunds, j.history, j.outage_since) AS job
+           redrive.tried(j, j.attempt - 1) AS job
     FROM shrunk s
     CROSS JOIN LATERAL redrive.some_jobs_of(s.lease, $2::bigint[]) j
     WHERE j.id = ANY ($2::bigint[]) AND j.id <> ALL ((s.lease).cancelled)

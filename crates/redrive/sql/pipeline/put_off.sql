@@ -34,7 +34,7 @@ shrunk AS (
 -- Logically an inner join; see settle.sql.
 returned AS MATERIALIZED (
     SELECT j.id, j.queue,
-           redrive.tried(j.job, (j.job).attempt - 1, (j.job).crashes, (j.job).refunds, (j.job).history, (j.job).outage_since,
+           redrive.tried(j.job, (j.job).attempt - 1, ready_at =>
                          clock_timestamp() + p.wait_us * interval '1 microsecond') AS job
     FROM (
         SELECT u.id, u.queue, u AS job

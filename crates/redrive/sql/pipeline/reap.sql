@@ -71,13 +71,12 @@ undone AS MATERIALIZED (
     SELECT j.queue, j.kind, e.worker_id, w.host, w.version, w.pid, j.id, j.crashes + 1 AS crashes,
            j.id = ANY (e.cancelled) AS is_cancelled, d.is_dead,
            redrive.tried(
-               j, CASE WHEN d.is_dead THEN j.attempt ELSE j.attempt - 1 END, j.crashes + 1, j.refunds,
-               redrive.add_attempt(j.history, jsonb_build_object(
+               j, CASE WHEN d.is_dead THEN j.attempt ELSE j.attempt - 1 END, j.crashes + 1,
+               history => redrive.add_attempt(j.history, jsonb_build_object(
                    'generation', j.generation, 'attempt', j.attempt, 'outcome', 'worker_lost',
                    'worker', e.worker_id, 'host', w.host, 'version', w.version, 'pid', w.pid,
                    'ended_at', clock_timestamp())),
-               j.outage_since,
-               CASE WHEN j.crashes > 0 THEN
+               ready_at => CASE WHEN j.crashes > 0 THEN
                    clock_timestamp() + random() * (j.crashes + 1) * $4::integer * interval '1 millisecond' END) AS job
     FROM ended e
     LEFT JOIN redrive.workers w ON w.worker_id = e.worker_id

@@ -28,7 +28,7 @@ ended AS (
 ),
 released AS MATERIALIZED (
     SELECT j.queue, j.id, c.is_cancelled OR t.attempt >= j.max_attempts AS is_dead, c.is_cancelled,
-           redrive.tried(j, t.attempt, j.crashes, t.refunds, j.history, j.outage_since) AS job
+           redrive.tried(j, t.attempt, refunds => t.refunds) AS job
     FROM ended e
     CROSS JOIN LATERAL redrive.jobs_of(e.lease) j
     CROSS JOIN LATERAL (SELECT coalesce(j.id = ANY ($5::bigint[]), true) AS has_started) s

@@ -69,7 +69,7 @@ written AS MATERIALIZED (
     WHERE num_nonnulls(v.id, h.lease_id) = 2
 ),
 settled AS MATERIALIZED (
-    SELECT j.lease_id, j.id, (j.job).generation, (j.job).unique_key, (j.job).group_key, j.has_company, s.verdict,
+    SELECT j.lease_id, j.id, (j.job).generation, ((j.job).meta).unique_key, ((j.job).meta).group_key, j.has_company, s.verdict,
            CASE WHEN s.is_cancelled THEN $13::text ELSE v.cause END AS cause,
            v.verdict AS told, v.delay_ms, v.delay_bucket, v.error_class, v.error_message, v.error_detail, v.failure_key,
            -- LEAST ignores a NULL.
@@ -83,7 +83,7 @@ settled AS MATERIALIZED (
                CASE s.verdict WHEN 'dead' THEN (j.job).crashes ELSE 0 END,
                (j.job).refunds + (v.verdict = 'refund' AND (j.job).refunds < $26::integer)::integer,
                CASE
-                   WHEN v.attempt_record IS NULL THEN (j.job).history
+                   WHEN v.attempt_record IS NULL THEN NULL
                    -- The last attempt is stored in the letter's own columns.
                    WHEN v.verdict = 'dead' THEN redrive.history_before((j.job).history, v.attempt_record)
                    -- Most failures are the first of their job, so there is no history to merge with.
@@ -92,7 +92,7 @@ settled AS MATERIALIZED (
                    ELSE redrive.add_attempt((j.job).history, v.attempt_record
                                          || jsonb_build_object('ended_at', clock_timestamp()))
                END,
-               CASE WHEN v.in_outage THEN coalesce((j.job).outage_since, clock_timestamp()) END,
+               coalesce(v.in_outage, false),
                CASE WHEN v.delay_ms > 0 THEN clock_timestamp() + v.delay_ms * interval '1 millisecond' END) END AS job
     FROM (
         SELECT h.lease_id, h.cancelled, (h.lease).job_count > 1 AS has_company, u.id, u AS job

@@ -156,7 +156,11 @@ impl Admin<'_> {
     /// If the database rejects the statement or does not answer.
     pub fn job(&self, id: JobId) -> Result<Option<LiveJob>> {
         let doing = format!("show job {id}");
-        self.db.ask().first(&doing, &sql::LIVE_JOB, &[&id])
+        let filter = JobFilter::new().ids([id]).states(JobState::ALL);
+        let asked = filter.parameter()?;
+        self.db
+            .ask()
+            .first(&doing, &sql::LIST_JOBS, &[&asked, &filter.after, &1_i64])
     }
 
     /// Cancels a job: a waiting one at once, a running one by signalling its handler.

@@ -109,6 +109,7 @@ definitions! {
     "functions/history";
     "functions/job_groups";
     "functions/jobs";
+    "functions/job";
     "functions/leases";
     "functions/letter_counters";
     "functions/letter_versions";
@@ -140,7 +141,6 @@ definitions! {
     "views/held_groups";
     "views/letters";
     "views/live_jobs";
-    "views/all_jobs";
     "views/queues";
     "views/runs";
     "functions/job_filter";

@@ -193,7 +193,6 @@ files {
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
     TRAVEL = "testing" / "travel";
-    LIVE_JOB = "admin" / "live_job";
     CANCEL = "admin" / "cancel";
     TELL_CANCELLED = "admin" / "tell_cancelled";
     MARK_CANCELLED = "admin" / "mark_cancelled";
