@@ -3,7 +3,7 @@
 -- Finds what no statement of redrive leaves behind, but a deleted row, a partial restore or a restore into a migrated
 -- schema does, and fixes it unless `dry_run`. Each row is a kind of fault with the number of its places and the first
 -- ten of them; there is none if all is well:
---   `sequence`   ids are in use that the sequence would give again: it moves past them;
+--   `sequence`   ids are in use that a sequence would give again: it moves past them;
 --   `letter`     a letter is redriving and its job is gone: it opens again;
 --   `unique_key` a key is held by a job that is gone: it is freed;
 --   `group_slot` the turn of a group belongs to a job that is gone: it passes on;
@@ -26,6 +26,8 @@ DECLARE
     letters bigint[];
     names   text[];
     fault   text;
+    counted record;
+    highest bigint;
 BEGIN
     PERFORM redrive.require_read_committed('repair');
     WHILE redrive.fold_metrics() > 0 LOOP END LOOP;
@@ -46,18 +48,26 @@ BEGIN
         names := NULL;
         CASE fault
         WHEN 'sequence' THEN
-            SELECT ARRAY[max(u.id)::text] INTO names
-            FROM (
-                SELECT max(l.id) AS id FROM redrive.dead_letters l
-                UNION ALL SELECT max(a.id) FROM redrive.archived_letters a
-                UNION ALL SELECT max(j.id) FROM redrive.jobs j
-                UNION ALL SELECT max(d.id) FROM redrive.jobs_delayed d
-                UNION ALL SELECT max(i.id) FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)
-            ) u
-            HAVING max(u.id) > (SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM redrive.job_id s);
-            IF NOT dry_run AND names IS NOT NULL THEN
-                PERFORM setval('redrive.job_id', names[1]::bigint);
-            END IF;
+            FOR counted IN
+                SELECT 'redrive.job_id' AS sequence, 'SELECT max(u.id) FROM ('
+                    'SELECT max(l.id) AS id FROM redrive.dead_letters l'
+                    ' UNION ALL SELECT max(a.id) FROM redrive.archived_letters a'
+                    ' UNION ALL SELECT max(j.id) FROM redrive.jobs j'
+                    ' UNION ALL SELECT max(d.id) FROM redrive.jobs_delayed d'
+                    ' UNION ALL SELECT max(i.id) FROM redrive.leases l CROSS JOIN LATERAL unnest(l.ids) AS i (id)) u' AS asked
+                UNION ALL
+                SELECT pg_get_serial_sequence(c.name, a.attname), format('SELECT max(%I) FROM %s', a.attname, c.name)
+                FROM pg_attribute a
+                CROSS JOIN LATERAL (SELECT a.attrelid::regclass::text AS name) c
+                WHERE a.attidentity <> '' AND starts_with(c.name, 'redrive.')
+            LOOP
+                EXECUTE counted.asked INTO highest;
+                CONTINUE WHEN coalesce(highest, 0) <= coalesce(pg_sequence_last_value(counted.sequence::regclass), 0);
+                names := names || concat(counted.sequence, ' ', highest);
+                IF NOT dry_run THEN
+                    PERFORM setval(counted.sequence::regclass, highest);
+                END IF;
+            END LOOP;
         WHEN 'letter' THEN
             IF NOT dry_run THEN
                 PERFORM FROM redrive.dead_letters l

@@ -125,6 +125,11 @@ fn totals_groups_ids_and_schedules_are_fixed() {
             "SELECT setval('redrive.job_id', 1, false)",
             &[("sequence", 1)],
         ),
+        // Logical replication copies rows, not sequences.
+        (
+            "SELECT setval('redrive.job_id', 1), setval('redrive.audit_id_seq', 1), setval('redrive.groups_id_seq', 1)",
+            &[("sequence", 3)],
+        ),
     ] {
         client.sql(harm);
         let found = db.admin().repair(&Operator::default()).unwrap();
