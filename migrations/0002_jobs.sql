@@ -126,7 +126,8 @@ COMMENT ON COLUMN redrive.claim_marks.kinds IS 'The kinds that the process claim
 
 -- Settings of each segment. Vacuum starts early and runs at full speed, because a queue table must
 -- lose its dead rows quickly. Payloads are not compressed, so their size on disk bounds what a claim
--- reads. The replica identity keeps `FOR ALL TABLES` publications from blocking the claim.
+-- reads. The replica identity keeps `FOR ALL TABLES` publications from blocking the claim; the index also lets a
+-- subscriber find a row, which it could not by a payload, because `json` has no equality.
 DO $$
 DECLARE
     each_segment text;
@@ -137,7 +138,7 @@ BEGIN
             ' autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,'
             ' autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 10000)',
             each_segment);
-        EXECUTE format('ALTER TABLE redrive.jobs_%s REPLICA IDENTITY FULL', each_segment);
+        EXECUTE format('ALTER TABLE redrive.jobs_%s REPLICA IDENTITY USING INDEX jobs_%1$s_queue_rank_id_segment_idx', each_segment);
         EXECUTE format('ALTER TABLE redrive.jobs_%s ALTER COLUMN payload SET STORAGE EXTERNAL', each_segment);
     END LOOP;
 END
