@@ -123,7 +123,8 @@ BEGIN
         LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
     ),
     counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, ready.next_at,
+        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, late.due_at,
+               ready.next_at,
                least(ready.oldest_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
@@ -143,12 +144,12 @@ BEGIN
         LEFT JOIN redrive.delayed_marks mark ON mark.queue = k.queue AND mark.run_at <= statement_timestamp()
         -- Few jobs lie below the mark, behind any number of dead rows, and workers promote those soon.
         CROSS JOIN LATERAL (
-            SELECT count(*) AS jobs
+            SELECT count(*) AS jobs, min(few.run_at) AS due_at
             FROM (
-                SELECT FROM redrive.jobs_delayed d
+                SELECT d.run_at FROM redrive.jobs_delayed d
                 WHERE d.queue = k.queue
                     AND (d.run_at, d.id) > (coalesce(mark.run_at, 'epoch'), coalesce(mark.id, 0))
-                LIMIT cap + 1
+                ORDER BY d.run_at, d.id LIMIT cap + 1
             ) few
         ) late
         LEFT JOIN LATERAL (
@@ -200,6 +201,8 @@ BEGIN
             greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
         ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - c.next_at))),
+        ('redrive_queue_overdue_age_seconds', ARRAY[q.queue],
+            greatest(0, extract(epoch FROM clock_timestamp() - c.due_at))),
         ('redrive_queue_oldest_leased_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))

@@ -42,7 +42,7 @@ pub(crate) fn query(
         "BEGIN ISOLATION LEVEL READ COMMITTED {access}; \
          SET LOCAL statement_timeout = {time}; SET LOCAL lock_timeout = {lock_timeout}; \
          SET LOCAL idle_in_transaction_session_timeout = '10s'; SET LOCAL jit = off; \
-         SET LOCAL row_security = off; \
+         SET LOCAL row_security = off; SET LOCAL extra_float_digits = 1; \
          SET LOCAL application_name = 'redrive-metrics'; \
          {}\n; COMMIT",
         sql.text

@@ -1,5 +1,6 @@
 //! Defines the labels and histogram bounds of the catalogue.
 
+use crate::job::death_cause::DeathCause;
 use crate::metrics::metric::Label;
 use crate::pipeline::buckets;
 
@@ -27,17 +28,16 @@ pub(super) const TABLE: Label = open("table");
 pub(super) const SLOT: Label = open("slot");
 pub(super) const DEATH_CAUSE: Label = Label {
     name: "cause",
-    values: &[
-        "exhausted",
-        "rejected",
-        "undecodable",
-        "unhandled",
-        "timeout",
-        "worker_lost",
-        "expired",
-        "captured",
-        "manual",
-    ],
+    values: &DEATH_CAUSES,
+};
+const DEATH_CAUSES: [&str; DeathCause::ALL.len()] = {
+    let mut names = [""; DeathCause::ALL.len()];
+    let mut n = 0;
+    while n < names.len() {
+        names[n] = DeathCause::ALL[n].as_str();
+        n += 1;
+    }
+    names
 };
 pub(super) const FAILURE_CAUSE: Label = Label {
     name: "cause",

@@ -27,6 +27,7 @@ fn live_jobs_are_published_by_queue_and_state_with_their_ages() {
     for (name, seconds) in [
         ("redrive_queue_oldest_ready_age_seconds", 10_800.0),
         ("redrive_queue_next_ready_age_seconds", 7200.0),
+        ("redrive_queue_overdue_age_seconds", 0.0),
     ] {
         about(&reading, name, &["orders"], seconds);
         reads(&reading, name, &["mail"], 0.0);
