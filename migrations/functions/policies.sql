@@ -49,7 +49,9 @@ AS $$
 DECLARE
     line   text := CASE WHEN set_policy.next_at IS NULL
         THEN redrive.checked_rhythm(set_policy.cron, set_policy.zone, set_policy.every) ELSE set_policy.cron END;
-    policy jsonb := redrive.checked_policy(set_policy.letters, set_policy.options, set_policy.every);
+    -- It redrives with the rights of the role that set it last.
+    policy jsonb := redrive.checked_policy(set_policy.letters, set_policy.options, set_policy.every)
+        || jsonb_build_object('role', session_user);
     result text;
 BEGIN
     PERFORM redrive.check_name('policy', set_policy.name),
@@ -86,6 +88,36 @@ AS $$
         ELSE coalesce(policy #>> '{letters,queue}' = ANY (redrive.held_queues()), false) END
 $$;
 
+-- Returns the queues whose protections keep a policy from redriving: the role that set it may not, or more open letters
+-- match than anyone may redrive without an approval, which a policy cannot have.
+CREATE OR REPLACE FUNCTION redrive.queues_protected_from(policy jsonb) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    protected   redrive.protections;
+    is_too_much boolean;
+    queues      text[] := '{}';
+BEGIN
+    FOR protected IN SELECT p.* FROM redrive.protections p LOOP
+        EXECUTE 'SELECT count(*) > $4 FROM ('
+            ' SELECT FROM redrive.dead_letters l'
+            ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
+            '    AND ' || redrive.filter_letters(policy -> 'letters') || ' LIMIT $4 + 1) n'
+            INTO is_too_much
+            USING policy -> 'letters', (policy ->> 'generations')::integer, protected.queue, protected.approve_above;
+        IF protected.approve_above IS NOT NULL AND is_too_much OR protected.roles IS NOT NULL AND NOT EXISTS (
+            SELECT FROM pg_roles k
+            JOIN pg_roles own ON own.rolname = policy ->> 'role' AND pg_has_role(own.oid, k.oid, 'MEMBER')
+            WHERE k.rolname = ANY (protected.roles))
+        THEN
+            queues := queues || protected.queue::text;
+        END IF;
+    END LOOP;
+    RETURN queues;
+END
+$$;
+
 -- Returns how long a letter waits for its tick, in addition to the wait for the next one. A letter that dies
 -- again at once waits `every` times `growth` per generation, at most `max_delay`, from tick to tick. With a
 -- growth of 1 it is redriven at every tick, even if it died a moment after the last one.
@@ -113,7 +145,7 @@ AS $$
 $$;
 
 -- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. No live job
--- holds their unique keys. It locks them unless the policy only counts, and skips letters locked by another session.
+-- holds their unique keys, and no protection keeps them from the policy. It locks them unless the policy only counts, and skips letters locked by another session.
 -- Waits are measured up to the scheduled time of the tick.
 CREATE OR REPLACE FUNCTION redrive.due_letters(due redrive.schedules, tick timestamptz) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
@@ -141,7 +173,8 @@ BEGIN
         USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, coalesce(due.every, '1 hour'),
               (due.policy ->> 'growth')::double precision,
               (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond',
-              CASE WHEN (due.policy ->> 'ignores_breakers')::boolean THEN '{}' ELSE redrive.held_queues() END,
+              redrive.queues_protected_from(due.policy)
+              || CASE WHEN (due.policy ->> 'ignores_breakers')::boolean THEN '{}' ELSE redrive.held_queues() END,
               (due.policy ->> 'batch')::integer, tick;
     RETURN coalesce(found, '{}');
 END

@@ -126,7 +126,7 @@ DECLARE
             'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.set_group_state, '
             'redrive.note_group, redrive.assign_group, redrive.add_group_rule, redrive.remove_group_rule, '
             'redrive.regroup_letters, redrive.set_policy, redrive.checked_policy, '
-            'redrive.run_policy, redrive.due_letters, redrive.is_policy_held, redrive.forget_ticks, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
+            'redrive.run_policy, redrive.due_letters, redrive.queues_protected_from, redrive.is_policy_held, redrive.forget_ticks, redrive.set_retention, redrive.remove_retention, redrive.retention_due, '
             'redrive.prune_letters, redrive.add_redaction, redrive.remove_redaction, redrive.redact_letters, redrive.redact_groups, '
             'redrive.open_breaker, '
             'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.fold_metrics, '

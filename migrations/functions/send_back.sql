@@ -123,7 +123,7 @@ DECLARE
     queues text[];
     counts bigint[];
 BEGIN
-    -- A run was checked when it was created or approved, a policy when it was set.
+    -- A run was checked when it was created or approved, a policy when it looked for letters.
     IF EXISTS (SELECT FROM redrive.protections) THEN
         IF EXISTS (SELECT FROM redrive.redrive_runs r WHERE r.id = send_back.run_id AND r.state = 'unapproved') THEN
             RAISE EXCEPTION 'redrive: run % needs an approval', send_back.run_id

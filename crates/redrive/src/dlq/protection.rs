@@ -26,11 +26,12 @@ row! {
         /// The queue of the letters.
         pub queue: String,
         /// A run with more letters of the queue than this needs the approval of a second operator;
-        /// `None`: no run does.
+        /// `None`: no run does. A [policy](crate::dlq::Policy) redrives none of them while more match.
         pub approve_above: Option<u64>,
         /// The role from which an approval must come.
         pub approver: Approver = approver,
-        /// Only these database roles and their members may redrive. Empty: every operator.
+        /// Only these database roles and their members may redrive, and the policies that they set. Empty: every
+        /// operator.
         pub roles: Vec<String>,
     }
 }

@@ -157,6 +157,31 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
 }
 
 #[test]
+fn a_policy_redrives_no_more_than_its_role_could() {
+    let (test, queue) = TestDatabase::with_orders();
+    letters(&queue, 3);
+    let [oncall_role, trainee_role] = roles(&test);
+    // The protections are newer than the policies.
+    let set = "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 1}')";
+    trainee_role.client().sql(set);
+    let trigger = "SELECT t.letters FROM redrive.trigger_schedule('p') t";
+    let db = queue.database();
+    let limited = Protection::new("orders").role(oncall_role.name());
+    for (protection, set_again, sent) in [
+        (limited.clone(), false, 0),
+        (limited.clone().approve_above(2), true, 0),
+        (limited.approve_above(3), false, 1),
+    ] {
+        protect(db, &protection);
+        let mut oncall = oncall_role.client();
+        if set_again {
+            oncall.sql(set);
+        }
+        assert_eq!(scalar(&mut oncall, trigger), sent, "{protection:?}");
+    }
+}
+
+#[test]
 fn a_protection_must_require_something() {
     let (_test, db) = TestDatabase::opened();
     let owner = Operator::new("owner");
