@@ -1,5 +1,7 @@
 //! A command that only shows what it would change.
 
+use redrive::Database;
+use redrive::dlq::{Letter, LetterFilter};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -9,6 +11,21 @@ use crate::terminal::{Table, json_line};
 
 /// How many letters or jobs are shown.
 pub(crate) const SAMPLE: u64 = 5;
+
+/// Returns the first letters that a command would change, in the order in which it takes them: that of the ids.
+pub(crate) fn first_letters(
+    db: &Database,
+    filter: &LetterFilter,
+    affected: u64,
+) -> Result<Vec<Letter>> {
+    let mut letters = Vec::new();
+    let sample = filter.clone().limit(SAMPLE.min(affected));
+    db.dlq().for_each(&sample, |letter| -> Result<()> {
+        letters.push(letter.clone());
+        Ok(())
+    })?;
+    Ok(letters)
+}
 
 /// What a command would change.
 pub(crate) struct DryRun<'a> {

@@ -13,7 +13,7 @@ use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
 use super::not_done::{say_not_done, skipped_json};
 use crate::batches::{Batches, Undo};
-use crate::dry_run::SAMPLE;
+use crate::dry_run::first_letters;
 use crate::prelude::*;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::Progress;
@@ -78,7 +78,7 @@ impl Deliver {
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);
         if is_dry_run {
-            let sample = db.dlq().list(&open.limit(SAMPLE.min(total.max(1))))?;
+            let sample = first_letters(&db, &open, total)?;
             return self.dry_run(total, &sample, cx);
         }
         let progress = Progress::of("delivering", total);

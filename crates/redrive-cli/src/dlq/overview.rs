@@ -96,10 +96,10 @@ impl Screen {
     fn write(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
         if self.queues.is_empty() {
             writeln!(out, "All queues are empty.")?;
-            return Ok(());
+        } else {
+            self.depths().write_on_screen(out, layout.window)?;
+            self.write_failures(out, layout)?;
         }
-        self.depths().write_on_screen(out, layout.window)?;
-        self.write_failures(out, layout)?;
         let sources = sources::activities(&self.captured);
         let unhandled: Vec<Activity> = self.queues.iter().filter_map(unhandled).collect();
         for (heading, activities) in [

@@ -9,7 +9,7 @@ use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, words};
 use super::not_done::{say_not_done, skipped_json};
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dry_run::{DryRun, SAMPLE};
+use crate::dry_run::{DryRun, first_letters};
 use crate::left_out::{LeftOut, matching};
 use crate::prelude::*;
 
@@ -88,8 +88,10 @@ impl StateChange<'_> {
             grouped(dry_run.affected),
             self.participle
         );
-        let sample = taken.unwrap_or_default().limit(SAMPLE);
-        dry_run.show(&heading, || Ok(letter_table(&db.dlq().list(&sample)?)), cx)?;
+        let taken = taken.unwrap_or_default();
+        let affected = dry_run.affected;
+        let sample = || Ok(letter_table(&first_letters(db, &taken, affected)?));
+        dry_run.show(&heading, sample, cx)?;
         match letters {
             0 => self.nothing_matched(selection, cx),
             _ => Ok(Ending::Done),

@@ -93,6 +93,10 @@ fn the_on_call_screen_says_what_to_type_next() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");
     db.run("dlq").shows("All queues are empty.");
+    db.run("breaker open queue:mails --any-name");
+    db.run("dlq")
+        .shows("All queues are empty.")
+        .shows("Open breakers");
     letters(&db, &orders, 3);
     let evil = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, payload, enqueued_at)
         VALUES ('orders', 'order.placed', 'rejected', 'E', 'a long message with \u{1b}[2J in it ' || repeat('x', 300), '{}', now())";

@@ -1,7 +1,7 @@
 //! `dlq reopen`: a dry run by default, and the same selections as `dlq discard`.
 
 use redrive::dlq::LetterState;
-use redrive_tests::{TestDatabase, in_state};
+use redrive_tests::{TestDatabase, in_state, lacks};
 use serde_json::json;
 
 use super::super::letters;
@@ -24,6 +24,13 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
         .shows("redrive dlq reopen orders --yes");
     db.run("dlq reopen orders --dry-run --json")
         .holds(&json!({"letters": 5}));
+    // With a limit, it lists those that would be taken.
+    let first = db.run("dlq reopen orders --limit 1");
+    first.shows(format!(" {}  orders", ids.iter().min().expect("letters")));
+    lacks(
+        &first.out,
+        format!(" {}  orders", ids.iter().max().expect("letters")),
+    );
     assert_eq!(count(LetterState::Discarded), 5);
 
     // By audit record, which the audit prints.
