@@ -149,6 +149,7 @@ DECLARE
     gone       bigint[];
     job_ids    bigint[] := '{}';
     letter_ids bigint[];
+    archived_ids bigint[];
     traces     jsonb;
     old_traces jsonb;
     changed    bigint;
@@ -171,7 +172,6 @@ BEGIN
         job_ids := job_ids || gone;
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
-    DELETE FROM redrive.unique_windows w WHERE w.job_id = ANY (job_ids);
     PERFORM redrive.free_slots(job_ids, '{}');
     counts := jsonb_build_object('jobs', cardinality(job_ids));
 
@@ -203,11 +203,14 @@ BEGIN
         ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
         '  SELECT a.id FROM redrive.archived_letters a WHERE '
         || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
-        || ' ORDER BY a.id LIMIT $2)) RETURNING d.letter)'
-        'SELECT jsonb_agg(d.letter), count(*) FROM deleted d'
-        INTO old_traces, changed USING erase_batch.filter, max_rows;
+        || ' ORDER BY a.id LIMIT $2)) RETURNING d.id, d.letter)'
+        'SELECT array_agg(d.id), jsonb_agg(d.letter), count(*) FROM deleted d'
+        INTO archived_ids, old_traces, changed USING erase_batch.filter, max_rows;
     counts := counts || jsonb_build_object('archive', changed,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
+
+    -- A key may name a person, and a window outlives its job.
+    DELETE FROM redrive.unique_windows w WHERE w.job_id = ANY (job_ids || letter_ids || archived_ids);
 
     UPDATE redrive.redrive_runs r
     SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')

@@ -136,6 +136,18 @@ BEGIN
 END
 $$;
 
+-- Applies a pattern to the error messages of records: attempts or events.
+CREATE OR REPLACE FUNCTION redrive.redact_messages(records jsonb, pattern text) RETURNS jsonb
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(jsonb_agg(
+        CASE WHEN r.record ? 'error_message' THEN r.record || jsonb_build_object(
+            'error_message', redrive.redact_text(r.record ->> 'error_message', pattern))
+        ELSE r.record END ORDER BY r.place), '[]')
+    FROM jsonb_array_elements(records) WITH ORDINALITY AS r (record, place)
+$$;
+
 -- Applies all matching redaction rules to a letter, and records the pointers of redacted payload values. Captured
 -- bytes that are stored in pieces are dropped as a whole if a pattern matches them, or if the rule has a path: they are
 -- not parsed, so it may be in them. So is a payload that cannot be read, if the rule has a path.
@@ -192,12 +204,9 @@ BEGIN
             letter.error_message := redrive.redact_text(letter.error_message, pattern);
             letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
             letter.failure_key := redrive.redact_text(letter.failure_key, pattern);
-            letter.history := (
-                SELECT coalesce(jsonb_agg(
-                    CASE WHEN a.attempt ? 'error_message' THEN a.attempt || jsonb_build_object(
-                        'error_message', redrive.redact_text(a.attempt ->> 'error_message', pattern))
-                    ELSE a.attempt END ORDER BY a.place), '[]')
-                FROM jsonb_array_elements(letter.history) WITH ORDINALITY AS a (attempt, place));
+            letter.history := redrive.redact_messages(letter.history, pattern);
+            -- A sink that rejected the letter said why.
+            letter.events := redrive.redact_messages(letter.events, pattern);
             IF jsonb_typeof(letter.headers) = 'object' THEN
                 letter.headers := (
                     -- A long value must not grow over the limit of the headers.
@@ -215,6 +224,17 @@ BEGIN
         END LOOP;
     END LOOP;
     RETURN letter;
+END
+$$;
+
+-- Returns a text about a letter, such as why a sink rejected it, as the redaction rules leave it.
+CREATE OR REPLACE FUNCTION redrive.redacted_text(letter redrive.dead_letters, text text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    letter.error_message := redacted_text.text;
+    RETURN (redrive.redact(letter)).error_message;
 END
 $$;
 

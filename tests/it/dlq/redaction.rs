@@ -9,12 +9,12 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::admin::Cancelled;
 use redrive::dlq::{
-    DeathCause, ForeignFailure, LetterState, Redaction, RedactionId, RedriveOptions,
+    DeathCause, ForeignFailure, Letter, LetterState, Redaction, RedactionId, RedriveOptions,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{
-    Begin, Dead, Gate, Lost, Sql, TestDatabase, expire_leases, has, only, put, stop, work_off,
-    worker,
+    Begin, Dead, Gate, Lost, Sql, TestDatabase, expire_leases, has, maria, only, put, stop,
+    work_off, worker,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -97,6 +97,15 @@ fn a_worker_stores_no_redacted_value() {
     assert_eq!(found(&mut client), 0);
     let sample: String = client.ask("SELECT sample FROM redrive.groups", &[]);
     assert_eq!(sample, "card [redacted] was declined");
+
+    // Neither does a sink that rejects the letter.
+    let rejects = |_: &Letter| Err(declined());
+    db.dlq()
+        .deliver_forced(&only(id), &rejects, &maria().reason("again"))
+        .unwrap();
+    let events: String = client.ask("SELECT events::text FROM redrive.dead_letters", &[]);
+    has(events, "card [redacted] was declined");
+    assert_eq!(found(&mut client), 0);
 
     // The redriven job is redacted, and so is its next death.
     let forced = RedriveOptions::new().force();

@@ -10,6 +10,6 @@
 UPDATE redrive.dead_letters l
 SET events = redrive.add_event(l.events, jsonb_strip_nulls(jsonb_build_object(
         'at', clock_timestamp(), 'event', 'not delivered', 'sink', $2::text,
-        'error_class', $3::text, 'error_message', $4::text, 'by', left($5::text, 200))))
+        'error_class', $3::text, 'error_message', redrive.redacted_text(l, $4::text), 'by', left($5::text, 200))))
 WHERE l.id = $1
 RETURNING l.id
