@@ -140,8 +140,8 @@ impl Settler<'_> {
         Err((answers.mark(leases), error))
     }
 
-    /// Settles each job of a rejected lease alone, so that one bad verdict does not hold the others.
-    /// Error reports are reduced to a text that the database accepts, and a job with rejected
+    /// Settles each job of a rejected lease alone, so that one bad verdict does not hold or harm the others.
+    /// Of a rejected one, the error report is reduced to a text that the database accepts; a job with rejected
     /// follow-ups fails. Returns the verdicts that are still rejected.
     fn write_rejected(
         &mut self,
@@ -153,10 +153,13 @@ impl Settler<'_> {
         log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
         let (mut rejected, mut last) = (Vec::new(), None);
         for settlement in settlements {
-            let alone = self.settle(&[with_plain_report(settlement)].into(), answers);
-            let settled = match alone {
-                Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
-                    self.settle(&[failed(settlement, error, &state.config)].into(), answers)
+            let settled = match self.settle(&[settlement.clone()].into(), answers) {
+                Err(error) if !error.is_unavailable() => {
+                    let acceptable = match settlement.has_follow_ups() {
+                        true => failed(settlement, error, &state.config),
+                        false => with_plain_report(settlement),
+                    };
+                    self.settle(&[acceptable].into(), answers)
                 }
                 settled => settled,
             };
