@@ -5,7 +5,8 @@ use std::fmt;
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use crate::error::{Error, Result};
 
@@ -29,6 +30,8 @@ pub(crate) struct CronLine {
     text: String,
     /// Half a kilobyte.
     cron: Box<Cron>,
+    /// Whether no field of the time has a wildcard or a step.
+    is_fixed_time: bool,
 }
 
 impl CronLine {
@@ -55,6 +58,7 @@ impl CronLine {
             })?;
             return Ok(CronLine {
                 text: text.to_owned(),
+                is_fixed_time: !cron.pattern.hours.from_wildcard,
                 cron,
             });
         }
@@ -80,6 +84,7 @@ impl CronLine {
         if fields.iter().any(has_gap) {
             return Err(find_mistake(line, &fields));
         }
+        let (time, _days) = fields.split_at(fields.len() - 3);
         match parse(text) {
             Ok(cron) => Ok(CronLine {
                 text: fields
@@ -88,6 +93,7 @@ impl CronLine {
                     .collect::<Vec<_>>()
                     .join(" "),
                 cron,
+                is_fixed_time: !time.iter().any(|(_, field)| field.contains(['*', '/'])),
             }),
             Err(cause) => Err(find_mistake(line, &fields).caused_by(cause)),
         }
@@ -97,8 +103,21 @@ impl CronLine {
     /// store.
     pub(crate) fn next_after(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let start = after.to_zoned(zone.clone());
-        let next = self.cron.find_next_occurrence(&start, false).ok()?;
-        Some(next.timestamp())
+        if !self.is_fixed_time {
+            let next = self.cron.find_next_occurrence(&start, false).ok()?;
+            return Some(next.timestamp());
+        }
+        // Croner knows only single values as a fixed time, so it searches the local times, without the zone.
+        // Later local times never have an earlier instant, so none is left out. The times of a gap share
+        // one instant, and in a repeated hour all instants have passed the second time.
+        let mut local = start.datetime();
+        loop {
+            local = self.cron.find_next_occurrence(&local, false).ok()?;
+            let next = first_instant(local, zone)?;
+            if next > after {
+                return Some(next);
+            }
+        }
     }
 }
 
@@ -112,6 +131,18 @@ impl fmt::Debug for CronLine {
 impl fmt::Display for CronLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
+    }
+}
+
+/// Returns the first instant of a local time, or the end of the gap if the time does not exist.
+fn first_instant(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    let instant = zone.to_ambiguous_timestamp(local);
+    let is_in_gap = matches!(instant.offset(), AmbiguousOffset::Gap { .. });
+    let first = instant.earlier().ok()?;
+    // The earlier instant of a time in a gap is before the gap.
+    match is_in_gap {
+        true => Some(zone.following(first).next()?.timestamp()),
+        false => Some(first),
     }
 }
 

@@ -43,6 +43,7 @@ const MAX_HEADER_BYTES: usize = 64_000;
 /// | line, in Europe/Berlin | the clock goes forward (02:00 → 03:00) | the clock goes back (03:00 → 02:00) |
 /// |---|---|---|
 /// | `30 2 * * *` (fixed time) | once, at 03:00, just after the gap | once, at the first 02:30 |
+/// | `0,30 2 * * *` (fixed times) | once, at 03:00 | each once, at the first 02:00 and 02:30 |
 /// | `0 * * * *`, `*/30 * * * *` | the hour that does not exist is skipped | both hours run |
 /// | an interval | runs on | runs on |
 #[derive(Clone, Debug)]

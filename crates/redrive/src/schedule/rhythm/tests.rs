@@ -174,6 +174,108 @@ fn fixed_times_run_once_across_both_transitions() {
 }
 
 #[test]
+fn lists_and_ranges_of_fixed_times_run_once_across_both_transitions() {
+    for (line, zone, after, ticks) in [
+        // The clock goes forward: the times of one gap share its end.
+        (
+            "0,30 2 28 3 *",
+            "Europe/Berlin",
+            "2026-03-28T01:10:00Z",
+            [
+                "03-28 02:30 +01:00",
+                "03-28 03:00 +02:00",
+                "03-28 02:00 +02:00",
+            ],
+        ),
+        (
+            "0 1-3 * * *",
+            "America/New_York",
+            "2026-03-08T05:30:00Z",
+            [
+                "03-08 01:00 -05:00",
+                "03-08 03:00 -04:00",
+                "03-09 01:00 -04:00",
+            ],
+        ),
+        (
+            "0,40 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03T12:00:00Z",
+            [
+                "10-04 02:30 +11:00",
+                "10-04 02:40 +11:00",
+                "10-05 02:00 +11:00",
+            ],
+        ),
+        // Midnight does not exist.
+        (
+            "@daily",
+            "America/Santiago",
+            "2026-09-05T12:00:00Z",
+            [
+                "09-06 01:00 -03:00",
+                "09-07 00:00 -03:00",
+                "09-08 00:00 -03:00",
+            ],
+        ),
+        // The clock goes back: each time runs the first time.
+        (
+            "0,30 2 31 10 *",
+            "Europe/Berlin",
+            "2027-10-30T12:00:00Z",
+            [
+                "10-31 02:00 +02:00",
+                "10-31 02:30 +02:00",
+                "10-31 02:00 +01:00",
+            ],
+        ),
+        (
+            "0 1,2 31 10 *",
+            "Europe/Berlin",
+            "2027-10-30T23:30:00Z",
+            [
+                "10-31 02:00 +02:00",
+                "10-31 01:00 +01:00",
+                "10-31 02:00 +01:00",
+            ],
+        ),
+        (
+            "0 2-3 * * *",
+            "Europe/Berlin",
+            "2027-10-30T12:00:00Z",
+            [
+                "10-31 02:00 +02:00",
+                "10-31 03:00 +01:00",
+                "11-01 02:00 +01:00",
+            ],
+        ),
+        (
+            "30 15,45 1 * * *",
+            "Australia/Lord_Howe",
+            "2026-04-04T12:00:00Z",
+            [
+                "04-05 01:15 +11:00",
+                "04-05 01:45 +11:00",
+                "04-06 01:15 +10:30",
+            ],
+        ),
+        // The search begins in the repeated hour.
+        (
+            "0-59 0-59 2 * * *",
+            "Europe/Berlin",
+            "2027-10-31T01:10:00Z",
+            [
+                "11-01 02:00 +01:00",
+                "11-01 02:00 +01:00",
+                "11-01 02:00 +01:00",
+            ],
+        ),
+    ] {
+        assert_eq!(local_ticks(line, zone, after, 3), ticks, "{line} {zone}");
+    }
+}
+
+#[test]
 fn steps_and_wildcards_follow_real_time_across_both_transitions() {
     for (line, zone, after, ticks) in [
         // The hour from 02:00 is skipped.
@@ -265,7 +367,9 @@ fn the_next_tick_does_not_depend_on_the_start_of_the_search() {
                 "0 * * * *",
                 "*/20 * * * *",
                 "15,45 1-3 * * *",
+                "0,30 0-23 * * *",
                 "*/30 2 * * *",
+                "10-50/20 1-3 * * *",
             ] {
                 let rhythm = cron(line, zone);
                 let (start, end) = (at(from), at(to));
