@@ -179,4 +179,19 @@ mod tests {
         });
         assert!(filtering >= 16, "{filtering}");
     }
+
+    #[test]
+    fn the_usage_names_the_arguments_in_the_order_in_which_they_are_read() {
+        let mut definition = definition(&Registry::new("redrive".to_owned()));
+        definition.build();
+        for_each_leaf(&definition, &mut |command| {
+            let usage = command.clone().render_usage().to_string();
+            let place = |argument: &clap::Arg| {
+                let name = &argument.get_value_names().expect("a name of the value")[0];
+                let places = ["<", "["].map(|bracket| usage.rfind(&format!("{bracket}{name}")));
+                places.into_iter().flatten().max().expect(&usage)
+            };
+            assert!(command.get_positionals().map(place).is_sorted(), "{usage}");
+        });
+    }
 }

@@ -1,6 +1,6 @@
 //! What a command acts on: letters or jobs by id, or by queue and conditions.
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use redrive::admin::JobFilter;
 use redrive::dlq::{Fields, Filter, LetterFilter};
 use redrive::{JobId, Operator};
@@ -34,7 +34,7 @@ pub(crate) struct Selection {
 
 /// Letters or jobs to act on, whether to act, and why.
 #[derive(Args, Debug)]
-#[command(group(ArgGroup::new("which").arg(WORDS).required(true)))]
+#[command(mut_arg(WORDS, |words| words.required(true)))]
 #[group(skip)]
 pub(crate) struct Bulk {
     #[command(flatten)]

@@ -1,6 +1,5 @@
 //! `redrive erase`: erases everything about a person or tenant.
 
-use clap::ArgGroup;
 use redrive::dlq::{Erasure, LetterFilter};
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ use crate::selection::WORDS;
 /// conditions. This cannot be undone. Do not name the person in the reason.
 #[derive(Args, Debug)]
 #[command(
-    group(ArgGroup::new("which").arg(WORDS).required(true)),
+    mut_arg(WORDS, |words| words.required(true)),
     before_help = "\
 Examples:
   redrive erase payload.tenant=42
