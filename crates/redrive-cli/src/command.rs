@@ -138,6 +138,7 @@ fn takes_conditions(command: &clap::Command) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::width;
 
     fn for_each_leaf(command: &clap::Command, check: &mut impl FnMut(&clap::Command)) {
         if command.has_subcommands() {
@@ -193,5 +194,20 @@ mod tests {
             };
             assert!(command.get_positionals().map(place).is_sorted(), "{usage}");
         });
+    }
+
+    /// Help wraps at the width of the terminal, and a command that is wrapped cannot be copied.
+    #[test]
+    fn every_line_of_an_example_fits_on_a_narrow_terminal() {
+        fn check(command: &clap::Command) {
+            let helps = [command.get_before_help(), command.get_after_help()];
+            for help in helps.into_iter().flatten().map(ToString::to_string) {
+                for line in help.lines().filter(|line| line.starts_with("  ")) {
+                    assert!(width(line) <= 80, "{}: {line}", command.get_name());
+                }
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definition(&Registry::new("redrive".to_owned())));
     }
 }

@@ -22,8 +22,8 @@ subcommands! {
 #[command(
     before_help = "\
 Examples:
-  redrive queue groups set orders ordered --on-death hold --reason 'one step after the other'
-  redrive queue groups set bills ordered --on-death divert --reason 'repair them together'
+  redrive queue groups set orders ordered --on-death hold --reason 'in sequence'
+  redrive queue groups set bills ordered --on-death divert --reason 'one repair'
   redrive queue groups set imports limit=3 --reason 'three imports per customer'
   redrive queue groups set mails fair --reason 'customers take turns'
   redrive queue groups set mails none --reason 'one customer is left'

@@ -45,10 +45,10 @@ fn rate(text: &str) -> std::result::Result<Rate, String> {
 #[command(
     before_help = "\
 Examples:
-  redrive queue limit mails --rate 100/1s --reason 'the provider allows 100 a second'
+  redrive queue limit mails --rate 100/1s --reason 'limit of the provider'
   redrive queue limit mails --rate 100/1s --burst 20 --reason 'no peaks'
   redrive queue limit mails --kind newsletter --rate 5/m --reason 'a new sender'
-  redrive queue limit mails --each-group --rate 10/1s --reason 'the contract of each customer'
+  redrive queue limit mails --each-group --rate 10/1s --reason 'by contract'
 ",
     after_help = "\
 Within any time t, at most BURST + rate * t jobs start. Jobs that wait lose no attempt

@@ -30,7 +30,8 @@ const MAX_CHUNK: (usize, u64) = (1000, 4 * 1024 * 1024);
     before_help = "\
 Examples:
   kcat -C -t orders -p 3 -o 1842 -c 1 |
-    redrive dlq capture kafka:orders 3/1842 orders order.placed - --error-class ParseError
+    redrive dlq capture kafka:orders 3/1842 orders order.placed - \\
+    --error-class ParseError
   redrive dlq capture --file failures.ndjson
   consume-dead-letters | redrive dlq capture --file - --rate 500
 ",

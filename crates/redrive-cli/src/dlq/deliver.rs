@@ -35,8 +35,8 @@ const MAX_NAMED: usize = 20;
     group(ArgGroup::new("where").required(true)),
     before_help = "\
 Examples:
-  redrive dlq deliver 42 --exec 'curl -fsS --data-binary @- https://example.org/hook'
-  redrive dlq deliver orders kind=order.placed --exec 'kcat -P -b broker -t orders' --yes
+  redrive dlq deliver 42 --exec 'curl -fsS --data-binary @- example.org/hook'
+  redrive dlq deliver orders kind=order --exec 'kcat -P -t orders' --yes
 ",
     after_help = "\
 Environment of the command:

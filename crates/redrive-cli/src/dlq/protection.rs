@@ -29,7 +29,7 @@ pub(crate) struct ListProtections {}
     before_help = "\
 Examples:
   redrive dlq protection set payments --approve-above 100
-  redrive dlq protection set payments --approve-above 0 --other-role --role oncall
+  redrive dlq protection set payments --approve-above 0 --other-role --role ops
 "
 )]
 pub(crate) struct SetProtection {

@@ -38,7 +38,7 @@ use validated::{ValidateArgs, Validated};
     group(ArgGroup::new("validators").args(["schema", "exec"]).requires("validate")),
     before_help = "\
 Examples:
-  redrive dlq redrive orders class=Timeout 'age>2h' --reason 'gateway fixed' --yes
+  redrive dlq redrive orders class=Timeout 'age>2h' --reason 'now fixed' --yes
   redrive dlq redrive orders --canary 10 --reason 'gateway fixed, INC-7' --yes
   redrive dlq redrive orders cause=rejected --limit 100 --yes
   redrive dlq redrive orders --validate --schema order.schema.json --yes

@@ -22,7 +22,8 @@ Examples:
   redrive dlq validate orders --schema order.schema.json
   redrive dlq validate orders kind=order.placed --exec 'jq -e .currency'
   redrive dlq validate 42 --schema order.schema.json
-  redrive dlq validate orders --schema order.schema.json --passing | xargs redrive dlq redrive
+  redrive dlq validate orders --schema order.schema.json --passing \\
+    | xargs redrive dlq redrive
 ",
     after_help = "\
 The exit code is 1 if a letter fails or none matches; with --failing and

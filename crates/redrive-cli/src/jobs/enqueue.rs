@@ -30,9 +30,9 @@ Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'
   redrive enqueue orders order.remind '{\"order\": 42}' --delay 1h30m
   redrive enqueue reports report.day '{}' --unique 2027-03-01
-  redrive enqueue mails quota.warning '{\"account\": 7}' --unique 7 --unique-window 1h
-  redrive enqueue index document '{\"id\": 7}' --unique 7 --delay 1m --replace both
-  redrive enqueue mails mail.code '{\"code\": 7}' --expires-in 10m --header trace=4bf92f35
+  redrive enqueue mails quota.low '{\"account\": 7}' --unique 7 --unique-window 1h
+  redrive enqueue index page '{\"id\": 7}' --unique 7 --delay 1m --replace both
+  redrive enqueue mails code '{\"code\": 7}' --expires-in 10m --header trace=4b
   generate | redrive enqueue orders order.placed --file -
 ",
     after_help = "With --skip-bad-lines, the exit code is 1 if a line was bad."

@@ -51,7 +51,8 @@ Examples:
   redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
   redrive work orders --exec ./deliver.sh --drain
   redrive work orders mail --exec ./handle.sh
-  redrive work orders --exec ./deliver.sh --app-version 1.4.2 --backoff exponential:5s..1h --flood-guard 100/1m
+  redrive work orders --exec ./deliver.sh --app-version 1.4.2 \\
+    --backoff exponential:5s..1h --flood-guard 100/1m
 ",
     after_help = "\
 Environment of the command:

@@ -24,9 +24,9 @@ const MAX_TICKS: usize = 1000;
     before_help = "\
 Examples:
   redrive schedule redrive events orders --every 6h --batch 50 --generations 240
-  redrive schedule redrive nightly orders class=Partner --cron '0 22-23,0-5 * * *' \\
-    --growth 2 --count-only
-  redrive schedule redrive every-night --all --cron '0 3 * * *' --zone Europe/Berlin
+  redrive schedule redrive nightly orders class=Partner \\
+    --cron '0 22-23,0-5 * * *' --growth 2 --count-only
+  redrive schedule redrive daily --all --cron '0 3 * * *' --zone Europe/Berlin
 "
 )]
 pub(crate) struct SetPolicy {

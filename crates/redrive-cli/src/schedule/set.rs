@@ -29,7 +29,8 @@ Examples:
   redrive schedule set nightly-report reports report '{\"format\": \"pdf\"}' \\
     --cron '0 8 * * MON-FRI' --zone Europe/Berlin
   redrive schedule set clean-up house clean '{}' --every 15m --overlap skip
-  redrive schedule set bills billing bill '{}' --cron '0 0 1 * *' --missed all --dry-run
+  redrive schedule set bills billing bill '{}' --cron '0 0 1 * *' \\
+    --missed all --dry-run
 "
 )]
 pub(crate) struct SetSchedule {

@@ -15,7 +15,7 @@ use crate::prelude::*;
     before_help = "\
 Examples:
   redrive dlq groups split 4 --by 'error~lock timeout'
-  redrive dlq groups split 4 --by payload.tenant --reason 'one tenant is broken' --yes
+  redrive dlq groups split 4 --by payload.tenant --reason 'one tenant' --yes
 ",
     after_help = "\
 Properties:
