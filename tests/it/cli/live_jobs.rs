@@ -139,6 +139,34 @@ fn jobs_given_by_id_change_at_once() {
     cancelled.tells("job 999999 does not exist");
 }
 
+/// Every command that changes jobs given by id explains alike why it did not change one.
+#[test]
+fn a_job_that_cannot_change_says_why() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let done = queue.enqueue(&Order { number: 1 }).unwrap();
+    db.run("work orders --exec true --drain --keep-done 1h");
+    let dead = queue.enqueue(&Order { number: 2 }).unwrap();
+    db.run(format!("job cancel {dead}"));
+    let live = queue.enqueue(&Order { number: 3 }).unwrap();
+    for (command, options) in [
+        ("cancel", ""),
+        ("priority 5", ""),
+        ("run-now", ""),
+        ("edit", " --set 7"),
+    ] {
+        for (id, why) in [
+            (done.to_string(), "is done already"),
+            (dead.to_string(), "has ended; its letter is open"),
+            ("999999".to_owned(), "does not exist"),
+            (format!("{live} kind=mail"), "does not match the conditions"),
+        ] {
+            db.fails(1, format!("job {command} {id}{options}"))
+                .tells(why);
+        }
+    }
+}
+
 #[test]
 fn a_running_job_shows_its_progress_and_its_checkpoint() {
     let db = TestDatabase::migrated();

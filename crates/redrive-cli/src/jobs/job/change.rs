@@ -1,9 +1,9 @@
 //! `redrive job cancel`, `priority`, `set` and `run-now`.
 
 use redrive::JobId;
-use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState};
+use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState, LiveJob};
 
-use super::report::{left_out_jobs, live_jobs, sample};
+use super::report::{left_out_jobs, live_jobs, live_or_say, sample};
 use super::show::not_found;
 use crate::batches::{Batches, SoFar, Undo};
 use crate::dry_run::DryRun;
@@ -72,9 +72,12 @@ impl SetPriority {
         let filter = JobFilter::new().ids([self.id]);
         let operator = operator::current(None);
         let changed = db.admin().jobs().change(&filter, act.change, &operator)?;
-        match changed.jobs.is_empty() {
-            false => act.say_changed(self.id, cx),
-            true => act.explain(self.id, cx),
+        if !changed.jobs.is_empty() {
+            return act.say_changed(self.id, cx);
+        }
+        match live_or_say(self.id, &filter, cx)? {
+            Some(job) => act.explain(&job, cx),
+            None => Ok(Ending::NothingMatched),
         }
     }
 }
@@ -231,15 +234,15 @@ impl Act {
         let changed = jobs.change(&selection.limited_jobs()?, self.change, &operator)?;
         let mut ending = Ending::Done;
         for id in selection.ids() {
-            let this = filter.clone().ids([id]);
             ending = ending.and(if changed.jobs.contains(&id) {
                 self.say_changed(id, cx)?
-            } else if db.admin().job(id)?.is_some() && jobs.count(&this)?.jobs() == 0 {
-                cx.nothing(format!("job {id} does not match the conditions"))?
-            } else if self.change == JobChange::Cancel {
-                self.say_cancelled(id, jobs.cancel(id, &operator)?, cx)?
+            } else if let Some(job) = live_or_say(id, &filter, cx)? {
+                match self.change {
+                    JobChange::Cancel => self.say_cancelled(id, jobs.cancel(id, &operator)?, cx)?,
+                    JobChange::SetPriority(_) | JobChange::RunNow | _ => self.explain(&job, cx)?,
+                }
             } else {
-                self.explain(id, cx)?
+                Ending::NothingMatched
             });
         }
         Ok(ending)
@@ -275,12 +278,9 @@ impl Act {
         cx.print(&json, text)
     }
 
-    /// Says why a job did not change.
-    fn explain(&self, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let Some(job) = db.admin().job(id)? else {
-            return not_found(id, cx);
-        };
+    /// Says why a live job did not change.
+    fn explain(&self, job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
+        let id = job.id;
         cx.nothing(match self.change {
             JobChange::SetPriority(priority) if job.priority == priority => {
                 return self.say_changed(id, cx);

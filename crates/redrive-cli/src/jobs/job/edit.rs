@@ -3,7 +3,7 @@
 use clap::ArgGroup;
 use redrive::admin::JobFilter;
 
-use super::report::left_out_jobs;
+use super::report::{left_out_jobs, live_or_say};
 use crate::batches::{Batches, SoFar, Undo};
 use crate::dlq::{PayloadEdit, Preview, report_edit};
 use crate::left_out::{LeftOut, write_left_out};
@@ -83,7 +83,13 @@ impl EditJobs {
                 go_on(edited.and_unchanged(so_far.unchanged))
             })
         })?;
-        let ending = report_edit("job", &ended.result, &left_out, cx)?;
+        let mut ending = report_edit("job", &ended.result, &left_out, cx)?;
+        for id in self.selection.ids() {
+            let is_edited = ended.result.edited.contains(&id);
+            if !is_edited && live_or_say(id, &self.selection.jobs()?, cx)?.is_none() {
+                ending = Ending::NothingMatched;
+            }
+        }
         ended.or_stopped(ending, cx)
     }
 }

@@ -1,7 +1,9 @@
 //! What commands that change jobs say about them.
 
-use redrive::admin::{JobState, LiveJob};
+use redrive::JobId;
+use redrive::admin::{JobFilter, JobState, LiveJob};
 
+use super::show::not_found;
 use super::table::job_table;
 use crate::dry_run::SAMPLE;
 use crate::left_out::LeftOut;
@@ -16,6 +18,25 @@ pub(super) fn left_out_jobs(count: u64, reason: &'static str, because: &str) -> 
         because: because.to_owned(),
         include: None,
     })
+}
+
+/// Returns a job given by id, if it has not ended and matches. Otherwise says why a command cannot take it.
+pub(super) fn live_or_say(
+    id: JobId,
+    filter: &JobFilter,
+    cx: &mut Context<'_>,
+) -> Result<Option<LiveJob>> {
+    let db = &cx.database()?;
+    let matches = || Ok::<_, Error>(db.admin().jobs().count(&filter.clone().ids([id]))?.jobs() > 0);
+    match db.admin().job(id)? {
+        None => not_found(id, cx)?,
+        Some(job) if job.state == JobState::Done => {
+            cx.nothing(format!("job {id} is done already"))?
+        }
+        Some(job) if matches()? => return Ok(Some(job)),
+        Some(_) => cx.nothing(format!("job {id} does not match the conditions"))?,
+    };
+    Ok(None)
 }
 
 /// A table of some of the jobs in these states.
