@@ -106,7 +106,7 @@ impl Connector {
             log::info!(
                 "other programs may use the same sessions of the database, as behind a pooler, so \
                  nothing is kept on them; if each session belongs to one client, declare \
-                 `Pooler::Session`"
+                 `Pooler::Session`, on the command line `--pooler session`"
             );
             Ok((Pooler::Transaction, shared))
         })?;

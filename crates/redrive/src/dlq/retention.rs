@@ -141,7 +141,8 @@ impl RetentionRule {
                 if !self.even_open =>
             {
                 Err(Error::invalid(format!(
-                    "{} letters await a decision; archive them, or set `even_open` to delete them",
+                    "{} letters await a decision; archive them, or set `even_open`, on the command line \
+                     `--even-open`, to delete them",
                     self.state
                 )))
             }
@@ -289,6 +290,9 @@ mod tests {
                 assert_eq!(rule.check().is_err(), refused, "{rule:?}");
             }
         }
+        let refused = RetentionRule::delete(LetterState::Open, day).check();
+        let message = refused.expect_err("open letters").to_string();
+        assert!(message.contains("`--even-open`"), "{message}");
         let unnamed = RetentionRule::archive(LetterState::Open, day).queue("");
         assert!(unnamed.check().is_err());
     }
