@@ -8,8 +8,16 @@ use redrive::Operator;
 #[group(skip)]
 pub(crate) struct Reason {
     /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = not_blank)]
     reason: Option<String>,
+}
+
+/// Parses the value of `--reason`.
+pub(crate) fn not_blank(reason: &str) -> Result<String, String> {
+    match reason.trim().is_empty() {
+        true => Err("a reason cannot be empty".to_owned()),
+        false => Ok(reason.to_owned()),
+    }
 }
 
 impl Reason {

@@ -43,7 +43,7 @@ pub(crate) struct SetPolicy {
     #[arg(long, value_name = "EFFECT")]
     on_death: Option<OnDeath>,
     /// The reason, for other operators and the audit log.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
     reason: String,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ReleaseGroup {
     /// Group.
     group: String,
     /// The reason, for the audit log.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
     reason: String,
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct PauseQueue {
     #[arg(long = "for", value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true, conflicts_with = "until")]
     duration: Option<Duration>,
     /// The reason, for other operators and the audit log.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
     reason: String,
 }
 

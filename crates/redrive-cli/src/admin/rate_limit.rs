@@ -66,7 +66,7 @@ pub(crate) struct SetLimit {
     #[command(flatten)]
     jobs: LimitedJobs,
     /// The reason, for other operators and the audit log.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
     reason: String,
 }
 
