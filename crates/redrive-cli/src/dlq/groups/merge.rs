@@ -1,6 +1,6 @@
 //! `redrive dlq groups merge`.
 
-use redrive::dlq::GroupId;
+use redrive::dlq::{GroupId, GroupRule, GroupRuleAction};
 
 use super::rules::report;
 use super::show::not_found;
@@ -53,6 +53,7 @@ impl MergeGroups {
             }
         }
         if !self.yes {
+            check(groups, into, &db.dlq().groups().rules()?)?;
             for group in &sources {
                 let letters = group.open
                     + group.quarantined
@@ -88,4 +89,22 @@ impl MergeGroups {
         }
         Ok(ending)
     }
+}
+
+/// Fails as the merge would: if the target is one of the groups, or if rules merge it into one.
+fn check(groups: &[GroupId], into: GroupId, rules: &[GroupRule]) -> Result<()> {
+    let mut target = Some(into);
+    // The database refuses a rule that would close a circle.
+    while let Some(id) = target {
+        if groups.contains(&id) {
+            return Err(Error::new(format!(
+                "group {id} cannot be merged into group {into}, which is the same group or is merged into it"
+            )));
+        }
+        target = rules.iter().find_map(|rule| match rule.action {
+            GroupRuleAction::MergeInto(next) if rule.group == id => Some(next),
+            GroupRuleAction::MergeInto(_) | GroupRuleAction::Split(_) | _ => None,
+        });
+    }
+    Ok(())
 }
