@@ -104,7 +104,7 @@ struct PaceArgs {
     unthrottled: bool,
     /// Redrive N letters first and continue only if they recover.
     #[arg(long, value_name = "N")]
-    canary: Option<u32>,
+    canary: Option<NonZeroU32>,
     /// Create the run, let the workers send its letters, and do not wait.
     #[arg(long)]
     detach: bool,
@@ -216,7 +216,7 @@ impl Redrive {
         };
         let options = RunOptions::new()
             .letters(self.options())
-            .with(self.pace.canary, RunOptions::canary)
+            .with(self.pace.canary.map(NonZeroU32::get), RunOptions::canary)
             .with(rate, RunOptions::rate);
         self.tolerance.apply(options)
     }

@@ -55,6 +55,7 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
         "dlq runs show x",
         "dlq redrive orders --tolerate 101%",
         "dlq redrive orders --sample 0",
+        "dlq redrive orders --canary 0",
         "dlq redrive orders --canary 5 --no-halt",
         "dlq redrive 1 --no-halt",
     ] {
