@@ -52,6 +52,8 @@ fn runs_can_be_started_listed_shown_paused_and_cancelled() {
         "dlq redrive orders --rate 5 --unthrottled",
         "dlq redrive 1 --canary 5",
         "dlq redrive orders --to ' ' --yes",
+        "dlq redrive orders --to ' '",
+        "dlq redrive orders --delay 400000h",
         "dlq runs show x",
         "dlq redrive orders --tolerate 101%",
         "dlq redrive orders --sample 0",

@@ -78,8 +78,8 @@ impl RedriveOptions {
         self
     }
 
-    /// Returns the validated statement parameters.
-    pub(crate) fn parameters(&self, operator: &Operator) -> Result<OptionParameters> {
+    /// Checks everything but the reason, which a preview does not have.
+    pub(super) fn check(&self) -> Result<()> {
         if let Some(queue) = &self.to_queue {
             name::check("queue", queue)?;
         }
@@ -99,6 +99,12 @@ impl RedriveOptions {
                 format_duration(self.delay)
             )));
         }
+        Ok(())
+    }
+
+    /// Returns the validated statement parameters.
+    pub(crate) fn parameters(&self, operator: &Operator) -> Result<OptionParameters> {
+        self.check()?;
         if self.is_forced() && operator.given_reason().is_none() {
             return Err(Error::invalid("a forced redrive needs a reason"));
         }

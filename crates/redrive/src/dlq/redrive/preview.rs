@@ -82,13 +82,15 @@ impl Dlq<'_> {
     /// states, and those of each state that it names.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// *Invalid* if an option is out of range; otherwise if the database rejects the statement or does not
+    /// answer within a minute.
     pub fn preview_redrive(
         &self,
         filter: &LetterFilter,
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
         filter.refuse_after()?;
+        options.check()?;
         let blocked = self.blocked(filter, options)?;
         let mut preview = RedrivePreview {
             unserved: blocked.unserved,
