@@ -32,9 +32,13 @@ pub(super) fn counts(
     cx.items(shown, json, &table)?;
     let first = all.iter().find_map(|count| count.value.as_ref());
     if let Some(value) = first.filter(|_| !cx.global.json) {
-        let command = format!("{list} {}", quoted(&format!("{property}={value}")));
-        writeln!(cx.out)?;
-        cx.print_command(&command)?;
+        let condition = format!("{property}={value}");
+        // A filter cannot name a property twice.
+        let narrower = LetterFilter::parse_condition(&condition);
+        if narrower.and_then(|of| filter.clone().and(of)).is_ok() {
+            writeln!(cx.out)?;
+            cx.print_command(&format!("{list} {}", quoted(&condition)))?;
+        }
     }
     if all.len() > shown.len() {
         cx.say_more("values", &format!("--limit {}", all.len()))?;

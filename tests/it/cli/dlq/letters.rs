@@ -60,6 +60,11 @@ fn the_commands_on_letters_accept_conditions() {
     db.fails(1, r#"dlq list orders 'message~"no such"'"#)
         .tells("no letter matches queue=orders state=open message~\"no such\"");
 
+    db.run("dlq list orders --by kind")
+        .shows("redrive dlq list queue=orders");
+    db.run("dlq list orders --by state")
+        .hides("redrive dlq list");
+
     for (line, why) in [
         ("dlq list orders colour=red", "unknown field"),
         ("dlq list orders kind=a kind=b", "repeats"),
