@@ -184,6 +184,16 @@ BEGIN
     DELETE FROM redrive.run_letters m
     USING redrive.redrive_runs r
     WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
+    -- Other runs wait for the outcomes of letters that they sent.
+    WITH told AS (
+        UPDATE redrive.run_letters m SET outcome = 'skipped_gone'
+        FROM redrive.dead_letters l
+        WHERE l.id = ANY (letter_ids) AND l.state = 'redriving' AND m.letter_id = l.id AND m.run_id = l.run_id
+            AND m.outcome IS NULL
+        RETURNING m.run_id
+    )
+    INSERT INTO redrive.run_deltas (run_id, sent, skipped)
+    SELECT t.run_id, -count(*), count(*) FROM told t GROUP BY t.run_id;
     WITH deleted AS (
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids)
         RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events

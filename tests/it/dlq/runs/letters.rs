@@ -1,11 +1,11 @@
 //! Letters that are locked, discarded, pruned or quarantined during a run.
 
-use redrive::Operator;
 use redrive::dlq::runs::{DriveStatus, RunState};
 use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
-use redrive_tests::{SOON, Sql, TestDatabase, letters, maria, wait_until};
+use redrive::{JobId, Operator};
+use redrive_tests::{SOON, Sql, TestDatabase, letters, maria, scalar, wait_until};
 
-use super::{adds_up, drive, live, run, start, unthrottled};
+use super::{adds_up, drive, live, run, slowly, start, unthrottled};
 
 #[test]
 fn a_locked_letter_is_retried() {
@@ -78,4 +78,20 @@ fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
     let sent: Vec<i64> = live(&test).into_keys().collect();
     assert_eq!(sent, [ids[0].get(), ids[2].get()]);
     adds_up(&test, driver.run());
+}
+
+#[test]
+fn an_erased_letter_keeps_no_run_waiting() {
+    let (test, queue) = TestDatabase::with_orders();
+    letters(&queue, 2);
+    let mut driver = start(&test, &slowly());
+    assert_eq!(driver.step().unwrap().sent, 1);
+    let mut client = test.client();
+    let waits = "SELECT id FROM redrive.dead_letters WHERE state = 'redriving'";
+    let waiting = LetterFilter::new().ids([JobId::new(scalar(&mut client, waits))]);
+    let db = queue.database();
+    db.dlq().erase(&waiting, &maria()).unwrap();
+    assert_eq!(db.admin().faults().unwrap(), []);
+    let told = "SELECT count(*) FROM redrive.run_letters WHERE outcome = 'skipped_gone'";
+    assert_eq!(scalar(&mut client, told), 1);
 }
