@@ -116,6 +116,12 @@ struct Nasty {
     panics: bool,
 }
 
+impl Drop for Nasty {
+    fn drop(&mut self) {
+        assert!(!self.panics, "in Drop");
+    }
+}
+
 impl fmt::Display for Nasty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         assert!(!self.panics, "in Display");
@@ -125,12 +131,22 @@ impl fmt::Display for Nasty {
 
 impl Error for Nasty {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        (!self.panics)
-            .then_some(self)
-            .filter(|nasty| nasty.message.len() < 10)
-            .map(|_| &fmt::Error as &(dyn Error + 'static))
+        assert!(!self.panics, "in source");
+        (self.message.len() < 10).then_some(&fmt::Error as &(dyn Error + 'static))
     }
 }
+
+/// An error that no handler returns, so that its rule looks at every cause.
+#[derive(Debug)]
+struct Unheard;
+
+impl fmt::Display for Unheard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unheard")
+    }
+}
+
+impl Error for Unheard {}
 
 /// Returns the letter of a job whose handler fails with this.
 fn letter_of(
@@ -139,7 +155,10 @@ fn letter_of(
 ) -> redrive::dlq::Letter {
     let queue = test.queue("orders");
     let id: JobId = put(&queue, new_order(1).max_attempts(2));
-    let worker = worker(&queue).runs(move |_: &Job<Order>| fail());
+    let worker = worker(&queue)
+        .handle(move |_: &Job<Order>| fail())
+        .options(HandlerOptions::new().reject_on::<Unheard>())
+        .started();
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!(counts.dead, 1);

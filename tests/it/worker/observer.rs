@@ -1,6 +1,7 @@
 //! The hook that sees every attempt.
 
 use std::num::ParseIntError;
+use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -115,6 +116,15 @@ fn a_hook_sees_the_outcome_and_the_error_of_every_attempt() {
     );
 }
 
+/// What a program panics with, at its worst.
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("in Drop");
+    }
+}
+
 #[test]
 fn a_hook_that_panics_harms_nothing() {
     let (_test, queue) = TestDatabase::with_orders();
@@ -123,7 +133,8 @@ fn a_hook_that_panics_harms_nothing() {
         .unwrap();
     queue.enqueue(&Together {}).unwrap();
     let worker = handlers(worker(&queue))
-        .on_attempt(|_| panic!("in the hook"))
+        .on_attempt(|_| panic_any(PanicsWhenDropped))
+        .redact(|_| panic_any(PanicsWhenDropped))
         .started();
     drained(&queue);
     let stats = stop(worker).stats;

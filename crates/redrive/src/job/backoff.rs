@@ -4,9 +4,10 @@
 //! as long as the cap.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+
+use crate::job::caught::caught;
 
 const DEFAULT_BACKOFF_BASE: Duration = Duration::from_secs(5);
 const DEFAULT_BACKOFF_CAP: Duration = Duration::from_hours(1);
@@ -111,16 +112,11 @@ impl Backoff {
 
 /// Calls a custom backoff. Returns `None` if it panics.
 fn call_custom(delay: &(dyn Fn(u32) -> Duration + Send + Sync), attempt: u32) -> Option<Duration> {
-    let panic = match catch_unwind(AssertUnwindSafe(|| delay(attempt))) {
-        Ok(delay) => return Some(delay),
-        Err(panic) => panic,
-    };
-    log::error!("attempt={attempt}: the custom backoff panicked; using the default");
-    // A panic payload may itself panic when dropped. Then leak it.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
+    let delay = caught(|| delay(attempt)).ok();
+    if delay.is_none() {
+        log::error!("attempt={attempt}: the custom backoff panicked; using the default");
     }
-    None
+    delay
 }
 
 impl Default for Backoff {

@@ -6,12 +6,10 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::job::caught::BoxedError;
 use crate::job::disposition::Disposition;
 use crate::job::error_report::{chain, class_in};
 use crate::job::name;
-
-/// Any error, its type erased.
-pub(crate) type BoxedError = Box<dyn StdError + Send + Sync>;
 
 /// An error that no retry can help: it dead-letters its job at once, with the cause `rejected`.
 ///

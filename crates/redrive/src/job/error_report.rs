@@ -4,9 +4,9 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::iter;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::driver::Refusal;
+use crate::job::caught::caught;
 use crate::job::name;
 
 /// The longest error class that is stored, in bytes.
@@ -49,8 +49,7 @@ impl ErrorReport {
     /// Applies the program's redaction hook. If the hook panics, the text is dropped.
     pub(crate) fn redacted(self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> ErrorReport {
         let cleaned = |text: &str| {
-            catch_unwind(AssertUnwindSafe(|| redact(text)))
-                .unwrap_or_else(|_| "[redacted: the hook panicked]".to_owned())
+            caught(|| redact(text)).unwrap_or_else(|_| "[redacted: the hook panicked]".to_owned())
         };
         let detail = self.detail.as_deref().map(cleaned);
         let key = self
@@ -79,7 +78,7 @@ impl ErrorReport {
         let mut refusal = Refusal::of(error);
         let mut message = shown(error);
         if refusal.is_some()
-            && let Some(server) = error.source()
+            && let Some(server) = chain(error).nth(1)
         {
             // The driver itself says `db error` to everything. Further lines may have row data.
             let server = shown(server);
@@ -130,14 +129,15 @@ fn from_program(backtrace: &str) -> &str {
     backtrace
 }
 
-/// The errors of a chain, from the outermost to its first cause. A chain in a circle ends.
+/// The errors of a chain, from the outermost to its first cause. A chain in a circle ends, and so does
+/// one whose `source` panics.
 pub(super) fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     let mut next = Some(error);
     let links = iter::from_fn(move || {
         let link = next?;
-        next = link.source();
+        next = caught(|| link.source()).ok().flatten();
         Some(link)
     });
     links.take(MAX_CHAIN)
@@ -150,7 +150,7 @@ pub(super) fn class_in(error: &(dyn StdError + 'static)) -> Option<Box<str>> {
     if innermost.is::<std::io::Error>() {
         return Some("std::io::Error".into());
     }
-    let debug = caught(|| format!("{innermost:?}"))?;
+    let debug = caught(|| format!("{innermost:?}")).ok()?;
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let end = debug.find(|c| !is_part(c)).unwrap_or(debug.len());
     let (name, rest) = debug.split_at(end);
@@ -162,12 +162,7 @@ pub(super) fn class_in(error: &(dyn StdError + 'static)) -> Option<Box<str>> {
 
 /// Returns the text of an error, even if its `Display` panics.
 fn shown(error: &dyn StdError) -> String {
-    caught(|| error.to_string()).unwrap_or_else(|| "an error whose Display panics".to_owned())
-}
-
-/// Calls code of an error, which may panic.
-fn caught(text: impl FnOnce() -> String) -> Option<String> {
-    catch_unwind(AssertUnwindSafe(text)).ok()
+    caught(|| error.to_string()).unwrap_or_else(|_| "an error whose Display panics".to_owned())
 }
 
 /// Replaces the middle of a text that is too long.

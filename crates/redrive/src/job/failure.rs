@@ -8,8 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::deciding_error::{BoxedError, ErrorRule, Mark, boxed, class_of};
-
+use crate::job::caught::{BoxedError, ErrorValue};
+use crate::job::deciding_error::{ErrorRule, Mark, boxed, class_of};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::{ErrorReport, MAX_CLASS_BYTES, MAX_DETAIL_BYTES, clip};
 use crate::job::name;
@@ -45,7 +45,7 @@ pub struct Failure {
     /// The dependency that is down, for [`Disposition::Outage`].
     pub(crate) dependency: Option<Box<str>>,
     /// The error, unless the handler said more than that. Boxed, because a large error slows a `Result`.
-    pub(crate) error: Option<Arc<BoxedError>>,
+    pub(crate) error: Option<Arc<ErrorValue>>,
 }
 
 impl Failure {
@@ -66,7 +66,7 @@ impl Failure {
             disposition: mark.map_or(Disposition::Retry, |mark| mark.disposition),
             report: ErrorReport::of(class, &*error),
             dependency: mark.and_then(|mark| mark.dependency.clone()),
-            error: Some(Arc::new(error)),
+            error: Some(Arc::new(ErrorValue::new(error))),
         }
     }
 

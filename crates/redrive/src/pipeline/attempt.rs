@@ -1,11 +1,11 @@
 //! Runs a handler so that it cannot end its thread.
 
-use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
-use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 
+use crate::job::caught::caught;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
 use crate::pipeline::outcome::Outcome;
@@ -26,35 +26,20 @@ struct PanicSite {
 pub(crate) fn run_handler(handler: impl FnOnce() -> Result<(), Failure>) -> Outcome {
     install_hook();
     PANIC_SITE.set(Some(PanicSite::default()));
-    let caught = panic::catch_unwind(AssertUnwindSafe(handler));
+    let ended = caught(handler);
     let place = PANIC_SITE.take().unwrap_or_default();
-    match caught {
+    match ended {
         Ok(Ok(())) => Outcome::Done,
         Ok(Err(failure)) => Outcome::Failed(failure),
-        Err(payload) => {
-            let text = text_of(&*payload);
+        Err(panic) => {
+            let text = panic.text();
             let message = match place.location {
                 Some(location) => format!("panicked at {location}: {text}"),
                 // A resumed panic, for example from another thread, does not pass the hook.
                 None => format!("panicked: {text}"),
             };
-            // A panic payload may itself panic when dropped. Then leak it.
-            if let Err(again) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                std::mem::forget(again);
-            }
             Outcome::Panicked(ErrorReport::new("panic", message, place.backtrace))
         }
-    }
-}
-
-/// Returns the message of a panic.
-fn text_of(payload: &(dyn Any + Send)) -> &str {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        text
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text
-    } else {
-        "a panic without a message"
     }
 }
 

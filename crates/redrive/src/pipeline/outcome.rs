@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::caught::ErrorValue;
 use crate::job::death_cause::DeathCause;
-use crate::job::deciding_error::BoxedError;
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
@@ -45,7 +45,7 @@ pub(crate) struct FailedAttempt {
     /// The dependency that is down, if the handler named it.
     pub(crate) dependency: Option<Box<str>>,
     /// The error that the handler returned.
-    pub(crate) error: Option<Arc<BoxedError>>,
+    pub(crate) error: Option<Arc<ErrorValue>>,
 }
 
 impl FailedAttempt {

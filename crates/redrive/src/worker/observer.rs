@@ -2,10 +2,10 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::job::caught::caught;
 use crate::job::error_report::ErrorReport;
 use crate::job::job::JobId;
 use crate::pipeline::judge::Verdict;
@@ -88,7 +88,7 @@ pub(crate) fn tell(
         error_message: report.map(|report| &*report.message),
         error,
     };
-    if catch_unwind(AssertUnwindSafe(|| observer(&attempt))).is_err() {
+    if caught(|| observer(&attempt)).is_err() {
         log::warn!("job={}: the hook of its attempts panicked", attempt.id);
     }
 }

@@ -1,10 +1,10 @@
 //! Starts supervised threads: a panic stops the worker.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::db::spawn::spawn;
 use crate::error::Result;
+use crate::job::caught::caught;
 use crate::sync::thread::JoinHandle;
 use crate::worker::state::State;
 
@@ -24,7 +24,7 @@ pub(crate) fn start(
 /// nothing.
 pub(crate) fn supervised(state: &State, name: &str, work: impl FnOnce()) {
     // Nothing uses what the panic left half done.
-    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+    if caught(work).is_err() {
         state.fail(format!("thread `{name}` panicked"));
     }
 }
