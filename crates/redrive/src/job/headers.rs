@@ -158,17 +158,24 @@ impl Headers {
     }
 }
 
-/// Checks the size of headers.
+/// Checks the text and the size of headers.
 pub(crate) fn check_size(subject: &str, headers: &BTreeMap<String, String>) -> Result<()> {
     check_size_below(MAX_HEADER_BYTES, subject, headers)
 }
 
-/// Checks the size of headers with a smaller limit.
+/// Checks the text and the size of headers with a smaller limit.
 pub(crate) fn check_size_below(
     limit: usize,
     subject: &str,
     headers: &BTreeMap<String, String>,
 ) -> Result<()> {
+    let has_nul = |(name, value): &(&String, &String)| name.contains('\0') || value.contains('\0');
+    if let Some((name, _)) = headers.iter().find(has_nul) {
+        return Err(Error::invalid(format!(
+            "the header `{}` of {subject} contains NUL, which PostgreSQL cannot store",
+            name.escape_debug()
+        )));
+    }
     let bytes: usize = headers.iter().map(header_bytes).sum();
     if bytes > limit {
         return Err(Error::invalid(format!(
@@ -294,9 +301,16 @@ mod tests {
     }
 
     #[test]
-    fn reserved_and_large_headers_are_rejected() {
+    fn reserved_and_large_headers_and_nul_are_rejected() {
         let error = headers(&[("redrive-x", "1")]).check().unwrap_err();
         assert!(error.to_string().contains("reserved"), "{error}");
+        for nul in [("a\0", "1"), ("a", "\0")] {
+            let error = headers(&[nul]).check().unwrap_err();
+            let said = error.to_string();
+            assert!(error.is_invalid() && !said.contains('\0'), "{said:?}");
+            assert!(said.contains("the header `a"), "{said}");
+            assert!(said.contains("of a job contains NUL"), "{said}");
+        }
         let long = "x".repeat(MAX_HEADER_BYTES);
         let error = headers(&[("a", &long)]).check().unwrap_err();
         assert!(error.to_string().contains("65545 bytes"), "{error}");
