@@ -2,11 +2,14 @@
 
 use std::str::FromStr as _;
 
+use redrive::dlq::LetterState;
 use redrive::postgres::{Client, Config, NoTls};
 use redrive::r2d2::{CustomizeConnection, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
-use redrive::{Database, Pooler, Queue};
-use redrive_tests::{Order, Sql, TestDatabase, finish, willing};
+use redrive::{Database, Failure, Job, NewJob, Pooler, Queue};
+use redrive_tests::{
+    Begin, Order, Sql, TestDatabase, finish, in_state, new_order, willing, worker,
+};
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 
@@ -45,6 +48,30 @@ fn pooled_connections_are_returned_with_their_original_settings() {
             .query("SELECT pg_listening_channels()", &[])
             .unwrap();
         assert!(channels.is_empty(), "it still listens");
+    }
+}
+
+#[test]
+fn a_connection_whose_statements_were_deallocated_prepares_them_again() {
+    let test = TestDatabase::migrated();
+    let users = pool(&test, 5);
+    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
+    let queue = Queue::new(&db, "orders").unwrap();
+    for _ in 0..2 {
+        assert!(queue.is_drained().unwrap());
+        let follows = |job: &Job<Order>| match job.payload().number {
+            1 => job
+                .then(NewJob::new(&Order { number: 2 })?)
+                .map_err(Failure::from),
+            _ => Ok(()),
+        };
+        queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
+        finish(&queue, worker(&queue).runs(follows));
+        assert_eq!(in_state(&queue, LetterState::Open), 0);
+        let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+        for connection in &mut connections {
+            connection.sql("DISCARD ALL");
+        }
     }
 }
 

@@ -300,15 +300,22 @@ impl Session {
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
         let statement = self.prepared(doing, sql)?;
-        match self.client().query(&statement, parameters) {
-            Err(error) if is_stale(&error) => {
-                self.forget(sql);
-                let statement = self.prepared(doing, sql)?;
-                self.client().query(&statement, parameters)
-            }
-            answer => answer,
+        let answer = self.client().query(&statement, parameters);
+        let answer = answer.map_err(|error| Error::from_postgres(doing, error));
+        let Err(error) = &answer else { return answer };
+        if !is_stale(error) {
+            return answer;
         }
-        .map_err(|error| Error::from_postgres(doing, error))
+        self.forget_all();
+        match self.scope {
+            Scope::Statement => {
+                let statement = self.prepared(doing, sql)?;
+                let again = self.client().query(&statement, parameters);
+                again.map_err(|error| Error::from_postgres(doing, error))
+            }
+            // The error has aborted it.
+            Scope::Transaction => answer,
+        }
     }
 
     /// Takes one round trip and leaves no name on the connection.
@@ -338,19 +345,27 @@ impl Session {
 
     /// Runs statements in a READ COMMITTED transaction. The database refuses some at a stricter
     /// level, which may be the default of a user's connection.
+    ///
+    /// Repeats the transaction if a prepared statement was [stale](is_stale), which aborts it.
     pub(crate) fn read_committed<T>(
         &mut self,
         doing: &str,
-        work: impl FnOnce(&mut Session) -> Result<T>,
+        mut work: impl FnMut(&mut Session) -> Result<T>,
     ) -> Result<T> {
-        self.begin(doing, "SET LOCAL transaction_isolation = 'read committed'")?;
-        let done = work(self);
-        self.end(doing, done)
+        let mut run = || {
+            self.begin(doing, "SET LOCAL transaction_isolation = 'read committed'")?;
+            let done = work(self);
+            self.end(doing, done)
+        };
+        match run() {
+            Err(error) if is_stale(&error) => run(),
+            answer => answer,
+        }
     }
 
-    /// Forgets a statement that is [stale](is_stale).
-    fn forget(&mut self, sql: &'static Sql) {
-        self.connection.statements().0.remove(sql.name);
+    /// Forgets the statements of the connection. If one is [stale](is_stale), so may be the others.
+    fn forget_all(&mut self) {
+        self.connection.statements().0.clear();
     }
 
     fn prepared(&mut self, doing: &str, sql: &'static Sql) -> Result<Statement> {
@@ -383,9 +398,9 @@ fn setting(message: &SimpleQueryMessage) -> Option<(String, String)> {
 }
 
 /// Whether a prepared statement cannot be used again: the schema changed, or something deallocated it.
-fn is_stale(error: &postgres::Error) -> bool {
+fn is_stale(error: &Error) -> bool {
     matches!(
-        error.code(),
+        error.sql_state(),
         Some(state) if *state == SqlState::FEATURE_NOT_SUPPORTED
             || *state == SqlState::INVALID_SQL_STATEMENT_NAME
     )

@@ -54,11 +54,12 @@ pub(crate) struct TokenClaim {
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
     scope: &TokenScope,
-    mut request: ClaimRequest,
+    request: ClaimRequest,
     groups: Option<&GroupLook>,
 ) -> Result<LimitedClaim> {
     let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);
     session.read_committed(&doing, |session| {
+        let mut request = request.clone();
         let tokens = match lock_tokens(session, scope)? {
             Tokens::Some(tokens) => tokens,
             Tokens::None(wait) => return Ok(LimitedClaim::NoToken(wait)),
