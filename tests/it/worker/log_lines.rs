@@ -63,6 +63,24 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
 }
 
 #[test]
+fn the_message_of_an_outage_that_opens_a_breaker_is_redacted() {
+    let (test, queue) = TestDatabase::with_orders();
+    let worker = worker(&queue)
+        .breaker_threshold(1)
+        .redact(|text| text.replace("4111", "****"))
+        .runs(|_: &Job<Order>| Err(Failure::outage("card 4111")));
+    queue.enqueue(&Order { number: 1 }).unwrap();
+    let found = "SELECT (SELECT message FROM redrive.breakers)";
+    wait_until("the breaker", SOON, || {
+        let message: Option<String> = test.client().ask(found, &[]);
+        message
+            .inspect(|message| assert_eq!(message, "card ****"))
+            .is_some()
+    });
+    stop(worker);
+}
+
+#[test]
 fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
     let logged = Logged::start(LevelFilter::Debug);
     for wanted in [false, true] {

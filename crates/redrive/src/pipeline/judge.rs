@@ -39,32 +39,6 @@ pub(crate) enum Verdict {
     },
 }
 
-impl Verdict {
-    /// Applies the program's redaction hook to the error.
-    pub(crate) fn redacted(self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> Verdict {
-        match self {
-            Verdict::Done => Verdict::Done,
-            Verdict::Snooze { delay } => Verdict::Snooze { delay },
-            Verdict::Retry { delay, report } => Verdict::Retry {
-                delay,
-                report: report.redacted(redact),
-            },
-            Verdict::Outage { delay, report } => Verdict::Outage {
-                delay,
-                report: report.redacted(redact),
-            },
-            Verdict::Refund { delay, report } => Verdict::Refund {
-                delay,
-                report: report.redacted(redact),
-            },
-            Verdict::Dead { cause, report } => Verdict::Dead {
-                cause,
-                report: report.redacted(redact),
-            },
-        }
-    }
-}
-
 /// The inputs of a verdict besides the outcome.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JudgeContext<'a> {

@@ -57,6 +57,12 @@ impl FailedAttempt {
     pub(crate) fn is_outage(&self) -> bool {
         self.disposition == Disposition::Outage
     }
+
+    /// Applies the program's redaction hook to the error.
+    pub(crate) fn redacted(mut self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> Self {
+        self.report = self.report.redacted(redact);
+        self
+    }
 }
 
 impl Outcome {

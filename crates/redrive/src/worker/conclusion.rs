@@ -76,6 +76,11 @@ pub(crate) fn conclude(
     let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
     let has_run = ended.outcome.has_run();
     let failed = decided(state, running, ended.outcome).classify();
+    // Before a breaker takes the message.
+    let failed = failed.map(|failed| match &state.config.hooks.redact {
+        Some(redact) => failed.redacted(&**redact),
+        None => failed,
+    });
     let breakers = &state.breakers;
     let attempt = match &failed {
         None => AttemptEnd::Done,
@@ -122,10 +127,6 @@ pub(crate) fn conclude(
         | Verdict::Refund { .. }
         | Verdict::Outage { .. }
         | Verdict::Dead { .. } => running.signal.checkpoints.headers(),
-    };
-    let verdict = match &state.config.hooks.redact {
-        Some(redact) => verdict.redacted(&**redact),
-        None => verdict,
     };
     if let Some(observer) = &state.config.hooks.observer {
         let error = error.as_deref().map(|error| &**error);

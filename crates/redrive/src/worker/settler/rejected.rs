@@ -38,6 +38,10 @@ pub(super) fn failed(settlement: &Settlement, error: Error, config: &Config) -> 
         Some(handler) => handler.options.backoff_or(&config.backoff),
         None => &config.backoff,
     };
+    let attempt = match &config.hooks.redact {
+        Some(redact) => attempt.redacted(&**redact),
+        None => attempt,
+    };
     let verdict = judge(
         Some(attempt),
         &JudgeContext {
@@ -52,10 +56,7 @@ pub(super) fn failed(settlement: &Settlement, error: Error, config: &Config) -> 
         },
     );
     Settlement {
-        verdict: match &config.hooks.redact {
-            Some(redact) => verdict.redacted(&**redact),
-            None => verdict,
-        },
+        verdict,
         cause: Some(FailureCause::Error),
         follow_ups: Vec::new(),
         ..settlement.clone()
