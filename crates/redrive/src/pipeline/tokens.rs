@@ -54,7 +54,7 @@ pub(crate) struct TokenClaim {
 pub(crate) fn claim_with_tokens(
     session: &mut Session,
     scope: &TokenScope,
-    request: ClaimRequest,
+    request: &ClaimRequest,
     groups: Option<&GroupLook>,
 ) -> Result<LimitedClaim> {
     let doing = format!("claim jobs of queue `{}` under a rate limit", scope.queue);

@@ -270,7 +270,7 @@ impl Fetcher {
         let groups = has_groups.then(|| lock(&target.walk).look(room, 1, passed.clone()));
         let answer = state.requesting(room, || {
             self.call("claim jobs under a rate limit", move |session| {
-                claim_with_tokens(session, &scope, request, groups.as_ref())
+                claim_with_tokens(session, &scope, &request, groups.as_ref())
             })
         });
         let took = asked_at.elapsed();
