@@ -2,6 +2,7 @@
 
 pub(crate) mod words;
 pub(crate) mod name;
+pub(crate) mod printable;
 pub(crate) mod caught;
 pub(crate) mod backoff;
 pub(crate) mod death_cause;

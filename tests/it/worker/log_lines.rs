@@ -93,7 +93,7 @@ fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
             .handle(|job: &Job<Order>| match job.payload().number {
                 1 => Err(Failure::retry("card 4111\u{1b}[1m\nand more")),
                 2 => Err(Failure::outage("card 4111")),
-                _ => Err(Failure::reject("card 4111")),
+                _ => Err(Failure::reject("card 4111").class("Card\nClosed")),
             })
             .handle({
                 let gate = gate.clone();
@@ -125,7 +125,7 @@ fn messages_of_errors_are_logged_only_if_the_program_wants_it() {
         for text in [
             ": failed, retrying in 3600s: Retry: card ****\\u{1b}[1m",
             ": met an outage, retrying in",
-            ": dead (rejected): Rejected: card ****",
+            ": dead (rejected): Card\\nClosed: card ****",
         ] {
             assert!(!wanted || about(text), "{text} in {lines:#?}");
         }

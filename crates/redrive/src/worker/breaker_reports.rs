@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::db::caller::DbCaller;
+use crate::job::printable::Printable;
 use crate::pipeline::breaker::trip;
 use crate::pipeline::gates::read_gates;
 use crate::pipeline::probe::{ProbeVerdict, end_probe};
@@ -25,7 +26,7 @@ pub(crate) fn write_reports(
                     "{state} breaker={}: opened ({}): {}",
                     news.name,
                     news.cause,
-                    news.message
+                    Printable(&news.message)
                 );
                 let tripped = retry(state, until, || {
                     let news = news.clone();

@@ -8,6 +8,7 @@ use log::Level;
 
 use super::failure_log::{FailureEnd, FailureKind, FailureLog};
 use crate::job::error_report::ErrorReport;
+use crate::job::printable::Printable;
 use crate::job::wait::from_now;
 use crate::pipeline::judge::Verdict;
 use crate::pipeline::settlement::Settlement;
@@ -93,6 +94,7 @@ fn level(end: FailureEnd) -> Level {
 pub(super) fn log_suppressed(state: &State, suppressed: Vec<(FailureKind, u64)>) {
     for (failure, more) in suppressed {
         let FailureKind { end, kind, class } = failure;
+        let class = Printable(&class);
         let what = match end {
             FailureEnd::Retried => "failed and are retried",
             FailureEnd::Interrupted => "were interrupted and run again",
@@ -138,24 +140,11 @@ struct Cause<'a>(&'a State, &'a ErrorReport);
 impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cause(state, report) = self;
-        f.write_str(&report.class)?;
+        write!(f, "{}", Printable(&report.class))?;
         match report.message.lines().next() {
             Some(line) if state.config.hooks.logs_messages => write!(f, ": {}", Printable(line)),
             Some(_) | None => Ok(()),
         }
-    }
-}
-
-/// A text without the characters that change a terminal.
-struct Printable<'a>(&'a str);
-
-impl fmt::Display for Printable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = self.0.chars();
-        all.try_for_each(|c| match c.is_control() {
-            true => write!(f, "{}", c.escape_default()),
-            false => write!(f, "{c}"),
-        })
     }
 }
 
