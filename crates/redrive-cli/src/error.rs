@@ -73,7 +73,8 @@ impl From<redrive::Error> for Error {
         if error.is_migration_required() {
             return Error::new(error.to_string());
         }
-        if error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
+        let lacks_role = error.source().is_some_and(|said| said.source().is_some());
+        if error.sql_state() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) && lacks_role {
             // The source of the server's message says how a role gets its privileges, and so does the command.
             let said = error.source().map(ToString::to_string).unwrap_or_default();
             return Error::Denied(format!("{error}: {said}"));

@@ -80,7 +80,10 @@ impl From<postgres::Error> for DriverError {
             Some(server) => DriverError {
                 refusal: Some(Refusal::from(server)),
                 said: format!("{}: {}", server.severity(), server.message()),
-                cause: match *server.code() == SqlState::INSUFFICIENT_PRIVILEGE {
+                // A protection or an approval refuses a role that has the privileges, and says so.
+                cause: match *server.code() == SqlState::INSUFFICIENT_PRIVILEGE
+                    && !server.message().starts_with("redrive: ")
+                {
                     true => Some(GRANT.into()),
                     false => None,
                 },

@@ -35,10 +35,17 @@ words! {
 impl Distrust {
     /// Returns the cause of an error that concerns all sources.
     pub(crate) fn of(error: &Error) -> Distrust {
-        if is_refusal(error) {
-            Distrust::Privilege
-        } else {
-            Distrust::Unreachable
+        let Some(state) = error.sql_state() else {
+            return Distrust::Unreachable;
+        };
+        match (state, state.code().get(..2)) {
+            (&SqlState::INSUFFICIENT_PRIVILEGE, _) => Distrust::Privilege,
+            // Another program owns a schema of the same name.
+            (&SqlState::UNDEFINED_TABLE | &SqlState::UNDEFINED_COLUMN, _) => Distrust::Schema,
+            // The server starts, stops, lacks resources, refuses the connection, or gave up.
+            (_, Some("08" | "28" | "3D" | "53" | "57")) => Distrust::Unreachable,
+            // It answers, but a lock, for example, is in the way.
+            _ => Distrust::Collector,
         }
     }
 }
