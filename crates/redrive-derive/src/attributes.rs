@@ -27,7 +27,12 @@ impl Attributes {
                 if found.get(key).is_some() {
                     return Err(meta.error(format!("`{key}` is set twice")));
                 }
-                found.0.push((key, meta.value()?.parse()?));
+                let mut value: Expr = meta.value()?.parse()?;
+                // The argument of a macro.
+                if let Expr::Group(group) = value {
+                    value = *group.expr;
+                }
+                found.0.push((key, value));
                 Ok(())
             })?;
         }

@@ -1,9 +1,9 @@
 //! Writes the implementation of `redrive::Payload`. Pure.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Data, DeriveInput, Error, Expr, ExprLit, Fields, Lit, Result};
+use syn::{Data, DeriveInput, Error, Expr, ExprLit, Lit, Result};
 
 use crate::attributes::Attributes;
 
@@ -11,60 +11,55 @@ use crate::attributes::Attributes;
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = Attributes::of(&input.attrs)?;
     let limits = quote!(::redrive::limits);
+    // Not visible to the expressions of the attributes.
+    let value = Ident::new("value", Span::mixed_site());
+    // Each with a condition on its value: an error here and not at the first enqueue.
     let constants = [
-        ("kind", quote!(const KIND: &str), false),
         (
-            "queue",
-            quote!(const QUEUE: ::std::option::Option<&str>),
-            true,
+            "kind",
+            quote!(KIND: &str),
+            quote!(!#value.is_empty()),
+            "a kind is not empty",
         ),
-        ("attempts", quote!(const ATTEMPTS: u32), false),
-        ("priority", quote!(const PRIORITY: i16), false),
-        ("version", quote!(const VERSION: u32), false),
-        (
-            "deadline",
-            quote!(const DEADLINE: ::std::option::Option<::std::time::Duration>),
-            true,
-        ),
-    ];
-    let constants = constants
-        .into_iter()
-        .filter_map(|(key, declared, is_optional)| {
-            let value = attributes.get(key)?;
-            Some(match is_optional {
-                true => {
-                    quote_spanned!(value.span()=> #declared = ::std::option::Option::Some(#value);)
-                }
-                false => quote_spanned!(value.span()=> #declared = #value;),
-            })
-        });
-    // Values out of range are errors here and not at the first enqueue.
-    let checks = [
-        ("kind", quote!(!VALUE.is_empty()), "a kind is not empty"),
         (
             "attempts",
-            quote!(VALUE >= 1 && VALUE <= #limits::MAX_ATTEMPTS),
+            quote!(ATTEMPTS: u32),
+            quote!(#value >= 1 && #value <= #limits::MAX_ATTEMPTS),
             "the attempts must be 1 to redrive::limits::MAX_ATTEMPTS",
         ),
         (
             "priority",
-            quote!(VALUE >= -#limits::MAX_PRIORITY && VALUE <= #limits::MAX_PRIORITY),
+            quote!(PRIORITY: i16),
+            quote!(#value >= -#limits::MAX_PRIORITY && #value <= #limits::MAX_PRIORITY),
             "the priority must be within redrive::limits::MAX_PRIORITY",
         ),
-        ("version", quote!(VALUE >= 1), "versions count from 1"),
+        (
+            "version",
+            quote!(VERSION: u32),
+            quote!(#value >= 1),
+            "versions count from 1",
+        ),
     ];
-    let checks = checks.into_iter().filter_map(|(key, condition, why)| {
-        let value = attributes.get(key)?;
-        let kind = match key {
-            "kind" => quote!(&str),
-            "priority" => quote!(i16),
-            _ => quote!(u32),
-        };
-        Some(quote_spanned! {value.span()=>
-            const _: () = {
-                const VALUE: #kind = #value;
-                ::std::assert!(#condition, #why);
-            };
+    let constants = constants
+        .into_iter()
+        .filter_map(|(key, declared, condition, why)| {
+            let set = attributes.get(key)?;
+            Some(quote_spanned! {set.span()=>
+                const #declared = {
+                    let #value = #set;
+                    ::std::assert!(#condition, #why);
+                    #value
+                };
+            })
+        });
+    let optional = [
+        ("queue", quote!(QUEUE), quote!(&str)),
+        ("deadline", quote!(DEADLINE), quote!(::std::time::Duration)),
+    ];
+    let optional = optional.into_iter().filter_map(|(key, name, of)| {
+        let set = attributes.get(key)?;
+        Some(quote_spanned! {set.span()=>
+            const #name: ::std::option::Option<#of> = ::std::option::Option::Some(#set);
         })
     });
     let backoff = attributes.get("backoff").map(|value| {
@@ -93,11 +88,23 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (unique, group) = (key(quote!(unique), "unique")?, key(quote!(group), "group")?);
     let name = &input.ident;
     let (generics, arguments, conditions) = input.generics.split_for_impl();
+    // The compiler evaluates a constant where it is used. Those of a generic type wait for their first use.
+    let used = input.generics.params.is_empty().then(|| {
+        quote! {
+            const _: (&str, u32, i16, u32) = (
+                <#name as ::redrive::Payload>::KIND,
+                <#name as ::redrive::Payload>::ATTEMPTS,
+                <#name as ::redrive::Payload>::PRIORITY,
+                <#name as ::redrive::Payload>::VERSION,
+            );
+        }
+    });
     Ok(quote! {
-        #(#checks)*
+        #used
         #[automatically_derived]
         impl #generics ::redrive::Payload for #name #arguments #conditions {
             #(#constants)*
+            #(#optional)*
             #backoff
             #upgrade
             #unique
@@ -108,6 +115,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
 /// Returns the method that makes a key of a job: by a format string of its fields, or by a function.
 fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenStream> {
+    // `self` and the names in a template are those of this method, also if a macro wrote the attribute.
+    let this = quote_spanned!(Span::call_site()=> self);
     let made = match (value, &input.data) {
         (
             Expr::Lit(ExprLit {
@@ -117,16 +126,19 @@ fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenS
             data,
         ) => {
             let fields = match data {
-                Data::Struct(data) => match &data.fields {
-                    Fields::Named(fields) => fields.named.iter().collect(),
-                    Fields::Unnamed(_) | Fields::Unit => Vec::new(),
-                },
+                Data::Struct(data) => data.fields.iter().collect(),
                 Data::Enum(_) | Data::Union(_) => Vec::new(),
             };
             let fields = fields.into_iter().filter_map(|field| field.ident.as_ref());
-            quote_spanned! {value.span()=>
-                #[allow(unused_variables)]
-                #(let #fields = &self.#fields;)*
+            let names = fields.clone().cloned().map(|mut name| {
+                name.set_span(format.span());
+                name
+            });
+            quote! {
+                #(
+                    #[allow(unused_variables, non_snake_case, deprecated)]
+                    let #names = &#this.#fields;
+                )*
                 ::std::option::Option::Some(::std::format!(#format))
             }
         }
@@ -134,10 +146,10 @@ fn key(input: &DeriveInput, method: &TokenStream, value: &Expr) -> Result<TokenS
             let message = "expected a template such as `\"order-{order}\"`, or a function";
             return Err(Error::new_spanned(value, message));
         }
-        (function, _) => quote_spanned!(value.span()=> (#function)(self)),
+        (function, _) => quote_spanned!(value.span()=> (#function)(#this)),
     };
     Ok(quote! {
-        fn #method(&self) -> ::std::option::Option<::std::string::String> {
+        fn #method(&#this) -> ::std::option::Option<::std::string::String> {
             #made
         }
     })
@@ -189,7 +201,13 @@ mod tests {
     #[test]
     fn what_is_not_set_keeps_its_default() {
         let least = expanded("#[payload(kind = \"k\")] struct P;").unwrap();
-        for other in ["QUEUE", "ATTEMPTS", "fn unique", "fn backoff", "fn upgrade"] {
+        for other in [
+            "QUEUE",
+            "const ATTEMPTS",
+            "fn unique",
+            "fn backoff",
+            "fn upgrade",
+        ] {
             assert!(!least.contains(other), "{least}");
         }
     }

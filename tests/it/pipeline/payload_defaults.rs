@@ -37,6 +37,53 @@ impl Payload for Invoice {
     }
 }
 
+const VALUE: u32 = 9;
+
+#[allow(non_snake_case)]
+#[derive(Debug, Serialize, Deserialize, Payload)]
+#[payload(kind = Self::NAME, attempts = VALUE, unique = "{orderID}/{type}/{old}")]
+struct Foreign {
+    orderID: i64,
+    r#type: i64,
+    #[deprecated]
+    old: i64,
+}
+
+impl Foreign {
+    const NAME: &str = "foreign";
+}
+
+macro_rules! payloads {
+    ($($name:ident $field:ident $unique:literal)*) => {$(
+        #[derive(Debug, Serialize, Deserialize, Payload)]
+        #[payload(kind = "made", unique = $unique, group = "customer {customer}")]
+        struct $name {
+            customer: i64,
+            $field: i64,
+        }
+    )*};
+}
+
+payloads! { Made order "order-{order}" }
+
+#[test]
+fn the_macro_accepts_the_names_of_its_user() {
+    #[allow(deprecated)]
+    let foreign = Foreign {
+        orderID: 1,
+        r#type: 2,
+        old: 3,
+    };
+    assert_eq!((Foreign::KIND, Foreign::ATTEMPTS), ("foreign", 9));
+    assert_eq!(foreign.unique(), Some("1/2/3".to_owned()));
+    let made = Made {
+        customer: 4,
+        order: 5,
+    };
+    assert_eq!(made.unique(), Some("order-5".to_owned()));
+    assert_eq!(made.group(), Some("customer 4".to_owned()));
+}
+
 #[test]
 fn every_way_to_enqueue_takes_the_defaults_of_the_type() {
     let (test, db) = TestDatabase::opened();
