@@ -1,10 +1,12 @@
 //! Isolation levels: what reads after taking a lock refuses a snapshot older than the lock.
 
+use std::collections::HashSet;
+use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
-use redrive::Operator;
 use redrive::dlq::{LetterState, RetentionRule};
+use redrive::{NewJob, Operator};
 use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, drained, stop, wait_until, worker};
 
 const LEVELS: [&str; 2] = ["REPEATABLE READ", "SERIALIZABLE"];
@@ -96,5 +98,25 @@ fn workers_and_operators_work_with_any_default() {
         db.dlq().prune(Duration::from_hours(1), &operator).unwrap();
         let audits = db.admin().audit_counters().unwrap();
         assert!(audits.iter().all(|audit| audit.drift == 0), "{audits:?}");
+    }
+}
+
+#[test]
+fn enqueues_of_one_key_meet_no_conflict_of_the_default_level() {
+    for level in LEVELS {
+        let test = TestDatabase::migrated();
+        test.client().sql(&defaults(&test, level)[1]);
+        let queue = test.queue("orders");
+        let job = NewJob::new(&Order { number: 1 }).unwrap();
+        let job = job.unique("order 1").unique_window(Duration::from_hours(1));
+        let enqueue = || (0..25).map(|_| queue.enqueue_job(&job).unwrap().id());
+        let ids: HashSet<_> = thread::scope(|scope| {
+            let callers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| enqueue().collect::<Vec<_>>()))
+                .collect();
+            let ids = callers.into_iter().map(|caller| caller.join().unwrap());
+            ids.flatten().collect()
+        });
+        assert_eq!(ids.len(), 1, "{level}");
     }
 }

@@ -255,24 +255,27 @@ impl Session {
     /// Runs a statement. `doing` names the operation and its subject.
     ///
     /// Repeats a statement that the server rolled back for the sake of another session, such as the victim of a
-    /// deadlock, if the statement is the whole transaction.
+    /// deadlock, if the statement is the whole transaction. At READ COMMITTED: the default level of a user's connection
+    /// may be the reason.
     pub(crate) fn query(
         &mut self,
         doing: &str,
         sql: &'static Sql,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>> {
-        let mut tries = 1;
-        loop {
-            match self.query_once(doing, sql, parameters) {
-                Err(error)
-                    if self.scope == Scope::Statement && tries < MAX_TRIES && error.is_victim() =>
-                {
-                    tries += 1;
+        let scope = self.scope;
+        let mut answer = self.query_once(doing, sql, parameters);
+        for _ in 1..MAX_TRIES {
+            match &answer {
+                Err(error) if scope == Scope::Statement && error.is_victim() => {
+                    answer = self.read_committed(doing, |session| {
+                        session.query_once(doing, sql, parameters)
+                    });
                 }
-                answer => return answer,
+                Ok(_) | Err(_) => break,
             }
         }
+        answer
     }
 
     fn query_once(

@@ -151,7 +151,7 @@ impl OwnAttempt {
         };
         done_jobs::store([&settlement], &mut store)
             .and_then(|()| follow_up::store(&follow_ups, &mut store))
-            .map_err(|refused| failed(&refused))?;
+            .map_err(|refused| not_settled(&refused))?;
         self.xid = Some(xid);
         let committed = transaction.commit();
         committed.map_err(|refused| failed(&error("commit", refused)))?;
@@ -215,7 +215,7 @@ fn not_begun(error: &Error) -> Failure {
     failure(error, disposition, "")
 }
 
-/// The failure of an attempt whose job could not be settled. If another session, such as an operator's, changed the
+/// The failure of an attempt whose end could not be written. If another session, such as an operator's, changed the
 /// rows of redrive meanwhile, the handler is not to blame.
 fn not_settled(error: &Error) -> Failure {
     match error.is_victim() {
@@ -236,8 +236,10 @@ fn failed(error: &Error) -> Failure {
         Some(state) if *state == SqlState::IN_FAILED_SQL_TRANSACTION => {
             "; an earlier statement had failed, and the handler ignored its error"
         }
-        Some(_) => "",
-        None => "; the session ended, for example by a timeout or by an administrator",
+        None if error.is_unavailable() => {
+            "; the session ended, for example by a timeout or by an administrator"
+        }
+        Some(_) | None => "",
     };
     failure(error, disposition, hint)
 }
@@ -246,12 +248,13 @@ fn failed(error: &Error) -> Failure {
 fn failure(error: &Error, disposition: Disposition, hint: &str) -> Failure {
     let state = error.sql_state().map(SqlState::code);
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-    let class = state.map_or_else(
-        || "SessionLost".to_owned(),
-        |state| format!("SQLSTATE {state}"),
-    );
+    let described = Failure::from(error.shared()).report;
+    let class = match state {
+        Some(state) => format!("SQLSTATE {state}"),
+        None if error.is_unavailable() => "SessionLost".to_owned(),
+        None => described.class.into(),
+    };
     let message = format!("{error}{}{hint}", cause.unwrap_or_default());
-    let detail = Failure::from(error.shared()).report.detail;
-    let report = ErrorReport::new(&class, message, detail.map(String::from));
+    let report = ErrorReport::new(&class, message, described.detail.map(String::from));
     Failure::new(disposition, report)
 }
