@@ -311,6 +311,7 @@ fn a_misconfigured_worker_does_not_start() {
             one().handle_any(|_| Ok(())).handle_any(|_| Ok(())),
             "handle_any was called twice",
         ),
+        (one().version("a\0b"), "control characters"),
         (one().slots(0), "0 slots"),
         (one().slots(10_001), "10001 slots"),
         (

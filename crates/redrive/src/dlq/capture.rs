@@ -281,7 +281,7 @@ impl Dlq<'_> {
                 &foreign.kind,
                 &foreign.raw,
                 &foreign.content_type,
-                &Json::of(&foreign.headers)?,
+                &Json::of("the headers of a capture", &foreign.headers)?,
                 &foreign.error_class,
                 &foreign.error_message,
                 &foreign.error_detail,

@@ -145,14 +145,17 @@ impl Policy {
         if !(1.0..=100.0).contains(&self.growth) {
             return Err(Error::invalid("a policy needs a growth of 1 to 100"));
         }
-        Json::of(&json!({
-            "batch": self.batch,
-            "generations": self.generations,
-            "growth": self.growth,
-            "longest_delay_ms": self.longest.map(milliseconds),
-            "ignores_breakers": self.ignores_breakers,
-            "counts_only": self.counts_only,
-        }))
+        Json::of(
+            "the policy",
+            &json!({
+                "batch": self.batch,
+                "generations": self.generations,
+                "growth": self.growth,
+                "longest_delay_ms": self.longest.map(milliseconds),
+                "ignores_breakers": self.ignores_breakers,
+                "counts_only": self.counts_only,
+            }),
+        )
     }
 }
 

@@ -66,7 +66,7 @@ impl Checkpoints {
         let headers: BTreeMap<_, _> = checkpoint.into_iter().chain(progress).collect();
         Ok(Some(Unstored {
             version: buffer.version,
-            headers: Json::of(&headers)?,
+            headers: Json::of("the headers", &headers)?,
         }))
     }
 

@@ -97,7 +97,9 @@ impl Headers {
             let ms = time.as_nanos().div_ceil(1_000_000);
             all.insert(EXPIRES_IN.to_owned(), ms.to_string());
         }
-        (!all.is_empty()).then(|| Json::of(&all)).transpose()
+        (!all.is_empty())
+            .then(|| Json::of("the headers", &all))
+            .transpose()
     }
 
     /// Checks the headers of a new job.

@@ -65,7 +65,7 @@ impl NewJob {
             priority: P::PRIORITY,
             unique_key: payload.unique(),
             group: payload.group(),
-            ..NewJob::of(P::KIND, Json::of(payload)?)?
+            ..NewJob::of(P::KIND, Json::of("the payload", payload)?)?
         })
     }
 

@@ -170,28 +170,29 @@ pub(crate) fn read<P: Payload>(json: &[u8], version: u32) -> Result<P, Failure> 
 pub(crate) struct Json(String);
 
 impl Json {
-    pub(crate) fn of<T: Serialize>(value: &T) -> Result<Json> {
+    /// `what` is the subject of errors, such as "the payload".
+    pub(crate) fn of<T: Serialize>(what: &str, value: &T) -> Result<Json> {
         let text = serde_json::to_string(value).map_err(|error| {
-            Error::invalid("the payload cannot be serialized as JSON").caused_by(error)
+            Error::invalid(format!("{what} cannot be serialized as JSON")).caused_by(error)
         })?;
-        Json::checked(text)
+        Json::checked(what, text)
     }
 
     pub(crate) fn parse(text: &str) -> Result<Json> {
         serde_json::from_str::<IgnoredAny>(text)
             .map_err(|error| Error::invalid("the payload is not JSON").caused_by(error))?;
-        Json::checked(text.to_owned())
+        Json::checked("the payload", text.to_owned())
     }
 
-    fn checked(text: String) -> Result<Json> {
+    fn checked(what: &str, text: String) -> Result<Json> {
         if text.len() > MAX_PAYLOAD_BYTES {
             return Err(Error::invalid(format!(
-                "the payload is {} bytes; the limit is {MAX_PAYLOAD_BYTES}",
+                "{what} is {} bytes; the limit is {MAX_PAYLOAD_BYTES}",
                 text.len()
             )));
         }
         if let Some(fault) = refused_by_jsonb(text.as_bytes()) {
-            return Err(Error::invalid(format!("the payload {fault}")));
+            return Err(Error::invalid(format!("{what} {fault}")));
         }
         Ok(Json(text))
     }
@@ -425,8 +426,8 @@ mod tests {
 
     #[test]
     fn a_payload_over_the_limit_is_rejected() {
-        let error = Json::of(&"x".repeat(MAX_PAYLOAD_BYTES)).expect_err("too long");
+        let error = Json::of("the payload", &"x".repeat(MAX_PAYLOAD_BYTES)).expect_err("too long");
         assert!(error.to_string().contains("1048578 bytes"), "{error}");
-        assert!(Json::of(&"x".repeat(MAX_PAYLOAD_BYTES - 2)).is_ok());
+        assert!(Json::of("the payload", &"x".repeat(MAX_PAYLOAD_BYTES - 2)).is_ok());
     }
 }

@@ -33,8 +33,8 @@ const MAX_BYTES: usize = 256 * 1024;
 pub(crate) type Store<'a> = dyn Fn(Arc<[NewJob]>, Duration) -> Result<Vec<JobId>> + 'a;
 
 /// The calls of a queue that enqueue one plain job each.
-#[derive(Default)]
 pub(crate) struct Coalescer {
+    queue: Arc<str>,
     line: Mutex<Line>,
 }
 
@@ -73,6 +73,13 @@ enum Answer {
 }
 
 impl Coalescer {
+    pub(crate) fn of(queue: Arc<str>) -> Coalescer {
+        Coalescer {
+            queue,
+            line: Mutex::default(),
+        }
+    }
+
     /// Stores a job and returns its id, within the deadline.
     ///
     /// # Errors
@@ -90,7 +97,7 @@ impl Coalescer {
                 line.running += 1;
                 drop(line);
                 let _turn = Turn(self);
-                return alone(job, deadline, store);
+                return self.alone(job, deadline, store);
             }
             line.calls += 1;
             let number = line.calls;
@@ -106,11 +113,11 @@ impl Coalescer {
         match self.wait(number, &answer, until, deadline)? {
             Answer::Lead(shared) => {
                 let _turn = Turn(self);
-                lead(shared, until, store)
+                self.lead(shared, until, store)
             }
             Answer::Stored(id) => Ok(id),
             Answer::Unknown(error) => Err(error),
-            Answer::Alone(job) => alone(job, left(until), store),
+            Answer::Alone(job) => self.alone(job, left(until), store),
         }
     }
 
@@ -124,7 +131,7 @@ impl Coalescer {
         match answer.recv_timeout(left(until)) {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Disconnected) => Err(Error::lost(
-                "could not enqueue: the call that stored the job panicked",
+                self.could_not("the call that stored the job panicked"),
             )),
             Err(RecvTimeoutError::Timeout) => {
                 let mut line = self.line();
@@ -142,16 +149,66 @@ impl Coalescer {
                             .for_each(|waiting| line.waiting.push_front(waiting));
                         drop(line);
                         drop(Turn(self));
-                        Err(still_in_line(deadline))
+                        Err(self.still_in_line(deadline))
                     }
                     Ok(answer) => Ok(answer),
-                    Err(_) if is_in_line => Err(still_in_line(deadline)),
-                    Err(_) => Err(Error::lost(format!(
-                        "could not enqueue: the database did not answer within {deadline:?}"
-                    ))),
+                    Err(_) if is_in_line => Err(self.still_in_line(deadline)),
+                    Err(_) => Err(Error::lost(self.could_not(format_args!(
+                        "the database did not answer within {deadline:?}"
+                    )))),
                 }
             }
         }
+    }
+
+    fn alone(&self, job: NewJob, deadline: Duration, store: &Store<'_>) -> Result<JobId> {
+        let ids = store(Arc::from([job]), deadline)?;
+        ids.into_iter().next().ok_or_else(|| self.no_id())
+    }
+
+    /// Stores the jobs of several calls and answers all but the leader, which is the caller.
+    fn lead(&self, shared: Shared, until: Instant, store: &Store<'_>) -> Result<JobId> {
+        let Shared { calls, leader } = shared;
+        let (jobs, answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
+            .into_iter()
+            .map(|waiting| (waiting.job, waiting.answer))
+            .unzip();
+        let jobs: Arc<[NewJob]> = jobs.into();
+        let stored = store(Arc::clone(&jobs), left(until));
+        let mut own = None;
+        for (index, (job, answer)) in jobs.iter().zip(answers).enumerate() {
+            let outcome = match &stored {
+                Ok(ids) => ids
+                    .get(index)
+                    .map_or_else(|| Answer::Unknown(self.no_id()), |id| Answer::Stored(*id)),
+                Err(error) if error.is_unavailable() => Answer::Unknown(error.shared()),
+                Err(_) => Answer::Alone(job.clone()),
+            };
+            match index == leader {
+                true => own = Some(outcome),
+                // The call may have reached its deadline.
+                false => _ = answer.send(outcome),
+            }
+        }
+        match own {
+            Some(Answer::Stored(id)) => Ok(id),
+            Some(Answer::Alone(job)) if jobs.len() > 1 => self.alone(job, left(until), store),
+            _ => Err(stored.err().unwrap_or_else(|| self.no_id())),
+        }
+    }
+
+    fn still_in_line(&self, deadline: Duration) -> Error {
+        Error::unavailable(self.could_not(format_args!(
+            "the calls before this one had no answer within {deadline:?}; the job is not stored"
+        )))
+    }
+
+    fn no_id(&self) -> Error {
+        Error::lost(self.could_not("the database returned no id"))
+    }
+
+    fn could_not(&self, why: impl fmt::Display) -> String {
+        format!("could not enqueue into queue `{}`: {why}", self.queue)
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
@@ -195,55 +252,8 @@ fn batch_size(sizes: impl Iterator<Item = usize>) -> usize {
         .count()
 }
 
-fn alone(job: NewJob, deadline: Duration, store: &Store<'_>) -> Result<JobId> {
-    let ids = store(Arc::from([job]), deadline)?;
-    ids.into_iter().next().ok_or_else(no_id)
-}
-
-/// Stores the jobs of several calls and answers all but the leader, which is the caller.
-fn lead(shared: Shared, until: Instant, store: &Store<'_>) -> Result<JobId> {
-    let Shared { calls, leader } = shared;
-    let (jobs, answers): (Vec<NewJob>, Vec<Sender<Answer>>) = calls
-        .into_iter()
-        .map(|waiting| (waiting.job, waiting.answer))
-        .unzip();
-    let jobs: Arc<[NewJob]> = jobs.into();
-    let stored = store(Arc::clone(&jobs), left(until));
-    let mut own = None;
-    for (index, (job, answer)) in jobs.iter().zip(answers).enumerate() {
-        let outcome = match &stored {
-            Ok(ids) => ids
-                .get(index)
-                .map_or_else(|| Answer::Unknown(no_id()), |id| Answer::Stored(*id)),
-            Err(error) if error.is_unavailable() => Answer::Unknown(error.shared()),
-            Err(_) => Answer::Alone(job.clone()),
-        };
-        match index == leader {
-            true => own = Some(outcome),
-            // The call may have reached its deadline.
-            false => _ = answer.send(outcome),
-        }
-    }
-    match own {
-        Some(Answer::Stored(id)) => Ok(id),
-        Some(Answer::Alone(job)) if jobs.len() > 1 => alone(job, left(until), store),
-        _ => Err(stored.err().unwrap_or_else(no_id)),
-    }
-}
-
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
-}
-
-fn still_in_line(deadline: Duration) -> Error {
-    Error::unavailable(format!(
-        "could not enqueue: the calls before this one had no answer within {deadline:?}; the job is not \
-         stored"
-    ))
-}
-
-fn no_id() -> Error {
-    Error::lost("could not enqueue: the database returned no id")
 }
 
 impl fmt::Debug for Coalescer {

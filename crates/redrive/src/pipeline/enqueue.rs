@@ -150,7 +150,7 @@ impl Queue {
                 .map(Enqueued::New)
                 .map_err(|error| error.if_lost(MAY_BE_STORED));
         }
-        only(self.store(vec![job])?)
+        self.only(self.store(vec![job])?)
     }
 
     /// Stores a job with options in the caller's transaction.
@@ -166,7 +166,7 @@ impl Queue {
     ) -> Result<Enqueued> {
         let job = job.borrow();
         job.check(self.name())?;
-        only(self.insert_in(client, std::slice::from_ref(job))?)
+        self.only(self.insert_in(client, std::slice::from_ref(job))?)
     }
 
     /// Stores many jobs with options, all or none, in one transaction.
@@ -247,6 +247,15 @@ impl Queue {
         })
     }
 
+    fn only(&self, enqueued: Vec<Enqueued>) -> Result<Enqueued> {
+        enqueued.into_iter().next().ok_or_else(|| {
+            let queue = self.name();
+            Error::lost(format!(
+                "could not enqueue into queue `{queue}`: the database returned no id"
+            ))
+        })
+    }
+
     fn check_all(&self, jobs: &[NewJob]) -> Result<()> {
         if jobs.len() > MAX_INSERTED_JOBS && jobs.iter().any(|job| job.unique_key.is_some()) {
             return Err(Error::invalid(format!(
@@ -268,13 +277,6 @@ impl Queue {
 
 fn ids(enqueued: &[Enqueued]) -> Vec<JobId> {
     enqueued.iter().map(|job| job.id()).collect()
-}
-
-fn only(enqueued: Vec<Enqueued>) -> Result<Enqueued> {
-    enqueued
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::lost("could not enqueue: the database returned no id"))
 }
 
 fn new_jobs<P: Payload>(payloads: &[P]) -> Result<Vec<NewJob>> {

@@ -36,10 +36,11 @@ impl Queue {
     /// contains control characters.
     pub fn new(db: &Database, name: &str) -> Result<Queue> {
         name::check("queue", name)?;
+        let name: Arc<str> = name.into();
         Ok(Queue {
             db: db.clone(),
-            name: name.into(),
-            coalescer: Arc::default(),
+            coalescer: Arc::new(Coalescer::of(Arc::clone(&name))),
+            name,
         })
     }
 

@@ -180,13 +180,13 @@ pub(crate) enum ReleaseScope {
     },
 }
 
-/// Releases the jobs of a worker and returns their ids. `started` are the jobs whose handlers ran; their refunds are
-/// counted. The handlers of jobs that the worker does not know may have run.
+/// Releases the jobs of a worker and returns their ids. `started` are the jobs whose handlers ran, `None`: any of them
+/// may have. Their refunds are counted.
 pub(crate) fn release(
     session: &mut Session,
     worker: WorkerId,
     held: &ReleaseScope,
-    started: &[JobId],
+    started: Option<&[JobId]>,
 ) -> Result<Vec<JobId>> {
     let uuids = |leases: &[LeaseId]| leases.iter().map(|lease| lease.0).collect::<Vec<Uuid>>();
     let (these, keep, older_than) = match held {
@@ -194,12 +194,7 @@ pub(crate) fn release(
         ReleaseScope::Leases(leases) => (Some(uuids(leases)), Vec::new(), Duration::ZERO),
         ReleaseScope::Unknown { known, older_than } => (None, uuids(known), *older_than),
     };
-    let started: Option<Vec<i64>> = match held {
-        ReleaseScope::All | ReleaseScope::Leases(_) => {
-            Some(started.iter().map(|id| id.get()).collect())
-        }
-        ReleaseScope::Unknown { .. } => None,
-    };
+    let started: Option<Vec<i64>> = started.map(|jobs| jobs.iter().map(|id| id.get()).collect());
     let older_than_ms = i32::try_from(milliseconds(older_than)).unwrap_or(i32::MAX);
     let rows = session.query(
         "release jobs",
@@ -406,18 +401,21 @@ fn record(
         Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
     };
     let meta = &settlement.meta;
-    Json::of(&HistoryRecord {
-        generation: meta.generation,
-        attempt: meta.attempt,
-        outcome,
-        run_ms: u64::try_from(settlement.run_time.as_millis()).unwrap_or(u64::MAX),
-        error_class: &report.class,
-        error_message: clip(report.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
-        worker: identity.id.0,
-        host: &identity.host,
-        version: &identity.version,
-        pid: identity.pid,
-    })
+    Json::of(
+        "the history",
+        &HistoryRecord {
+            generation: meta.generation,
+            attempt: meta.attempt,
+            outcome,
+            run_ms: u64::try_from(settlement.run_time.as_millis()).unwrap_or(u64::MAX),
+            error_class: &report.class,
+            error_message: clip(report.message.clone(), MAX_HISTORY_MESSAGE_BYTES),
+            worker: identity.id.0,
+            host: &identity.host,
+            version: &identity.version,
+            pid: identity.pid,
+        },
+    )
 }
 
 #[derive(Serialize)]

@@ -211,7 +211,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets the version of your program, which is stored with every attempt.
+    /// Sets the version of your program, which is stored with every attempt: 1 to 100 characters without control
+    /// characters.
     ///
     /// Defaults to redrive's version.
     #[must_use]

@@ -178,7 +178,7 @@ impl Renewer<'_> {
         let released = self
             .db_caller
             .call("release jobs", self.timeout(), move |session| {
-                release(session, worker, &held, &[])
+                release(session, worker, &held, None)
             })?;
         state.count_released(released.len());
         if !released.is_empty() {

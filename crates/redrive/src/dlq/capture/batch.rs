@@ -144,7 +144,10 @@ impl CaptureColumns {
         self.bytes += captured.raw.len();
         self.raws.push(captured.raw.clone());
         if let Some(past) = &captured.past {
-            self.lines.push(Json::of(&ImportLine::of(captured, past))?);
+            self.lines.push(Json::of(
+                "the past of a capture",
+                &ImportLine::of(captured, past),
+            )?);
             return Ok(());
         }
         self.sources.push(captured.source.clone());
@@ -152,7 +155,8 @@ impl CaptureColumns {
         self.queues.push(captured.queue.clone());
         self.kinds.push(captured.kind.clone());
         self.content_types.push(captured.content_type.clone());
-        self.headers.push(Json::of(&captured.headers)?);
+        self.headers
+            .push(Json::of("the headers of a capture", &captured.headers)?);
         self.error_classes.push(captured.error_class.clone());
         self.error_messages.push(captured.error_message.clone());
         self.error_details.push(captured.error_detail.clone());

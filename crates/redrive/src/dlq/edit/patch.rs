@@ -150,7 +150,7 @@ impl Edit {
         if payload.is_some_and(|payload| value(payload).is_ok_and(|before| before == edited)) {
             return Ok(Made::Same);
         }
-        Json::of(&edited)
+        Json::of("the payload", &edited)
             .map(Made::New)
             .map_err(|error| error.to_string())
     }

@@ -41,7 +41,7 @@ impl Calls {
     fn new() -> Calls {
         let (sent, statements) = unbounded();
         Calls {
-            coalescer: Arc::default(),
+            coalescer: Arc::new(Coalescer::of("orders".into())),
             sent,
             statements,
         }

@@ -16,7 +16,8 @@ impl WorkerBuilder {
             return Err(Error::invalid(problem.clone()));
         }
         let problem = self
-            .handler_problem()
+            .version_problem()
+            .or_else(|| self.handler_problem())
             .or_else(|| self.slot_problem())
             .or_else(|| self.time_problem())
             .or_else(|| self.guard_problem());
@@ -27,6 +28,12 @@ impl WorkerBuilder {
                 self.queue.name()
             ))),
         }
+    }
+
+    fn version_problem(&self) -> Option<String> {
+        let checked = name::check("version", self.version.as_deref()?);
+        let error = checked.err()?;
+        Some(format!("has a version that is not valid: {error}"))
     }
 
     fn handler_problem(&self) -> Option<String> {

@@ -107,7 +107,12 @@ impl Fetcher {
                 let answer = claim_groups(session, &request, &look)?;
                 // If this fails, the worker releases the lease as one of a lost claim.
                 let leases = answer.claimed.iter().map(|job| job.lease).collect();
-                release(session, request.worker, &ReleaseScope::Leases(leases), &[])?;
+                release(
+                    session,
+                    request.worker,
+                    &ReleaseScope::Leases(leases),
+                    Some(&[]),
+                )?;
                 Ok(answer)
             })?;
             (answer, asked_at.elapsed())

@@ -51,7 +51,7 @@ impl Settler<'_> {
             return;
         }
         self.forget(leases);
-        if let Err(error) = self.release(&ReleaseScope::Leases(leases.to_vec()), &[]) {
+        if let Err(error) = self.release(&ReleaseScope::Leases(leases.to_vec()), Some(&[])) {
             let state = self.state;
             log::warn!("{state}: jobs could not be released; their lease will expire: {error:#}");
         }
@@ -65,6 +65,8 @@ impl Settler<'_> {
     }
 
     fn release_held(&mut self, started: &[JobId]) -> Result<Vec<JobId>> {
+        // After a panic, nobody knows what the thread had started.
+        let started = self.state.failure().is_none().then_some(started);
         let mut released = self.release(&ReleaseScope::All, started)?;
         let (state, until) = (self.state, self.until);
         retry(state, until, || match self.locked_leases()? {
@@ -109,7 +111,7 @@ impl Settler<'_> {
 
     /// Releases leases with one statement, or lease by lease if the database rejects that, so that one
     /// lease does not hold the others.
-    fn release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
+    fn release(&mut self, scope: &ReleaseScope, started: Option<&[JobId]>) -> Result<Vec<JobId>> {
         let cause = match self.try_release(scope, started) {
             Err(error) if !error.is_unavailable() => error,
             answer => return answer,
@@ -136,13 +138,17 @@ impl Settler<'_> {
         }
     }
 
-    fn try_release(&mut self, scope: &ReleaseScope, started: &[JobId]) -> Result<Vec<JobId>> {
+    fn try_release(
+        &mut self,
+        scope: &ReleaseScope,
+        started: Option<&[JobId]>,
+    ) -> Result<Vec<JobId>> {
         let (state, db_caller) = (self.state, &mut *self.db_caller);
-        let started: Arc<[JobId]> = started.into();
+        let started: Option<Arc<[JobId]>> = started.map(Arc::from);
         let released = retry(state, self.until, || {
-            let (scope, started, worker) = (scope.clone(), Arc::clone(&started), state.identity.id);
+            let (scope, started, worker) = (scope.clone(), started.clone(), state.identity.id);
             db_caller.call("release jobs", call_timeout(state), move |session| {
-                release(session, worker, &scope, &started)
+                release(session, worker, &scope, started.as_deref())
             })
         })?;
         state.count_released(released.len());
