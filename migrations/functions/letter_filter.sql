@@ -85,6 +85,22 @@ BEGIN
 END
 $$;
 
+-- Returns a value of a payload as conditions name it. Equal numbers have one text, and a text that looks like another type
+-- is in quotes.
+CREATE OR REPLACE FUNCTION redrive.payload_value(value jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT CASE jsonb_typeof(value)
+    WHEN 'number' THEN trim_scale(value::numeric)::text
+    WHEN 'string' THEN CASE
+        WHEN value #>> '{}' ~ '^(null|true|false|-?[0-9][0-9.]*([eE][-+]?[0-9]+)?|["{[].*|)$' THEN value::text
+        ELSE value #>> '{}'
+    END
+    ELSE value::text
+END
+$$;
+
 -- Counts the letters that match a filter by a property: a key of filters that takes words or numbers, such as `class`, or
 -- `payload`, where `path` is the place of the value. NULL counts the letters without a value.
 -- Index: an index that fits the filter; the count reads every matching letter.
@@ -97,7 +113,7 @@ CREATE OR REPLACE FUNCTION redrive.count_letters_by(
 AS $$
 DECLARE
     expression text := (
-        SELECT CASE k.takes WHEN 'path' THEN 'redrive.readable_payload(' || k.compared || ') #>> $2' ELSE k.compared END
+        SELECT CASE k.takes WHEN 'path' THEN 'redrive.payload_value(redrive.readable_payload(' || k.compared || ') #> $2)' ELSE k.compared END
         FROM redrive.filter_keys('letters') k
         WHERE k.key = property AND k.takes IN ('text', 'texts', 'words', 'integers', 'integer', 'path'));
 BEGIN

@@ -158,13 +158,15 @@ impl Program {
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> ExitCode {
+        let args: Vec<OsString> = args.into_iter().collect();
+        let is_json = args.iter().any(|arg| arg == "--json");
         let mut definition = command::definition(&self.registry);
         let parsed = definition
             .try_get_matches_from_mut(args)
             .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
         let (cli, matches) = match parsed {
             Ok(parsed) => parsed,
-            Err(message) => return print(&corrected(message), out, err),
+            Err(message) => return print(&corrected(message), is_json, out, err),
         };
         logging::start(cli.global.verbose);
         let mut cx = Context {
@@ -203,12 +205,24 @@ impl Program {
 }
 
 /// Prints help and versions to `out`, and usage errors to `err`.
-fn print(message: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> ExitCode {
+fn print(
+    message: &clap::Error,
+    is_json: bool,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> ExitCode {
     let text = |style: &Style| match style.has_colors() {
         true => message.render().ansi().to_string(),
         false => message.render().to_string(),
     };
-    let written = if message.use_stderr() {
+    let written = if message.use_stderr() && is_json {
+        let text = message.render().to_string();
+        // The rest is advice.
+        let fault = text.split("\n\n").next().unwrap_or_default();
+        let fault = fault.strip_prefix("error: ").unwrap_or(fault);
+        let line = json!({ "error": fault.replace("\n  ", " ") });
+        writeln!(err, "{line}")
+    } else if message.use_stderr() {
         let text = text(&Style::of_stderr());
         err.write_all(terminal::message(&text).as_bytes())
     } else {

@@ -122,6 +122,11 @@ fn errors_and_further_items_are_objects() {
     assert_eq!(told(&some), json!({ "more": format!("--after {last}") }));
     let error = told(&db.fails(2, "dlq list colour=red --json"));
     has(error["error"].as_str().expect("a text"), "unknown field");
+    let error = told(&db.fails(2, "dlq list --limitt 2 --json"));
+    assert_eq!(
+        error["error"].as_str(),
+        Some("unexpected argument '--limitt' found")
+    );
     let message = told(&db.fails(1, "dlq list class=Nothing --json"));
     assert!(message["message"].is_string(), "{message}");
 }

@@ -134,8 +134,10 @@ fn jobs_given_by_id_change_at_once() {
         .holds(&json!({"payload": {"number": 100}}));
     db.fails(1, format!("job cancel {a} kind=mail"))
         .tells("does not match the conditions");
-    let cancelled = db.fails(1, format!("job cancel {a} {b} 999999"));
-    assert_eq!(cancelled.out.lines().count(), 2, "{}", cancelled.out);
+    db.fails(1, format!("job cancel {a} {b} --limit 1"))
+        .tells(format!("job {b} is beyond --limit"));
+    let cancelled = db.fails(1, format!("job cancel {b} 999999"));
+    assert_eq!(cancelled.out.lines().count(), 1, "{}", cancelled.out);
     cancelled.tells("job 999999 does not exist");
 }
 

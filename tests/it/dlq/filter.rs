@@ -5,7 +5,7 @@ mod same;
 
 use std::time::{Duration, SystemTime};
 
-use redrive::dlq::{Comparison, DeathCause, LetterFilter, LetterState};
+use redrive::dlq::{Comparison, DeathCause, LetterFilter, LetterProperty, LetterState};
 use redrive::{Database, JobId};
 use redrive_tests::{Dead, Sql, TestDatabase, of_orders};
 
@@ -40,6 +40,50 @@ fn ids(db: &Database, filter: &LetterFilter) -> Vec<i64> {
     let counted = db.dlq().count(filter).unwrap();
     assert_eq!(counted.letters, ids.len() as u64, "{filter}");
     ids
+}
+
+#[test]
+fn the_condition_of_a_counted_value_selects_the_letters_it_counts() {
+    let test = TestDatabase::migrated();
+    let db = five(&test);
+    test.client().sql(
+        r#"INSERT INTO redrive.dead_letters (id, queue, kind, state, cause, error_class, error_message, payload, enqueued_at)
+           SELECT 10 + n, 'orders', 'placed', 'open', 'rejected', v, 'x', ('{"a b": {"c.d": [' || v || ']}}')::json, now()
+           FROM unnest('{42,"\"42\"",42.0,true,"\"true\"","\"x y\"","\"\"",null,"{\"x\": 1}","\"{\"","\"\\\"q\""}'::text[])
+                WITH ORDINALITY t (v, n)
+           WHERE v IS NOT NULL"#,
+    );
+    let letters = LetterFilter::new().any_state();
+    for (property, values, without_condition) in [
+        ("kind", 2, 0),
+        ("class", 14, 0),
+        ("payload.customer.id", 2, 0),
+        ("payload.\"a b\".\"c.d\"[0]", 9, 1),
+    ] {
+        let property: LetterProperty = property.parse().unwrap();
+        let counts = db.dlq().count_by(&letters, &property).unwrap();
+        let counts: Vec<_> = (counts.iter())
+            .filter_map(|count| Some((count.value.as_deref()?, count.letters)))
+            .collect();
+        assert_eq!(counts.len(), values, "{property}: {counts:?}");
+        let conditions: Vec<_> = (counts.iter())
+            .filter_map(|(value, letters)| Some((property.condition(value)?, letters)))
+            .collect();
+        assert_eq!(
+            conditions.len() + without_condition,
+            values,
+            "{conditions:?}"
+        );
+        for (condition, counted) in conditions {
+            let of = LetterFilter::parse_condition(&condition).unwrap();
+            let selected = letters.clone().and(of).unwrap();
+            assert_eq!(
+                db.dlq().count(&selected).unwrap().letters,
+                *counted,
+                "{condition}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -30,9 +30,10 @@ pub(super) fn counts(
         Text "VALUE" => count.value.as_deref().unwrap_or("(none)"),
     });
     cx.items(shown, json, &table)?;
-    let first = all.iter().find_map(|count| count.value.as_ref());
-    if let Some(value) = first.filter(|_| !cx.global.json) {
-        let condition = format!("{property}={value}");
+    let mut conditions = all
+        .iter()
+        .filter_map(|count| property.condition(count.value.as_ref()?));
+    if let Some(condition) = conditions.next().filter(|_| !cx.global.json) {
         // A filter cannot name a property twice.
         let narrower = LetterFilter::parse_condition(&condition);
         if narrower.and_then(|of| filter.clone().and(of)).is_ok() {

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::db::row::row;
 use crate::db::sql;
-use crate::dlq::filter::{LetterFilter, countable};
+use crate::dlq::filter::{LetterFilter, PayloadPath, countable, payload_path, written};
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
 
@@ -18,8 +18,8 @@ const MAX_VALUES: i64 = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LetterProperty {
     field: &'static str,
-    /// The names of members and the numbers of array elements.
-    path: Vec<String>,
+    /// The place in the payload.
+    path: Option<PayloadPath>,
 }
 
 impl LetterProperty {
@@ -29,8 +29,20 @@ impl LetterProperty {
     pub const CLASS: LetterProperty = LetterProperty::of("class");
 
     const fn of(field: &'static str) -> LetterProperty {
-        let path = Vec::new();
-        LetterProperty { field, path }
+        LetterProperty { field, path: None }
+    }
+
+    /// Returns the condition that selects the letters with a value that [`count_by`](Dlq::count_by) returned. `None`: no
+    /// condition does, because the value is a list or an object.
+    pub fn condition(&self, value: &str) -> Option<String> {
+        if self.path.is_none() {
+            return Some(format!("{self}={}", written(value)));
+        }
+        match value.starts_with(['[', '{']) {
+            true => None,
+            false if value.starts_with('"') => Some(format!("{self}={value}")),
+            false => Some(format!("{self}={}", written(value))),
+        }
     }
 }
 
@@ -38,24 +50,18 @@ impl LetterProperty {
 impl fmt::Display for LetterProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.field)?;
-        self.path.iter().try_for_each(|part| write!(f, ".{part}"))
+        self.path.iter().try_for_each(|path| path.fmt(f))
     }
 }
 
-/// Parses a property as in a filter. An array element is `payload.items[3].id` or `payload.items.3.id`.
+/// Parses a property as in a filter.
 impl FromStr for LetterProperty {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<LetterProperty> {
-        if let Some(path) = text.strip_prefix("payload.") {
-            let path: Vec<String> = path
-                .split(['.', '['])
-                .map(|part| part.trim_end_matches(']').to_owned())
-                .collect();
-            if path.iter().all(|part| !part.is_empty()) {
-                let field = "payload";
-                return Ok(LetterProperty { field, path });
-            }
+        if let Some(path) = payload_path(text) {
+            let (field, path) = ("payload", Some(PayloadPath::parse(path)?));
+            return Ok(LetterProperty { field, path });
         }
         let mut words = countable();
         words
@@ -76,7 +82,8 @@ row! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct PropertyCount {
-        /// The value; `None`: the letters have none.
+        /// The value as in a filter; `None`: the letters have none. A text that looks like another type, such as `"42"`, is in
+        /// quotes.
         pub value: Option<String>,
         /// How many letters have it.
         pub letters: u64,
@@ -105,7 +112,7 @@ impl Dlq<'_> {
             &[
                 &filter.parameter()?,
                 &property.field,
-                &property.path,
+                &property.path.as_ref().map(PayloadPath::names),
                 &MAX_VALUES,
             ],
         )
@@ -118,12 +125,17 @@ mod tests {
 
     #[test]
     fn properties_are_read_back() {
-        for text in ["group", "run", "payload.tenant", "payload.items.3.id"] {
+        for text in [
+            "group",
+            "run",
+            "payload.tenant",
+            "payload.items[3].id",
+            "payload.\"x y\".\"a.b\"",
+            "payload[0]",
+        ] {
             let property: LetterProperty = text.parse().expect(text);
             assert_eq!(property.to_string(), text);
         }
-        let element: LetterProperty = "payload.items[3].id".parse().expect("an element");
-        assert_eq!(element.to_string(), "payload.items.3.id");
         for text in [
             "",
             "colour",

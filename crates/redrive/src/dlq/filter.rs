@@ -22,6 +22,9 @@ pub use conditions::stored_conditions;
 pub(in crate::dlq) use fields::countable;
 pub use fields::filter_keys;
 pub use payload::Comparison;
+pub(in crate::dlq) use payload::PayloadPath;
+pub(in crate::dlq) use syntax::payload_path;
+pub(in crate::dlq) use value::written;
 
 use conditions::Conditions;
 use payload::PayloadCondition;
@@ -201,7 +204,7 @@ impl<F: Fields> Filter<F> {
 
     /// Returns the filter as a statement parameter.
     pub(crate) fn parameter(&self) -> Result<Json> {
-        Json::of(&self.conditions)
+        Json::of("the filter", &self.conditions)
     }
 
     /// Returns the limit as a statement parameter, or the default.

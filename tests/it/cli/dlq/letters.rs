@@ -60,6 +60,8 @@ fn the_commands_on_letters_accept_conditions() {
     db.fails(1, r#"dlq list orders 'message~"no such"'"#)
         .tells("no letter matches queue=orders state=open message~\"no such\"");
 
+    db.fails(1, "dlq list orders payload.order~4")
+        .tells("payload.order~\"4\"");
     db.run("dlq list orders --by kind")
         .shows("redrive dlq list queue=orders");
     db.run("dlq list orders --by state")

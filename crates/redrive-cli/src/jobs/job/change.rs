@@ -236,6 +236,8 @@ impl Act {
         for id in selection.ids() {
             ending = ending.and(if changed.jobs.contains(&id) {
                 self.say_changed(id, cx)?
+            } else if changed.jobs.len() as u64 >= selection.limited(u64::MAX) {
+                cx.nothing(format!("job {id} is beyond --limit"))?
             } else if let Some(job) = live_or_say(id, &filter, cx)? {
                 match self.change {
                     JobChange::Cancel => self.say_cancelled(id, jobs.cancel(id, &operator)?, cx)?,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::dlq::filter::field::Field;
 use crate::dlq::filter::fields::{FIELDS, fields, listed};
 use crate::dlq::filter::payload::{PayloadCondition, predicate};
-use crate::dlq::filter::syntax::{is_payload, parts, payload};
+use crate::dlq::filter::syntax::{parts, payload, payload_path};
 use crate::dlq::filter::value::{Text, Trouble, repeats};
 use crate::dlq::filter::{Fields, LetterFields};
 
@@ -35,8 +35,8 @@ impl Conditions {
         let known = listed(of);
         let (key, comparison, value) = parts(condition, &known)?;
         let value = Text { text: value };
-        if is_payload(key) {
-            self.payload.push(payload(key, comparison, &value)?);
+        if let Some(path) = payload_path(key) {
+            self.payload.push(payload(path, comparison, &value)?);
             return Ok(());
         }
         let field = fields(of).find(|field| field.name == key).ok_or_else(|| {

@@ -32,11 +32,50 @@ words! {
     }
 }
 
+/// A place in the payload, such as `customer.id` or `tags[0]."x y"`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::dlq) struct PayloadPath(Vec<PathStep>);
+
 /// A step of a path into the payload.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PathStep {
     Field(String),
     Element(u32),
+}
+
+impl PayloadPath {
+    pub(in crate::dlq) fn parse(path: &str) -> Result<PayloadPath> {
+        let parsed = match steps(path) {
+            _ if path.contains('\0') => Err("contains NUL"),
+            Ok(steps) if steps.is_empty() => Err("is empty"),
+            parsed => parsed,
+        };
+        parsed.map(PayloadPath).map_err(|why| {
+            Error::invalid(format!("the payload path `{}` {why}", path.escape_debug()))
+        })
+    }
+
+    /// Returns the names and the numbers of elements.
+    pub(in crate::dlq) fn names(&self) -> Vec<String> {
+        let name = |step: &PathStep| match step {
+            PathStep::Field(name) => name.clone(),
+            PathStep::Element(index) => index.to_string(),
+        };
+        self.0.iter().map(name).collect()
+    }
+}
+
+/// Writes the path as in a filter, after `payload`.
+impl fmt::Display for PayloadPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|step| match step {
+            PathStep::Field(name) if !name.is_empty() && name.chars().all(is_plain) => {
+                write!(f, ".{name}")
+            }
+            PathStep::Field(name) => write!(f, ".{}", quoted(name)),
+            PathStep::Element(index) => write!(f, "[{index}]"),
+        })
+    }
 }
 
 /// A value to compare with.
@@ -100,7 +139,7 @@ fn is_number(word: &str) -> bool {
 /// A condition on the payload.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PayloadCondition {
-    path: Vec<PathStep>,
+    path: PayloadPath,
     comparison: Comparison,
     value: Scalar,
 }
@@ -117,12 +156,6 @@ impl PayloadCondition {
         comparison: Comparison,
         value: Scalar,
     ) -> Result<PayloadCondition> {
-        let refuse = |why: String| {
-            Err(Error::invalid(format!(
-                "the payload path `{}` {why}",
-                path.escape_debug()
-            )))
-        };
         if let Scalar::Text(text) = &value
             && text.contains('\0')
         {
@@ -132,24 +165,17 @@ impl PayloadCondition {
         if comparison == Comparison::Contains && !is_text {
             return Err(Error::invalid("`~` needs a text that is not empty"));
         }
-        if path.contains('\0') {
-            return refuse("contains NUL".to_owned());
-        }
-        match steps(path) {
-            Ok(steps) if steps.is_empty() => refuse("is empty".to_owned()),
-            Ok(path) => Ok(PayloadCondition {
-                path,
-                comparison,
-                value,
-            }),
-            Err(why) => refuse(why.to_owned()),
-        }
+        Ok(PayloadCondition {
+            path: PayloadPath::parse(path)?,
+            comparison,
+            value,
+        })
     }
 
     /// Returns the equivalent `jsonpath` predicate.
     fn predicate(&self) -> String {
         let mut text = "$".to_owned();
-        for step in &self.path {
+        for step in &self.path.0 {
             match step {
                 PathStep::Field(name) => text.extend([".", &quoted(name)]),
                 PathStep::Element(index) => text.extend(["[", &index.to_string(), "]"]),
@@ -175,17 +201,7 @@ impl PayloadCondition {
 
 impl fmt::Display for PayloadCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("payload")?;
-        for step in &self.path {
-            match step {
-                PathStep::Field(name) if !name.is_empty() && name.chars().all(is_plain) => {
-                    write!(f, ".{name}")?;
-                }
-                PathStep::Field(name) => write!(f, ".{}", quoted(name))?,
-                PathStep::Element(index) => write!(f, "[{index}]")?,
-            }
-        }
-        f.write_str(self.comparison.as_str())?;
+        write!(f, "payload{}{}", self.path, self.comparison.as_str())?;
         match &self.value {
             Scalar::Text(text) if is_bare(text) && Scalar::bare(text) == self.value => {
                 f.write_str(text)

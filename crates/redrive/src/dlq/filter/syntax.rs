@@ -2,7 +2,7 @@
 //! field, an operator and a value.
 
 use crate::dlq::filter::payload::{Comparison, PayloadCondition, Scalar, end_of_quotes};
-use crate::dlq::filter::value::{Text, Trouble};
+use crate::dlq::filter::value::{Text, Trouble, unquoted};
 use crate::error::{Error, Result};
 
 /// The longest filter text, in bytes.
@@ -93,23 +93,27 @@ pub(super) fn parts<'a>(
     ))
 }
 
-/// Returns whether a field is a place in the payload.
-pub(super) fn is_payload(key: &str) -> bool {
-    key.starts_with("payload.") || key.starts_with("payload[")
+/// Returns the path of a field that is a place in the payload.
+pub(in crate::dlq) fn payload_path(key: &str) -> Option<&str> {
+    let path = key.strip_prefix("payload")?;
+    let element = || path.starts_with('[').then_some(path);
+    path.strip_prefix('.').or_else(element)
 }
 
-/// Parses a condition on the payload, whose field is `payload.PATH`.
+/// Parses a condition on the value at this path of the payload.
 pub(super) fn payload(
-    key: &str,
+    path: &str,
     comparison: Comparison,
     value: &Text<'_>,
 ) -> std::result::Result<PayloadCondition, Trouble> {
-    let path = key.strip_prefix("payload").unwrap_or(key);
-    let scalar = match value.text.starts_with('"') {
-        true => Scalar::Text(value.one()?),
-        false => Scalar::bare(&value.one()?),
+    let scalar = if value.text.starts_with('"') {
+        // It may be empty.
+        Scalar::Text(unquoted(value.text)?)
+    } else if comparison == Comparison::Contains {
+        Scalar::Text(value.one()?)
+    } else {
+        Scalar::bare(&value.one()?)
     };
-    let path = path.strip_prefix('.').unwrap_or(path);
     PayloadCondition::new(path, comparison, scalar)
         .map_err(|error| format!("has an invalid value: {error}"))
 }

@@ -86,7 +86,8 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("payload.a!1", "not followed by"),
         ("payload.=1", "is empty"),
         ("payload.a[x]=1", "not a number"),
-        ("payload.a~1", "needs a text"),
+        ("payload.a=", "has no value"),
+        ("payload.a~\"\"", "needs a text"),
         ("message~card declined", "`declined`"),
     ] {
         let error = text.parse::<LetterFilter>().expect_err(text);

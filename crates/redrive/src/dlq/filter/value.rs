@@ -47,7 +47,7 @@ impl Text<'_> {
     }
 }
 
-fn unquoted(text: &str) -> Result<String, Trouble> {
+pub(super) fn unquoted(text: &str) -> Result<String, Trouble> {
     match end_of_quotes(text) {
         None => Err("has an unclosed quotation mark".to_owned()),
         Some(end) if end < text.len() => Err("has text after its quotes".to_owned()),
@@ -117,7 +117,7 @@ pub(super) fn repeats(key: &str) -> Trouble {
 }
 
 /// Writes a value, quoted if necessary.
-pub(super) fn written(text: &str) -> String {
+pub(in crate::dlq) fn written(text: &str) -> String {
     match is_bare(text) {
         true => text.to_owned(),
         false => quoted(text),
