@@ -71,6 +71,18 @@ EXCEPTION WHEN data_exception OR statement_too_complex OR program_limit_exceeded
 END
 $$;
 
+-- Returns whether the headers of a new job, an object, have a name that belongs to redrive. A producer may say which
+-- version of its type the payload has.
+CREATE OR REPLACE FUNCTION redrive.have_reserved_header(headers jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT EXISTS (
+    SELECT FROM jsonb_each_text(headers) AS h (name, value)
+    WHERE starts_with(h.name, 'redrive-')
+        AND NOT (h.name = 'redrive-payload-version' AND coalesce(h.value, '') ~ '^0*[1-9][0-9]{0,8}$'))
+$$;
+
 -- Returns any payload as `jsonb`, as `readable_payload` does.
 CREATE OR REPLACE FUNCTION redrive.checked_payload(payload json) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE

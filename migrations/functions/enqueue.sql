@@ -74,8 +74,8 @@ BEGIN
         RAISE EXCEPTION 'redrive: the headers must be a JSON object of at most 65536 bytes'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    IF EXISTS (SELECT FROM jsonb_object_keys(enqueue.headers) AS k (name) WHERE starts_with(k.name, 'redrive-')) THEN
-        RAISE EXCEPTION 'redrive: names of headers that start with redrive- are reserved'
+    IF redrive.have_reserved_header(enqueue.headers) THEN
+        RAISE EXCEPTION 'redrive: names of headers that start with redrive- are reserved, except redrive-payload-version with a whole number from 1'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF enqueue.expires_in <= enqueue.delay OR enqueue.expires_in > '3650 days' THEN
@@ -111,7 +111,7 @@ BEGIN
             FROM redrive.replace_keys(
                 enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
                 ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-                ARRAY[enqueue.priority], ARRAY[window_ms]) k;
+                ARRAY[enqueue.priority], ARRAY[window_ms], ARRAY[enqueue.headers]) k;
         END IF;
         IF changed THEN
             PERFORM redrive.wake(enqueue.queue);

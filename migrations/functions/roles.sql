@@ -34,7 +34,7 @@ DECLARE
         'SELECT (queue, job_id) ON redrive.group_slots',
         'SELECT (queue, waiting, expires_at) ON redrive.workers',
         'EXECUTE ON FUNCTION redrive.enqueue, redrive.take_keys, redrive.replace_keys, redrive.replace_waiting, redrive.open_window, '
-            'redrive.check_name, redrive.wake, redrive.entry_segment, redrive.new_meta'];
+            'redrive.have_reserved_header, redrive.check_name, redrive.wake, redrive.entry_segment, redrive.new_meta'];
     -- Needed to write, move, count and delete letters.
     letters CONSTANT text[] := ARRAY[
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dead_letters, redrive.letter_versions, redrive.groups, '
@@ -94,7 +94,7 @@ DECLARE
             'missed, missed_ticks, missed_age, overlap, next_at, version, retry_at, last_error, changed_at) '
             'ON redrive.schedules',
         'DELETE ON redrive.diverted_groups',
-        'EXECUTE ON FUNCTION redrive.schedule, redrive.set_schedule, redrive.checked_rhythm, redrive.set_group_policy'];
+        'EXECUTE ON FUNCTION redrive.schedule, redrive.have_reserved_header, redrive.set_schedule, redrive.checked_rhythm, redrive.set_group_policy'];
     operator CONSTANT text[] := ARRAY[
         -- Cancels a waiting job, or reinserts it with another priority; marks a running one as cancelled.
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
@@ -132,7 +132,7 @@ DECLARE
             'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.fold_metrics, '
             'redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, '
+            'redrive.take_waiting, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, redrive.have_reserved_header, '
             'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[

@@ -99,8 +99,8 @@ BEGIN
         WHEN max_attempts IS NULL OR max_attempts NOT BETWEEN 1 AND 1000 THEN 'needs 1 to 1000 attempts'
         WHEN jsonb_typeof(headers) <> 'object' OR octet_length(headers::text) > 64000
             THEN 'needs headers that are a JSON object of at most 64000 bytes'
-        WHEN EXISTS (SELECT FROM jsonb_object_keys(headers) AS k (name) WHERE starts_with(k.name, 'redrive-'))
-            THEN 'cannot have a header whose name starts with redrive-'
+        WHEN redrive.have_reserved_header(headers)
+            THEN 'cannot have a header whose name starts with redrive-, except redrive-payload-version with a whole number from 1'
         WHEN missed IS NULL OR missed NOT IN ('skip', 'once', 'all') THEN 'needs the policy skip, once or all for missed ticks'
         WHEN missed_ticks IS NULL OR missed_ticks NOT BETWEEN 1 AND 1000 THEN 'needs a limit of 1 to 1000 missed ticks'
         WHEN missed_age IS NULL OR missed_age NOT BETWEEN '1 minute' AND '366 days' THEN 'needs an age of 1 minute to 366 days for missed ticks'

@@ -106,6 +106,30 @@ BEGIN
 END
 $$;
 
+-- Returns what a waiting job has beyond a plain one after an enqueue with these headers replaced its `payload`, its `time`
+-- or `both`. A payload brings its version along, and what the handler stored about the old one ends. A time brings its
+-- expiry along, which counts from now.
+CREATE OR REPLACE FUNCTION redrive.replaced_meta(
+    meta redrive.job_meta, enqueued_at timestamptz, change text, headers jsonb
+) RETURNS redrive.job_meta
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+SELECT CASE WHEN NOT n.meta IS NULL THEN n.meta END
+FROM (
+    SELECT jsonb_populate_record(replaced_meta.meta, jsonb_build_object('headers', nullif(
+        coalesce((replaced_meta.meta).headers, '{}')
+            - CASE WHEN change <> 'time' THEN '{redrive-checkpoint,redrive-progress,redrive-payload-version}'::text[] ELSE '{}' END
+            - CASE WHEN change <> 'payload' THEN '{redrive-expires-in-ms}'::text[] ELSE '{}' END
+            || jsonb_strip_nulls(jsonb_build_object(
+                'redrive-payload-version', CASE WHEN change <> 'time' THEN replaced_meta.headers -> 'redrive-payload-version' END,
+                'redrive-expires-in-ms', CASE WHEN change <> 'payload' THEN (
+                    (replaced_meta.headers ->> 'redrive-expires-in-ms')::bigint
+                    + ceil(1000 * extract(epoch FROM clock_timestamp() - enqueued_at))::bigint)::text END)),
+        '{}')))
+) n (meta)
+$$;
+
 -- Changes the waiting job that holds a key: its `payload`, its `time` or `both`. Returns `replaced`; `kept` if the job
 -- runs or has another kind; `gone` if the key is free, or if the job moved meanwhile and the caller must ask again.
 --
@@ -113,7 +137,7 @@ $$;
 -- session that holds the row of the job: a claim, a promotion, an operator or another replacing enqueue. None of
 -- these waits for an enqueue, because they skip locked rows or hold no other.
 CREATE OR REPLACE FUNCTION redrive.replace_waiting(
-    queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer
+    queue text, key text, kind text, change text, payload json, delay_ms bigint, priority integer, headers jsonb
 ) RETURNS text
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -142,6 +166,7 @@ BEGIN
     END IF;
     UPDATE redrive.jobs_delayed d
     SET payload = CASE replace_waiting.change WHEN 'time' THEN d.payload ELSE replace_waiting.payload END,
+        meta = redrive.replaced_meta(d.meta, d.enqueued_at, replace_waiting.change, replace_waiting.headers),
         run_at = CASE replace_waiting.change WHEN 'payload' THEN d.run_at
             ELSE clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond' END
     WHERE d.id = held AND d.kind = replace_waiting.kind;
@@ -154,7 +179,10 @@ BEGIN
             WHERE j.queue = replace_waiting.queue AND j.rank = ANY (ranks)
                 AND j.id = held AND j.kind = replace_waiting.kind
             RETURNING redrive.altered(
-                redrive.ready_job(j), payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
+                redrive.job_of(j.id, coalesce((j.meta).ready_at, j.enqueued_at), j.enqueued_at, j.segment, j.queue, j.kind,
+                               j.payload, redrive.replaced_meta(
+                                   j.meta, j.enqueued_at, replace_waiting.change, replace_waiting.headers)),
+                payload => CASE replace_waiting.change WHEN 'time' THEN NULL ELSE replace_waiting.payload END,
                 ready_at => CASE WHEN is_delayed THEN clock_timestamp() + replace_waiting.delay_ms * interval '1 millisecond'
                     END) AS job
         )
@@ -188,7 +216,7 @@ $$;
 -- window changes a job that still waits and stores no other.
 CREATE OR REPLACE FUNCTION redrive.replace_keys(
     queue text, keys text[], ids bigint[], kinds text[], changes text[], payloads json[], delays bigint[],
-    priorities integer[], windows bigint[] DEFAULT NULL
+    priorities integer[], windows bigint[], headers jsonb[]
 ) RETURNS TABLE (key text, job_id bigint, replaced boolean)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -201,8 +229,8 @@ BEGIN
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
         SELECT DISTINCT ON (n.key COLLATE "C") n.*
-        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities, windows)
-            AS n (key, id, kind, change, payload, delay_ms, priority, window_ms)
+        FROM unnest(keys, ids, kinds, changes, payloads, delays, priorities, windows, headers)
+            AS n (key, id, kind, change, payload, delay_ms, priority, window_ms, headers)
         WHERE n.key IS NOT NULL
         ORDER BY n.key COLLATE "C", n.id
     LOOP
@@ -215,7 +243,7 @@ BEGIN
             replace_keys.replaced := false;
             EXIT WHEN replace_keys.job_id = wanted.id OR wanted.change IS NULL;
             answer := redrive.replace_waiting(replace_keys.queue, wanted.key, wanted.kind, wanted.change, wanted.payload,
-                                              wanted.delay_ms, wanted.priority);
+                                              wanted.delay_ms, wanted.priority, wanted.headers);
             replace_keys.replaced := answer = 'replaced';
             EXIT WHEN answer <> 'gone';
             -- The job is gone and its window is open, unless it only moved.

@@ -5,9 +5,9 @@ use syn::spanned::Spanned as _;
 use syn::{Attribute, Error, Expr, Result};
 
 /// What the attributes may set.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "kind", "queue", "attempts", "priority", "deadline", "backoff", "unique", "group", "version",
-    "upgrade",
+    "upgrade", "crate",
 ];
 
 /// The values of the attributes, each at most once.

@@ -10,7 +10,64 @@ use crate::attributes::Attributes;
 /// Returns the implementation for a type.
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let attributes = Attributes::of(&input.attrs)?;
-    let limits = quote!(::redrive::limits);
+    let redrive = match attributes.get("crate") {
+        Some(path) => quote!(#path),
+        None => quote!(::redrive),
+    };
+    let constants = constants(&attributes, &redrive);
+    let backoff = attributes.get("backoff").map(|value| {
+        quote_spanned! {value.span()=>
+            fn backoff() -> ::std::option::Option<#redrive::Backoff> {
+                ::std::option::Option::Some(#value)
+            }
+        }
+    });
+    let upgrade = attributes.get("upgrade").map(|function| {
+        quote_spanned! {function.span()=>
+            fn upgrade(
+                from: u32,
+                value: #redrive::serde_json::Value,
+            ) -> ::std::result::Result<#redrive::serde_json::Value, #redrive::Failure> {
+                (#function)(from, value)
+            }
+        }
+    });
+    let key = |method, value| {
+        attributes
+            .get(value)
+            .map(|value| key(input, &method, value))
+            .transpose()
+    };
+    let (unique, group) = (key(quote!(unique), "unique")?, key(quote!(group), "group")?);
+    let name = &input.ident;
+    let (generics, arguments, conditions) = input.generics.split_for_impl();
+    // The compiler evaluates a constant where it is used. Those of a generic type wait for their first use.
+    let used = input.generics.params.is_empty().then(|| {
+        quote! {
+            const _: (&str, u32, i16, u32) = (
+                <#name as #redrive::Payload>::KIND,
+                <#name as #redrive::Payload>::ATTEMPTS,
+                <#name as #redrive::Payload>::PRIORITY,
+                <#name as #redrive::Payload>::VERSION,
+            );
+        }
+    });
+    Ok(quote! {
+        #used
+        #[automatically_derived]
+        impl #generics #redrive::Payload for #name #arguments #conditions {
+            #(#constants)*
+            #backoff
+            #upgrade
+            #unique
+            #group
+        }
+    })
+}
+
+/// Returns the constants that the attributes set.
+fn constants(attributes: &Attributes, redrive: &TokenStream) -> Vec<TokenStream> {
+    let limits = quote!(#redrive::limits);
     // Not visible to the expressions of the attributes.
     let value = Ident::new("value", Span::mixed_site());
     // Each with a condition on its value: an error here and not at the first enqueue.
@@ -40,7 +97,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             "versions count from 1",
         ),
     ];
-    let constants = constants
+    let checked = constants
         .into_iter()
         .filter_map(|(key, declared, condition, why)| {
             let set = attributes.get(key)?;
@@ -62,55 +119,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             const #name: ::std::option::Option<#of> = ::std::option::Option::Some(#set);
         })
     });
-    let backoff = attributes.get("backoff").map(|value| {
-        quote_spanned! {value.span()=>
-            fn backoff() -> ::std::option::Option<::redrive::Backoff> {
-                ::std::option::Option::Some(#value)
-            }
-        }
-    });
-    let upgrade = attributes.get("upgrade").map(|function| {
-        quote_spanned! {function.span()=>
-            fn upgrade(
-                from: u32,
-                value: ::redrive::serde_json::Value,
-            ) -> ::std::result::Result<::redrive::serde_json::Value, ::redrive::Failure> {
-                (#function)(from, value)
-            }
-        }
-    });
-    let key = |method, value| {
-        attributes
-            .get(value)
-            .map(|value| key(input, &method, value))
-            .transpose()
-    };
-    let (unique, group) = (key(quote!(unique), "unique")?, key(quote!(group), "group")?);
-    let name = &input.ident;
-    let (generics, arguments, conditions) = input.generics.split_for_impl();
-    // The compiler evaluates a constant where it is used. Those of a generic type wait for their first use.
-    let used = input.generics.params.is_empty().then(|| {
-        quote! {
-            const _: (&str, u32, i16, u32) = (
-                <#name as ::redrive::Payload>::KIND,
-                <#name as ::redrive::Payload>::ATTEMPTS,
-                <#name as ::redrive::Payload>::PRIORITY,
-                <#name as ::redrive::Payload>::VERSION,
-            );
-        }
-    });
-    Ok(quote! {
-        #used
-        #[automatically_derived]
-        impl #generics ::redrive::Payload for #name #arguments #conditions {
-            #(#constants)*
-            #(#optional)*
-            #backoff
-            #upgrade
-            #unique
-            #group
-        }
-    })
+    checked.chain(optional).collect()
 }
 
 /// Returns the method that makes a key of a job: by a format string of its fields, or by a function.

@@ -289,6 +289,12 @@ fn a_misconfigured_worker_does_not_start() {
     let (test, queue) = TestDatabase::with_orders();
     let one = || worker(&queue).handle(|_: &Job<Order>| Ok(()));
     let batch = |options| worker(&queue).handle_batch(options, |_: &Batch<Order>| Ok(()));
+    for connections in [0, 10_001, u32::MAX] {
+        let refused = Database::builder(test.url())
+            .connections(connections)
+            .open();
+        assert!(refused.is_err_and(|error| error.is_invalid()));
+    }
     let few = Database::builder(test.url())
         .connections(WORKER_CONNECTIONS - 1)
         .open()

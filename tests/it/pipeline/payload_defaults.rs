@@ -39,9 +39,14 @@ impl Payload for Invoice {
 
 const VALUE: u32 = 9;
 
+/// As in a program that knows the crate by another name.
+mod common {
+    pub(super) use redrive as queue;
+}
+
 #[allow(non_snake_case)]
 #[derive(Debug, Serialize, Deserialize, Payload)]
-#[payload(kind = Self::NAME, attempts = VALUE, unique = "{orderID}/{type}/{old}")]
+#[payload(crate = common::queue, kind = Self::NAME, attempts = VALUE, unique = "{orderID}/{type}/{old}")]
 struct Foreign {
     orderID: i64,
     r#type: i64,

@@ -127,6 +127,11 @@ fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
                     let last: Option<i64> = job.last_checkpoint()?;
                     seen.lock().unwrap().push((number, job.attempt(), last));
                     job.then(NewJob::new(&Finish {})?)?;
+                    // The last call decides, and no call takes the follow-up.
+                    job.done();
+                    job.fail(Failure::retry("not yet"));
+                    job.done();
+                    assert_eq!(job.follow_ups().len(), 1);
                     if number == 2 && last.is_none() {
                         job.checkpoint(&(10 * number))?;
                         job.fail(Failure::retry("once more"));

@@ -35,12 +35,13 @@ held AS MATERIALIZED (
     FROM (
         SELECT array_agg(i.unique_key) AS keys, array_agg(i.id) AS ids, array_agg(i.kind) AS kinds,
                array_agg(i.change) AS changes, array_agg(i.payload) AS payloads, array_agg(i.delay_ms) AS delays,
-               array_agg(i.priority::integer) AS priorities, array_agg(i.window_ms) AS windows
+               array_agg(i.priority::integer) AS priorities, array_agg(i.window_ms) AS windows,
+               array_agg(i.headers) AS headers
         FROM incoming i
         WHERE i.unique_key IS NOT NULL
     ) w
     CROSS JOIN LATERAL redrive.replace_keys(
-        $1, w.keys, w.ids, w.kinds, w.changes, w.payloads, w.delays, w.priorities, w.windows) k
+        $1, w.keys, w.ids, w.kinds, w.changes, w.payloads, w.delays, w.priorities, w.windows, w.headers) k
 ),
 placed AS MATERIALIZED (
     SELECT coalesce(h.job_id, i.id) AS id, i.kind, i.payload, i.delay_ms, i.priority,

@@ -10,7 +10,7 @@ use crate::sync::Mutex;
 /// How the handler of a batch ended one of its jobs.
 #[derive(Debug)]
 pub(crate) enum Decision {
-    /// The job is done, with the follow-ups that it had by then.
+    /// The job is done, with copies of the follow-ups that it had by then, for a batch that exceeds its deadline.
     Done(Vec<FollowUp>),
     /// The attempt failed.
     Failed(Failure),
@@ -23,17 +23,17 @@ pub(crate) struct LastDecision(Mutex<Option<Box<Decision>>>);
 impl LastDecision {
     /// Records that the attempt failed.
     pub(crate) fn failed(&self, failure: Failure) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some(Box::new(Decision::Failed(failure)));
+        self.set(Decision::Failed(failure));
     }
 
-    /// Records that the job is done. Repeated calls add follow-ups.
-    pub(crate) fn done(&self, added: Vec<FollowUp>) {
+    /// Records that the job is done, with the follow-ups so far.
+    pub(crate) fn done(&self, follow_ups: Vec<FollowUp>) {
+        self.set(Decision::Done(follow_ups));
+    }
+
+    fn set(&self, decision: Decision) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match last.as_deref_mut() {
-            Some(Decision::Done(follow_ups)) => follow_ups.extend(added),
-            Some(Decision::Failed(_)) | None => *last = Some(Box::new(Decision::Done(added))),
-        }
+        *last = Some(Box::new(decision));
     }
 
     /// Returns the decision so far.

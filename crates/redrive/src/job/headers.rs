@@ -24,7 +24,7 @@ const SCHEDULED_FOR: &str = "redrive-scheduled-for";
 pub(crate) const CHECKPOINT: &str = "redrive-checkpoint";
 /// The header of a job that reported its progress.
 pub(crate) const PROGRESS: &str = "redrive-progress";
-/// The header of a job whose payload has a version other than 1.
+/// The header of a job whose payload has a version other than 1. Producers that know no types may set it.
 const PAYLOAD_VERSION: &str = "redrive-payload-version";
 /// The headers of W3C Trace Context, which tracers write and read.
 pub(crate) const TRACE_PARENT: &str = "traceparent";
@@ -104,10 +104,19 @@ impl Headers {
 
     /// Checks the headers of a new job.
     pub(crate) fn check(&self) -> Result<()> {
-        if let Some(name) = self.0.keys().find(|name| name.starts_with(RESERVED)) {
+        let mut reserved =
+            (self.0.keys()).filter(|name| name.starts_with(RESERVED) && *name != PAYLOAD_VERSION);
+        if let Some(name) = reserved.next() {
             return Err(Error::invalid(format!(
                 "the header `{}` is reserved: names that start with `{RESERVED}` belong to redrive",
                 name.escape_debug()
+            )));
+        }
+        let version = self.0.get(PAYLOAD_VERSION);
+        if let Some(version) = version.filter(|text| !text.parse().is_ok_and(|n: u32| n >= 1)) {
+            return Err(Error::invalid(format!(
+                "the header `{PAYLOAD_VERSION}` is `{}`; it must be a whole number from 1",
+                version.escape_debug()
             )));
         }
         check_size("a job", &self.0)

@@ -69,7 +69,8 @@ impl NewJob {
         })
     }
 
-    /// Returns a job of any kind with a payload that is already JSON text.
+    /// Returns a job of any kind with a payload that is already JSON text. The version of the payload is 1, unless a
+    /// [header](NewJob::header) says another.
     ///
     /// # Errors
     /// As [`NewJob::new`]. *Invalid* also if the text is not JSON.
@@ -135,9 +136,18 @@ impl NewJob {
         self
     }
 
+    /// Takes the unique key and the group off, such as those that the payload's type gave.
+    #[must_use]
+    pub fn without_keys(mut self) -> NewJob {
+        (self.unique_key, self.group) = (None, None);
+        self
+    }
+
     /// Adds a header: metadata such as a trace id, which travels with the job through retries, death
-    /// and redrive. Names that start with `redrive-` are reserved. All headers of a job have at most
-    /// 64 KiB.
+    /// and redrive. All headers of a job have at most 64 KiB.
+    ///
+    /// Names that start with `redrive-` are reserved. A [`raw`](NewJob::raw) job may have one of them: with
+    /// `redrive-payload-version`, it says which [version](crate::Payload::VERSION) of its type the payload has.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob {
         self.headers.0.insert(name.into(), value.into());

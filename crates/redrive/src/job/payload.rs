@@ -61,10 +61,11 @@ pub const MAX_PAYLOAD_BYTES: usize = 1024 * 1024;
 /// | `kind` | the [name](Payload::KIND) in the database; the only one without a default |
 /// | `queue` `attempts` `priority` `deadline` `version` | the value of the constant |
 /// | `backoff` | a [`Backoff`] |
-/// | `unique` `group` | a text with fields of the struct in braces, or a function of `&Self` that returns an `Option<String>` |
+/// | `unique` `group` | a text with named fields of the struct in braces, or a function of `&Self` that returns an `Option<String>` |
 /// | `upgrade` | a function as [`upgrade`](Payload::upgrade) |
+/// | `crate` | the path of this crate, if your program knows it by another name |
 ///
-/// A mistake does not compile:
+/// A number out of range does not compile:
 ///
 /// ```compile_fail
 /// #[derive(serde::Serialize, serde::Deserialize, redrive::Payload)]

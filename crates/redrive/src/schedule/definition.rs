@@ -127,7 +127,8 @@ impl Schedule {
 
     /// Sets the queue and the job of each tick: its kind, payload, priority, attempts, headers and expiry.
     ///
-    /// The job cannot have a delay or a unique key, and its headers have at most 64,000 bytes.
+    /// The job cannot have a delay, a unique key or a group, and its headers have at most 64,000 bytes.
+    /// [`NewJob::without_keys`] takes off those that its type gave.
     #[must_use]
     pub fn job(mut self, queue: impl Into<String>, job: NewJob) -> Schedule {
         self.action = Some(Action::Enqueue(queue.into(), Box::new(job)));
@@ -187,9 +188,9 @@ impl Schedule {
         if !job.delay.is_zero() {
             return Err(invalid("its job cannot have a delay"));
         }
-        if job.unique_key.is_some() {
+        if job.unique_key.is_some() || job.group.is_some() {
             return Err(invalid(
-                "its job cannot have a unique key; see Overlap::Skip",
+                "its job cannot have a unique key or a group; see NewJob::without_keys and Overlap::Skip",
             ));
         }
         check_size_below(MAX_HEADER_BYTES, "a scheduled job", &job.headers.0)?;
@@ -225,6 +226,7 @@ mod tests {
             (daily().job("", job()), "queue name"),
             (daily().job("q", job().delay(minute)), "a delay"),
             (daily().job("q", job().unique("k")), "a unique key"),
+            (daily().job("q", job().group("g")), "or a group"),
             (daily().job("q", job().priority(1001)), "priority"),
             (daily().job("q", job().header("redrive-x", "1")), "reserved"),
             (
@@ -250,7 +252,8 @@ mod tests {
                 "{error}"
             );
         }
-        let good = daily().job("q", job().header("a", "b").expires_in(minute));
+        let good = job().unique("k").group("g").without_keys();
+        let good = daily().job("q", good.header("a", "b").expires_in(minute));
         assert!(good.missed_bounds(1000, MAX_INTERVAL).checked().is_ok());
         assert!(Schedule::cron("", "@daily").is_err() && Schedule::every("", minute).is_err());
         let zoned = Schedule::every("e", minute).and_then(|every| every.zone("UTC"));

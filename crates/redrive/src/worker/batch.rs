@@ -116,7 +116,7 @@ impl<P> BatchJob<P> {
     ///
     /// Add its follow-ups before: if the batch exceeds its deadline, later ones are dropped.
     pub fn done(&self) {
-        self.0.signal.decision.done(self.0.follow_ups.take());
+        self.0.signal.decision.done(self.0.follow_ups.list());
     }
 
     /// Returns what the handler has decided about the job so far, for tests. `None`: the end of the batch

@@ -80,11 +80,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
 fn end_of(decision: Option<Decision>, added: Vec<FollowUp>, of_batch: &Outcome) -> JobEnd {
     match (decision, of_batch) {
         (Some(Decision::Failed(failure)), _) => (Outcome::Failed(failure), Vec::new()),
-        (Some(Decision::Done(mut follow_ups)), _) => {
-            follow_ups.extend(added);
-            (Outcome::Done, follow_ups)
-        }
-        (None, Outcome::Done) => (Outcome::Done, added),
+        (Some(Decision::Done(_)), _) | (None, Outcome::Done) => (Outcome::Done, added),
         (None, failed) => (failed.clone(), Vec::new()),
     }
 }

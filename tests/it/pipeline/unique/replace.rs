@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive::{Enqueued, Job, JobId, Replace};
+use redrive::{Enqueued, Job, JobId, NewJob, Replace};
 use redrive_tests::{
     Begin, Gate, Hold, Order, Sql, Tally, TestDatabase, done, scalar, stop, worker,
 };
@@ -57,7 +57,7 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
     let kept = "SELECT count(*) FROM redrive.live_jobs WHERE priority = 7";
     assert_eq!(scalar(&mut test.client(), kept), 9);
     assert_eq!(held(&test).len(), 9);
-    let other = redrive::NewJob::new(&Hold {}).unwrap().unique("0");
+    let other = NewJob::new(&Hold {}).unwrap().unique("0");
     let other = queue.enqueue_job(other.replace(Replace::Both)).unwrap();
     assert!(matches!(other, Enqueued::Existing(_)), "of another kind");
 }
@@ -124,6 +124,42 @@ fn of_several_jobs_of_one_call_the_first_one_decides() {
 }
 
 #[test]
+fn a_new_payload_has_its_own_version_and_no_checkpoint_and_a_new_time_its_own_expiry() {
+    let (test, queue) = TestDatabase::with_orders();
+    let mut client = test.client();
+    for (n, delay) in [(1, 0), (2, 1)] {
+        let old = order(1).unique(n.to_string()).delay(HOUR * delay);
+        let old = old.header("trace", "t").expires_in(HOUR * 2);
+        let id = queue.enqueue_job(old).unwrap().id().get();
+        let table = ["jobs", "jobs_delayed"][delay as usize];
+        client.sql(&format!(
+            "UPDATE redrive.{table} SET enqueued_at = enqueued_at - interval '90 minutes', \
+                 meta.headers = (meta).headers || '{{\"redrive-checkpoint\": \"5\", \"redrive-payload-version\": \"3\"}}'"
+        ));
+        let replace = |version: &str, change| {
+            let new = NewJob::raw("order", "{\"number\": 2}").unwrap();
+            let new = new.header("redrive-payload-version", version);
+            let new = new
+                .unique(n.to_string())
+                .delay(HOUR * delay)
+                .expires_in(HOUR * 2);
+            let enqueued = queue.enqueue_job(new.replace(change)).unwrap();
+            assert_eq!(enqueued.id().get(), id);
+            let asked = "SELECT concat_ws(' ', h ->> 'trace', h ->> 'redrive-checkpoint', h ->> 'redrive-payload-version', \
+                             round((h ->> 'redrive-expires-in-ms')::bigint / 1800000.0)) \
+                         FROM (SELECT to_jsonb(headers) FROM redrive.live_jobs WHERE id = $1) j (h)";
+            test.client().ask::<String>(asked, &[&id])
+        };
+        assert_eq!(replace("4", Replace::Time), "t 5 3 7");
+        assert_eq!(replace("2", Replace::Payload), "t 2 7");
+        client.sql(&format!(
+            "UPDATE redrive.{table} SET enqueued_at = enqueued_at - interval '30 minutes'"
+        ));
+        assert_eq!(replace("1", Replace::Both), "t 1 8");
+    }
+}
+
+#[test]
 fn the_sql_function_replaces_and_rejects_an_unknown_change() {
     let (test, mut client) = TestDatabase::with_client();
     let enqueue = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 2}', @)";
@@ -136,6 +172,10 @@ fn the_sql_function_replaces_and_rejects_an_unknown_change() {
         enqueue,
         "unique_key => 'a', replace => 'all' -- redrive: replace is all
          replace => 'both' -- redrive: until_started, replace and unique_window need
-         until_started => true -- redrive: until_started, replace and unique_window need",
+         until_started => true -- redrive: until_started, replace and unique_window need
+         headers => '{\"redrive-source\": \"x\"}' -- are reserved
+         headers => '{\"redrive-payload-version\": \"0\"}' -- a whole number from 1",
     );
+    let versioned = enqueue.replace('@', "headers => '{\"redrive-payload-version\": 2}'");
+    assert!(client.ask::<i64>(&versioned, &[]) > first);
 }

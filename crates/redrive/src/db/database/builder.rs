@@ -11,6 +11,9 @@ use crate::db::url::ConnectOptions;
 use crate::error::{Error, Result};
 use crate::job::wait::MAX_WAIT;
 
+/// The most connections of a pool, which reserves memory for them.
+const MAX_CONNECTIONS: u32 = 10_000;
+
 /// The driver's default idle time before keepalives.
 const DRIVER_KEEPALIVE: Duration = Duration::from_hours(2);
 
@@ -33,7 +36,7 @@ impl DatabaseBuilder {
         }
     }
 
-    /// Sets the maximum number of connections. Defaults to 10. A worker needs 5.
+    /// Sets the maximum number of connections, 1 to 10,000. Defaults to 10. A worker needs 5.
     #[must_use]
     pub fn connections(mut self, connections: u32) -> DatabaseBuilder {
         self.connections = connections;
@@ -85,11 +88,14 @@ impl DatabaseBuilder {
             call,
             bulk,
         } = self.timeouts.bounded();
-        let no_time = [connect, call, bulk].contains(&Duration::ZERO);
-        if self.connections == 0 || no_time {
-            return Err(Error::invalid(
-                "connections and timeouts must be greater than zero",
-            ));
+        if [connect, call, bulk].contains(&Duration::ZERO) {
+            return Err(Error::invalid("timeouts must be greater than zero"));
+        }
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
+            return Err(Error::invalid(format!(
+                "the pool has {} connections; it must have 1 to {MAX_CONNECTIONS}",
+                self.connections
+            )));
         }
         let config = address.config_mut();
         if config.get_application_name().is_none() {

@@ -59,7 +59,8 @@ impl NewJob {
     /// Changes the job that holds the unique key, if it still waits.
     ///
     /// The enqueue then returns [`Enqueued::Replaced`](crate::Enqueued::Replaced). The job keeps its id,
-    /// priority, attempts and headers. A job that a worker has taken is never changed, and neither
+    /// priority, attempts, group and headers. A new payload ends the checkpoint of the old one, and with a new time, the
+    /// job expires as this enqueue says. A job that a worker has taken is never changed, and neither
     /// is one of another kind: the enqueue returns
     /// [`Enqueued::Existing`](crate::Enqueued::Existing). With a delay and [`Replace::Both`], a burst
     /// of changes becomes one job that runs when they stop; with [`Replace::Payload`], it runs a
