@@ -9,7 +9,6 @@
     reason = "a command-line program"
 )]
 
-mod account;
 mod alerts;
 mod bench;
 mod cargo;

@@ -84,24 +84,8 @@ impl Binaries {
         Ok(Binaries { folder, version })
     }
 
-    /// Returns one of the programs, ready for arguments.
-    pub(crate) fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.path(name));
-        // PGHOST and the like describe another server.
-        for (variable, _) in env::vars_os() {
-            if variable.to_string_lossy().starts_with("PG") {
-                command.env_remove(variable);
-            }
-        }
-        command
-    }
-
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
     }
 
     /// Returns the version, such as `15.13`.

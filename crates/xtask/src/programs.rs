@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use nix::unistd::geteuid;
 
-use crate::account::is_root;
 use crate::interrupt::Interrupt;
 
 /// Debian keeps servers here, which is not in everybody's `PATH`.
@@ -149,7 +149,7 @@ fn found_in(path: &OsStr, program: &str) -> Option<PathBuf> {
 
 /// Whether this process may install packages: as root, with `apt-get`.
 pub(crate) fn can_install() -> bool {
-    is_root() && found_in(&path(), "apt-get").is_some()
+    geteuid().is_root() && found_in(&path(), "apt-get").is_some()
 }
 
 /// Installs the packages that `missing` lists, and returns the list.

@@ -26,9 +26,11 @@ impl Account {
         }))
     }
 
-    /// Makes a folder that the account owns, removed when the result is dropped.
-    pub fn folder(self) -> TempDir {
-        let folder = tempfile::Builder::new().prefix("redrive-").tempdir();
+    /// Makes a folder that the account owns below another one, removed when the result is dropped.
+    pub fn folder_in(self, place: &Path) -> TempDir {
+        let folder = tempfile::Builder::new()
+            .prefix("redrive-")
+            .tempdir_in(place);
         let folder = folder.expect("make a folder for a server");
         self.owns(folder.path());
         folder
@@ -39,6 +41,13 @@ impl Account {
         if let Some((uid, gid)) = self.0 {
             chown(path, Some(uid), Some(gid)).expect("give a file to the account");
         }
+    }
+
+    /// Returns the words before a shell command that runs as the account.
+    pub(crate) fn prefix(self) -> String {
+        self.0.map_or_else(String::new, |(uid, gid)| {
+            format!("setpriv --reuid {uid} --regid {gid} --clear-groups ")
+        })
     }
 
     /// Runs a program as the account.

@@ -34,7 +34,7 @@ impl PgBouncer {
     /// Starts one in front of the server of a URL, with this many connections to it and more settings.
     pub fn before(url: &str, connections: u32, settings: &str) -> PgBouncer {
         let account = Account::for_servers();
-        let (folder, port) = (account.folder(), free_port());
+        let (folder, port) = (account.folder_in(&env::temp_dir()), free_port());
         let settings = format!(
             "[pgbouncer]\npool_mode = transaction\ndefault_pool_size = {connections}\n\
              listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n\

@@ -1,5 +1,6 @@
 //! A PostgreSQL server that a test can stop, crash and freeze.
 
+use std::env;
 use std::fs;
 use std::iter;
 use std::os::unix::process::CommandExt as _;
@@ -27,20 +28,40 @@ pub struct Server {
     /// The folder of PostgreSQL's programs.
     programs: PathBuf,
     account: Account,
-    folder: TempDir,
+    /// `None` once the server is kept.
+    folder: Option<TempDir>,
     port: u16,
 }
 
 impl Server {
     /// Returns a server without data, for a port of 127.0.0.1.
     pub fn new(programs: &Path) -> Server {
+        Server::below(&env::temp_dir(), programs)
+    }
+
+    /// Returns a server whose folder is below `place`.
+    pub fn below(place: &Path, programs: &Path) -> Server {
         let account = Account::for_servers();
         Server {
             programs: programs.to_owned(),
             account,
-            folder: account.folder(),
+            folder: Some(account.folder_in(place)),
             port: free_port(),
         }
+    }
+
+    /// Leaves the server running, and returns the shell command that stops and removes it.
+    pub fn keep(mut self) -> String {
+        let folder = self.folder.take().expect("it is kept once").keep();
+        let quoted =
+            |path: PathBuf| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+        format!(
+            "{}{} -D {} -m fast stop && rm -r {}",
+            self.account.prefix(),
+            quoted(self.programs.join("pg_ctl")),
+            quoted(folder.join("data")),
+            quoted(folder)
+        )
     }
 
     /// Creates the data, with more options of `initdb` and with settings.
@@ -55,6 +76,12 @@ impl Server {
     /// Sets the port, after the data was copied from another server.
     pub fn set_port(&self) {
         self.set(&format!("port = {}\n", self.port));
+    }
+
+    /// Takes another port, because another process may have taken the one before the start.
+    pub fn change_port(&mut self) {
+        self.port = free_port();
+        self.set_port();
     }
 
     /// Adds settings for the next start; the last value of a name applies.
@@ -129,7 +156,7 @@ impl Server {
 
     /// Returns the folder of its data, its log and other files.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        self.folder.as_ref().map_or(Path::new("/"), TempDir::path)
     }
 
     /// Returns the folder of its data.
@@ -154,7 +181,7 @@ impl Server {
         // Ctrl-C must not interrupt it.
         command.current_dir("/").process_group(0);
         // The environment of the shell may describe another server.
-        for (variable, _) in std::env::vars_os() {
+        for (variable, _) in env::vars_os() {
             if variable.to_string_lossy().starts_with("PG") {
                 command.env_remove(variable);
             }
@@ -166,7 +193,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.postmaster().is_some() {
+        if self.folder.is_some() && self.postmaster().is_some() {
             self.crash();
         }
     }

