@@ -160,7 +160,11 @@ fn jobs_run_in_a_transaction_until_they_are_done_or_dead_and_leave_nothing() {
 fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
-    client.sql("CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2))");
+    client.sql(
+        "CREATE TABLE numbers (number bigint PRIMARY KEY); INSERT INTO numbers VALUES (11), (12), (13), (14); \
+         CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2) \
+                                    REFERENCES numbers DEFERRABLE INITIALLY DEFERRED)",
+    );
     let handlers =
         Handlers::new().handle(|job: &Job<Order>, tx: &mut postgres::Transaction<'_>| {
             let number = job.payload().number;
@@ -177,19 +181,22 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
             Ok(())
         });
     let mut tx = client.transaction().unwrap();
-    for number in 1..=4 {
+    for number in [1, 2, 3, 4, 5] {
         let job = new_order(number).max_attempts(1);
         queue.enqueue_job_in(&mut tx, &job).unwrap();
     }
     let ran = drain_in(&mut tx, &handlers).unwrap();
     let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
     let dead = AttemptOutcome::Dead;
-    assert_eq!(outcomes, [dead, dead, dead, AttemptOutcome::Done]);
-    assert_eq!(ran[2].error_class.as_deref(), Some("panic"));
+    assert_eq!(outcomes, [dead, dead, dead, AttemptOutcome::Done, dead]);
+    let class = |at: usize| ran[at].error_class.as_deref();
+    assert_eq!(class(1), Some("SQLSTATE 25P02"), "as in a worker");
+    assert_eq!(class(2), Some("panic"));
+    assert_eq!(class(4), Some("SQLSTATE 23503"));
     let sum = "SELECT sum(number)::bigint FROM receipts";
     assert_eq!(scalar(&mut tx, sum), 14);
     tx.commit().unwrap();
-    assert_eq!(client.count("dead_letters"), 3, "as committed");
+    assert_eq!(client.count("dead_letters"), 4, "as committed");
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod breaker_state;
 mod batch;
 mod gathering;
 pub(crate) mod handlers;
-mod own_transaction;
+pub(crate) mod own_transaction;
 mod batch_handler;
 mod handler_table;
 mod form;

@@ -26,6 +26,7 @@ use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
 use crate::worker::handlers::{Call, HandlerOptions, JobEnd, Prepared};
 use crate::worker::observer::of_verdict;
+use crate::worker::own_transaction::not_committed;
 use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
 
@@ -229,25 +230,32 @@ fn attempt(
     let end = match &handler.call {
         Call::Plain(run) => run(claimed, signal),
         Call::Batch(batch) => batch.attempt_one(claimed, signal),
-        Call::InTransaction(prepare) => match prepare(claimed, signal) {
-            Ok(prepared) => in_savepoint(transaction, prepared)?,
-            Err(outcome) => (outcome, Vec::new()),
-        },
+        Call::InTransaction(prepare) => {
+            let id = claimed.meta.id;
+            match prepare(claimed, signal) {
+                Ok(prepared) => in_savepoint(transaction, id, prepared)?,
+                Err(outcome) => (outcome, Vec::new()),
+            }
+        }
     };
     Ok((end, Arc::clone(&handler.options)))
 }
 
 /// Runs a handler that expects a transaction. A failure leaves nothing of what it did.
-fn in_savepoint(transaction: &mut Transaction<'_>, handler: Prepared) -> Result<JobEnd> {
+fn in_savepoint(transaction: &mut Transaction<'_>, id: JobId, handler: Prepared) -> Result<JobEnd> {
     let failed = |error| Error::from_postgres("run a handler in a savepoint", error);
     let begun = transaction.batch_execute("SAVEPOINT redrive_attempt");
     begun.map_err(failed)?;
     let mut follow_ups = Vec::new();
     let outcome = run_handler(|| {
         follow_ups = handler(transaction)?;
-        // As a commit, it fails if the handler ignored the error of a statement.
-        transaction.batch_execute("RELEASE SAVEPOINT redrive_attempt")?;
-        Ok(())
+        // As a commit, it fails if the handler ignored the error of a statement or broke a deferred constraint. The
+        // rollback defers the constraints of the test again.
+        let committed = transaction.batch_execute(
+            "SAVEPOINT redrive_commit; SET CONSTRAINTS ALL IMMEDIATE; \
+             ROLLBACK TO SAVEPOINT redrive_commit; RELEASE SAVEPOINT redrive_attempt",
+        );
+        committed.map_err(|refused| not_committed(id, refused))
     });
     if !matches!(outcome, Outcome::Done) {
         let undone = transaction.batch_execute(

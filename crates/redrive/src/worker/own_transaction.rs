@@ -20,7 +20,7 @@ use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
-use crate::job::job::{JobMeta, OpenTransaction, Signal};
+use crate::job::job::{JobId, JobMeta, OpenTransaction, Signal};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
 use crate::pipeline::outcome::Outcome;
@@ -108,9 +108,7 @@ impl OwnAttempt {
     fn run(&mut self, session: &mut Session, handler: Prepared) -> Result<(), Failure> {
         let started = Instant::now();
         let id = self.meta.id;
-        let error = |what: &str, error| {
-            Error::from_postgres(format!("{what} job {id} in its transaction"), error)
-        };
+        let error = |what: &str, error| refusal(what, id, error);
         let client = session.client();
         let begun = client.transaction().and_then(|mut transaction| {
             let rows = transaction.query_typed(sql::BEGIN_OWN.text, &[])?;
@@ -154,7 +152,7 @@ impl OwnAttempt {
             .map_err(|refused| not_settled(&refused))?;
         self.xid = Some(xid);
         let committed = transaction.commit();
-        committed.map_err(|refused| failed(&error("commit", refused)))?;
+        committed.map_err(|refused| not_committed(id, refused))?;
         self.has_committed = true;
         Ok(())
     }
@@ -204,6 +202,15 @@ fn interrupted(outcome: Outcome) -> Outcome {
         | Outcome::Expired(_)
         | Outcome::TimedOut(_) => outcome,
     }
+}
+
+fn refusal(what: &str, id: JobId, error: postgres::Error) -> Error {
+    Error::from_postgres(format!("{what} job {id} in its transaction"), error)
+}
+
+/// The failure of an attempt whose transaction could not commit.
+pub(crate) fn not_committed(id: JobId, error: postgres::Error) -> Failure {
+    failed(&refusal("commit", id, error))
 }
 
 /// The failure of an attempt whose handler did not run.

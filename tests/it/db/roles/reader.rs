@@ -63,5 +63,5 @@ fn an_error_of_the_library_has_the_statement_that_grants_what_is_missing() {
     let error = queue.enqueue(&Order { number: 1 }).expect_err("a reader");
     let said = format!("{error:#}");
     has(&said, "permission denied");
-    has(&said, "SELECT redrive.grant_role('ROLE', 'app')");
+    has(&said, "SELECT redrive.grant_role('ROLE', 'PROFESSION')");
 }
