@@ -24,8 +24,8 @@ BEGIN
                    CASE WHEN a.cause <> 'captured'
                        THEN cardinality(mirrored) - width_bucket(-a.attempts::double precision, mirrored)
                    END AS bucket,
-                   -- The deaths of a letter from the archive were counted when it died.
-                   a.events -> -1 ->> 'event' IS NOT DISTINCT FROM 'restored' AS is_restored,
+                   -- The deaths of a letter from the archive or from a file were counted where it died.
+                   coalesce(a.events -> -1 ->> 'event' IN ('restored', 'imported'), false) AS is_old,
                    CASE WHEN a.cause = 'captured' THEN a.source END AS source
             FROM added a
             GROUP BY 1, 2, 3, 4, 5, 8, 9, 10
@@ -38,7 +38,7 @@ BEGIN
             ('captured', g.source, NULL, NULL),
             ('attempts_dead', NULL, g.bucket::smallint, g.attempts::double precision)
         ) AS x (key, label, bucket, sum)
-        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_restored)
+        WHERE (x.label IS NOT NULL OR x.bucket IS NOT NULL) AND (x.key = 'letters' OR NOT g.is_old)
         GROUP BY 1, 2, 3, 4
     ) c
     CROSS JOIN redrive.metric_ring r

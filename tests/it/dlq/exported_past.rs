@@ -1,7 +1,7 @@
 //! An exported letter keeps its history and counts when its line is captured.
 
 use redrive::dlq::{ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, letters, no_drift};
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, letters, no_drift, scalar};
 use serde_json::Value;
 
 use super::archive::{archive_all, redrive_in_vain};
@@ -32,6 +32,12 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
                 .prints(format!("{new} failures captured, {known} already known\n"));
         }
         let there = other.open();
+        let deaths = "SELECT count(*) FROM redrive.metric_totals() WHERE metric ~ 'dead_lettered|captured|dlq_errors'";
+        assert_eq!(
+            scalar(&mut other.client(), deaths),
+            0,
+            "they were counted there"
+        );
         let found = |source: &str| -> Letter {
             let filter = LetterFilter::new().source(source);
             there.listed(&filter).pop().expect("the letter")

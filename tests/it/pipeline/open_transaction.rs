@@ -65,6 +65,39 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
 }
 
 #[test]
+fn an_open_transaction_with_the_key_of_a_follow_up_delays_only_the_job_of_that_follow_up() {
+    let (test, queue) = TestDatabase::with_orders();
+    let keyed = || order(100).unique("K");
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    queue.enqueue_job_in(&mut transaction, keyed()).unwrap();
+    queue.enqueue_many(&Order::up_to(10)).unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue).slots(4).runs({
+        let tally = tally.clone();
+        move |job: &Job<Order>| {
+            tally.count(job.id());
+            match job.payload().number {
+                3 => Ok(job.then(keyed())?),
+                5 => Err(Failure::reject("an odd number")),
+                _ => Ok(()),
+            }
+        }
+    });
+    counted(&worker, "the jobs of the same lease", |counts| {
+        counts.done + counts.dead == 9
+    });
+    transaction.rollback().unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead), (10, 1));
+    assert_eq!(
+        (counts.lost, counts.released, tally.repeated()),
+        (0, 0, vec![])
+    );
+}
+
+#[test]
 fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job() {
     let test = TestDatabase::migrated();
     let (db, queue) = (test.open(), test.queue("orders"));

@@ -87,6 +87,15 @@ impl Session {
     ) -> Result<T> {
         work(self)
     }
+
+    pub(crate) fn read_committed_with<T>(
+        &mut self,
+        doing: &str,
+        _: &str,
+        work: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        self.read_committed(doing, work)
+    }
 }
 
 /// The driver's client, as far as a worker uses it.

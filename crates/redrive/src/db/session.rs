@@ -353,10 +353,21 @@ impl Session {
     pub(crate) fn read_committed<T>(
         &mut self,
         doing: &str,
+        work: impl FnMut(&mut Session) -> Result<T>,
+    ) -> Result<T> {
+        self.read_committed_with(doing, "", work)
+    }
+
+    /// Like [`read_committed`](Session::read_committed). `also` are settings for the transaction.
+    pub(crate) fn read_committed_with<T>(
+        &mut self,
+        doing: &str,
+        also: &str,
         mut work: impl FnMut(&mut Session) -> Result<T>,
     ) -> Result<T> {
+        let settings = format!("SET LOCAL transaction_isolation = 'read committed'; {also}");
         let mut run = || {
-            self.begin(doing, "SET LOCAL transaction_isolation = 'read committed'")?;
+            self.begin(doing, &settings)?;
             let done = work(self);
             self.end(doing, done)
         };

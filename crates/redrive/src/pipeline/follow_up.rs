@@ -35,7 +35,12 @@ pub(crate) fn settle_and_store(
     if settlements.iter().all(Settlement::is_verdict_only) {
         return settle(session, identity, settlements, repeat);
     }
-    session.read_committed(DOING, |session| {
+    // A caller's open transaction may hold the key of a follow-up. Other verdicts do not wait for it.
+    let also = match settlements.iter().any(Settlement::has_unique_follow_up) {
+        true => "SET LOCAL lock_timeout = '100ms'",
+        false => "",
+    };
+    session.read_committed_with(DOING, also, |session| {
         settle_in(session, identity, settlements, repeat)
     })
 }

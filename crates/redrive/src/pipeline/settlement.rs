@@ -76,6 +76,12 @@ impl Settlement {
         !self.follow_ups.is_empty()
     }
 
+    /// Whether the settle takes the unique key of a follow-up, which another transaction may hold.
+    pub(crate) fn has_unique_follow_up(&self) -> bool {
+        let mut follow_ups = self.follow_ups.iter();
+        follow_ups.any(|follow_up| follow_up.job.unique_key.is_some())
+    }
+
     /// Whether the job only has to be deleted, and its turn passed on if it has a group.
     pub(crate) fn is_plain_done(&self) -> bool {
         self.verdict == Verdict::Done

@@ -47,6 +47,12 @@ impl Settler<'_> {
         let Err((mut leases, error)) = self.try_write(leases) else {
             return;
         };
+        if leases.len() == 1 && is_locked(&error) {
+            if let Err((leases, error)) = self.write_unlocked(leases, error) {
+                self.postpone(leases, &error);
+            }
+            return;
+        }
         if leases.len() == 1 || error.is_unavailable() && !is_locked(&error) {
             return self.postpone(leases, &error);
         }
@@ -55,7 +61,11 @@ impl Settler<'_> {
         let mut unwritten = Vec::new();
         let mut cause = error;
         while let Some(lease) = leases.pop() {
-            if let Err((lease, error)) = self.try_write(vec![lease]) {
+            let written = match self.try_write(vec![lease]) {
+                Err((lease, error)) if is_locked(&error) => self.write_unlocked(lease, error),
+                written => written,
+            };
+            if let Err((lease, error)) = written {
                 lock_waits += usize::from(is_locked(&error));
                 unwritten.extend(lease);
                 cause = error;
@@ -75,6 +85,49 @@ impl Settler<'_> {
             true => self.write_done(leases),
             false => self.write_verdicts(leases),
         }
+    }
+
+    /// Writes what it can of a locked lease. A caller's open transaction may hold the unique key of a follow-up; only the
+    /// job with that follow-up waits for it. Returns the lease with the others.
+    fn write_unlocked(&mut self, mut leases: Vec<DueLease>, error: Error) -> Result<(), Unwritten> {
+        let mut answers = Answers::of(&leases);
+        let all = leases
+            .iter_mut()
+            .flat_map(|lease| lease.settlements.drain(..));
+        let (unique, others): (Vec<_>, Vec<_>) = all.partition(Settlement::has_unique_follow_up);
+        let mut parts: Vec<Vec<Settlement>> = unique.into_iter().map(|one| vec![one]).collect();
+        let (mut cause, mut lock_waits, mut written, mut unwritten) = (error, 0, 0, Vec::new());
+        match parts.is_empty() {
+            true => unwritten = others,
+            false => parts.push(others),
+        }
+        while let Some(part) = parts.pop() {
+            if lock_waits == MAX_LOCK_WAITS || part.is_empty() {
+                unwritten.extend(part);
+                continue;
+            }
+            match self.settle(&part.as_slice().into(), &mut answers) {
+                Ok(()) => written += part.len(),
+                Err(error) => {
+                    lock_waits += 1;
+                    cause = error;
+                    unwritten.extend(part);
+                }
+            }
+        }
+        if unwritten.is_empty() {
+            self.end(&leases);
+            return Ok(());
+        }
+        for lease in &mut leases {
+            let counted = written.min(lease.counted);
+            lease.counted -= counted;
+            self.state.count_written(counted);
+        }
+        if let Some(lease) = leases.first_mut() {
+            lease.settlements = unwritten;
+        }
+        Err((answers.mark(leases), cause))
     }
 
     fn write_done(&mut self, leases: Vec<DueLease>) -> Result<(), Unwritten> {
