@@ -23,7 +23,8 @@ Every command accepts these options:
                         forever. `dlq redrive` then does not wait for the
                         outcomes either
 
-The database URL is never printed.";
+The database URL is never printed. The audit knows the operator as USER@HOST,
+from $USER, $LOGNAME or /etc/passwd.";
 
 /// The options that every command accepts.
 #[derive(Args, Debug)]

@@ -111,7 +111,7 @@ fn a_drain_ends_when_only_jobs_behind_a_letter_are_left() {
     let drain = "work orders --exec 'exit 1' --drain";
     db.run(drain)
         .tells("left 2 jobs behind letters that hold their groups");
-    let why = "2 jobs behind letters that hold their groups; see `redrive queue groups held`";
+    let why = "2 jobs behind letters that hold their groups; see `redrive queue groups held QUEUE`";
     db.run(format!("{drain} --json"))
         .holds(&json!({"left": 2, "left_because": [why]}));
     assert!(!queue.is_drained().unwrap());

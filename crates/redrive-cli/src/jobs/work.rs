@@ -48,7 +48,7 @@ const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
     before_help = "\
 Examples:
   redrive work orders --exec ./deliver.sh
-  redrive work mail --exec 'jq -r .to | xargs ./send' --slots 8 --deadline 30s
+  redrive work mail --exec 'to=$(jq -er .to) && ./send \"$to\"' --slots 8
   redrive work orders --exec ./deliver.sh --drain
   redrive work orders mail --exec ./handle.sh
   redrive work orders --exec ./deliver.sh --app-version 1.4.2 \\
@@ -62,11 +62,12 @@ Environment of the command:
   REDRIVE_ENQUEUED_AT (RFC 3339),
   REDRIVE_HEADERS (a JSON object)
 
-Signals: SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop the worker gracefully,
-SIGHUP not under nohup. Running commands have --grace to finish; other jobs go
-back to the queue. A second signal kills the commands. A command that exceeds its deadline or is cancelled gets SIGTERM and,
-within one second, SIGKILL, with its process group. If the worker itself is
-killed with SIGKILL, its commands keep running."
+Signals: SIGTERM, SIGINT (Ctrl-C), SIGQUIT and SIGHUP stop the worker
+gracefully, SIGHUP not under nohup. Running commands have --grace to finish;
+other jobs go back to the queue. A second signal kills the commands. A command
+that exceeds its deadline or is cancelled gets SIGTERM and, within one second,
+SIGKILL, with its process group. If the worker itself is killed with SIGKILL,
+its commands keep running."
 )]
 pub(crate) struct Work {
     /// Queues to work on.

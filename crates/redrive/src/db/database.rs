@@ -108,7 +108,8 @@ impl Database {
     /// Uses an existing pool, with the TLS of its manager.
     ///
     /// A worker holds up to five connections, so give the pool five more than your own threads
-    /// need. Every call waits up to the pool's timeout for a connection. Unless you declare
+    /// need. Every call waits up to the pool's timeout for a connection. Connections must come back to the pool outside of
+    /// a transaction: what a later call writes in one that is left open is lost with it. Unless you declare
     /// [`Pooler::Session`], redrive keeps nothing on these connections between transactions, which is
     /// slower: workers poll and are not notified.
     pub fn from_pool<M>(pool: Pool<M>) -> Database

@@ -16,7 +16,7 @@ pub struct AttemptRecord {
     pub generation: u32,
     /// The number of the attempt in its generation, from 1; 0: a failure captured from its source.
     pub attempt: u32,
-    /// `failed`, or the cause of death if the attempt ended the job; `captured` for a failure
+    /// `failed`, `outage`, `interrupted`, or the cause of death if the attempt ended the job; `captured` for a failure
     /// captured from its source; `unreadable` for a record that this version cannot read.
     pub outcome: String,
     /// The run time, in milliseconds.

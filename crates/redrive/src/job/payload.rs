@@ -117,7 +117,8 @@ pub trait Payload: Serialize + DeserializeOwned {
     /// leaves it to a newer one; see [`Undecodable`](crate::Undecodable).
     const VERSION: u32 = 1;
 
-    /// Turns a payload of an earlier version into one of [`VERSION`](Payload::VERSION).
+    /// Turns a payload of an earlier version into one of [`VERSION`](Payload::VERSION). In a `Value`, integers beyond 64
+    /// bits are rounded.
     ///
     /// ```
     /// use redrive::serde_json::{Value, json};

@@ -397,7 +397,8 @@ fn record(
 ) -> Result<Json> {
     let outcome = match &settlement.verdict {
         Verdict::Dead { cause, .. } => cause.as_str(),
-        Verdict::Outage { .. } | Verdict::Refund { .. } => "outage",
+        Verdict::Outage { .. } => "outage",
+        Verdict::Refund { .. } => "interrupted",
         Verdict::Done | Verdict::Retry { .. } | Verdict::Snooze { .. } => "failed",
     };
     let meta = &settlement.meta;

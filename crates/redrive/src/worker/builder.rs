@@ -243,10 +243,11 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets a hook that sees the end of every attempt, for error trackers, traces and tests.
+    /// Sets a hook that sees every attempt that the worker judges, for error trackers, traces and tests.
     ///
     /// It runs on the thread that judges the attempt, usually that of the handler, before the outcome is
-    /// stored; an operator's cancellation and a lost lease may still change that. Keep it short: the slot
+    /// stored; an operator's cancellation, a lost lease and a rejected follow-up may still change that. It does not see
+    /// an attempt whose lease was lost, nor one that a stop gave up because its handler ran on. Keep it short: the slot
     /// waits for it. A panic in it is logged and harms nothing.
     ///
     /// ```

@@ -27,7 +27,8 @@ use crate::worker::handlers::{Handler, in_transaction, typed};
 /// What the handler writes with `postgres::Transaction` and the completion commit together or roll back together, so
 /// effects in this database happen exactly once. Each of these jobs has its own lease and uses a pooled connection
 /// while it runs. If the handler outlasts its deadline or the grace period of [`Worker::stop`](crate::Worker::stop),
-/// the server rolls its transaction back.
+/// the server rolls its transaction back. Use `SET LOCAL`: a setting without LOCAL stays on the connection, for the next
+/// job.
 ///
 /// The job is completed after the handler has returned. An attempt that cannot commit failed, for example because the
 /// handler ignored the error of a statement, ended the transaction, made it read-only or violated a deferred

@@ -41,7 +41,7 @@ impl Left {
             (self.unhandled, "of kinds that no worker handles"),
             (
                 self.held,
-                "behind letters that hold their groups; see `redrive queue groups held`",
+                "behind letters that hold their groups; see `redrive queue groups held QUEUE`",
             ),
         ];
         let jobs = jobs.into_iter().filter(|(jobs, _)| *jobs > 0);
