@@ -148,6 +148,8 @@ DECLARE
     each_table text;
     gone       bigint[];
     job_ids    bigint[] := '{}';
+    places     jsonb;
+    job_groups jsonb := '[]';
     letter_ids bigint[];
     archived_ids bigint[];
     traces     jsonb;
@@ -161,15 +163,16 @@ BEGIN
             'WITH chosen AS MATERIALIZED ('
             ' SELECT t.id FROM redrive.%1$I t CROSS JOIN LATERAL (SELECT (redrive.%3$I(t)).*) j'
             ' WHERE %2$s LIMIT $2 FOR UPDATE OF t SKIP LOCKED),'
-            'gone AS (DELETE FROM redrive.%1$I j USING chosen c WHERE j.id = c.id RETURNING j.id, j.queue),'
+            'gone AS (DELETE FROM redrive.%1$I j USING chosen c WHERE j.id = c.id RETURNING j.id, j.queue, (j.meta).group_key),'
             'counted AS ('
             ' INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)'
             ' SELECT m.segment, g.queue, ''{ended}'', ARRAY[count(*)]'
             ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
-            'SELECT array_agg(g.id) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter),
+            'SELECT array_agg(g.id), jsonb_agg(to_jsonb(g)) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter),
             CASE each_table WHEN 'jobs' THEN 'ready_job' ELSE 'delayed_job' END)
-            INTO gone USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
+            INTO gone, places USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
         job_ids := job_ids || gone;
+        job_groups := job_groups || coalesce(places, '[]');
     END LOOP;
     DELETE FROM redrive.unique_keys k WHERE k.job_id = ANY (job_ids);
     PERFORM redrive.free_slots(job_ids, '{}');
@@ -196,7 +199,7 @@ BEGIN
     SELECT t.run_id, -count(*), count(*) FROM told t GROUP BY t.run_id;
     WITH deleted AS (
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids)
-        RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events
+        RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events, l.group_key
     )
     SELECT jsonb_agg(to_jsonb(d)), count(*) INTO traces, changed FROM deleted d;
     counts := counts || jsonb_build_object('letters', changed);
@@ -219,8 +222,11 @@ BEGIN
     counts := counts || jsonb_build_object('archive', changed,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
 
-    -- A key may name a person, and a window outlives its job.
+    -- A key may name a person, and windows and buckets outlive their jobs.
     DELETE FROM redrive.unique_windows w WHERE w.job_id = ANY (job_ids || letter_ids || archived_ids);
+    DELETE FROM redrive.group_buckets b
+    USING jsonb_array_elements(job_groups || coalesce(traces, '[]') || coalesce(old_traces, '[]')) g (job)
+    WHERE b.queue = g.job ->> 'queue' AND b.group_key = g.job ->> 'group_key';
 
     UPDATE redrive.redrive_runs r
     SET filter = jsonb_set(r.filter, '{payload}', '"[erased]"')

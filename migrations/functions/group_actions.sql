@@ -173,6 +173,9 @@ BEGIN
     moved := 0;
     locked := 0;
     SELECT r.* INTO source FROM redrive.group_rules r WHERE r.id = rule;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'redrive: group rule % does not exist', rule USING ERRCODE = 'no_data_found';
+    END IF;
     SELECT coalesce(array_agg(p.id), '{}'), (array_agg(to_jsonb(p) ORDER BY p.state DESC, p.died_at DESC, p.id DESC))[1]
     INTO page, after
     FROM (

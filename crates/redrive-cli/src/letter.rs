@@ -29,7 +29,7 @@ pub(crate) enum Backtrace {
 }
 
 /// Prints a letter: details, payload, error and timeline, with its outcome in these runs, the group
-/// of jobs that it holds, and the commands to type next.
+/// of jobs that it holds.
 pub(crate) fn print_letter(
     out: &mut dyn Write,
     letter: &Letter,
@@ -70,9 +70,14 @@ pub(crate) fn print_letter(
     for entry in timeline::of(letter, runs) {
         print_entry(out, &entry)?;
     }
+    Ok(())
+}
+
+/// Prints the commands to type next.
+pub(crate) fn print_next(out: &mut dyn Write, letter: &Letter) -> Result<()> {
     let commands = next::commands(letter);
     if !commands.is_empty() {
-        writeln!(out, "\n{}", style.heading("Next:"))?;
+        writeln!(out, "\n{}", Style::of_stdout().heading("Next:"))?;
     }
     for command in commands {
         let lines = command_lines("  ", &command, Window::of_stdout().columns());

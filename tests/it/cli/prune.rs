@@ -27,6 +27,8 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
     db.run("prune --yes");
     assert_eq!(discarded(), 2);
     db.fails(2, "prune --older-than 0s --yes --dry-run");
+    db.fails(2, "prune --audit --older-than 7d")
+        .tells("after 30 days, not after 7.0");
     db.run("prune --older-than 0s --yes")
         .shows("2 letters pruned");
     assert_eq!(discarded(), 0);

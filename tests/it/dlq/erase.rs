@@ -90,7 +90,7 @@ fn stage(test: &TestDatabase) -> (Queue, Database) {
     let event = ForeignFailure::new("kafka", "1", "orders", "order", raw);
     let captured = db.captures(&event);
     db.redrives(&only(captured));
-    put(&queue, order(42).unique("one"));
+    put(&queue, order(42).unique("one").group("card-of-42"));
     put(&queue, order(42).delay(Duration::from_hours(1)));
     put(&queue, order(7));
     // In the audit.
@@ -105,9 +105,10 @@ fn stage(test: &TestDatabase) -> (Queue, Database) {
 fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
     let test = TestDatabase::migrated();
     let (_queue, db) = stage(&test);
-    // Windows of unique keys, which outlive their jobs.
+    // Windows of unique keys and buckets of groups, which outlive their jobs.
     test.client().sql(
-        "INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at)
+        "INSERT INTO redrive.group_buckets VALUES ('orders', 'card-of-42', now() + interval '1 year');
+         INSERT INTO redrive.unique_windows (queue, key, job_id, ends_at)
          SELECT 'orders', concat('card-of-', l.tenant, ' ', l.id), l.id, now() + interval '1 year'
          FROM (SELECT id, payload ->> 'tenant' AS tenant FROM redrive.dead_letters
                UNION ALL SELECT id, (letter ->> 'payload')::json ->> 'tenant' FROM redrive.archived_letters) l",

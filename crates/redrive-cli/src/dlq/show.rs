@@ -2,7 +2,7 @@
 
 use redrive::JobId;
 
-use crate::letter::{Backtrace, print_letter, whole_letter_line};
+use crate::letter::{Backtrace, print_letter, print_next, whole_letter_line};
 use crate::prelude::*;
 
 /// How many of the newest runs are shown.
@@ -63,6 +63,7 @@ impl ShowLetter {
                 false => Backtrace::Folded,
             };
             print_letter(cx.out, &letter, &runs, held.as_ref(), backtrace)?;
+            print_next(cx.out, &letter)?;
         }
         Ok(Ending::Done)
     }

@@ -8,11 +8,13 @@ use serde_json::value::RawValue;
 use crate::db::admin::Admin;
 use crate::db::row::row;
 use crate::db::sql;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::operator::Operator;
 
 /// The records per prune statement.
 const PRUNE_BATCH: i64 = 5000;
+/// The youngest records that may be deleted.
+const MIN_AGE: Duration = Duration::from_hours(30 * 24);
 
 row! {
     /// A manual change, recorded in its own transaction. The audit log is append-only, except for
@@ -106,8 +108,9 @@ impl Admin<'_> {
     /// Counts the records that [`prune_audit`](Admin::prune_audit) would delete. Changes nothing.
     ///
     /// # Errors
-    /// If the database rejects the statement or does not answer within a minute.
+    /// *Invalid* for an age below 30 days; otherwise if the database rejects the statement or does not answer within a minute.
     pub fn count_prunable_audit(&self, older_than: Duration) -> Result<u64> {
+        check_age(older_than)?;
         self.db.ask_bulk().one(
             "count audit records to prune",
             &sql::COUNT_PRUNABLE_AUDIT,
@@ -129,6 +132,7 @@ impl Admin<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
+        check_age(older_than)?;
         let mut pruned = 0;
         loop {
             let batch: u64 = self.db.ask_bulk().one(
@@ -146,5 +150,15 @@ impl Admin<'_> {
                 return Ok(pruned);
             }
         }
+    }
+}
+
+fn check_age(older_than: Duration) -> Result<()> {
+    match older_than < MIN_AGE {
+        true => Err(Error::invalid(format!(
+            "audit records can be pruned after 30 days, not after {:.1}",
+            older_than.as_secs_f64() / 86_400.0
+        ))),
+        false => Ok(()),
     }
 }

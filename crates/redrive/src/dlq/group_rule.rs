@@ -221,8 +221,8 @@ impl Groups<'_> {
     /// Moves the letters of a rule's group that are not where the rules put them.
     ///
     /// # Errors
-    /// If the database rejects a statement or does not answer. Letters moved before the error stay
-    /// moved.
+    /// If there is no such rule, or if the database rejects a statement or does not answer. Letters moved before the error
+    /// stay moved.
     pub fn apply_rule(&self, id: GroupRuleId) -> Result<Regrouped> {
         let doing = format!("apply group rule {id}");
         let mut done = Regrouped {
