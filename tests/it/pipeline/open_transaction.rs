@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postgres::Client;
+use postgres::{Client, Transaction};
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
@@ -95,6 +95,62 @@ fn an_open_transaction_with_the_key_of_a_follow_up_delays_only_the_job_of_that_f
         (counts.lost, counts.released, tally.repeated()),
         (0, 0, vec![])
     );
+}
+
+#[test]
+fn a_capture_of_a_new_failure_group_in_an_open_transaction_delays_only_the_deaths_in_it() {
+    let (test, queue) = TestDatabase::with_orders();
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    transaction.sql(
+        "SELECT redrive.capture('kafka', '1', 'orders', 'order', '1', error_class => 'C', error_message => 'm')",
+    );
+    queue.enqueue_many(&Order::up_to(10)).unwrap();
+    let tally = Tally::new();
+    let worker = worker(&queue).slots(4).runs({
+        let tally = tally.clone();
+        move |job: &Job<Order>| {
+            tally.count(job.id());
+            match job.payload().number {
+                3 => Err(Failure::reject("m").class("C")),
+                5 => Err(Failure::reject("n").class("C")),
+                _ => Ok(()),
+            }
+        }
+    });
+    counted(&worker, "the jobs of the same lease", |counts| {
+        counts.done == 8 && counts.dead == 1
+    });
+    transaction.rollback().unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead), (8, 2));
+    assert_eq!(
+        (counts.lost, counts.released, tally.repeated()),
+        (0, 0, vec![])
+    );
+}
+
+#[test]
+fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_holds() {
+    let (test, queue) = TestDatabase::with_orders();
+    let keyed = || order(100).unique("K");
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    queue.enqueue_job_in(&mut transaction, keyed()).unwrap();
+    queue.enqueue_job(order(1).max_attempts(1)).unwrap();
+    let handler = move |job: &Job<Order>, _: &mut Transaction<'_>| match job.payload().number {
+        1 => Ok(job.then(keyed())?),
+        _ => Ok(()),
+    };
+    let worker = worker(&queue).handle(handler).started();
+    counted(&worker, "the interrupted attempt", |counts| {
+        counts.released > 0
+    });
+    transaction.rollback().unwrap();
+    drained(&queue);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.dead, counts.retried), (2, 0, 0));
 }
 
 #[test]

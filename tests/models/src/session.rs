@@ -147,6 +147,12 @@ impl Transaction<'_> {
         Ok(self.server.execute(name, &parameters))
     }
 
+    /// Only settings. No lock of the model makes a statement wait.
+    #[expect(clippy::unused_self, reason = "as the driver's")]
+    pub(crate) fn batch_execute(&mut self, _: &str) -> std::result::Result<(), postgres::Error> {
+        Ok(())
+    }
+
     pub(crate) fn commit(self) -> std::result::Result<(), postgres::Error> {
         Ok(())
     }

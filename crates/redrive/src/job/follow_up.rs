@@ -62,6 +62,10 @@ impl FollowUp {
         })
     }
 
+    pub(crate) fn is_unique(&self) -> bool {
+        self.job.unique_key.is_some()
+    }
+
     fn bytes(&self) -> usize {
         self.job.payload.as_str().len()
     }

@@ -24,6 +24,15 @@ use crate::sync::Row;
 const MAX_STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 const DOING: &str = "settle jobs and store their follow-ups";
 
+/// How long a settle waits for a lock. An open transaction may hold it for long, and meanwhile nothing else is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockWait {
+    /// As any statement of a worker, but for the unique keys of follow-ups.
+    Usual,
+    /// Hardly. It waited before.
+    Short,
+}
+
 /// Writes verdicts as [`settle`] does, with the checkpoints of failed attempts, and with the follow-ups
 /// of the finished jobs whose verdicts were written. Keeps what is to be kept of these.
 pub(crate) fn settle_and_store(
@@ -31,12 +40,14 @@ pub(crate) fn settle_and_store(
     identity: &WorkerIdentity,
     settlements: &[Settlement],
     repeat: Repeat,
+    lock_wait: LockWait,
 ) -> Result<HashSet<(LeaseId, JobId)>> {
-    if settlements.iter().all(Settlement::is_verdict_only) {
+    let is_short =
+        lock_wait == LockWait::Short || settlements.iter().any(Settlement::has_unique_follow_up);
+    if !is_short && settlements.iter().all(Settlement::is_verdict_only) {
         return settle(session, identity, settlements, repeat);
     }
-    // A caller's open transaction may hold the key of a follow-up. Other verdicts do not wait for it.
-    let also = match settlements.iter().any(Settlement::has_unique_follow_up) {
+    let also = match is_short {
         true => "SET LOCAL lock_timeout = '100ms'",
         false => "",
     };

@@ -78,8 +78,14 @@ impl Settlement {
 
     /// Whether the settle takes the unique key of a follow-up, which another transaction may hold.
     pub(crate) fn has_unique_follow_up(&self) -> bool {
-        let mut follow_ups = self.follow_ups.iter();
-        follow_ups.any(|follow_up| follow_up.job.unique_key.is_some())
+        self.follow_ups.iter().any(FollowUp::is_unique)
+    }
+
+    /// Whether the settle may wait for what a caller's or an operator's open transaction has locked: the key of a
+    /// follow-up, the failure group of a new letter, or the letter of a redriven job.
+    pub(crate) fn may_wait(&self) -> bool {
+        let is_dead = matches!(self.verdict, Verdict::Dead { .. });
+        is_dead || self.meta.generation > 0 || self.has_unique_follow_up()
     }
 
     /// Whether the job only has to be deleted, and its turn passed on if it has a group.

@@ -86,6 +86,11 @@ pub(crate) enum Rest {
 }
 
 impl DueLease {
+    /// Whether it was postponed before.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.waited.is_some()
+    }
+
     /// Whether the lease ends because all its remaining jobs are done.
     pub(crate) fn is_done(&self) -> bool {
         self.rest == Rest::Nothing && self.settlements.iter().all(Settlement::is_plain_done)

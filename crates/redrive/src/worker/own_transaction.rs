@@ -29,6 +29,7 @@ use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::Instant;
 use crate::worker::handlers::{Call, Handler, Prepared};
+use crate::worker::retry::is_locked;
 
 /// How a handler ended its job.
 #[derive(Debug)]
@@ -139,6 +140,11 @@ impl OwnAttempt {
 
         let ran = started.elapsed();
         let settlement = Settlement::done(self.lease, &self.meta, ran, self.keep_done);
+        if follow_ups.iter().any(FollowUp::is_unique) || self.meta.generation > 0 {
+            // Another transaction may hold the key or the letter for longer than the deadline of the attempt.
+            let set = transaction.batch_execute("SET LOCAL lock_timeout = '2s'");
+            set.map_err(|refused| not_settled(&error("settle", refused)))?;
+        }
         let settled = settle_own(&mut transaction, &settlement, began);
         let Some(xid) = settled.map_err(|refused| not_settled(&error("settle", refused)))? else {
             return Ok(());
@@ -222,10 +228,10 @@ fn not_begun(error: &Error) -> Failure {
     failure(error, disposition, "")
 }
 
-/// The failure of an attempt whose end could not be written. If another session, such as an operator's, changed the
-/// rows of redrive meanwhile, the handler is not to blame.
+/// The failure of an attempt whose end could not be written. If another session, such as an operator's, changed or
+/// locked the rows of redrive meanwhile, the handler is not to blame.
 fn not_settled(error: &Error) -> Failure {
-    match error.is_victim() {
+    match error.is_victim() || is_locked(error) {
         true => failure(error, Disposition::Interrupted, ""),
         false => failed(error),
     }

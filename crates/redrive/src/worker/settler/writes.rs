@@ -13,7 +13,7 @@ use super::rejected::{failed, with_plain_report};
 use super::statements::in_statements;
 use crate::error::{Error, Result};
 use crate::pipeline::claim::LeaseId;
-use crate::pipeline::follow_up::settle_and_store;
+use crate::pipeline::follow_up::{LockWait, settle_and_store};
 use crate::pipeline::settle::{Repeat, settle_done};
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::tallies::DoneLease;
@@ -87,15 +87,15 @@ impl Settler<'_> {
         }
     }
 
-    /// Writes what it can of a locked lease. A caller's open transaction may hold the unique key of a follow-up; only the
-    /// job with that follow-up waits for it. Returns the lease with the others.
+    /// Writes what it can of a locked lease: only jobs that need what an open transaction has locked wait for it. Returns the
+    /// lease with these.
     fn write_unlocked(&mut self, mut leases: Vec<DueLease>, error: Error) -> Result<(), Unwritten> {
         let mut answers = Answers::of(&leases);
         let all = leases
             .iter_mut()
             .flat_map(|lease| lease.settlements.drain(..));
-        let (unique, others): (Vec<_>, Vec<_>) = all.partition(Settlement::has_unique_follow_up);
-        let mut parts: Vec<Vec<Settlement>> = unique.into_iter().map(|one| vec![one]).collect();
+        let (waiting, others): (Vec<_>, Vec<_>) = all.partition(Settlement::may_wait);
+        let mut parts: Vec<Vec<Settlement>> = waiting.into_iter().map(|one| vec![one]).collect();
         let (mut cause, mut lock_waits, mut written, mut unwritten) = (error, 0, 0, Vec::new());
         match parts.is_empty() {
             true => unwritten = others,
@@ -106,7 +106,7 @@ impl Settler<'_> {
                 unwritten.extend(part);
                 continue;
             }
-            match self.settle(&part.as_slice().into(), &mut answers) {
+            match self.settle(&part.as_slice().into(), &mut answers, LockWait::Short) {
                 Ok(()) => written += part.len(),
                 Err(error) => {
                     lock_waits += 1;
@@ -171,7 +171,11 @@ impl Settler<'_> {
             .flat_map(|lease| lease.settlements.drain(..));
         let settlements: Arc<[Settlement]> = of_all.collect();
         let mut answers = Answers::of(&leases);
-        let (settlements, error) = match self.settle(&settlements, &mut answers) {
+        let lock_wait = match leases.iter().any(DueLease::has_waited) {
+            true => LockWait::Short,
+            false => LockWait::Usual,
+        };
+        let (settlements, error) = match self.settle(&settlements, &mut answers, lock_wait) {
             Ok(()) => (Vec::new(), None),
             Err(error) if leases.len() == 1 && !error.is_unavailable() => {
                 self.write_rejected(&settlements, &error, &mut answers)
@@ -206,13 +210,14 @@ impl Settler<'_> {
         log::error!("{state}: verdicts were rejected; settling them one by one: {error:#}");
         let (mut rejected, mut last) = (Vec::new(), None);
         for settlement in settlements {
-            let settled = match self.settle(&[settlement.clone()].into(), answers) {
+            let settled = match self.settle(&[settlement.clone()].into(), answers, LockWait::Usual)
+            {
                 Err(error) if !error.is_unavailable() => {
                     let acceptable = match settlement.has_follow_ups() {
                         true => failed(settlement, error, &state.config),
                         false => with_plain_report(settlement),
                     };
-                    self.settle(&[acceptable].into(), answers)
+                    self.settle(&[acceptable].into(), answers, LockWait::Usual)
                 }
                 settled => settled,
             };
@@ -227,14 +232,19 @@ impl Settler<'_> {
     }
 
     /// Writes verdicts with one statement, and counts them.
-    fn settle(&mut self, settlements: &Arc<[Settlement]>, answers: &mut Answers) -> Result<()> {
+    fn settle(
+        &mut self,
+        settlements: &Arc<[Settlement]>,
+        answers: &mut Answers,
+        lock_wait: LockWait,
+    ) -> Result<()> {
         let (state, db_caller) = (self.state, &mut *self.db_caller);
         let written = retry_unless_locked(state, self.until, || {
             let (settlements, identity) = (Arc::clone(settlements), state.identity.clone());
             let repeat = answers.repeat(state);
             answers.note(
                 db_caller.call("settle jobs", call_timeout(state), move |session| {
-                    settle_and_store(session, &identity, &settlements, repeat)
+                    settle_and_store(session, &identity, &settlements, repeat, lock_wait)
                 }),
             )
         })?;
