@@ -7,7 +7,8 @@ import { colour } from './palette.mjs';
 export const top = (expr) => `topk(5, ${expr})`;
 // Queries for the holders of the horizon.
 export const HOLDERS = [
-  'SELECT pid, usename, state, xact_start, query FROM pg_stat_activity WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC',
+  // A vacuum holds nothing back, and a transaction that wrote holds the horizon without a snapshot.
+  'SELECT pid, usename, state, xact_start, query FROM pg_stat_activity WHERE coalesce(backend_xmin, backend_xid) IS NOT NULL AND datname = current_database() AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum) ORDER BY greatest(age(backend_xmin), age(backend_xid)) DESC',
   'SELECT gid, prepared, owner FROM pg_prepared_xacts',
   'SELECT slot_name, active, xmin, catalog_xmin FROM pg_replication_slots',
 ];

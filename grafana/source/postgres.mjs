@@ -56,7 +56,7 @@ export const postgres = dashboard({
         decimals: 0,
         thresholds: above(300, 900),
         help: {
-          about: 'Age of the oldest transaction in this database.',
+          about: 'Age of the oldest transaction in this database, except vacuums.',
           healthy: 'seconds; minutes during a backup.',
           otherwise: 'find it, ask its owner, and end it.',
           type: [HOLDERS[0], 'SELECT pg_terminate_backend(PID)'],

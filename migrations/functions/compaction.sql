@@ -25,6 +25,7 @@ AS $$
         -- processes. Most roles see no type.
         WHERE coalesce(a.datname = current_database(), a.usesysid IS NOT NULL) AND a.pid <> pg_backend_pid()
             AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+            AND a.pid NOT IN (SELECT v.pid FROM pg_stat_progress_vacuum v)
         UNION ALL
         SELECT s.xmin FROM pg_replication_slots s WHERE s.wal_status IS DISTINCT FROM 'lost'
         UNION ALL

@@ -13,7 +13,9 @@ BEGIN
     WITH activity AS MATERIALIZED (
         SELECT a.datname = current_database() AS is_here, a.state, a.backend_type, a.wait_event_type,
                greatest(age(a.backend_xmin), age(a.backend_xid)) AS xids,
-               extract(epoch FROM clock_timestamp() - a.xact_start) AS seconds
+               extract(epoch FROM clock_timestamp() - a.xact_start) AS seconds,
+               -- A vacuum keeps no rows visible to others. A VACUUM FULL and an ANALYZE do, and are not listed here.
+               coalesce(a.leader_pid, a.pid) IN (SELECT v.pid FROM pg_stat_progress_vacuum v) AS is_vacuum
         FROM pg_stat_activity a
         WHERE a.pid <> pg_backend_pid()
     ),
@@ -22,7 +24,7 @@ BEGIN
         SELECT CASE WHEN a.state LIKE 'idle in transaction%' THEN 'idle_in_transaction' ELSE 'backend' END
                    AS holder, a.xids, a.seconds
         FROM activity a
-        WHERE a.is_here AND a.xids IS NOT NULL AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+        WHERE a.is_here AND a.xids IS NOT NULL AND NOT a.is_vacuum
         UNION ALL
         SELECT 'prepared', age(p.transaction), extract(epoch FROM clock_timestamp() - p.prepared)
         FROM pg_prepared_xacts p WHERE p.database = current_database()
@@ -54,7 +56,7 @@ BEGIN
     UNION ALL
     SELECT 'redrive_pg_oldest_transaction_age_seconds', '{}', greatest(0, coalesce(max(a.seconds), 0))::double precision
     FROM activity a
-    WHERE a.is_here AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
+    WHERE a.is_here AND NOT a.is_vacuum
     UNION ALL
     SELECT 'redrive_pg_replication_slot_active', ARRAY[s.name], s.active::integer FROM slots s
     UNION ALL

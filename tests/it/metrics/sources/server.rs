@@ -195,3 +195,37 @@ fn server_settings_and_transactions_are_published() {
         );
     }
 }
+
+#[test]
+fn a_running_vacuum_holds_back_nothing() {
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql("CREATE TABLE public.big AS SELECT generate_series(1, 200000) AS n");
+    let mut vacuum = test.client();
+    let pid: i32 = vacuum.ask("SELECT pg_backend_pid()", &[]);
+    let vacuuming = std::thread::spawn(move || {
+        // It takes minutes, so it runs until the test ends it.
+        vacuum.sql("SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1");
+        vacuum.batch_execute("VACUUM public.big")
+    });
+    wait_until("the vacuum to run", SOON, || {
+        let asked = "SELECT FROM pg_stat_progress_vacuum v JOIN pg_stat_activity a USING (pid) \
+                     WHERE v.pid = $1 AND a.backend_xmin IS NOT NULL";
+        client.query_opt(asked, &[&pid]).unwrap().is_some()
+    });
+    client.sql("SELECT pg_current_xact_id()");
+    // The server may analyze a table meanwhile, which holds the horizon.
+    wait_until("no holder to be found", SOON, || {
+        let reading = reading(&mut client);
+        let kept: Option<String> = client.ask("SELECT redrive.oldest_kept_xid()::text", &[]);
+        kept.is_none()
+            && [
+                "pg_oldest_horizon_age_transactions{backend}",
+                "pg_oldest_horizon_age_seconds{backend}",
+                "pg_oldest_transaction_age_seconds",
+            ]
+            .iter()
+            .all(|name| series(&reading, name) == Some(0.0))
+    });
+    client.change("SELECT pg_terminate_backend($1, 20000)", &[&pid]);
+    vacuuming.join().unwrap().unwrap_err();
+}
