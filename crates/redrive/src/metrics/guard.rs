@@ -1,7 +1,7 @@
 //! Keeps published counters from falling, and starts new ones at 0. Pure.
 //!
-//! After a failover that lost commits, a counter in the database is lower than before. Prometheus
-//! would treat this as a reset to 0 and count the whole value as an increase.
+//! After a failover that lost commits or a restore, a counter in the database is lower than before.
+//! Prometheus would treat this as a reset to 0 and count the whole value as an increase.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ pub(crate) struct Guard {
     identity: Option<String>,
     /// The sources published before. A series that appears in them later is new and starts at 0.
     published_sources: BTreeSet<Source>,
+    /// The sources that this database has not answered yet, while those of the one before it were
+    /// published.
+    replaced: BTreeSet<Source>,
     tracks: HashMap<Key, Track>,
     regressions: u64,
 }
@@ -32,18 +35,15 @@ struct Track {
 }
 
 impl Guard {
-    /// Resets the guard if the database has changed. Returns whether it has changed.
-    pub(crate) fn reset_if_changed(&mut self, identity: &str) -> bool {
-        if self.identity.as_deref() == Some(identity) {
-            return false;
+    /// Records the identity of the database. Returns whether another one has taken its place, such
+    /// as a restored copy. Its counters then continue those that are published.
+    pub(crate) fn is_replaced(&mut self, identity: &str) -> bool {
+        let before = self.identity.replace(identity.to_owned());
+        let is_replaced = before.is_some_and(|before| before != identity);
+        if is_replaced {
+            self.replaced = self.published_sources.clone();
         }
-        let is_changed = self.identity.is_some();
-        *self = Guard {
-            identity: Some(identity.to_owned()),
-            regressions: self.regressions,
-            ..Guard::default()
-        };
-        is_changed
+        is_replaced
     }
 
     /// Replaces values that would make a published counter fall, and starts new counters at 0.
@@ -52,21 +52,43 @@ impl Guard {
     pub(crate) fn apply(&mut self, series: &mut Series, answered: &BTreeSet<Source>, now: Instant) {
         for (key, value) in series.iter_mut().filter(|(key, _)| is_guarded(key)) {
             let read = numbers(value);
-            let Some(track) = self.tracks.get_mut(key).filter(|t| t.fits(&read)) else {
-                let is_new = self.published_sources.contains(&key.source());
+            let source = key.source();
+            let is_known = self.tracks.get(key).is_some_and(|track| track.fits(&read));
+            if !is_known {
+                let is_new = self.published_sources.contains(&source);
                 let published = if is_new {
                     numbers(&zero(key.metric()))
                 } else {
-                    read
+                    read.clone()
                 };
-                *value = to_value(key, &published);
                 self.tracks.insert(key.clone(), Track::new(published));
+            }
+            let Some(track) = self.tracks.get_mut(key) else {
                 continue;
             };
-            self.regressions += u64::from(track.update(&read, now) == Trend::Fell);
+            let has_fallen = if self.replaced.contains(&source) {
+                track.continue_from(&read)
+            } else {
+                is_known && track.update(&read, now) == Trend::Fell
+            };
+            self.regressions += u64::from(has_fallen);
             *value = to_value(key, &track.published);
         }
+        self.continue_missing(series, answered);
         self.published_sources.extend(answered);
+    }
+
+    /// Continues the counters that are 0 in the database that has taken the place of another one.
+    fn continue_missing(&mut self, series: &Series, answered: &BTreeSet<Source>) {
+        for (key, track) in &mut self.tracks {
+            let source = key.source();
+            let is_first = self.replaced.contains(&source) && answered.contains(&source);
+            if is_first && !series.contains_key(key) {
+                let has_fallen = track.continue_from(&numbers(&zero(key.metric())));
+                self.regressions += u64::from(has_fallen);
+            }
+        }
+        self.replaced.retain(|source| !answered.contains(source));
     }
 
     /// Returns how many times a counter fell.
@@ -95,17 +117,30 @@ impl Track {
         self.published.len() == read.len()
     }
 
-    fn update(&mut self, read: &[f64], now: Instant) -> Trend {
-        let shifted: Vec<f64> = read
-            .iter()
-            .zip(self.offset.iter().chain(std::iter::repeat(&0.0)))
-            .map(|(n, by)| n + by)
-            .collect();
-        let is_lower = shifted.iter().zip(&self.published).any(|(n, was)| {
+    fn shifted(&self, read: &[f64]) -> Vec<f64> {
+        let offset = self.offset.iter().chain(std::iter::repeat(&0.0));
+        read.iter().zip(offset).map(|(n, by)| n + by).collect()
+    }
+
+    fn is_lower(&self, shifted: &[f64]) -> bool {
+        shifted.iter().zip(&self.published).any(|(n, was)| {
             // Floating-point sums differ slightly when added in another order.
             n < was && was - n > was.abs() * 1e-12
-        });
-        if !is_lower {
+        })
+    }
+
+    /// Continues the published values from the values that were read. Returns whether those are lower.
+    fn continue_from(&mut self, read: &[f64]) -> bool {
+        let is_lower = self.is_lower(&self.shifted(read));
+        let offset = self.published.iter().zip(read).map(|(was, n)| was - n);
+        self.offset = offset.collect();
+        self.lower_since = None;
+        is_lower
+    }
+
+    fn update(&mut self, read: &[f64], now: Instant) -> Trend {
+        let shifted = self.shifted(read);
+        if !self.is_lower(&shifted) {
             self.lower_since = None;
             for (was, n) in self.published.iter_mut().zip(shifted) {
                 *was = was.max(n);
@@ -118,13 +153,7 @@ impl Track {
                 Trend::Fell
             }
             Some(since) if now.saturating_duration_since(since) >= MAX_HOLD => {
-                self.lower_since = None;
-                self.offset = self
-                    .published
-                    .iter()
-                    .zip(read)
-                    .map(|(was, n)| was - n)
-                    .collect();
+                self.continue_from(read);
                 Trend::Held
             }
             Some(_) => Trend::Held,
@@ -185,8 +214,8 @@ mod tests {
         fn new() -> Fixture {
             let mut guard = Guard::default();
             assert!(
-                !guard.reset_if_changed("7:1"),
-                "the first database is not a change"
+                !guard.is_replaced("7:1"),
+                "the first database replaces none"
             );
             Fixture {
                 guard,
@@ -272,13 +301,39 @@ mod tests {
     }
 
     #[test]
-    fn another_database_resets_the_counters() {
+    fn the_counters_of_a_database_that_replaces_another_one_continue() {
+        // The last value of the old database, the readings of the new one, and what is published.
+        for (last, readings, regressions) in [
+            (50.0, [(47.0, 50.0), (48.0, 51.0)], 1),
+            (50.0, [(50.0, 50.0), (51.0, 51.0)], 0),
+            // What another database has counted before is no increase.
+            (50.0, [(900.0, 50.0), (901.0, 51.0)], 0),
+        ] {
+            let mut fixture = Fixture::new();
+            fixture.counter(0, last);
+            assert!(!fixture.guard.is_replaced("7:1"));
+            assert!(fixture.guard.is_replaced("8:1"));
+            for (minute, (read, published)) in (1..).zip(readings) {
+                let found = fixture.counter(minute, read);
+                assert!((found - published).abs() < 1e-9, "{read}: {found}");
+            }
+            assert_eq!(fixture.guard.regressions(), regressions, "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn series_of_only_one_of_two_databases_continue_from_0() {
         let mut fixture = Fixture::new();
-        fixture.counter(0, 50.0);
-        assert!(!fixture.guard.reset_if_changed("7:1"));
-        assert!(fixture.guard.reset_if_changed("8:1"));
-        assert!((fixture.counter(1, 2.0) - 2.0).abs() < 1e-9);
-        assert_eq!(fixture.guard.regressions(), 0);
+        let publish = |fixture: &mut Fixture, queue, value| {
+            fixture.publish(1, COUNTER, queue, Value::Number(value))
+        };
+        publish(&mut fixture, "lost", 50.0);
+        fixture.guard.is_replaced("8:1");
+        assert_eq!(publish(&mut fixture, "new", 30.0), Value::Number(0.0));
+        assert_eq!(fixture.guard.regressions(), 1, "`lost` fell to 0");
+        assert_eq!(publish(&mut fixture, "new", 32.0), Value::Number(2.0));
+        assert_eq!(publish(&mut fixture, "lost", 3.0), Value::Number(53.0));
+        assert_eq!(fixture.guard.regressions(), 1);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Reader {
         let deadline = start + budget.min(MAX_WAIT);
         let mut failures = Vec::new();
         let schema = identify(client, deadline).and_then(|info| {
-            self.reset_if_changed(&info);
+            self.reset_if_replaced(&info);
             let has_schema = self.read_schema(client, &info, deadline)?;
             Ok(has_schema.then_some(info))
         });
@@ -154,18 +154,21 @@ impl Reader {
         self.publish(Some(Distrust::Unreachable), now)
     }
 
-    /// Forgets all values if the database has changed.
-    fn reset_if_changed(&mut self, info: &DatabaseInfo) {
-        if self.guard.reset_if_changed(&info.identity) {
+    /// Forgets all values if another database has taken the place of the last one. What is published
+    /// of counters, and by which names, continues.
+    fn reset_if_replaced(&mut self, info: &DatabaseInfo) {
+        if self.guard.is_replaced(&info.identity) {
             *self = Reader {
                 guard: self.guard.clone(),
+                names: self.names.clone(),
                 ..Reader::new(&self.version)
             };
         }
         self.horizon.sample(info.now, info.next_id);
     }
 
-    /// Reads the schema version. Returns whether the schema exists.
+    /// Reads the schema version. Returns whether the schema exists. A restore fills the migrations after
+    /// the counters, so the counters of a database without any are not those to continue from.
     fn read_schema(
         &mut self,
         client: &mut Client,
@@ -184,7 +187,7 @@ impl Reader {
             )?;
             self.schema = migrate::schema_version(&rows);
         }
-        Ok(info.has_schema)
+        Ok(self.schema.version > 0)
     }
 
     fn read_sources(

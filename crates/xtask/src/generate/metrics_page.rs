@@ -18,7 +18,12 @@ The *source* is the value of the label `collector` of `redrive_collector_success
 Sources are read separately. If one fails, its last good values stay published for 5 minutes after it should have been
 read again, and then disappear. Without totals, queues, letters or operations, `redrive_up` is 0.
 Known label values are listed, and each of their series exists from the start with the value 0.
-Counters never fall, not even after a failover that lost commits. A counter that appears later starts at 0.
+Counters never fall, not even after a failover that lost commits, a restore, or a move to another database: they
+stand still or continue from their last value, and `redrive_totals_regressions_total` counts those that fell in the
+database. Two things end this. A new process of the exporter knows no last values, so if it starts after such a fall,
+Prometheus sees a reset and counts the whole history of each counter as new; expect false alerts about deaths then.
+Counters of tables are statistics of the server, which a crash resets to 0.
+A counter that appears later starts at 0.
 Queues beyond the first hundred are summed under `__other__` (ages take the maximum).
 
 The exporter needs a role that can read these metrics and nothing else:
