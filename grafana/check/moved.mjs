@@ -36,6 +36,7 @@ const STILL = {
   'redrive_queue_jobs_capped state=delayed': 'needs more than ten thousand jobs',
   'redrive_queue_jobs_capped state=leased': 'needs more than ten thousand jobs',
   'redrive_pg_in_recovery': 'needs a standby',
+  'redrive_pg_frozen_id_age kind=multixact': 'few rows are locked by two transactions',
   'redrive_pg_oldest_horizon_age_seconds holder=standby_feedback': 'needs a standby',
   'redrive_pg_oldest_horizon_age_transactions holder=standby_feedback': 'needs a standby',
   'redrive_pg_oldest_horizon_age_seconds holder=slot': 'needs a standby that uses the slot',

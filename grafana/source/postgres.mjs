@@ -102,14 +102,14 @@ export const postgres = dashboard({
       }),
       stat({
         title: 'Freeze age',
-        queries: [{ expr: 'max(redrive_pg_frozen_xid_age{@})' }],
+        queries: [{ expr: 'max(redrive_pg_frozen_id_age{@})' }],
         decimals: 1,
         thresholds: above(500_000_000, 1_000_000_000),
         help: {
-          about: 'Age of the oldest unfrozen transaction ID. At two billion the server refuses writes.',
-          healthy: 'below 200 million, where autovacuum starts to freeze.',
+          about: 'Age of the oldest unfrozen transaction or multixact ID of all databases. At two billion the server refuses writes.',
+          healthy: 'below 200 million, or 400 million multixacts, where autovacuum starts to freeze.',
           otherwise: 'the horizon, or a table that is never vacuumed, prevents freezing. Alert: RedriveXidAgeHigh.',
-          type: 'SELECT relname, age(relfrozenxid) FROM pg_class WHERE relkind = \'r\' ORDER BY 2 DESC LIMIT 10',
+          type: 'SELECT datname, age(datfrozenxid), mxid_age(datminmxid) FROM pg_database ORDER BY 2 DESC LIMIT 10',
         },
       }),
       stat({
@@ -259,11 +259,11 @@ export const postgres = dashboard({
       'Safety',
       graph({
         title: 'Unfrozen transactions',
-        queries: [{ expr: 'max by (instance) (redrive_pg_frozen_xid_age{@})', legend: '{{instance}}' }],
+        queries: [{ expr: 'max by (instance, kind) (redrive_pg_frozen_id_age{@})', legend: '{{instance}} {{kind}}' }],
         base: colour.work,
         help: {
-          about: 'Age of the oldest unfrozen transaction ID of this database.',
-          healthy: 'a sawtooth below 200 million.',
+          about: 'Age of the oldest unfrozen transaction and multixact ID of all databases.',
+          healthy: 'a sawtooth below 200 million, or 400 million multixacts.',
           otherwise: 'a rise beyond that means that freezing does not succeed. Alert: RedriveXidAgeHigh.',
           type: 'VACUUM (FREEZE, VERBOSE) redrive.TABLE',
         },

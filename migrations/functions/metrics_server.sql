@@ -66,8 +66,13 @@ BEGIN
     SELECT 'redrive_pg_replication_slot_safe_wal_bytes', ARRAY[s.name], s.safe_wal_size
     FROM slots s WHERE s.safe_wal_size IS NOT NULL
     UNION ALL
-    SELECT 'redrive_pg_frozen_xid_age', '{}', age(d.datfrozenxid)
-    FROM pg_database d WHERE d.datname = current_database()
+    -- The oldest one of any database stops the writes of all.
+    SELECT v.metric, v.labels, v.value
+    FROM (SELECT max(age(d.datfrozenxid)) AS transactions, max(mxid_age(d.datminmxid)) AS multixacts FROM pg_database d) o
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_pg_frozen_id_age', '{transaction}'::text[], o.transactions::double precision),
+        ('redrive_pg_frozen_id_age', '{multixact}', o.multixacts)
+    ) v (metric, labels, value)
     UNION ALL
     SELECT 'redrive_pg_lock_waiters', '{}', count(*) FROM activity a WHERE a.is_here AND a.wait_event_type = 'Lock'
     UNION ALL

@@ -2,7 +2,7 @@
 
 use crate::metrics::labels::{
     AGE, ATTEMPT_BOUNDS, BREAKER_STATE, CHORE, CHORE_BOUNDS, COLLECTOR, DEATH_CAUSE, DELAY_BOUNDS,
-    DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, GROUP_STATE, HOLDER, JOB_STATE, KIND,
+    DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND,
     LETTER_STATE, METHOD, OUTCOME, PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME,
     RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM, WAIT_BOUNDS, WAITS_FOR, WORKER_STATE, open,
 };
@@ -190,8 +190,8 @@ pub const CATALOGUE: &[Metric] = &[
         "WAL that the server retains for the slot."),
     gauge("redrive_pg_replication_slot_safe_wal_bytes", &[SLOT], Source::Server,
         "WAL that can be written before the slot is lost; only with max_slot_wal_keep_size."),
-    gauge("redrive_pg_frozen_xid_age", &[], Source::Server,
-        "Age of the oldest unfrozen transaction ID of this database, in transactions."),
+    gauge("redrive_pg_frozen_id_age", &[FROZEN], Source::Server,
+        "Age of the oldest unfrozen transaction ID and of the oldest multixact ID of all databases of the server, in IDs."),
     gauge("redrive_pg_lock_waiters", &[], Source::Server,
         "Backends of this database that are waiting for a lock."),
     gauge("redrive_pg_connections", &[open("state")], Source::Server,

@@ -118,6 +118,10 @@ pub(super) const HOLDER: Label = Label {
         "standby_feedback",
     ],
 };
+pub(super) const FROZEN: Label = Label {
+    name: "kind",
+    values: &["transaction", "multixact"],
+};
 pub(super) const VACUUM: Label = Label {
     name: "kind",
     values: &["auto", "manual"],

@@ -184,7 +184,6 @@ fn server_settings_and_transactions_are_published() {
         ("redrive_pg_connections", &["idle in transaction"]),
         ("redrive_pg_connections_limit", &[]),
         ("redrive_pg_autovacuum_workers_limit", &[]),
-        ("redrive_pg_frozen_xid_age", &[]),
         ("redrive_pg_start_timestamp_seconds", &[]),
         ("redrive_pg_stats_reset_timestamp_seconds", &[]),
     ] {
@@ -228,4 +227,25 @@ fn a_running_vacuum_holds_back_nothing() {
     });
     client.change("SELECT pg_terminate_backend($1, 20000)", &[&pid]);
     vacuuming.join().unwrap().unwrap_err();
+}
+
+#[test]
+fn ids_are_as_old_as_in_the_database_with_the_oldest() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // Other databases of the server, such as its templates, are older.
+    client.sql("VACUUM (FREEZE)");
+    let age = |client: &mut Client, asked: &str| -> f64 {
+        client.ask(&format!("SELECT ({asked})::float8 FROM pg_database"), &[])
+    };
+    let own = "max(age(datfrozenxid)) FILTER (WHERE datname = current_database())";
+    let oldest = ["max(age(datfrozenxid))", "max(mxid_age(datminmxid))"];
+    let before = oldest.map(|asked| age(&mut client, asked));
+    let reading = reading(&mut client);
+    let after = oldest.map(|asked| age(&mut client, asked));
+    let found = ["transaction", "multixact"]
+        .map(|kind| series(&reading, &format!("pg_frozen_id_age{{{kind}}}")).unwrap());
+    for ((found, before), after) in found.into_iter().zip(before).zip(after) {
+        assert!((before..=after).contains(&found), "{before} {found} {after}");
+    }
+    assert!(found[0] > age(&mut client, own), "its own are younger");
 }
