@@ -99,7 +99,9 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH by_kind AS MATERIALIZED (
-        SELECT k.queue, few.kind, count(*) AS jobs, min(few.ready_at) AS oldest_at,
+        -- The job behind the cap only shows that there are more.
+        SELECT k.queue, few.kind, count(*) FILTER (WHERE few.place <= cap) AS jobs,
+               count(*) FILTER (WHERE few.place > cap) AS beyond, min(few.ready_at) AS oldest_at,
                min(few.ready_at) FILTER (WHERE few.place = 1) AS next_at
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
@@ -121,9 +123,10 @@ BEGIN
                     THEN r.kind ELSE '__other__' END AS kind
         FROM by_kind r
         LEFT JOIN redrive.metric_slots s ON s.label = 'kind' AND s.queue = r.queue AND s.name = r.kind
+        WHERE r.jobs > 0
     ),
     counted AS MATERIALIZED (
-        SELECT k.queue, ready.jobs AS ready, ready.unhandled, late.jobs AS delayed, late.due_at,
+        SELECT k.queue, ready.jobs AS ready, ready.is_capped, ready.unhandled, late.jobs AS delayed, late.due_at,
                ready.next_at,
                least(ready.oldest_at, oldest.ready_at) AS oldest_at
         FROM unnest(queues) AS k (queue)
@@ -135,7 +138,7 @@ BEGIN
             WHERE w.queue = k.queue AND w.expires_at > statement_timestamp()
         ) handled
         CROSS JOIN LATERAL (
-            SELECT coalesce(sum(r.jobs), 0) AS jobs,
+            SELECT coalesce(sum(r.jobs), 0) AS jobs, coalesce(sum(r.beyond), 0) > 0 AS is_capped,
                    coalesce(sum(r.jobs) FILTER (WHERE NOT handled.takes_all AND r.kind <> ALL (handled.kinds)), 0)
                        AS unhandled,
                    min(r.oldest_at) AS oldest_at, min(r.next_at) AS next_at
@@ -158,7 +161,7 @@ BEGIN
                         FROM redrive.jobs j
                         WHERE j.queue = k.queue
                         ORDER BY j.rank DESC LIMIT 1), 1
-                WHERE ready.jobs > cap
+                WHERE ready.is_capped
                 UNION ALL
                 SELECT (SELECT j.rank FROM redrive.jobs j
                         WHERE j.queue = k.queue AND j.rank < n.rank
@@ -190,13 +193,13 @@ BEGIN
     FULL JOIN leased l ON l.queue = c.queue
     CROSS JOIN LATERAL (SELECT coalesce(c.queue, l.queue) AS queue) q
     CROSS JOIN LATERAL (VALUES
-        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], least(coalesce(c.ready, 0), cap)::double precision),
+        ('redrive_queue_jobs', ARRAY[q.queue, 'ready'], coalesce(c.ready, 0)::double precision),
         ('redrive_queue_jobs', ARRAY[q.queue, 'delayed'], least(coalesce(c.delayed, 0), cap)),
         ('redrive_queue_jobs', ARRAY[q.queue, 'leased'], coalesce(l.jobs, 0)),
-        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], (coalesce(c.ready, 0) > cap)::integer),
+        ('redrive_queue_jobs_capped', ARRAY[q.queue, 'ready'], coalesce(c.is_capped, false)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'delayed'], (coalesce(c.delayed, 0) > cap)::integer),
         ('redrive_queue_jobs_capped', ARRAY[q.queue, 'leased'], 0),
-        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], least(coalesce(c.unhandled, 0), cap)),
+        ('redrive_queue_unhandled_jobs', ARRAY[q.queue], coalesce(c.unhandled, 0)),
         ('redrive_queue_oldest_ready_age_seconds', ARRAY[q.queue],
             greatest(0, extract(epoch FROM clock_timestamp() - c.oldest_at))),
         ('redrive_queue_next_ready_age_seconds', ARRAY[q.queue],

@@ -136,6 +136,9 @@ fn counts_over_the_cap_are_marked() {
             &[queue, "ready"],
             is_capped,
         );
+        for name in ["ready_jobs_by_kind{%,order}", "unhandled_jobs{%}"] {
+            says(reading, &format!("queue_{}", name.replace('%', queue)), jobs);
+        }
     };
     capped(&add("full", 10_000), "full", 10_000.0, 0.0);
     capped(&add("full", 1), "full", 10_000.0, 1.0);
