@@ -280,6 +280,71 @@ fn what_cannot_be_replaced_is_named_and_changes_nothing() {
     }
 }
 
+#[test]
+fn what_another_role_migrates_belongs_to_the_owner() {
+    let foreign = "SELECT count(*) FROM (
+            SELECT c.relowner FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace
+            UNION ALL SELECT p.proowner FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace
+            UNION ALL SELECT t.typowner FROM pg_type t WHERE t.typnamespace = 'redrive'::regnamespace
+        ) o (owner) WHERE pg_get_userbyid(o.owner) <> $1";
+    // How a superuser goes on: with a program, or as a tool that runs scripts.
+    for (done, by_script) in [(0, false), (0, true), (1, false), (9, true)] {
+        let test = TestDatabase::empty();
+        let mut client = test.client();
+        let owner = test.role("owner");
+        let name = owner.name();
+        client.sql(&format!(
+            "GRANT CREATE ON DATABASE {} TO {name}; CREATE SCHEMA redrive AUTHORIZATION {name}",
+            test.name()
+        ));
+        let scripts = all();
+        for script in &scripts[..done] {
+            owner.client().sql(&script.sql);
+        }
+        if by_script {
+            for script in &scripts[done..] {
+                client.sql(&script.sql);
+            }
+        } else {
+            test.open().migrate().unwrap();
+        }
+        let left: i64 = client.ask(foreign, &[&name]);
+        assert_eq!(left, 0, "{done} {by_script}");
+        let user: String = client.ask("SELECT current_user::text", &[]);
+        assert_ne!(user, name);
+        assert_eq!(test.open().admin().schema_drift().unwrap(), []);
+        // The owner can go on.
+        client.sql("UPDATE redrive.definitions SET checksum = 'other'");
+        owner.open().migrate().unwrap();
+    }
+}
+
+#[test]
+fn a_role_that_is_no_member_of_the_owner_migrates_nothing() {
+    let test = TestDatabase::empty();
+    let mut client = test.client();
+    let (owner, other) = (test.role("owner"), test.role("other"));
+    client.sql(&format!(
+        "CREATE SCHEMA redrive AUTHORIZATION {}; GRANT ALL ON SCHEMA redrive TO {}",
+        owner.name(),
+        other.name()
+    ));
+    let refused = || {
+        let error = other.open().migrate().expect_err("the schema of another");
+        has(format!("{error:#}"), "belongs to the role owner_");
+    };
+    refused();
+    owner.open().migrate().unwrap();
+    client.sql(&format!(
+        "GRANT SELECT ON redrive.migrations, redrive.definitions TO {}",
+        other.name()
+    ));
+    assert_eq!(other.open().migrate().unwrap(), [], "nothing is left to do");
+    client.sql("UPDATE redrive.definitions SET checksum = 'other'");
+    refused();
+    owner.open().migrate().unwrap();
+}
+
 /// The server writes the definition of each, so that no text of the migrations has to be read.
 #[test]
 fn drift_names_every_kind_of_object_and_leaves_nothing() {
@@ -298,8 +363,17 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         ALTER DOMAIN redrive.priority DROP CONSTRAINT priority_check;
         UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'redrive.leases_for_reap'::regclass;
         DROP SEQUENCE redrive.ring_position CASCADE;
+        ALTER SEQUENCE redrive.job_id CYCLE;
+        ALTER TABLE redrive.jobs DETACH PARTITION redrive.jobs_3;
+        ALTER TABLE redrive.retention SET UNLOGGED;
+        ALTER TABLE redrive.metric_slots ALTER COLUMN name TYPE text;
         DROP TRIGGER append_only ON redrive.audit";
     test.client().sql(changes);
+    let other = test.role("other");
+    test.client().sql(&format!(
+        "ALTER FUNCTION redrive.table_bytes OWNER TO {}",
+        other.name()
+    ));
     let before = catalog(&test);
     let drifts = db.admin().schema_drift().unwrap();
     let drifts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
@@ -312,6 +386,11 @@ fn drift_names_every_kind_of_object_and_leaves_nothing() {
         "constraint priority_check on priority is missing",
         "index leases_for_reap is invalid",
         "sequence ring_position is missing",
+        "sequence job_id differs from the migrations",
+        "table jobs_3 differs from the migrations",
+        "table retention differs from the migrations",
+        "column metric_slots.name differs from the migrations",
+        "function table_bytes(heap regclass) belongs to another role than the schema",
         "view ring is missing",
         "trigger append_only on audit is missing",
     ] {

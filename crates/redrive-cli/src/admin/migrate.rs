@@ -20,7 +20,7 @@ Examples:
   redrive migrate --print --no-transaction --split migrations
 ")]
 pub(crate) struct Migrate {
-    /// Change nothing; exit with 1 if migrations are missing, or if an object of the schema is missing, disabled or changed. Needs the privilege CREATE on the database, to create a second schema to compare with and roll it back.
+    /// Change nothing; exit with 1 if migrations are missing, or if an object of the schema is missing, disabled, changed or belongs to another role. Needs the privilege CREATE on the database, to create a second schema to compare with and roll it back.
     #[arg(long, conflicts_with = "print")]
     check: bool,
     #[command(flatten)]

@@ -52,6 +52,8 @@ words! {
         Disabled = "disabled",
         /// It is an index that is not used, because building it failed.
         Invalid = "invalid",
+        /// It belongs to another role than the schema, as if that role had created it.
+        Foreign = "foreign",
         /// It has another definition.
         Changed = "changed",
     }
@@ -64,6 +66,7 @@ impl fmt::Display for SchemaDrift {
             DriftKind::Missing => write!(f, "{object} is missing"),
             DriftKind::Disabled => write!(f, "{object} is disabled"),
             DriftKind::Invalid => write!(f, "{object} is invalid"),
+            DriftKind::Foreign => write!(f, "{object} belongs to another role than the schema"),
             DriftKind::Changed => write!(f, "{object} differs from the migrations"),
         }
     }
@@ -72,7 +75,7 @@ impl fmt::Display for SchemaDrift {
 impl Admin<'_> {
     /// Returns the objects of the schema that are missing or differ from the migrations, by name.
     ///
-    /// It compares columns, constraints, indexes, views, triggers and functions. Additional objects, storage
+    /// It compares tables, columns, constraints, indexes, views, sequences, triggers, functions and their owners. Additional objects, storage
     /// parameters and privileges do not count. A schema of a newer version is not compared.
     ///
     /// It creates the whole schema under another name in a transaction that it rolls back, so the role needs the
@@ -155,6 +158,7 @@ fn compare(expected: &Objects, found: &Objects) -> Vec<SchemaDrift> {
             Some(same) if same == definition => return None,
             Some(other) if other.ends_with(" DISABLED") => DriftKind::Disabled,
             Some(other) if other.ends_with(" INVALID") => DriftKind::Invalid,
+            Some(other) if other.ends_with(" FOREIGN") => DriftKind::Foreign,
             Some(_) => DriftKind::Changed,
         };
         Some(SchemaDrift {

@@ -216,6 +216,30 @@ CREATE TABLE redrive.definitions (
     applied_by text        NOT NULL DEFAULT session_user
 )";
 
+/// Continues as the owner of the schema, so that all objects belong to one role: functions with the rights of
+/// their owner would have those of a superuser who migrates, and the owner could not replace them. The owner is who
+/// created the tables, or the schema before them.
+const AS_OWNER: &str = "\
+DO $$
+DECLARE
+    owner oid;
+BEGIN
+    SELECT coalesce(c.relowner, n.nspowner) INTO owner
+    FROM pg_namespace n
+    LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'migrations'
+    WHERE n.nspname = 'redrive';
+    IF NOT FOUND OR pg_get_userbyid(owner) = current_user THEN
+        RETURN;
+    ELSIF pg_has_role(session_user, owner, 'MEMBER') THEN
+        PERFORM set_config('role', pg_get_userbyid(owner), true);
+    ELSE
+        RAISE EXCEPTION 'redrive: the schema redrive belongs to the role %, and % is not a member of it',
+            pg_get_userbyid(owner), session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'migrate as its owner';
+    END IF;
+END
+$$";
+
 /// Every role may call a new function until this takes the right away.
 const REVOKE: &str = "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC";
 
@@ -244,7 +268,8 @@ pub struct Applied {
 impl Database {
     /// Applies the missing migrations and the changed functions, views and triggers, and returns them in order.
     ///
-    /// Several processes can migrate concurrently. Everything is one transaction. A program never replaces the
+    /// Several processes can migrate concurrently. Everything is one transaction, and belongs to the owner of the
+    /// schema: a superuser and a member of the owner act as the owner. A program never replaces the
     /// functions of a newer version. It fails if it cannot get a lock within 5 seconds, so that it does not block other sessions, and
     /// can be repeated. There is no other time limit while the server responds.
     ///
@@ -485,6 +510,7 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
         .map_err(failed)?
         .get(0);
     if !ledger_is_there {
+        transaction.batch_execute(AS_OWNER).map_err(failed)?;
         transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
     }
     let mut rows = |sql: &sql::Sql| transaction.query_typed(sql.text, &[]).map_err(failed);
@@ -499,6 +525,9 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
         true => changed(&migrations, &definitions),
         false => DEFINITIONS.iter().collect(),
     };
+    if !changed.is_empty() {
+        transaction.batch_execute(AS_OWNER).map_err(failed)?;
+    }
     for migration in &missing {
         add(&mut transaction, migration)?;
     }

@@ -4,7 +4,7 @@
 //! so are all definitions of a release together, which follow its last migration and precede the next one.
 
 use super::{
-    CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, REVOKE, SETTINGS,
+    AS_OWNER, CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, REVOKE, SETTINGS,
     checksum,
 };
 use crate::error::{Error, Result};
@@ -142,14 +142,14 @@ fn release(version: &str) -> i64 {
 /// A released text must not change, this frame included: tools store its checksum.
 fn script(migration: i32, release: i64, name: &str, body: &str) -> Script {
     let names = SETTINGS.lines().filter_map(|line| line.split(' ').nth(2));
-    let names = names.collect::<Vec<&str>>().join(",");
+    let names = names.chain(["role"]).collect::<Vec<&str>>().join(",");
     let sql = format!(
         "-- Without a transaction, this fails and SET LOCAL would have no effect.\n\
          LOCK TABLE pg_catalog.pg_namespace IN ACCESS SHARE MODE;\n\
          SELECT pg_catalog.set_config('redrive.session', pg_catalog.json_object_agg(\n    \
              name, pg_catalog.current_setting(name))::pg_catalog.text, true)\n\
          FROM pg_catalog.unnest(pg_catalog.string_to_array('{names}', ',')) name;\n\
-         {SETTINGS};\n{LOCK};\n{body}\n\
+         {SETTINGS};\n{LOCK};\n{AS_OWNER};\n{body}\n\
          SELECT set_config(key, value, true) FROM json_each_text(current_setting('redrive.session')::json);\n"
     );
     Script {
@@ -199,7 +199,7 @@ mod tests {
             text: "-- breaking: no\nSELECT 1;\n",
         };
         let script = script(2, 0, migration.name, &(follows(1) + &migration.script()));
-        assert_eq!(checksum(&script.sql), "028754b26bcde823", "{}", script.sql);
+        assert_eq!(checksum(&script.sql), "f8e9e258d8e6b938", "{}", script.sql);
         let named = (script.number, &*script.name);
         assert_eq!(named, (2_000_000, "redrive_0002_x"));
     }
