@@ -151,9 +151,9 @@ BEGIN
             (g.has_died, g.queue, 'dead_kind', g.kind, NULL, 1, NULL),
             (g.has_died, g.queue, 'dead_class', g.class, NULL, 1, NULL),
             (g.has_died AND g.cause = 'captured', g.queue, 'captured', g.source, NULL, 1, NULL),
-            -- A captured failure is no death of a redriven job, and made no attempts. A job that an operator cancelled did
-            -- not fail again.
-            (g.has_died AND g.cause NOT IN ('captured', 'manual'), g.queue, 'dead_again', NULL, NULL, 1, NULL),
+            -- A captured failure is no death of a redriven job, and made no attempts. A job that an operator cancelled or
+            -- that a letter of its group diverted did not fail again.
+            (g.has_died AND g.cause NOT IN ('captured', 'manual', 'diverted'), g.queue, 'dead_again', NULL, NULL, 1, NULL),
             (g.has_died AND g.cause <> 'captured', g.queue, 'attempts_dead', NULL, g.attempted, 1, g.attempts::double precision),
             (g.state = 'recovered', g.queue, 'recovered', NULL, NULL, 1, NULL),
             (g.state = 'discarded', g.old_queue, 'discarded', NULL, NULL, 1, NULL),

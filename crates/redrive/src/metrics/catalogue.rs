@@ -36,7 +36,7 @@ pub const CATALOGUE: &[Metric] = &[
     counter("redrive_dlq_captured_total", &[QUEUE, open("source")], Source::Totals,
         "Failures captured from other systems, by source."),
     counter("redrive_jobs_dead_lettered_again_total", &[QUEUE], Source::Totals,
-        "Deaths of redriven jobs, not counting those that an operator cancelled."),
+        "Deaths of redriven jobs, not counting those that an operator cancelled or that a letter of their group diverted."),
     counter("redrive_dlq_redriven_total", &[QUEUE], Source::Totals,
         "Letters redriven as jobs, by the queue of the letter."),
     counter("redrive_dlq_recovered_total", &[QUEUE], Source::Totals,
