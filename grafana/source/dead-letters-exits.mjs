@@ -101,13 +101,14 @@ export const retention = row(
     queries: [
       { expr: 'sum by (queue) (redrive_held_groups{@q})', legend: '{{queue}}' },
       { expr: 'sum by (queue) (redrive_held_group_jobs{@q})', legend: '{{queue}}: jobs behind' },
+      { expr: 'sum by (queue) (redrive_group_waiting_jobs{@q}) > 0', legend: '{{queue}}: jobs that wait for a turn' },
     ],
     decimals: 0,
     none: 'no policy holds groups',
     w: 4,
     help: {
-      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them. Counts stop at 10 000 per queue.',
-      healthy: '0.',
+      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them or behind other jobs of their group. Counts stop at 10 000 per queue.',
+      healthy: '0 groups and no jobs behind them.',
       otherwise: 'redrive or discard the letters, or release the groups. Alert: RedriveGroupHeld.',
       type: ['redrive queue groups held QUEUE', "redrive queue groups release QUEUE GROUP --reason 'TEXT'"],
     },

@@ -98,20 +98,39 @@ DECLARE
     most   integer := redrive.metrics_priorities(cardinality(queues));
 BEGIN
     RETURN QUERY
-    WITH by_kind AS MATERIALIZED (
-        -- The job behind the cap only shows that there are more.
-        SELECT k.queue, few.kind, count(*) FILTER (WHERE few.place <= cap) AS jobs,
-               count(*) FILTER (WHERE few.place > cap) AS beyond, min(few.ready_at) AS oldest_at,
-               min(few.ready_at) FILTER (WHERE few.place = 1) AS next_at
+    WITH first_jobs AS MATERIALIZED (
+        SELECT k.queue, few.*
         FROM unnest(queues) AS k (queue)
         CROSS JOIN LATERAL (
             -- In the order of claims: jobs that nobody takes are left behind, at its start.
             SELECT j.kind, coalesce((j.meta).ready_at, j.enqueued_at) AS ready_at,
+                   CASE WHEN j.segment = 8 THEN (j.meta).group_key END AS group_key,
                    row_number() OVER (ORDER BY j.rank, j.id) AS place
             FROM redrive.jobs j WHERE j.queue = k.queue
             ORDER BY j.rank, j.id LIMIT cap + 1
         ) few
-        GROUP BY k.queue, few.kind
+    ),
+    by_kind AS MATERIALIZED (
+        -- The job behind the cap only shows that there are more.
+        SELECT f.queue, f.kind, count(*) FILTER (WHERE f.place <= cap) AS jobs,
+               count(*) FILTER (WHERE f.place > cap) AS beyond, min(f.ready_at) AS oldest_at,
+               min(f.ready_at) FILTER (WHERE f.place = 1) AS next_at
+        FROM first_jobs f
+        GROUP BY f.queue, f.kind
+    ),
+    -- Jobs whose group has no turn left, which live jobs and letters have taken.
+    by_turn AS MATERIALIZED (
+        SELECT g.queue, sum(g.jobs) AS jobs
+        FROM (
+            SELECT f.queue, f.group_key, count(*) AS jobs
+            FROM first_jobs f
+            WHERE f.place <= cap AND f.group_key IS NOT NULL
+            GROUP BY f.queue, f.group_key
+        ) g
+        JOIN redrive.group_policies p ON p.queue = g.queue AND p.mode IN ('ordered', 'limit')
+        WHERE p.job_limit <= (
+            SELECT count(*) FROM redrive.group_slots s WHERE s.queue = g.queue AND s.group_key = g.group_key)
+        GROUP BY g.queue
     ),
     -- Kinds with a slot keep their names. The most frequent others take the places that are left.
     named AS (
@@ -210,6 +229,8 @@ BEGIN
             greatest(0, extract(epoch FROM clock_timestamp() - l.claimed_at))),
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
     ) v (metric, labels, value)
+    UNION ALL
+    SELECT 'redrive_group_waiting_jobs', ARRAY[t.queue], t.jobs FROM by_turn t
     UNION ALL
     SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
     FROM named n

@@ -94,6 +94,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Age of the oldest lease; 0 if there is none."),
     gauge("redrive_queue_overdue_leases", &[QUEUE], Source::Queues,
         "Leases whose worker has not renewed in time and that are not reaped yet."),
+    gauge("redrive_group_waiting_jobs", &[QUEUE], Source::Queues,
+        "Ready jobs that wait for the turn of their group, among those that redrive_queue_jobs counts: its other jobs run, wait for a retry, or died and hold it."),
     gauge("redrive_held_groups", &[QUEUE], Source::Queues,
         "Groups of jobs that a letter holds, counted up to 10000 over all queues."),
     gauge("redrive_held_group_jobs", &[QUEUE], Source::Queues,

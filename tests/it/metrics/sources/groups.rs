@@ -18,9 +18,14 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
              FROM unnest('{a,b,b,c,d}'::text[]) g",
     );
     let reading = reading(&mut client);
-    for (queue, groups, jobs, seconds) in [("orders", 2.0, 3.0, 7200.0), ("mails", 0.0, 0.0, 0.0)] {
+    // Behind `c`, a job waits for a live one. `d` has its turn as soon as a worker asks.
+    for (queue, groups, jobs, waiting, seconds) in [
+        ("orders", 2.0, 3.0, 4.0, 7200.0),
+        ("mails", 0.0, 0.0, 0.0, 0.0),
+    ] {
         reads(&reading, "redrive_held_groups", &[queue], groups);
         reads(&reading, "redrive_held_group_jobs", &[queue], jobs);
+        reads(&reading, "redrive_group_waiting_jobs", &[queue], waiting);
         let age = number(
             &reading.families,
             "redrive_held_group_oldest_age_seconds",
@@ -55,4 +60,25 @@ fn the_use_of_a_limit_of_each_group_is_that_of_the_group_with_the_fewest_tokens(
         &labels,
         1.0,
     );
+}
+
+#[test]
+fn jobs_of_a_group_wait_for_a_turn_while_none_is_left() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // Per queue: one group has taken two turns, the other one.
+    client.sql(
+        "SELECT redrive.set_group_policy('two', 'limit', 2); \
+             SELECT redrive.set_group_policy('three', 'limit', 3); \
+             SELECT redrive.set_group_policy('fair', 'fair'); \
+             INSERT INTO redrive.group_slots (queue, group_key, slot, job_id) \
+             SELECT q.name, s.*, -row_number() OVER () \
+             FROM unnest('{two,three,fair}'::text[]) AS q (name), (VALUES ('a', 1), ('a', 2), ('b', 1)) s; \
+             SELECT redrive.enqueue(q, 'order', '{}', group_key => g) \
+             FROM unnest('{two,three,fair}'::text[]) q, unnest('{a,a,a,b}'::text[]) g",
+    );
+    let reading = reading(&mut client);
+    for (queue, waiting) in [("two", 3.0), ("three", 0.0), ("fair", 0.0)] {
+        reads(&reading, "redrive_queue_jobs", &[queue, "ready"], 4.0);
+        reads(&reading, "redrive_group_waiting_jobs", &[queue], waiting);
+    }
 }
