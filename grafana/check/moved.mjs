@@ -35,6 +35,7 @@ const STILL = {
   'redrive_queue_jobs_capped state=ready': 'needs more than ten thousand jobs',
   'redrive_queue_jobs_capped state=delayed': 'needs more than ten thousand jobs',
   'redrive_queue_jobs_capped state=leased': 'needs more than ten thousand jobs',
+  'redrive_rate_limit_empty': 'a job may find a token at each scrape',
   'redrive_pg_in_recovery': 'needs a standby',
   'redrive_pg_frozen_id_age kind=multixact': 'few rows are locked by two transactions',
   'redrive_pg_oldest_horizon_age_seconds holder=standby_feedback': 'needs a standby',

@@ -310,7 +310,10 @@ export const queue = dashboard({
       graph({
         title: 'Rate limits in use',
         max: 1,
-        queries: [{ expr: 'max by (queue, limit) (redrive_rate_limit_use_ratio{@q})', legend: '{{queue}} {{limit}}' }],
+        queries: [
+          { expr: 'max by (queue, limit) (redrive_rate_limit_use_ratio{@q})', legend: '{{queue}} {{limit}}' },
+          { expr: 'max by (queue, limit) (redrive_rate_limit_empty{@q}) > 0', legend: '{{queue}} {{limit}}: no token' },
+        ],
         unit: 'percentunit',
         none: 'no rate limits',
         w: 4,

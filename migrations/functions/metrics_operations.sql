@@ -75,16 +75,17 @@ BEGIN
                     WHEN l.kind = '' THEN '__queue__'
                     WHEN row_number() OVER (PARTITION BY l.kind = '' ORDER BY l.set_at, l.queue, l.kind) <= 100 THEN l.kind
                     ELSE '__other__' END AS label,
-               CASE WHEN l.each_group OR b.queue IS NOT NULL THEN
-                    least(1, greatest(0, 1 - CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
-                                                  ELSE redrive.tokens_now(b, l) END / redrive.token_capacity(l)))
-                    ELSE 1 END AS used
+               CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
+                    WHEN b.queue IS NOT NULL THEN redrive.tokens_now(b, l)
+                    ELSE 0 END AS tokens,
+               redrive.token_capacity(l) AS capacity
         FROM redrive.rate_limits l
         LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group
     ) n
     CROSS JOIN LATERAL (VALUES
         ('redrive_rate_limit_starts_per_second', n.rate),
-        ('redrive_rate_limit_use_ratio', n.used)
+        ('redrive_rate_limit_use_ratio', least(1, greatest(0, 1 - n.tokens / n.capacity))),
+        ('redrive_rate_limit_empty', (n.tokens < 1)::integer)
     ) v (metric, value)
     GROUP BY 1, 2;
 

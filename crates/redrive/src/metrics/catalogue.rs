@@ -130,6 +130,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Rate of a limit on the starts of jobs, by kind; `__queue__` limits all jobs of the queue, `__each_group__` those of each group."),
     gauge("redrive_rate_limit_use_ratio", &[QUEUE, open("limit")], Source::Operations,
         "Share of the tokens of a rate limit that is used up: 0 in a quiet queue; above 0.4 for a long time if jobs wait for tokens. For `__each_group__`, of the group that has the fewest."),
+    gauge("redrive_rate_limit_empty", &[QUEUE, open("limit")], Source::Operations,
+        "1 if a rate limit has no token for another start, otherwise 0. For `__each_group__`, of the group that has the fewest."),
     gauge("redrive_failure_groups", &[QUEUE, GROUP_STATE], Source::Operations,
         "Failure groups by state, counted up to 10000 over all queues."),
     counter("redrive_group_regressions_total", &[QUEUE], Source::Operations,

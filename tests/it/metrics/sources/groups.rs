@@ -1,7 +1,9 @@
 //! Held groups, and rate limits of each group.
 
+use postgres::Client;
+use redrive_tests::{Sql, TestDatabase, number, reads, says, series};
+
 use super::reading;
-use redrive_tests::{Sql, TestDatabase, number, reads, series};
 
 #[test]
 fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
@@ -42,24 +44,22 @@ fn held_groups_are_published_with_their_age_and_the_jobs_behind_them() {
 fn the_use_of_a_limit_of_each_group_is_that_of_the_group_with_the_fewest_tokens() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql("SELECT redrive.set_rate_limit('orders', 4, '1 hour', each_group => true)");
-    let labels = ["orders", "__each_group__"];
-    reads(
-        &reading(&mut client),
-        "redrive_rate_limit_use_ratio",
-        &labels,
-        0.0,
-    );
-    client.sql(
-        "INSERT INTO redrive.group_buckets VALUES \
-                 ('orders', 'a', clock_timestamp() + interval '5 minutes'), \
-                 ('orders', 'b', clock_timestamp() + interval '2 hours')",
-    );
-    reads(
-        &reading(&mut client),
-        "redrive_rate_limit_use_ratio",
-        &labels,
-        1.0,
-    );
+    let publishes = |client: &mut Client, is_used: fn(f64) -> bool, is_empty: f64| {
+        let reading = reading(client);
+        let used = series(&reading, "rate_limit_use_ratio{orders,__each_group__}");
+        assert!(used.is_some_and(is_used), "{used:?}");
+        says(&reading, "rate_limit_empty{orders,__each_group__}", is_empty);
+    };
+    publishes(&mut client, |used| used <= 0.0, 0.0);
+    let fill = |client: &mut Client, group: &str, missing: &str| {
+        let bucket = "INSERT INTO redrive.group_buckets \
+                      SELECT 'orders', $1::text, clock_timestamp() + $2::text::interval";
+        client.change(bucket, &[&group, &missing]);
+    };
+    fill(&mut client, "a", "5 minutes");
+    publishes(&mut client, |used| 0.0 < used && used < 1.0, 0.0);
+    fill(&mut client, "b", "2 hours");
+    publishes(&mut client, |used| used >= 1.0, 1.0);
 }
 
 #[test]
