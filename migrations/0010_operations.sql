@@ -24,7 +24,7 @@ COMMENT ON COLUMN redrive.audit.about IS 'Further facts: the run, the group, the
 -- The tables that are rewritten once dead rows fill them. Vacuum frees dead rows too, but not those that a
 -- transaction, a replication slot or a standby may still see. Until that ends, every statement reads past them;
 -- only TRUNCATE removes them. A snapshot that is older than the TRUNCATE finds the table empty, so no table with
--- letters or waiting jobs is in the list. `leases` is: every heartbeat and every reading reads all of it, and a
+-- letters or waiting jobs is in the list, and a dump locks those that it needs; see GUARANTEES.md. `leases` is: every heartbeat and every reading reads all of it, and a
 -- snapshot that is older than a claim misses jobs in any case; see GUARANTEES.md. `max_rows` and a limit of 16 MB of
 -- live rows bound the time for which a rewrite locks the table.
 CREATE TABLE redrive.compactions (

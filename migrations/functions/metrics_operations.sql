@@ -77,7 +77,8 @@ BEGIN
                     ELSE '__other__' END AS label,
                CASE WHEN l.each_group THEN redrive.fewest_tokens(l)
                     WHEN b.queue IS NOT NULL THEN redrive.tokens_now(b, l)
-                    ELSE 0 END AS tokens,
+                    -- While its table is rewritten, or lost. In the latter case the queue is stalled, and must be reported.
+                    ELSE redrive.token_capacity(l) END AS tokens,
                redrive.token_capacity(l) AS capacity
         FROM redrive.rate_limits l
         LEFT JOIN redrive.rate_buckets b ON b.queue = l.queue AND b.kind = l.kind AND NOT l.each_group

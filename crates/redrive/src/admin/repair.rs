@@ -11,8 +11,8 @@ row! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub struct Fault {
-        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `run`, `group`, `schedule`,
-        /// `group_count` or `counter`. Newer schemas may have more.
+        /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `group`,
+        /// `schedule`, `group_count` or `counter`. Newer schemas may have more.
         pub kind: String,
         /// The number of places.
         pub places: u64,

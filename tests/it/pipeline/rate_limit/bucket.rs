@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::{RateLimit, RateLimited};
+use redrive::metrics::Reader;
+use redrive::{Operator, RateLimit, RateLimited};
 use redrive_tests::{
-    Order, SOON, Sql, TestDatabase, drained, finish, informed, scalar, statement, stats, stop,
-    wait_until,
+    Order, SOON, Sql, TestDatabase, drained, finish, informed, read, says, scalar, statement,
+    stats, stop, wait_until,
 };
 
 use super::{Starts, limit, mails, once, recording};
@@ -78,7 +79,7 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
 }
 
 #[test]
-fn without_its_bucket_a_limit_grants_nothing() {
+fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     let (test, queue) = TestDatabase::with_orders();
     limit(
         &queue,
@@ -93,12 +94,12 @@ fn without_its_bucket_a_limit_grants_nothing() {
     assert_eq!(orders.count(), 0);
     let listed = queue.rate_limits().unwrap();
     assert_eq!((listed.len(), listed[0].tokens), (1, 0));
-    // Setting the limit again creates the bucket.
-    limit(
-        &queue,
-        RateLimited::Queue,
-        RateLimit::per(100_000, Duration::from_secs(1)),
-    );
+    let reading = read(&mut Reader::new("1"), &mut test.client());
+    says(&reading, "rate_limit_empty{orders,__queue__}", 0.0);
+    let found = queue.database().admin().repair(&Operator::default());
+    let found = found.unwrap();
+    assert_eq!((&*found[0].kind, &*found[0].examples), ("bucket", &["orders".to_owned()][..]));
+    assert_eq!(queue.database().admin().faults().unwrap(), []);
     finish(&queue, worker);
 }
 
