@@ -270,9 +270,10 @@ BEGIN
     )
     SELECT v.metric, v.labels, v.value::double precision
     FROM unnest(queues) AS q (queue)
-    -- One pass over the oldest letters. The last one stands for those behind it, which are not searched.
+    -- One pass over the oldest letters.
     CROSS JOIN LATERAL (
-        SELECT min(few.died_at) FILTER (WHERE few.counts AND NOT few.is_promised OR few.place = cap) AS for_operator,
+        SELECT min(few.died_at) FILTER (WHERE few.counts AND NOT few.is_promised) AS for_operator,
+               min(few.died_at) FILTER (WHERE few.place = cap) AS last_at,
                min(few.died_at) FILTER (WHERE few.counts AND few.is_promised) AS for_retry,
                count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 hour') AS hour,
                count(*) FILTER (WHERE few.counts AND few.died_at < statement_timestamp() - interval '1 day') AS day,
@@ -286,6 +287,19 @@ BEGIN
             ORDER BY l.died_at LIMIT cap
         ) few
     ) older
+    -- Behind the last one, the oldest of a group that is not ignored waits for an operator, as far as is known. With too many
+    -- groups, the last one stands for it.
+    LEFT JOIN LATERAL (
+        SELECT CASE WHEN count(*) < cap THEN min(l.died_at) ELSE older.last_at END AS died_at
+        FROM (
+            SELECT g.id FROM redrive.groups g WHERE g.queue = q.queue AND g.state <> 'ignored' LIMIT cap
+        ) g
+        LEFT JOIN LATERAL (
+            SELECT l.died_at FROM redrive.dead_letters l
+            WHERE l.group_id = g.id AND l.state = 'open' AND l.died_at >= older.last_at
+            ORDER BY l.died_at LIMIT 1
+        ) l ON true
+    ) behind ON older.last_at IS NOT NULL
     LEFT JOIN LATERAL (
         SELECT r.keep FROM redrive.retention r
         WHERE r.state = 'open' AND (r.queue = q.queue OR r.queue IS NULL)
@@ -293,7 +307,7 @@ BEGIN
     ) kept ON true
     CROSS JOIN LATERAL (VALUES
         ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'operator'],
-            greatest(0, extract(epoch FROM clock_timestamp() - older.for_operator))::double precision),
+            greatest(0, extract(epoch FROM clock_timestamp() - least(older.for_operator, behind.died_at)))::double precision),
         ('redrive_dlq_oldest_age_seconds', ARRAY[q.queue, 'retry'],
             greatest(0, extract(epoch FROM clock_timestamp() - older.for_retry))),
         ('redrive_dlq_letters_older_than', ARRAY[q.queue, '1h'], older.hour),
