@@ -1,7 +1,7 @@
 -- Purpose: Gauges of the server, and the grant for the exporter.
 
 -- Returns who holds the xmin horizon, replication slots, locks and connections. It runs with the privileges
--- of its caller: without pg_read_all_stats it only sees the transactions of the caller.
+-- of its caller. Without pg_read_all_stats it would only see the transactions of the caller, and report zeros, so it fails.
 CREATE OR REPLACE FUNCTION redrive.metrics_server()
     RETURNS TABLE (metric text, labels text[], value double precision)
     LANGUAGE plpgsql STABLE
@@ -9,6 +9,11 @@ CREATE OR REPLACE FUNCTION redrive.metrics_server()
     SET jit = off
 AS $$
 BEGIN
+    IF NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') THEN
+        RAISE EXCEPTION 'redrive: % cannot see the sessions of other roles; as a superuser: GRANT pg_monitor TO %',
+            current_user, quote_ident(current_user)
+            USING ERRCODE = 'insufficient_privilege';
+    END IF;
     RETURN QUERY
     WITH activity AS MATERIALIZED (
         SELECT a.datname = current_database() AS is_here, a.state, a.backend_type, a.wait_event_type,

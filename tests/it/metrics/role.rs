@@ -172,6 +172,23 @@ fn a_revoked_function_makes_the_numbers_untrusted_once_they_are_too_old() {
 }
 
 #[test]
+fn a_role_that_cannot_see_other_sessions_reports_no_zeros_for_them() {
+    let (_test, mut owner, role) = granted();
+    owner.sql(&format!("REVOKE pg_monitor FROM {}", role.name()));
+    let reading = read(&mut Reader::new("1"), &mut role.client());
+    says(&reading, "up", 1.0);
+    for source in Source::DATABASE {
+        let is_read = f64::from(u8::from(source != Source::Server));
+        reads(&reading, "redrive_collector_success", &[source.as_str()], is_read);
+    }
+    assert_eq!(series(&reading, "pg_lock_waiters"), None);
+    let (source, error) = &reading.failures[0];
+    assert_eq!(*source, Some(Source::Server));
+    let missing = format!("GRANT pg_monitor TO {}", role.name());
+    has(format!("{error:#}"), missing);
+}
+
+#[test]
 fn grant_lists_the_grants_it_may_not_make() {
     let (test, mut owner) = TestDatabase::with_client();
     let role = test.role("metrics");

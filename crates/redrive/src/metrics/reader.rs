@@ -22,7 +22,7 @@ use crate::metrics::{Family, Source, Value};
 /// Reads the metrics and keeps the last good value of each for 5 minutes.
 ///
 /// The role of the connection needs access to the metrics (`SELECT redrive.grant_metrics('…')`).
-/// Without the rights of `pg_monitor`, the reader cannot see the ages of other roles' transactions.
+/// Without the rights of `pg_monitor`, it cannot read the metrics of the server.
 ///
 /// Cloning a reader copies all last good values. Keep a clone if you may have to abandon a call
 /// that blocks.
@@ -47,6 +47,8 @@ pub struct Reader {
     guard: Guard,
     horizon: Horizon,
     schema: SchemaVersion,
+    /// The errors that were logged and still last.
+    logged: BTreeMap<Option<Source>, String>,
     /// Duration of the last reading.
     duration: Duration,
 }
@@ -93,6 +95,7 @@ impl Reader {
             guard: Guard::default(),
             horizon: Horizon::default(),
             schema: SchemaVersion::default(),
+            logged: BTreeMap::new(),
             duration: Duration::ZERO,
         }
     }
@@ -136,13 +139,29 @@ impl Reader {
         if !is_connected {
             distrust = Some(Distrust::Unreachable);
         }
-        for (_, error) in &failures {
-            log::debug!("{error}");
-        }
+        self.log(&failures);
         Reading {
             is_connected,
             failures,
             ..self.publish(distrust, Instant::now())
+        }
+    }
+
+    /// Logs each error as a warning, and its repetitions at the debug level.
+    fn log(&mut self, failures: &[(Option<Source>, Error)]) {
+        let sources = &self.sources;
+        self.logged.retain(|source, _| match source {
+            Some(source) => sources.get(source).is_some_and(|state| !state.is_good),
+            None => failures.iter().any(|(source, _)| source.is_none()),
+        });
+        for (source, error) in failures {
+            let text = format!("{error:#}");
+            if self.logged.get(source) == Some(&text) {
+                log::debug!("{text}");
+            } else {
+                log::warn!("{text}");
+                self.logged.insert(*source, text);
+            }
         }
     }
 

@@ -33,6 +33,9 @@ CREATE ROLE redrive_exporter LOGIN CONNECTION LIMIT 3 PASSWORD '…';
 SELECT redrive.grant_metrics('redrive_exporter');
 ```
 
+The second statement returns what it could not do. Without `pg_monitor`, which a superuser grants, the source *server*
+cannot be read, because the sessions of other roles would be missing from its numbers.
+
 ";
 
 fn kind(metric: &Metric) -> &'static str {
