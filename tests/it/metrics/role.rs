@@ -179,7 +179,12 @@ fn a_role_that_cannot_see_other_sessions_reports_no_zeros_for_them() {
     says(&reading, "up", 1.0);
     for source in Source::DATABASE {
         let is_read = f64::from(u8::from(source != Source::Server));
-        reads(&reading, "redrive_collector_success", &[source.as_str()], is_read);
+        reads(
+            &reading,
+            "redrive_collector_success",
+            &[source.as_str()],
+            is_read,
+        );
     }
     assert_eq!(series(&reading, "pg_lock_waiters"), None);
     let (source, error) = &reading.failures[0];

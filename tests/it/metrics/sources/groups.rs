@@ -48,7 +48,11 @@ fn the_use_of_a_limit_of_each_group_is_that_of_the_group_with_the_fewest_tokens(
         let reading = reading(client);
         let used = series(&reading, "rate_limit_use_ratio{orders,__each_group__}");
         assert!(used.is_some_and(is_used), "{used:?}");
-        says(&reading, "rate_limit_empty{orders,__each_group__}", is_empty);
+        says(
+            &reading,
+            "rate_limit_empty{orders,__each_group__}",
+            is_empty,
+        );
     };
     publishes(&mut client, |used| used <= 0.0, 0.0);
     let fill = |client: &mut Client, group: &str, missing: &str| {

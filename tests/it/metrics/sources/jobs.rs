@@ -137,7 +137,11 @@ fn counts_over_the_cap_are_marked() {
             is_capped,
         );
         for name in ["ready_jobs_by_kind{%,order}", "unhandled_jobs{%}"] {
-            says(reading, &format!("queue_{}", name.replace('%', queue)), jobs);
+            says(
+                reading,
+                &format!("queue_{}", name.replace('%', queue)),
+                jobs,
+            );
         }
     };
     capped(&add("full", 10_000), "full", 10_000.0, 0.0);

@@ -245,7 +245,10 @@ fn ids_are_as_old_as_in_the_database_with_the_oldest() {
     let found = ["transaction", "multixact"]
         .map(|kind| series(&reading, &format!("pg_frozen_id_age{{{kind}}}")).unwrap());
     for ((found, before), after) in found.into_iter().zip(before).zip(after) {
-        assert!((before..=after).contains(&found), "{before} {found} {after}");
+        assert!(
+            (before..=after).contains(&found),
+            "{before} {found} {after}"
+        );
     }
     assert!(found[0] > age(&mut client, own), "its own are younger");
 }

@@ -98,7 +98,10 @@ fn without_its_bucket_a_limit_grants_nothing_until_it_is_repaired() {
     says(&reading, "rate_limit_empty{orders,__queue__}", 0.0);
     let found = queue.database().admin().repair(&Operator::default());
     let found = found.unwrap();
-    assert_eq!((&*found[0].kind, &*found[0].examples), ("bucket", &["orders".to_owned()][..]));
+    assert_eq!(
+        (&*found[0].kind, &*found[0].examples),
+        ("bucket", &["orders".to_owned()][..])
+    );
     assert_eq!(queue.database().admin().faults().unwrap(), []);
     finish(&queue, worker);
 }

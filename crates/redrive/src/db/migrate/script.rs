@@ -4,8 +4,8 @@
 //! so are all definitions of a release together, which follow its last migration and precede the next one.
 
 use super::{
-    AS_OWNER, CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, REVOKE, SETTINGS,
-    checksum,
+    AS_OWNER, CREATE_LEDGER, DEFINITIONS, Definition, LIBRARY, LOCK, MIGRATIONS, Migration, REVOKE,
+    SETTINGS, checksum,
 };
 use crate::error::{Error, Result};
 
