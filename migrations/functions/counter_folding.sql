@@ -202,7 +202,9 @@ BEGIN
     -- a session with an uncommitted write prevents the lock.
     FOR step IN 1..2 LOOP
         child := (here + step) % 3;
-        CONTINUE WHEN pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0;
+        -- A lock that waits behind a dump would fail the other processes of the dump.
+        CONTINUE WHEN pg_relation_size(format('redrive.metric_deltas_%s', child)::regclass) = 0
+            OR redrive.is_held(format('redrive.metric_deltas_%s', child)::regclass);
         BEGIN
             EXECUTE format('LOCK TABLE redrive.metric_deltas_%s IN ACCESS EXCLUSIVE MODE', child);
             EXECUTE format('SELECT EXISTS (SELECT FROM redrive.metric_deltas_%s)', child) INTO occupied;

@@ -84,7 +84,7 @@ impl Admin<'_> {
     /// # Errors
     /// If the database does not answer, or the role may not create a schema.
     pub fn schema_drift(&self) -> Result<Vec<SchemaDrift>> {
-        self.db.call(DOING, |session| {
+        self.db.call_bulk(DOING, |session| {
             if is_newer(session)? {
                 return Ok(Vec::new());
             }

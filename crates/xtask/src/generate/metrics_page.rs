@@ -24,7 +24,8 @@ database. Two things end this. A new process of the exporter knows no last value
 Prometheus sees a reset and counts the whole history of each counter as new; expect false alerts about deaths then.
 Counters of tables are statistics of the server, which a crash resets to 0.
 A counter that appears later starts at 0.
-Queues beyond the first hundred are summed under `__other__` (ages take the maximum).
+Queues beyond the first hundred that ever were are summed under `__other__` (ages take the maximum), and alerts see them
+as one queue; `redrive_series_folded` counts them.
 
 The exporter needs a role that can read these metrics and nothing else:
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use postgres::Client;
-use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published};
+use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published, scalar};
 
 const ENQUEUED: &str = "redrive_jobs_enqueued_total{orders}";
 
@@ -101,4 +101,24 @@ fn uncommitted_counts_are_folded_later() {
     fold(&mut client);
     assert_eq!(enqueued(&mut client), 6);
     no_drift(&test.open());
+}
+
+#[test]
+fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
+    let (test, mut client) = TestDatabase::with_client();
+    client.sql(
+        "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts) \
+             SELECT m.segment, 'orders', '{enqueued}', '{1}' FROM redrive.metric_ring m; \
+             SELECT setval('redrive.metric_ring_position', (last_value + 1) % 3) FROM redrive.metric_ring_position; \
+             ALTER FUNCTION redrive.fold_metrics SET lock_timeout = 0; SET statement_timeout = '60s'",
+    );
+    let mut other = test.client();
+    let mut dump = other.transaction().unwrap();
+    dump.sql("LOCK TABLE redrive.metric_deltas IN ACCESS SHARE MODE");
+    // Without a timeout, a lock that it asks for would wait until the statement ends.
+    assert_eq!(scalar(&mut client, "SELECT redrive.fold_metrics()::bigint"), 1);
+    assert_eq!(children_in_use(&mut client), 1, "it is truncated later");
+    dump.rollback().unwrap();
+    client.sql("SELECT redrive.fold_metrics()");
+    assert_eq!(children_in_use(&mut client), 0);
 }
