@@ -134,13 +134,11 @@ CREATE OR REPLACE FUNCTION redrive.remove_locked(ids bigint[], action text) RETU
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    runs    bigint[];
-    members bigint[];
-    taken   bigint;
+    taken bigint;
 BEGIN
     WITH gone AS (
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (remove_locked.ids)
-        RETURNING l.id, l.queue, l.detail_id, l.run_id, l.run_ordinal, l AS letter
+        RETURNING l.id, l.queue, l.detail_id, l AS letter
     ),
     kept AS (
         INSERT INTO redrive.archived_letters (id, queue, letter)
@@ -151,16 +149,11 @@ BEGIN
             FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
         FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id WHERE remove_locked.action = 'archive'
     )
-    SELECT count(*), array_agg(g.run_id) FILTER (WHERE g.run_id IS NOT NULL),
-           array_agg(g.run_ordinal) FILTER (WHERE g.run_id IS NOT NULL)
-    INTO taken, runs, members FROM gone g;
-    -- Finished runs keep their numbers, but not their members.
-    IF runs IS NOT NULL THEN
-        DELETE FROM redrive.run_letters m
-        USING unnest(runs, members) AS g (run_id, ordinal), redrive.redrive_runs r
-        WHERE m.run_id = g.run_id AND m.ordinal = g.ordinal
-            AND r.id = g.run_id AND r.state IN ('finished', 'cancelled');
-    END IF;
+    SELECT count(*) INTO taken FROM gone g;
+    -- Finished runs keep their numbers, but not their members. A letter knows only the last of its runs.
+    DELETE FROM redrive.run_letters m
+    USING redrive.redrive_runs r
+    WHERE m.letter_id = ANY (remove_locked.ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
     RETURN taken;
 END
 $$;
