@@ -109,7 +109,8 @@ fn a_deleted_letter_stays_a_member_of_unfinished_runs_only() {
          SELECT r.id, row_number() OVER (PARTITION BY r.id), l.id FROM redrive.redrive_runs r, redrive.dead_letters l; \
          SELECT redrive.remove_locked(array_agg(l.id), 'delete') FROM redrive.dead_letters l",
     );
-    let runs = "SELECT r.state FROM redrive.run_letters m JOIN redrive.redrive_runs r ON r.id = m.run_id";
+    let runs =
+        "SELECT r.state FROM redrive.run_letters m JOIN redrive.redrive_runs r ON r.id = m.run_id";
     let runs: Vec<String> = client.column(runs, &[]);
     assert_eq!(runs, ["paused"; 2]);
 }

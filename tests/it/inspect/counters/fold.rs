@@ -116,7 +116,10 @@ fn a_fold_waits_for_no_session_that_keeps_a_drained_table() {
     let mut dump = other.transaction().unwrap();
     dump.sql("LOCK TABLE redrive.metric_deltas IN ACCESS SHARE MODE");
     // Without a timeout, a lock that it asks for would wait until the statement ends.
-    assert_eq!(scalar(&mut client, "SELECT redrive.fold_metrics()::bigint"), 1);
+    assert_eq!(
+        scalar(&mut client, "SELECT redrive.fold_metrics()::bigint"),
+        1
+    );
     assert_eq!(children_in_use(&mut client), 1, "it is truncated later");
     dump.rollback().unwrap();
     client.sql("SELECT redrive.fold_metrics()");
