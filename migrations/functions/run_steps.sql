@@ -1,7 +1,7 @@
 -- Purpose: Steps of a redrive run, taken by its driver.
 
--- Makes the caller the driver of a running run without a driver; a NULL `wanted` matches any run. Returns the
--- run and the term, or NULL.
+-- Makes the caller the driver of a running run without a driver; a NULL `wanted` matches any run, and of several the
+-- least recently driven. Returns the run and the term, or NULL.
 -- Locks: the row of the run; a run whose row is locked by its driver is skipped. Index: redrive_runs_running, or the
 -- primary key.
 CREATE OR REPLACE FUNCTION redrive.take_run(
@@ -16,8 +16,8 @@ AS $$
     WHERE r.id = (
         SELECT c.id FROM redrive.redrive_runs c
         WHERE c.state = 'running' AND (wanted IS NULL OR c.id = wanted)
-            AND (c.driver IS NULL OR c.driver = new_driver OR c.driver_expires_at < statement_timestamp())
-        ORDER BY c.next_at, c.id
+            AND (c.driver IS NULL OR c.driver_expires_at < statement_timestamp())
+        ORDER BY c.driver_expires_at NULLS FIRST, c.next_at, c.id
         LIMIT 1
         FOR UPDATE SKIP LOCKED)
     RETURNING r.id, r.term

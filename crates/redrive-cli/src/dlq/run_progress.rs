@@ -118,7 +118,7 @@ impl Situation {
             grouped(self.died)
         );
         if self.state == RunState::Running && !self.is_driven {
-            return format!("waiting for a driver; start a worker; {outcomes}");
+            return format!("waiting for a worker to drive it; {outcomes}");
         }
         if self.state != RunState::Running || self.awaits_stage() {
             return match self.own_wait() {
@@ -227,7 +227,7 @@ mod tests {
                 "waiting for the outcomes of stage 2: 93 jobs",
                 Some("the outcomes of stage 2: 93 jobs"),
             ),
-            (undriven, "waiting for a driver; start a worker;", None),
+            (undriven, "waiting for a worker to drive it;", None),
             (sent, "waiting for 93 running jobs", Some("93 running jobs")),
             (ended, "", None),
         ] {

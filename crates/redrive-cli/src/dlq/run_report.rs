@@ -195,7 +195,7 @@ pub(super) fn print_run(
     });
     let driver = is_running.then_some(match run.is_driven {
         true => "active",
-        false => "none; start a worker, or use `redrive dlq runs resume`",
+        false => "none; any worker takes it within seconds, or use `redrive dlq runs resume`",
     });
     writeln!(out)?;
     Details::default()

@@ -33,7 +33,7 @@ SELECT array_remove(ARRAY[
     CASE WHEN EXISTS (
         SELECT FROM redrive.redrive_runs r
         WHERE r.state = 'running'
-            AND (r.driver IS NULL OR r.driver = ANY ($1::uuid[]) OR r.driver_expires_at < statement_timestamp())
+            AND (r.driver IS NULL OR r.driver_expires_at < statement_timestamp())
     ) THEN 'runs' END
 ], NULL) AS chores,
 (SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), statement_timestamp()))

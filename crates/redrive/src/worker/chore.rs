@@ -29,7 +29,7 @@ pub(crate) enum Chore {
     Retention,
     /// Deletes the full buckets of groups.
     Buckets,
-    /// Finds a redrive run without a driver and drives it.
+    /// Finds redrive runs without a driver and drives them.
     Runs,
     /// Turns the ring of job segments.
     Ring,
@@ -106,6 +106,10 @@ pub(crate) struct ChoreHealth {
 impl ChoreHealth {
     pub(crate) fn is_paused(&self, now: Instant) -> bool {
         self.paused_until.is_some_and(|until| now < until)
+    }
+
+    pub(crate) fn paused_until(&self) -> Option<Instant> {
+        self.paused_until
     }
 
     pub(crate) fn succeeded(&mut self) {

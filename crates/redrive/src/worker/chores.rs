@@ -14,7 +14,7 @@ mod reap;
 mod schedules;
 mod unhandled;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ const STRAGGLERS: i32 = 1000;
 const RING_STEPS: usize = 4;
 /// How often to apply retention. While letters are left, every look does.
 const RETAIN_EVERY: Duration = Duration::from_mins(1);
+/// How many redrive runs a worker drives, and finds at a look.
+const MAX_RUNS: usize = 8;
 /// How long the counts of finished work may wait for a fold. Another worker may do every fold.
 const WRITE_TALLIES_AFTER: Duration = Duration::from_secs(10);
 
@@ -107,8 +109,8 @@ struct Chores<'a> {
     schedules_at: Option<Instant>,
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
-    /// The redrive run driven here and when its next step is due.
-    run: Option<(Found, Instant)>,
+    /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
+    runs: VecDeque<(Found, Instant)>,
 }
 
 impl<'a> Chores<'a> {
@@ -130,15 +132,20 @@ impl<'a> Chores<'a> {
             // A tick may have been missed while no worker ran.
             schedules_at: Some(now),
             of_queues: queues.iter().map(|_| OfQueue::default()).collect(),
-            run: None,
+            runs: VecDeque::new(),
         }
     }
 
     /// When the next chore is due.
     fn next_at(&self) -> Instant {
-        let step_at = self.run.as_ref().map(|(_, step_at)| *step_at);
+        let step_at = self.next_run().map(|place| self.runs[place].1);
+        let runs_at = step_at.max(
+            self.health
+                .get(&Chore::Runs)
+                .and_then(ChoreHealth::paused_until),
+        );
         let checks = self.look_at.min(self.ring_at);
-        [step_at, self.schedules_at]
+        [step_at.and(runs_at), self.schedules_at]
             .into_iter()
             .flatten()
             .fold(checks, Instant::min)
@@ -166,9 +173,8 @@ impl<'a> Chores<'a> {
             self.schedule_ring();
             self.attempt(Chore::Ring, Chores::turn_ring);
         }
-        let is_due = |(_, step_at): &(Found, Instant)| now >= *step_at;
-        if self.run.as_ref().is_some_and(is_due) {
-            self.attempt(Chore::Runs, Chores::drive);
+        if let Some(place) = self.next_run().filter(|place| now >= self.runs[*place].1) {
+            self.attempt(Chore::Runs, |chores| chores.drive(place));
         }
         let is_time = now >= self.tallies_written_at + WRITE_TALLIES_AFTER;
         if self.tallies.has_failures() || is_time && self.tallies.has_work() {
@@ -247,7 +253,7 @@ impl<'a> Chores<'a> {
             }
             Chore::Retention => self.retain(),
             Chore::Buckets => self.fold(chore, "forget buckets", &sql::FORGET_FULL_BUCKETS),
-            Chore::Runs => self.find_run(),
+            Chore::Runs => self.find_runs(),
             // These are not in the answer of a look.
             Chore::Look | Chore::Schedules | Chore::Ring | Chore::Unhandled | Chore::Age => Ok(()),
         }
@@ -284,14 +290,23 @@ impl<'a> Chores<'a> {
         Ok(())
     }
 
-    fn find_run(&mut self) -> Result<()> {
-        if self.run.is_some() {
-            return Ok(());
-        }
+    /// Takes runs without a driver. A run may wait for hours, so if they are too many, those that were found first are
+    /// dropped. Once the lease of its driver ends, a run is found again, after those that were driven less recently.
+    fn find_runs(&mut self) -> Result<()> {
         let me = self.state.identity.id.0;
-        let found = self.call("find a redrive run", move |session| find_run(session, me))?;
-        self.run = found.map(|run| (run, Instant::now()));
+        let found = self.call("find redrive runs", move |session| {
+            let found = std::iter::from_fn(|| find_run(session, me).transpose());
+            found.take(MAX_RUNS).collect::<Result<Vec<Found>>>()
+        })?;
+        let now = Instant::now();
+        self.runs.extend(found.into_iter().map(|run| (run, now)));
+        self.runs.drain(..self.runs.len().saturating_sub(MAX_RUNS));
         Ok(())
+    }
+
+    /// Returns the place of the run whose step is due first.
+    fn next_run(&self) -> Option<usize> {
+        (0..self.runs.len()).min_by_key(|place| self.runs[*place].1)
     }
 
     fn schedule_ring(&mut self) {
@@ -335,10 +350,10 @@ impl<'a> Chores<'a> {
         Ok(())
     }
 
-    /// Runs one step of a redrive run. Steps are small, so that the other chores do not wait. Drops a
-    /// run that has ended or has another driver.
-    fn drive(&mut self) -> Result<()> {
-        let Some((mut run, _)) = self.run.take() else {
+    /// Runs one step of a redrive run. Steps are small, so that the other chores and runs do not wait. Drops a
+    /// run that has ended, has another driver, or fails: it is found again once its lease ends.
+    fn drive(&mut self, place: usize) -> Result<()> {
+        let Some((mut run, _)) = self.runs.remove(place) else {
             return Ok(());
         };
         let (run, step) = self.call("drive a redrive run", move |session| {
@@ -346,7 +361,7 @@ impl<'a> Chores<'a> {
             Ok((run, step))
         })?;
         if step.status == DriveStatus::Running {
-            self.run = Some((run, from_now(step.wait)));
+            self.runs.insert(place, (run, from_now(step.wait)));
         }
         Ok(())
     }

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use redrive::dlq::runs::{DriveStatus, RunId, RunState};
 use redrive::dlq::{LetterFilter, LetterState, Skip};
-use redrive::{Failure, Job};
+use redrive::{Failure, Job, JobId};
 use redrive_tests::{
     Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, letters, letters_in, maria, only,
     stop, wait_until, worker,
 };
 
 use super::{
-    adds_up, audited, change, drive, expire, fixable, judged, live, run, slowly, start, unthrottled,
+    adds_up, audited, bury, change, drive, expire, fixable, judged, live, run, slowly, start,
+    unthrottled,
 };
 
 #[test]
@@ -134,6 +135,49 @@ fn workers_drive_a_run_without_a_driver() {
     stop(second);
     adds_up(&test, created.id);
     assert_eq!(audited(&test), 1200);
+}
+
+#[test]
+fn runs_that_wait_keep_no_other_run_from_a_worker() {
+    let (test, queue) = TestDatabase::with_orders();
+    bury(&test, 20);
+    let ids: Vec<JobId> = test
+        .client()
+        .column("SELECT id FROM redrive.dead_letters ORDER BY id", &[])
+        .into_iter()
+        .map(JobId::new)
+        .collect();
+    let runs = queue.database().dlq().runs();
+    let create = |ids: &[JobId], options| {
+        let these = LetterFilter::new().ids(ids.to_vec());
+        let created = runs.create(&these, &options, &maria());
+        created.unwrap().expect("letters").id
+    };
+    // No worker runs the jobs of these canaries, and they are more than one worker drives at a time.
+    let waiting: Vec<RunId> = ids[..18]
+        .chunks(2)
+        .map(|two| create(two, unthrottled().canary(1)))
+        .collect();
+    let other = create(&ids[18..], unthrottled());
+    let worker = worker(&test.queue("other"))
+        .lease(Duration::from_secs(2))
+        .handle_any(|_| Ok(()))
+        .started();
+    wait_until("the run to finish", SOON, || {
+        run(&test, other).state == RunState::Finished
+    });
+    wait_until("each of the others to be driven", SOON, || {
+        waiting
+            .iter()
+            .all(|id| run(&test, *id).started_at.is_some())
+    });
+    stop(worker);
+    assert_eq!(run(&test, other).sent, 2);
+    assert!(
+        waiting
+            .iter()
+            .all(|id| run(&test, *id).state == RunState::Running)
+    );
 }
 
 #[test]
