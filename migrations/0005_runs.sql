@@ -70,7 +70,7 @@ CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state 
 CREATE INDEX redrive_runs_unfinished ON redrive.redrive_runs (state)
     WHERE state IN ('unapproved', 'running', 'paused', 'halted');
 
--- The members of a run, oldest death first. A member without an outcome is behind the cursor and
+-- The members of a run, in the order of `redrive_order`. A member without an outcome is behind the cursor and
 -- waiting, or before it and live.
 CREATE TABLE redrive.run_letters (
     run_id    bigint NOT NULL,

@@ -145,7 +145,7 @@ AS $$
         (due.policy ->> 'longest_delay_ms')::bigint * interval '1 millisecond', generation)
 $$;
 
--- Returns the letters that a tick redrives: open, with JSON, unredacted and due, oldest death first. No live job
+-- Returns the letters that a tick redrives: open, with JSON, unredacted and due, in the order of `redrive_order`. No live job
 -- holds their unique keys, and no protection keeps them from the policy. It locks them unless the policy only counts, and skips letters locked by another session.
 -- Waits are measured up to the scheduled time of the tick.
 CREATE OR REPLACE FUNCTION redrive.due_letters(due redrive.schedules, tick timestamptz) RETURNS bigint[]
@@ -168,7 +168,7 @@ BEGIN
         '    AND (l.unique_key IS NULL OR NOT EXISTS ('
         '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'
         '    AND ' || redrive.filter_letters(due.policy -> 'letters') ||
-        ' ORDER BY l.died_at, l.id LIMIT $7'
+        ' ORDER BY ' || redrive.redrive_order(due.policy -> 'letters') || ' LIMIT $7'
         || CASE WHEN (due.policy ->> 'counts_only')::boolean THEN '' ELSE ' FOR UPDATE SKIP LOCKED' END || ') d'
         INTO found
         USING due.policy -> 'letters', (due.policy ->> 'generations')::integer, coalesce(due.every, '1 hour'),

@@ -228,7 +228,7 @@ BEGIN
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(filter)
         -- Without a limit, sorting all of them would be wasted work.
-        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY l.died_at, l.id LIMIT $4' END || '),'
+        || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY ' || redrive.redrive_order(filter) || ' LIMIT $4' END || '),'
         'keyed AS ('
         ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
         ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'

@@ -30,6 +30,7 @@ CREATE OR REPLACE FUNCTION redrive.create_run(
 AS $$
 #variable_conflict use_column
 DECLARE
+    in_order CONSTANT text := redrive.redrive_order(create_run.filter);
     queues text[];
     needs_approval boolean;
 BEGIN
@@ -58,11 +59,11 @@ BEGIN
     create_run.id := nextval(pg_get_serial_sequence('redrive.redrive_runs', 'id'));
     EXECUTE
         'INSERT INTO redrive.run_letters (run_id, ordinal, letter_id)'
-        ' SELECT $2, row_number() OVER (ORDER BY l.died_at, l.id), l.id FROM redrive.dead_letters l'
+        ' SELECT $2, row_number() OVER (ORDER BY ' || in_order || '), l.id FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $4 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(create_run.filter)
         || ' AND ' || redrive.filter_condition(among, 'letters', '$5') ||
-        ' ORDER BY l.died_at, l.id LIMIT $3'
+        ' ORDER BY ' || in_order || ' LIMIT $3'
         USING create_run.filter, create_run.id, redrive.limit_of('max_letters', create_run.max_letters), force, among;
     GET DIAGNOSTICS letters = ROW_COUNT;
     IF letters = 0 THEN

@@ -30,6 +30,22 @@ BEGIN
 END
 $$;
 
+-- Returns the order in which letters `l` that match a filter go back, as the end of a query: the oldest death first. Of
+-- a diverted group, a letter that goes before an earlier one only becomes a letter again, so these go in the order of
+-- their ids, as if all had died when the group was diverted.
+CREATE OR REPLACE FUNCTION redrive.redrive_order(filter jsonb) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN EXISTS (
+        SELECT FROM redrive.diverted_groups d
+        WHERE NOT filter ? 'queue' OR d.queue = ANY (redrive.filter_values(filter -> 'queue')))
+    THEN 'coalesce((SELECT d.since FROM redrive.diverted_groups d'
+        ' WHERE d.queue = l.queue AND d.group_key = l.group_key), l.died_at), l.id'
+    -- An index has this order.
+    ELSE 'l.died_at, l.id' END
+$$;
+
 -- Returns the headers of a captured failure's job: those of the failure, and `redrive-source` and
 -- `redrive-position`. Headers that would be too large do not change.
 CREATE OR REPLACE FUNCTION redrive.captured_headers(headers jsonb, source text, "position" text) RETURNS jsonb

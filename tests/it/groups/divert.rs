@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState};
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, Dead, drained, only, put, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, drained, only, put, stop, worker};
 
 use super::*;
 
@@ -274,8 +274,25 @@ fn other_policies_let_the_group_continue_or_wait() {
 }
 
 #[test]
-fn a_run_keeps_the_order_within_each_group() {
+fn a_run_and_a_policy_keep_the_order_within_each_group() {
     let diverted = Diverted::new();
+    // The first one is tried alone and dies again, so its death is now the last one.
+    diverted.below.store(2, Ordering::SeqCst);
+    diverted.redrive(&[1]);
+    wait_until("the first letter to return", SOON, || {
+        diverted.queue.database().letter(diverted.ids[0]).deaths == 2
+    });
+    diverted.holds(1);
+    diverted.below.store(0, Ordering::SeqCst);
+    let mut client = diverted.test.client();
+    let ticks = "SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"batch\": 2}')";
+    client.sql(ticks);
+    let due: Vec<i64> = client.ask(
+        "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s",
+        &[],
+    );
+    assert_eq!(due, [0, 1].map(|place: usize| diverted.ids[place].get()));
+
     let all = LetterFilter::new().queue("orders");
     let dlq = diverted.queue.database().dlq();
     let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
