@@ -113,7 +113,7 @@ BEGIN
             'at', letter.changed_at, 'event', 'recovered'));
     END IF;
     letter.state := CASE
-        WHEN letter.state = 'quarantined' OR letter.state = 'discarded' AND letter.events -> -1 ->> 'was' = 'quarantined'
+        WHEN letter.state = 'quarantined' OR letter.state = 'discarded' AND redrive.last_discard(letter.events) ->> 'was' = 'quarantined'
         THEN 'quarantined' ELSE 'open' END;
     letter.events := redrive.add_event(letter.events, event);
     letter.discard_reason := NULL;

@@ -9,6 +9,18 @@ BEGIN ATOMIC
     SELECT CASE WHEN jsonb_array_length(events) < 50 THEN events ELSE events - 5 END || event;
 END;
 
+-- Returns the last discard of a letter, which names the state `was` of a quarantined one. Other events may follow it,
+-- such as a redaction.
+CREATE OR REPLACE FUNCTION redrive.last_discard(events jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT e.event
+    FROM jsonb_array_elements(events) WITH ORDINALITY AS e (event, place)
+    WHERE e.event ->> 'event' = 'discarded'
+    ORDER BY e.place DESC
+    LIMIT 1;
+END;
+
 -- Returns a history record as an object. A record with only an attempt number, a duration, an end time
 -- and perhaps an outcome is stored as an array of these.
 CREATE OR REPLACE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb

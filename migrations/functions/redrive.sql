@@ -141,8 +141,8 @@ BEGIN
         CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
     operation := coalesce(operation, act);
     UPDATE redrive.dead_letters l
-    SET state = CASE l.events -> -1 ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
-        retry_after = CASE WHEN l.cause = 'captured' AND l.events -> -1 ->> 'was' IS NULL THEN clock_timestamp() END,
+    SET state = CASE redrive.last_discard(l.events) ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
+        retry_after = CASE WHEN l.cause = 'captured' AND redrive.last_discard(l.events) ->> 'was' IS NULL THEN clock_timestamp() END,
         discard_reason = NULL, audit_id = operation, changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, event)
     WHERE l.id = ANY (chosen);
