@@ -184,10 +184,7 @@ BEGIN
         ' WHERE l.id = ANY ($3) OR l.state <> ''redriving'' AND ' || letters
         || ' ORDER BY l.id LIMIT $2 + cardinality($3) FOR UPDATE) k'
         INTO letter_ids USING erase_batch.filter, max_rows, job_ids;
-    DELETE FROM redrive.run_letters m
-    USING redrive.redrive_runs r
-    WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
-    -- Other runs wait for the outcomes of letters that they sent.
+    -- Runs wait for the outcomes of letters that they sent, even if they are finished.
     WITH told AS (
         UPDATE redrive.run_letters m SET outcome = 'skipped_gone'
         FROM redrive.dead_letters l
@@ -197,6 +194,9 @@ BEGIN
     )
     INSERT INTO redrive.run_deltas (run_id, sent, skipped)
     SELECT t.run_id, -count(*), count(*) FROM told t GROUP BY t.run_id;
+    DELETE FROM redrive.run_letters m
+    USING redrive.redrive_runs r
+    WHERE m.letter_id = ANY (letter_ids) AND r.id = m.run_id AND r.state IN ('finished', 'cancelled');
     WITH deleted AS (
         DELETE FROM redrive.dead_letters l WHERE l.id = ANY (letter_ids)
         RETURNING l.queue, l.kind, l.group_id, l.detail_id, l.events, l.group_key

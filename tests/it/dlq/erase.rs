@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redrive::admin::AuditFilter;
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
 use redrive::dlq::{
     Comparison, Edit, ForeignFailure, GroupFilter, LetterFilter, LetterState, RetentionRule,
 };
@@ -283,4 +284,23 @@ fn dead_of(queue: &Queue, tenant: u64, message: &'static str) {
     work_off(queue, move |_: &Job<TenantOrder>| {
         Err(Failure::reject(message))
     });
+}
+
+#[test]
+fn a_finished_run_does_not_wait_for_an_erased_letter() {
+    let test = TestDatabase::migrated();
+    let queue = test.queue("orders");
+    let db = queue.database();
+    dead(&queue, &[42, 7]);
+    let runs = db.dlq().runs();
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let started = runs.start(&LetterFilter::new(), &options, &maria());
+    let (run, mut driver) = started.unwrap().expect("letters");
+    wait_until("the run to send both", SOON, || {
+        driver.step().unwrap().status != DriveStatus::Running
+    });
+    db.dlq().erase(&tenant(42), &maria()).unwrap();
+    let run = runs.get(run.id).unwrap().expect("the run");
+    assert_eq!((run.sent, run.skipped, run.still_running), (1, 1, 1));
+    no_drift(db);
 }
