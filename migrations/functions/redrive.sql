@@ -174,9 +174,12 @@ AS $$
     FROM redrive.reopen_letters($1, statement_timestamp(), $4, $2, $3) r
 $$;
 
--- Returns queues and kinds in which the jobs of the letters in these states wait: the queue is paused (a time but
--- no breaker), a breaker is not closed, or no live worker handles them.
-CREATE OR REPLACE FUNCTION redrive.blocked_letters(filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}')
+-- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or
+-- no live worker handles them. These are the jobs of redriving letters, or those of the letters in the other states that
+-- a redrive of at most `max_letters` would send.
+CREATE OR REPLACE FUNCTION redrive.blocked_letters(
+    filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}', max_letters bigint DEFAULT NULL
+)
     RETURNS TABLE (queue text, kind text, letters bigint, breaker text, held_since timestamptz, is_served boolean)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -187,13 +190,12 @@ BEGIN
         ' SELECT g.queue, g.kind, g.letters, b.name, b.held_since, EXISTS ('
         '  SELECT FROM redrive.workers w WHERE w.queue = g.queue'
         '  AND w.expires_at > statement_timestamp() AND (w.kinds IS NULL OR g.kind = ANY (w.kinds))) AS is_served'
-        ' FROM ('
-        '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
-        '  FROM redrive.dead_letters l'
-        '  WHERE l.state IN (' || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
-        -- Only a forced redrive takes quarantined letters, and only it takes redacted ones.
-        || ') AND l.payload IS NOT NULL AND (l.redacted IS NULL OR l.state = ''redriving'' OR $3) AND '
-        || redrive.filter_letters(filter) || ' GROUP BY 1, 2) g'
+        ' FROM (' || CASE WHEN 'redriving' = ANY (states)
+        THEN '  SELECT coalesce($2, l.queue::text) AS queue, l.kind::text AS kind, count(*) AS letters'
+            '  FROM redrive.dead_letters l'
+            '  WHERE l.state = ''redriving'' AND ' || redrive.filter_letters(filter) || ' GROUP BY 1, 2'
+        ELSE '  SELECT p.queue, p.kind, count(*) AS letters FROM redrive.preview_redrive($1, $3, $2, $4) p'
+            '  WHERE p.result = ''sent'' GROUP BY 1, 2' END || ') g'
         -- The condition of `is_gated`. A pause comes first, then the breaker of the queue.
         ' LEFT JOIN LATERAL ('
         '  SELECT h.name, h.held_since FROM ('
@@ -202,7 +204,7 @@ BEGIN
         '    AND (n.name = ''queue:'' || g.queue OR n.name NOT LIKE ''queue:%'' AND g.kind = ANY (n.kinds))) h'
         '  ORDER BY h.name IS NOT NULL, h.name <> ''queue:'' || g.queue, h.name LIMIT 1) b ON true) x'
         ' WHERE x.held_since IS NOT NULL OR NOT x.is_served ORDER BY x.letters DESC, x.queue, x.kind'
-        USING filter, to_queue, 'quarantined' = ANY (states);
+        USING filter, to_queue, 'quarantined' = ANY (states), max_letters;
 END
 $$;
 
@@ -212,14 +214,14 @@ $$;
 -- gets it.
 CREATE OR REPLACE FUNCTION redrive.preview_redrive(
     filter jsonb, forced boolean DEFAULT false, to_queue text DEFAULT NULL, max_letters bigint DEFAULT NULL
-) RETURNS TABLE (id bigint, group_id bigint, died_at timestamptz, result text)
+) RETURNS TABLE (id bigint, group_id bigint, died_at timestamptz, result text, queue text, kind text)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
-        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.unique_key,'
+        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.kind::text AS kind, l.unique_key,'
         '  CASE WHEN octet_length(l.raw) = 65536 AND EXISTS (SELECT FROM redrive.captured_pieces p'
         '    WHERE p.letter_id = l.id AND p.version = l.edits) THEN ''too_large'''
         '   WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'' END'
@@ -232,13 +234,13 @@ BEGIN
         'keyed AS ('
         ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
         ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
-        'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent'')'
+        'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent''), m.queue, m.kind'
         ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'
         ' UNION ALL '
         'SELECT k.id, k.group_id, k.died_at, CASE'
         ' WHEN k.place > 1 OR EXISTS ('
         '  SELECT FROM redrive.unique_keys u WHERE u.queue = k.queue AND u.key = k.unique_key) THEN ''conflict'''
-        ' ELSE ''sent'' END FROM keyed k'
+        ' ELSE ''sent'' END, k.queue, k.kind FROM keyed k'
         USING filter, forced, to_queue, max_letters;
 END
 $$;

@@ -109,8 +109,8 @@ END
 $$;
 
 -- Returns the runs that have not ended and will send letters that match a filter, with the number of those
--- letters. `forced` includes quarantined ones.
-CREATE OR REPLACE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false)
+-- letters. `forced` includes quarantined ones. With `max_letters`, only those that a redrive would select count.
+CREATE OR REPLACE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false, max_letters bigint DEFAULT NULL)
     RETURNS TABLE (run_id bigint, letters bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -122,8 +122,10 @@ BEGIN
         ' JOIN redrive.dead_letters l ON l.id = m.letter_id'
         ' WHERE r.state IN (''unapproved'', ''running'', ''paused'', ''halted'')'
         ' AND (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND ' || redrive.filter_letters(filter)
+        || CASE WHEN max_letters IS NULL THEN ''
+            ELSE ' AND l.id IN (SELECT p.id FROM redrive.preview_redrive($1, $2, NULL, $3) p)' END
         || ' GROUP BY r.id ORDER BY r.id'
-        USING filter, forced;
+        USING filter, forced, max_letters;
 END
 $$;
 

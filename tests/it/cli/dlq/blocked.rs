@@ -1,7 +1,7 @@
 //! Redrives whose jobs wait behind a breaker or for a worker say so.
 
 use redrive::dlq::runs::RunId;
-use redrive_tests::{Sql, TestDatabase, has, holds};
+use redrive_tests::{Sql, TestDatabase, has, holds, lacks};
 use serde_json::json;
 
 use super::super::letters;
@@ -94,4 +94,28 @@ fn kinds_without_a_worker_are_one_warning_per_queue() {
     let warning = "warning: no live worker takes 32 kinds of `orders` (32 letters would wait)";
     assert_eq!(preview.err.matches("warning").count(), 1, "{}", preview.err);
     preview.tells(warning);
+}
+
+#[test]
+fn only_the_letters_that_a_redrive_would_send_are_counted() {
+    let db = TestDatabase::migrated();
+    let ids = letters(&db, &db.queue("orders"), 4);
+    // Two of them compete for a unique key.
+    let key = "UPDATE redrive.dead_letters SET unique_key = 'k' WHERE id = ANY ($1)";
+    let two: Vec<i64> = ids[..2].iter().map(|id| id.get()).collect();
+    db.client().change(key, &[&two]);
+    let warning = |letters: &str| format!("kind `order.placed`: {letters} would wait there");
+    for (limit, letters, words) in [("4", 3, "3 letters"), ("1", 1, "1 letter")] {
+        let preview = db.run(format!("dlq redrive orders --limit {limit} --json"));
+        preview.tells(warning(words));
+        assert_eq!(preview.json()["unserved"][0]["letters"], letters);
+    }
+    let newest = "SELECT id FROM redrive.dead_letters ORDER BY died_at DESC, id DESC LIMIT 1";
+    let newest: i64 = db.client().ask(newest, &[]);
+    db.run(format!("dlq redrive orders id={newest} --detach --yes"))
+        .tells(warning("1 letter"));
+    let overlaps = "run 1 has not ended and will send 1 letter of these too";
+    db.run("dlq redrive orders --limit 4").tells(overlaps);
+    let oldest = db.run("dlq redrive orders --limit 1");
+    lacks(&oldest.err, overlaps);
 }

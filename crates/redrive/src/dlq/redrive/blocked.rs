@@ -76,7 +76,7 @@ impl Dlq<'_> {
         let rows = self.db.ask_bulk().rows(
             "find breakers, pauses and queues without workers",
             &sql::BLOCKED_LETTERS,
-            &[&filter.parameter()?, &to_queue, &states],
+            &[&filter.parameter()?, &to_queue, &states, &filter.limit],
         )?;
         let mut blocked = Blocked::default();
         for row in &rows {

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use crate::dlq::filter::LetterFilter;
 use crate::dlq::redrive::RedriveOptions;
 use crate::error::{Error, Result};
 use crate::job::job::JobId;
@@ -130,6 +131,13 @@ impl RunOptions {
     pub fn only(mut self, letters: impl IntoIterator<Item = JobId>) -> RunOptions {
         self.only = Some(letters.into_iter().map(JobId::get).collect());
         self
+    }
+
+    /// Returns the filter of the letters that a run selects.
+    pub(super) fn chosen(&self, filter: &LetterFilter) -> LetterFilter {
+        let only = self.only.as_deref();
+        let only = only.map(|ids| ids.iter().copied().map(JobId::new).collect::<Vec<_>>());
+        only.map_or_else(|| filter.clone(), |ids| filter.these(&ids))
     }
 
     /// Sets the percentage of letters that may die again, 0 to 100. Defaults to 10.

@@ -186,8 +186,9 @@ impl Runs<'_> {
         let how = options.letters.parameters(operator)?;
         let rate = options.rate.per_second()?;
         let Tolerance { percent, sample } = options.tolerance()?;
-        let blocked = self.db.dlq().blocked(filter, &options.letters)?;
-        let overlapping = self.db.dlq().overlapping(filter, &options.letters)?;
+        let chosen = options.chosen(filter);
+        let blocked = self.db.dlq().blocked(&chosen, &options.letters)?;
+        let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
         let only = match &options.only {
             Some(ids) => json!({ "ids": ids }).to_string(),
             None => "{}".to_owned(),
