@@ -160,12 +160,13 @@ impl Runs<'_> {
     }
 }
 
-/// Returns how many letters a run has still to send to the queues.
+/// Returns how many letters a run has still to try to send to the queues. After the last one, it may retry those that
+/// were locked.
 fn unsent(run: &RedriveRun, queues: &[Queue]) -> Option<(RunId, u64)> {
     let filter: Value = serde_json::from_str(run.filter.get()).unwrap_or_default();
     let target = run.to_queue.as_deref().or_else(|| filter["queue"].as_str());
     let is_ours = |target: &str| queues.iter().any(|queue| queue.name() == target);
     let letters = run.total.saturating_sub(run.tried);
     let sends = run.state == RunState::Running && target.is_none_or(is_ours);
-    (sends && letters > 0).then_some((run.id, letters))
+    sends.then_some((run.id, letters))
 }
