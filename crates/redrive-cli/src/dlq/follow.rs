@@ -229,7 +229,7 @@ fn report(id: RunId, patience: Patience, cx: &mut Context<'_>) -> Result<Ending>
     }
     let is_tolerated = patience == Patience::None || !run.has_too_many_deaths();
     Ok(
-        match run.state == RunState::Finished && run.sent > 0 && is_tolerated {
+        match run.state == RunState::Finished && run.sent > 0 && run.skipped == 0 && is_tolerated {
             true => Ending::Done,
             false => Ending::NothingMatched,
         },

@@ -25,8 +25,8 @@ use validated::{ValidateArgs, Validated};
 /// Send dead letters back to their queue as jobs
 ///
 /// Without --yes this is a dry run. With --yes it starts a redrive run at 100 letters per second
-/// (see --rate) and waits for the outcomes. It exits with 1 if more letters die again than the run
-/// tolerates. Letters given by id are redriven at once, without a run.
+/// (see --rate) and waits for the outcomes. It exits with 1 if the run skips a letter, or if more
+/// letters die again than it tolerates. Letters given by id are redriven at once, without a run.
 ///
 /// Ctrl-C pauses the run; once all letters are sent, it only stops waiting. If this command dies, a
 /// worker continues the run.

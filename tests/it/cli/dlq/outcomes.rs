@@ -3,7 +3,7 @@
 use std::thread;
 
 use redrive::dlq::runs::{RedriveRun, RunState};
-use redrive_tests::{Ran, SOON, TestDatabase, ran_alone, wait_until, words};
+use redrive_tests::{Ran, SOON, Sql, TestDatabase, ran_alone, wait_until, words};
 use serde_json::json;
 
 use super::super::letters;
@@ -48,6 +48,28 @@ fn a_redrive_waits_for_the_outcomes_and_fails_if_too_many_letters_die() {
         .holds(&json!({"died_alike": 12, "tolerated_percent": 100, "still_running": 0}));
     redriven(&db, 0, "--force --reason fixed", "true")
         .shows("run 3: 12 sent, 12 recovered, 0 died again\n");
+}
+
+#[test]
+fn a_run_that_skips_a_letter_exits_with_1() {
+    let db = TestDatabase::migrated();
+    letters(&db, &db.queue("orders"), 2);
+    let key = "UPDATE redrive.dead_letters SET unique_key = 'k'";
+    db.client().sql(key);
+    db.fails(1, "dlq redrive orders --yes")
+        .shows("1 sent")
+        .shows("a live job holds its unique key");
+}
+
+#[test]
+fn a_drain_waits_until_a_run_that_skips_its_last_letters_has_ended() {
+    let db = TestDatabase::migrated();
+    letters(&db, &db.queue("orders"), 2);
+    db.run("dlq redrive orders --detach --rate 1 --yes");
+    db.run("dlq discard orders --reason tests --yes");
+    db.run("work orders --exec true --drain");
+    let run = newest(&db).expect("the run");
+    assert_eq!((run.state, run.skipped), (RunState::Finished, 2));
 }
 
 #[test]
