@@ -1,6 +1,7 @@
 -- Purpose: Lists, counts and locks of letters by filter.
 
--- Lists letters, newest death first. `after` is the last id of the previous page.
+-- Lists letters, newest death first. `after` is the last id of the previous page; without that letter, there is no next
+-- page.
 --
 -- Letters of given groups or classes are read one group or class after the other, each from its newest death. In one
 -- order over all of them, the deaths of a rare one are far apart, and the planner cannot know how far. Redriving
@@ -28,6 +29,10 @@ DECLARE
     page text := matching || ' AND l.state <> ''redriving''' || in_order;
     on_their_way text := matching || ' AND l.state = ''redriving''' || in_order;
 BEGIN
+    IF after IS NOT NULL AND NOT EXISTS (SELECT FROM redrive.dead_letters b WHERE b.id = list_letters.after) THEN
+        RAISE EXCEPTION 'redrive: letter % is gone, so there is no page after it', after
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'List from the start again.';
+    END IF;
     IF part IS NOT NULL THEN
         -- Read each group or class and state in index order.
         page := format('SELECT w.id, w.died_at FROM (SELECT DISTINCT unnest($4::%s[])) AS g (part)'

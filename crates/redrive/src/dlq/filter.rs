@@ -121,7 +121,8 @@ impl<F: Fields> Filter<F> {
         Ok(self)
     }
 
-    /// Starts a list after this id: the next page. Only `list` accepts it.
+    /// Starts a list after this id: the next page. Only `list` accepts it, and a list of letters fails if that letter
+    /// is gone.
     #[must_use]
     pub fn after(mut self, id: JobId) -> Filter<F> {
         self.after = Some(id);

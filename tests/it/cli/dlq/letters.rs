@@ -88,6 +88,18 @@ fn the_commands_on_letters_accept_conditions() {
 }
 
 #[test]
+fn a_page_after_a_letter_that_is_gone_is_an_error() {
+    let db = TestDatabase::migrated();
+    let ids = letters(&db, &db.queue("orders"), 3);
+    let last = ids[1].get();
+    let page = format!("dlq list orders --after {last}");
+    db.run(&page);
+    let gone = "DELETE FROM redrive.dead_letters WHERE id = $1";
+    db.client().change(gone, &[&last]);
+    db.fails(2, &page).tells(format!("letter {last} is gone"));
+}
+
+#[test]
 fn a_letter_is_shown_as_one_timeline_across_its_generations() {
     let db = TestDatabase::migrated();
     let orders = db.queue("orders");
