@@ -1,5 +1,6 @@
 //! Shared by `discard` and `reopen`: moves letters into another state, and says how to undo it.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use redrive::dlq::{Changed, Dlq, LetterFilter, LetterState};
@@ -12,6 +13,9 @@ use crate::batches::{Batches, SoFar, Undo};
 use crate::dry_run::{DryRun, first_letters};
 use crate::left_out::{LeftOut, matching};
 use crate::prelude::*;
+
+/// How many letters that a bulk command passed over are named.
+const MAX_SKIPPED: u64 = 10_000;
 
 /// Called after each batch with all letters changed so far.
 pub(super) type GoOn<'a> = &'a mut dyn FnMut(&Changed) -> ControlFlow<()>;
@@ -34,6 +38,42 @@ pub(super) struct StateChange<'a> {
     pub(super) undo: fn(i64) -> String,
     /// The command that takes quarantined letters with these conditions.
     pub(super) quarantined: &'a dyn Fn(&str) -> String,
+}
+
+/// Why a letter did not change.
+#[derive(Clone, Copy, Debug)]
+enum Skipped {
+    Missing,
+    /// No letter in this state is taken.
+    State(LetterState),
+    /// It is in a state that is taken.
+    Conditions(LetterState),
+    Locked,
+}
+
+impl Skipped {
+    /// Its name in JSON.
+    fn as_str(self) -> &'static str {
+        match self {
+            Skipped::Missing => "missing",
+            Skipped::State(state) => state.as_str(),
+            Skipped::Conditions(_) => "conditions",
+            Skipped::Locked => "locked",
+        }
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Skipped::Missing => f.write_str("it does not exist"),
+            Skipped::State(state) => write!(f, "it is {state}"),
+            Skipped::Conditions(state) => {
+                write!(f, "it is {state} and does not match the conditions")
+            }
+            Skipped::Locked => f.write_str("another operation or a consumer holds it"),
+        }
+    }
 }
 
 impl StateChange<'_> {
@@ -147,7 +187,7 @@ impl StateChange<'_> {
         };
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let total = selection.limited(db.dlq().count(&filter)?.letters);
-        let filter = filter.limit(total);
+        let some = filter.clone().limit(total);
         let batches = Batches {
             noun: "letter",
             progressive: self.progressive,
@@ -156,13 +196,23 @@ impl StateChange<'_> {
             undo: Undo::OfAudit(self.undo),
         };
         let ended = batches.run(cx, |go_on| {
-            (self.change)(db.dlq(), &filter, &selection.operator(), &mut |so_far| {
+            (self.change)(db.dlq(), &some, &selection.operator(), &mut |so_far| {
                 go_on(SoFar::of(so_far.letters.len(), so_far.audit))
             })
         })?;
         let SoFar { done, audit, .. } = ended.so_far;
-        self.report(done, &[], audit, cx)?;
-        let ending = ended.or_stopped(Ending::Done, cx)?;
+        // A batch passes over letters that another session has locked.
+        let locked = match total.saturating_sub(done) {
+            0 => Vec::new(),
+            _ if ended.is_stopped() => Vec::new(),
+            missing => db.dlq().list(&filter.limit(missing.min(MAX_SKIPPED)))?,
+        };
+        let skipped: Vec<(JobId, Skipped)> = locked
+            .iter()
+            .map(|letter| (letter.id, Skipped::Locked))
+            .collect();
+        self.report(done, &skipped, audit, cx)?;
+        let ending = ended.or_stopped(Ending::of(skipped.is_empty()), cx)?;
         match done {
             0 if ending == Ending::Done => self.nothing_matched(selection, cx),
             _ => Ok(ending),
@@ -173,52 +223,66 @@ impl StateChange<'_> {
     fn change_ids(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
         let operator = selection.operator();
-        let changed = match self.taken(selection)? {
-            Some(filter) => (self.change)(db.dlq(), &filter, &operator, &mut |_| {
+        let taken = self.taken(selection)?;
+        let changed = match &taken {
+            Some(filter) => (self.change)(db.dlq(), filter, &operator, &mut |_| {
                 ControlFlow::Continue(())
             })?,
             None => Changed::default(),
         };
-        let ids = selection.ids().into_iter();
-        let skipped: Vec<JobId> = ids.filter(|id| !changed.letters.contains(id)).collect();
-        let (mut not_done, mut reasons) = (Vec::new(), Vec::new());
-        for id in &skipped {
-            let (reason, cause) = match db.dlq().get(*id)? {
-                None => ("missing", "it does not exist".to_owned()),
-                Some(letter) if self.takes.contains(&letter.state) => (
-                    "conditions",
-                    format!("it is {} and does not match the conditions", letter.state),
-                ),
-                Some(letter) => (letter.state.as_str(), format!("it is {}", letter.state)),
-            };
-            reasons.push((*id, reason));
-            not_done.push((*id, cause));
+        let mut skipped = Vec::new();
+        for id in selection.ids() {
+            if !changed.letters.contains(&id) {
+                skipped.push((id, self.why_skipped(id, taken.as_ref(), db)?));
+            }
         }
-        self.report(changed.letters.len() as u64, &reasons, changed.audit, cx)?;
-        say_not_done("letter", &not_done, self.participle, cx);
-        Ok(if skipped.is_empty() {
-            Ending::Done
-        } else {
-            Ending::NothingMatched
+        self.report(changed.letters.len() as u64, &skipped, changed.audit, cx)?;
+        Ok(Ending::of(skipped.is_empty()))
+    }
+
+    /// Finds out why a letter given by id did not change.
+    fn why_skipped(
+        &self,
+        id: JobId,
+        taken: Option<&LetterFilter>,
+        db: &Database,
+    ) -> Result<Skipped> {
+        let Some(letter) = db.dlq().get(id)? else {
+            return Ok(Skipped::Missing);
+        };
+        if !self.takes.contains(&letter.state) {
+            return Ok(Skipped::State(letter.state));
+        }
+        let matches = match taken {
+            Some(taken) => db.dlq().count(&taken.clone().ids([id]))?.letters > 0,
+            None => false,
+        };
+        Ok(match matches {
+            true => Skipped::Locked,
+            false => Skipped::Conditions(letter.state),
         })
     }
 
     fn report(
         &self,
         changed: u64,
-        skipped: &[(JobId, &str)],
+        skipped: &[(JobId, Skipped)],
         audit: Option<i64>,
         cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    ) -> Result<()> {
         let participle = self.participle;
+        let reasons = skipped.iter().map(|(id, why)| (*id, why.as_str()));
         cx.print(
             &json!({
                 "action": self.command,
                 "letters": changed,
-                "skipped": skipped_json(skipped.iter().copied()),
+                "skipped": skipped_json(reasons),
                 "audit": audit,
             }),
             format!("{} {participle}", counted(changed, "letter")),
-        )
+        )?;
+        let causes = skipped.iter().map(|(id, why)| (*id, why.to_string()));
+        say_not_done("letter", &causes.collect::<Vec<_>>(), participle, cx);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `dlq reopen`: a dry run by default, and the same selections as `dlq discard`.
 
 use redrive::dlq::LetterState;
-use redrive_tests::{TestDatabase, in_state, lacks};
+use redrive_tests::{Sql, TestDatabase, in_state, lacks};
 use serde_json::json;
 
 use super::super::letters;
@@ -60,4 +60,28 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
         .shows("reopened by ");
     db.fails(1, "dlq reopen orders state=open")
         .tells("no letter in these states can be reopened");
+}
+
+#[test]
+fn a_letter_that_another_session_has_locked_is_reported() {
+    let db = TestDatabase::migrated();
+    let queue = db.queue("orders");
+    let ids = letters(&db, &queue, 3);
+    let mut holder = db.client();
+    let mut holder = holder.transaction().unwrap();
+    let lock = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    holder.ask::<i64>(lock, &[&ids[1].get()]);
+    let locked = json!([{"reason": "locked", "letters": 1, "ids": [ids[1].get()]}]);
+    let why = "another operation or a consumer holds it";
+    let discard = |which: &str| format!("dlq discard {which} --reason tests --json");
+    let done = db.fails(1, discard("orders --yes"));
+    done.tells(why);
+    let json = done.json();
+    assert_eq!((&json["letters"], &json["skipped"]), (&json!(2), &locked));
+    let done = db.fails(1, discard(&ids[1].to_string()));
+    done.tells(why);
+    assert_eq!(done.json()["skipped"], locked);
+    holder.rollback().unwrap();
+    db.run(discard("orders --yes"));
+    assert_eq!(in_state(&queue, LetterState::Discarded), 3);
 }
