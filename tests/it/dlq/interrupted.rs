@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use postgres::Client;
 use redrive::dlq::LetterState;
 use redrive_tests::{Process, SOON, Sql, TestDatabase, letters_in, wait_until, words};
+use serde_json::{Value, json};
 
 use super::reopen::add_letters;
 
@@ -119,6 +120,44 @@ fn an_interrupted_edit_is_undone_as_a_whole() {
                    WHERE verb = 'edit' AND about ->> 'how' = 'restore'";
     let records: (i64, i64) = client.row(records, &[]);
     assert_eq!(records, (2, 1));
+}
+
+#[test]
+fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
+    let (test, mut client) = TestDatabase::with_client();
+    add_letters(&mut client, "orders", 3);
+    let ids: Vec<i64> = client.column("SELECT id FROM redrive.dead_letters ORDER BY id", &[]);
+    let first = ids[0];
+    let exec = format!("test $REDRIVE_LETTER_ID = {first} || sleep 600");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    let command = command.args(["--database-url", test.url(), "--json"]);
+    let line = ["dlq", "deliver", "orders", "--yes", "--exec", &exec];
+    let process = Process::start(command.args(line));
+    let db = test.open();
+    wait_until("the first letter to be delivered", SOON, || {
+        letters_in(&db, "orders", LetterState::Recovered) == 1
+    });
+    process.signal("INT");
+    let output = process.output();
+    assert_eq!(output.status.code(), Some(130));
+    let lines = |text: &[u8]| -> Vec<Value> {
+        let text = String::from_utf8_lossy(text);
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect()
+    };
+    assert_eq!(
+        lines(&output.stdout),
+        [
+            json!({"id": first, "outcome": "delivered"}),
+            json!({"action": "deliver", "letters": 1, "failed": 0, "skipped": []}),
+        ]
+    );
+    let message = "stopped: 1 of 3 letters delivered; the others stay open";
+    assert_eq!(
+        lines(&output.stderr).last(),
+        Some(&json!({ "message": message }))
+    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! `redrive dlq deliver`: sends letters to a command or a sink instead of a queue.
 
-use std::io::{self, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ArgGroup;
 use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
 use redrive::{Failure, JobId};
+use serde_json::Value;
 
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, list_command};
@@ -82,31 +82,24 @@ impl Deliver {
             return self.dry_run(total, &sample, cx);
         }
         let progress = Progress::of("delivering", total);
-        let accepted = Arc::new(AtomicU64::new(0));
+        let so_far = Arc::new(Mutex::new(SoFar::default()));
         let sink = ProgressSink {
             sink: &*sink,
             name: self.name(),
-            sent: AtomicU64::new(0),
-            accepted: Arc::clone(&accepted),
+            so_far: Arc::clone(&so_far),
             progress: &progress,
         };
-        let _interrupt = Interrupt::of(shell.as_ref(), move || {
-            let deliver = Batches {
-                noun: "letter",
-                progressive: "delivering",
-                participle: "delivered",
-                total,
-                undo: Undo::Always("the others stay open"),
-            };
-            let stopped = deliver.stopped(accepted.load(Ordering::Relaxed).into());
-            // If stderr is closed, the exit code still reports the interruption.
-            _ = writeln!(io::stderr(), "{stopped}");
+        let is_json = cx.global.json;
+        let interrupt = Interrupt::of(shell.as_ref(), move || {
+            // If stdout or stderr is closed, the exit code still reports the interruption.
+            _ = lock(&so_far).report_stop(total, is_json);
         })?;
         let operator = self.selection.operator();
         let done = match self.force {
             true => db.dlq().deliver_forced(&open, &sink, &operator)?,
             false => db.dlq().deliver(&open, &sink, &operator)?,
         };
+        drop(interrupt);
         drop(progress);
         report(&done, cx)?;
         let is_any_left =
@@ -181,30 +174,82 @@ impl Deliver {
 /// A sink of this program, or a command.
 type SharedSink = Arc<dyn Sink + Send + Sync>;
 
+/// What a delivery has done until a signal interrupts it.
+#[derive(Default)]
+struct SoFar {
+    /// The letters that the sink accepted.
+    accepted: Vec<JobId>,
+    rejected: u64,
+}
+
+impl SoFar {
+    /// Prints it to the streams of the process, which then exits.
+    fn report_stop(&self, total: u64, is_json: bool) -> Result<()> {
+        let delivered = self.accepted.len() as u64;
+        let deliver = Batches {
+            noun: "letter",
+            progressive: "delivering",
+            participle: "delivered",
+            total,
+            undo: Undo::Always("the others stay open"),
+        };
+        let stopped = deliver.stopped(delivered.into());
+        if is_json {
+            let mut out = io::stdout().lock();
+            print_outcomes(&self.accepted, "delivered", &mut out)?;
+            print_sum(delivered, self.rejected, &[], &mut out)?;
+            out.flush()?;
+            json_line(&mut io::stderr(), &json!({ "message": stopped }))
+        } else {
+            Ok(writeln!(io::stderr(), "{stopped}")?)
+        }
+    }
+}
+
+fn lock(so_far: &Mutex<SoFar>) -> MutexGuard<'_, SoFar> {
+    so_far.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A sink that counts its letters on a progress bar.
 struct ProgressSink<'a> {
     sink: &'a (dyn Sink + Send + Sync),
     name: &'a str,
-    sent: AtomicU64,
-    /// The letters that the sink accepted.
-    accepted: Arc<AtomicU64>,
+    so_far: Arc<Mutex<SoFar>>,
     progress: &'a Progress,
 }
 
 impl Sink for ProgressSink<'_> {
     fn send(&self, letter: &Letter) -> Result<(), Failure> {
         let sent = self.sink.send(letter);
-        if sent.is_ok() {
-            self.accepted.fetch_add(1, Ordering::Relaxed);
+        let mut so_far = lock(&self.so_far);
+        match sent {
+            Ok(()) => so_far.accepted.push(letter.id),
+            Err(_) => so_far.rejected += 1,
         }
         self.progress
-            .at(self.sent.fetch_add(1, Ordering::Relaxed) + 1);
+            .at(so_far.accepted.len() as u64 + so_far.rejected);
         sent
     }
 
     fn name(&self) -> &str {
         self.name
     }
+}
+
+/// Prints a line of JSON for each letter.
+fn print_outcomes(letters: &[JobId], outcome: &str, out: &mut dyn Write) -> Result<()> {
+    for id in letters {
+        json_line(out, &json!({ "id": id.get(), "outcome": outcome }))?;
+    }
+    Ok(())
+}
+
+/// Prints the last line of JSON.
+fn print_sum(delivered: u64, failed: u64, skipped: &[Value], out: &mut dyn Write) -> Result<()> {
+    json_line(
+        out,
+        &json!({ "action": "deliver", "letters": delivered, "failed": failed, "skipped": skipped }),
+    )
 }
 
 fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
@@ -214,9 +259,7 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
             (&done.skipped, "skipped"),
             (&done.redacted, "redacted"),
         ] {
-            for id in ids {
-                json_line(cx.out, &json!({ "id": id.get(), "outcome": outcome }))?;
-            }
+            print_outcomes(ids, outcome, cx.out)?;
         }
         for failed in &done.failed {
             let line = object!(failed =>
@@ -226,15 +269,9 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
         }
         let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
         let redacted = done.redacted.iter().map(|id| (*id, "redacted"));
-        return json_line(
-            cx.out,
-            &json!({
-                "action": "deliver",
-                "letters": done.delivered.len(),
-                "failed": done.failed.len(),
-                "skipped": skipped_json(skipped.chain(redacted)),
-            }),
-        );
+        let skipped = skipped_json(skipped.chain(redacted));
+        let (delivered, failed) = (done.delivered.len() as u64, done.failed.len() as u64);
+        return print_sum(delivered, failed, &skipped, cx.out);
     }
     writeln!(
         cx.out,
