@@ -102,21 +102,27 @@ BEGIN
 END
 $$;
 
--- Returns a restored or imported letter: open, or quarantined as before, with its history and counts.
-CREATE OR REPLACE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint) RETURNS redrive.dead_letters
+-- Returns a restored or imported letter, with its history and counts: in its state if it is one of `kept`, otherwise
+-- open, or quarantined as before.
+CREATE OR REPLACE FUNCTION redrive.readmitted(letter redrive.dead_letters, event jsonb, audit bigint, kept text[] DEFAULT '{}')
+    RETURNS redrive.dead_letters
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    is_kept CONSTANT boolean := letter.state = ANY (kept);
 BEGIN
-    IF letter.state = 'recovered' THEN
+    IF letter.state = 'recovered' AND NOT is_kept THEN
         letter.events := redrive.add_event(letter.events, jsonb_build_object(
             'at', letter.changed_at, 'event', 'recovered'));
     END IF;
+    letter.discard_reason := CASE WHEN is_kept AND letter.state = 'discarded'
+        THEN coalesce(redrive.last_discard(letter.events) ->> 'reason', '') END;
     letter.state := CASE
+        WHEN is_kept THEN letter.state
         WHEN letter.state = 'quarantined' OR letter.state = 'discarded' AND redrive.last_discard(letter.events) ->> 'was' = 'quarantined'
         THEN 'quarantined' ELSE 'open' END;
     letter.events := redrive.add_event(letter.events, event);
-    letter.discard_reason := NULL;
     letter.run_ordinal := NULL;
     letter.claimed_until := NULL;
     letter.audit_id := audit;

@@ -97,7 +97,8 @@ $$;
 
 -- Captures exported letters: objects as in `capture_many`, without their bytes, which `raws` holds in the same
 -- order, and with the member `letter`, whose values a new letter keeps: its history, events, generation, counts, times, cause
--- and redacted pointers. A position that is known is captured as `capture_many` does it. Returns the same rows.
+-- and redacted pointers; one that was recovered or discarded stays so. A position that is known is captured as
+-- `capture_many` does it, but a letter that was closed opens none. Returns the same rows.
 CREATE OR REPLACE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[])
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql VOLATILE
@@ -106,6 +107,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     event  jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'imported');
+    closed CONSTANT text[] := '{recovered,discarded}';
     places bigint[];
     ids    bigint[];
 BEGIN
@@ -126,7 +128,7 @@ BEGIN
         INSERT INTO redrive.dead_letters AS l
         SELECT u.*
         FROM firsts f
-        CROSS JOIN LATERAL redrive.readmitted(f.letter, event, NULL) u
+        CROSS JOIN LATERAL redrive.readmitted(f.letter, event, NULL, closed) u
         -- In one order, so that two imports cannot deadlock.
         ORDER BY u.source, u."position"
         ON CONFLICT (source, "position") WHERE source IS NOT NULL DO NOTHING
@@ -140,6 +142,12 @@ BEGIN
     WHERE octet_length(raws[p.place]) > 16777216;
     RETURN QUERY
     SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
+    UNION ALL
+    SELECT e.place, l.id, false, false
+    FROM unnest(import_letters.failures) WITH ORDINALITY AS e (failure, place)
+    JOIN redrive.dead_letters l ON l.source = redrive.shortened(e.failure ->> 'source', 100)
+        AND l."position" = redrive.shortened(e.failure ->> 'position', 500)
+    WHERE e.place <> ALL (places) AND e.failure #>> '{letter,state}' = ANY (closed)
     UNION ALL
     SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
     FROM (
@@ -155,7 +163,7 @@ BEGIN
         CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
             source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
             error_message text, error_detail text, group_key text)
-        WHERE e.place <> ALL (places)
+        WHERE e.place <> ALL (places) AND coalesce(e.failure #>> '{letter,state}' <> ALL (closed), true)
     ) r
     CROSS JOIN LATERAL redrive.capture_letters(
         r.sources, r.positions, r.queues, r.kinds, r.raws, r.content_types, r.headers, r.classes, r.messages,

@@ -1,7 +1,9 @@
 //! An exported letter keeps its history and counts when its line is captured.
 
-use redrive::dlq::{ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, letters, no_drift, scalar};
+use redrive::dlq::{ForeignFailure, Letter, LetterFilter, LetterState};
+use redrive_tests::{
+    Dead, Sql, TempFile, TestDatabase, finish, letters, letters_in, no_drift, scalar, willing,
+};
 use serde_json::Value;
 
 use super::archive::{archive_all, redrive_in_vain};
@@ -61,6 +63,48 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
         no_drift(&there);
     }
     assert!(db.dlq().archived_letter(captured).unwrap().is_some());
+}
+
+#[test]
+fn a_closed_letter_stays_closed_in_another_database() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let ids = letters(&queue, 5);
+    let mut client = test.client();
+    let quarantine =
+        "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
+    client.change(quarantine, &[&ids[2].get()]);
+    db.discards(&LetterFilter::new().ids([ids[1], ids[2]]));
+    db.redrives(&LetterFilter::new().ids([ids[3]]));
+    finish(&queue, willing(&queue));
+    db.redrives(&LetterFilter::new().ids([ids[4]]));
+    let file = TempFile::of(test.run("dlq export orders --state any").out);
+
+    let other = TestDatabase::migrated();
+    let there = other.open();
+    let in_states = || {
+        [
+            LetterState::Open,
+            LetterState::Quarantined,
+            LetterState::Discarded,
+            LetterState::Recovered,
+        ]
+        .map(|state| letters_in(&there, "orders", state))
+    };
+    for (new, known) in [(5, 0), (0, 5)] {
+        other
+            .run(format!("dlq capture --file {file}"))
+            .prints(format!("{new} failures captured, {known} already known\n"));
+        // The job that was live is an open letter.
+        assert_eq!(in_states(), [2, 0, 2, 1]);
+    }
+    let discarded = LetterFilter::new().state(LetterState::Discarded);
+    for letter in there.listed(&discarded) {
+        assert_eq!(letter.discard_reason.as_deref(), Some("a test"));
+    }
+    other.run("dlq reopen orders --yes");
+    assert_eq!(in_states(), [3, 1, 0, 1]);
+    no_drift(&there);
 }
 
 #[test]

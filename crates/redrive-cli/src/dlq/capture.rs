@@ -40,8 +40,8 @@ File format: one JSON object per line with the members source, position, queue
 and kind; the bytes as payload (JSON), raw (text) or raw_base64; and optionally
 content_type, headers (an object of strings), error_class, error_message,
 error_detail, group_key and failure_key. `redrive dlq export` writes such lines, with the
-member letter: a new letter keeps its history, generation and counts. Bad lines are reported and
-skipped, and the exit code is then 1."
+member letter: a new letter keeps its history, generation and counts, and one that was recovered or
+discarded stays so. Bad lines are reported and skipped, and the exit code is then 1."
 )]
 pub(super) struct CaptureFailures {
     /// System that the failure comes from.
