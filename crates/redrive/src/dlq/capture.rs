@@ -209,7 +209,7 @@ impl ForeignFailure {
     /// Checks the failure without sending it.
     ///
     /// # Errors
-    /// *Invalid* when a name is invalid, the source or position contains a NUL character, the bytes
+    /// *Invalid* when a name is invalid, a key, the source, the position or the past contains a NUL character, the bytes
     /// exceed [`MAX_CAPTURE_BYTES`], the headers exceed 64 KiB, the group key is not 1 to 200
     /// bytes, or the past has a value out of range. A long source, position or kind is no error.
     pub fn check(&self) -> Result<()> {
@@ -222,10 +222,18 @@ impl ForeignFailure {
                 name::check("kind", &kept)?;
             }
         }
-        if self.source.contains('\0') || self.position.contains('\0') {
-            return Err(Error::invalid(
-                "the source or position of a capture contains NUL",
-            ));
+        let keys = [
+            ("source", Some(&self.source)),
+            ("position", Some(&self.position)),
+            ("group key", self.group_key.as_ref()),
+            ("failure key", self.failure_key.as_ref()),
+        ];
+        for (name, key) in keys {
+            if key.is_some_and(|key| key.contains('\0')) {
+                return Err(Error::invalid(format!(
+                    "the {name} of a capture contains NUL"
+                )));
+            }
         }
         let bytes = self.raw.len() + self.source.len() + self.position.len() + self.kind.len();
         if bytes > MAX_CAPTURE_BYTES {

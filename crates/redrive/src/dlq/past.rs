@@ -11,6 +11,7 @@ use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::death_cause::DeathCause;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_UNIQUE_KEY_BYTES, check_priority};
+use crate::job::payload::Json;
 
 /// The longest key of a failure group, in bytes.
 const MAX_FAILURE_KEY_BYTES: usize = 1024;
@@ -130,6 +131,8 @@ impl LetterPast {
                 )));
             }
         }
+        // Some of its texts go into jsonb.
+        Json::of("the past of an exported letter", self)?;
         for (name, at) in [
             ("enqueued_at", &self.enqueued_at),
             ("died_at", &self.died_at),
@@ -226,6 +229,8 @@ mod tests {
             json!({ "history": [5] }),
             json!({ "events": [{ "at": 5 }] }),
             json!({ "unique_key": "" }),
+            json!({ "host": "a\u{0}b" }),
+            json!({ "history": [{ "attempt": 1, "error_message": "a\u{0}b" }] }),
             json!({ "failure_key": "x".repeat(1025) }),
         ] {
             assert!(past(&change).is_err(), "{change}");

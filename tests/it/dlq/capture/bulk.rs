@@ -71,8 +71,14 @@ fn a_position_twice_in_one_bulk_capture_is_one_letter() {
     assert_eq!(letter.raw.as_deref(), Some(&b"first"[..]));
     assert_eq!(letter.seen, 3);
     assert!(db.dlq().capture_many(&[]).unwrap().is_empty());
-    let bad = [captured("7", b"good"), captured("8\0", b"bad")];
-    assert!(db.dlq().capture_many(&bad).expect_err("NUL").is_invalid());
+    for bad in [
+        captured("8\0", b"bad"),
+        captured("8", b"bad").group_key("a\0"),
+        captured("8", b"bad").failure_key("a\0"),
+    ] {
+        let both = [captured("7", b"good"), bad];
+        assert!(db.dlq().capture_many(&both).expect_err("NUL").is_invalid());
+    }
     assert_eq!(stats(&db, "orders").expect("letters").open, 2);
 }
 
