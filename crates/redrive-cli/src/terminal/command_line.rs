@@ -31,10 +31,13 @@ pub(crate) fn command_lines(indent: &str, command: &str, columns: Option<usize>)
 
 /// Splits a command at the spaces outside of single quotes.
 fn words(command: &str) -> impl Iterator<Item = &str> {
-    let mut is_quoted = false;
+    let (mut is_quoted, mut is_escaped) = (false, false);
     command
         .split(move |character| {
-            is_quoted ^= character == '\'';
+            // A backslash within quotes is a character like others.
+            let was_escaped = is_escaped;
+            is_escaped = character == '\\' && !is_quoted && !was_escaped;
+            is_quoted ^= character == '\'' && !was_escaped;
             character == ' ' && !is_quoted
         })
         .filter(|word| !word.is_empty())
@@ -78,6 +81,14 @@ mod tests {
             let expected = format!("  {lines}");
             assert_eq!(command_lines("  ", command, columns), expected);
         }
+    }
+
+    #[test]
+    fn a_quoted_word_with_an_apostrophe_is_not_broken() {
+        let word = quoted("it can't reach it's host");
+        let command = format!("list {word} class=E");
+        let parts: Vec<&str> = words(&command).collect();
+        assert_eq!(parts, ["list", &*word, "class=E"]);
     }
 
     #[test]
