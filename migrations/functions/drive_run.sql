@@ -138,7 +138,7 @@ BEGIN
             INTO ids, ordinals
             FROM (
                 SELECT o.letter_id, o.ordinal FROM redrive.run_letters o
-                WHERE o.run_id = run AND o.outcome = 'skipped_locked'
+                WHERE o.run_id = run AND o.outcome IN ('skipped_locked', 'skipped_claimed')
                 ORDER BY o.ordinal LIMIT max_letters
             ) m;
             retried := cardinality(ids) > 0;

@@ -24,7 +24,7 @@ AS $$
 $$;
 
 -- Sends members of a run back, records why others were not sent, and writes the audit. Returns the number
--- sent.
+-- sent. A letter that has died since the run was created was sent back by another operation.
 CREATE OR REPLACE FUNCTION redrive.send_members(r redrive.redrive_runs, ids bigint[], ordinals bigint[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -42,7 +42,8 @@ BEGIN
             'at', clock_timestamp(), 'event', CASE WHEN r.forced THEN 'forced' ELSE 'redriven' END,
             'by', coalesce(r.person, session_user), 'reason', nullif(r.reason, ''),
             'run', r.id, 'queue', r.to_queue)),
-        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms) b
+        r.to_queue, r.priority, r.max_attempts, r.forced, r.id, ordinals, delay_ms => r.delay_ms,
+        as_of => r.created_at) b
     WHERE b.result = 'sent';
     sent := cardinality(gone_ids);
     IF sent < cardinality(ids) THEN
@@ -50,7 +51,7 @@ BEGIN
         UPDATE redrive.run_letters m
         SET outcome = 'skipped_' || f.result
         FROM (
-            SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue)).result
+            SELECT x.ordinal, (redrive.refused_letters(ARRAY[x.id], r.forced, r.to_queue, r.created_at)).result
             FROM (
                 SELECT * FROM unnest(ids, ordinals) AS a (id, ordinal)
                 EXCEPT

@@ -108,7 +108,8 @@ $$;
 --
 -- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters
 -- locked by another session are skipped, so nothing waits or deadlocks. `ordinals` are the run members,
--- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds.
+-- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds. It leaves out letters that
+-- died after `as_of`.
 CREATE OR REPLACE FUNCTION redrive.send_back(
     ids          bigint[],
     event        jsonb,
@@ -119,7 +120,8 @@ CREATE OR REPLACE FUNCTION redrive.send_back(
     run_id       bigint   DEFAULT NULL,
     ordinals     bigint[] DEFAULT NULL,
     policy_id    bigint   DEFAULT NULL,
-    delay_ms     bigint   DEFAULT NULL
+    delay_ms     bigint   DEFAULT NULL,
+    as_of        timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, ordinal bigint, result text)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -162,6 +164,7 @@ BEGIN
             FROM redrive.dead_letters d
             WHERE d.id = a.id AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
                 AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
+                AND (send_back.as_of IS NULL OR d.died_at <= send_back.as_of)
                 AND (d.claimed_until IS NULL OR d.claimed_until <= statement_timestamp())
             FOR UPDATE SKIP LOCKED
         ) l
@@ -221,11 +224,12 @@ $$;
 
 -- Explains why letters were not sent back: `gone`, `not_open` (redriving, recovered or discarded),
 -- `quarantined` (needs force), `too_large` (captured bytes that exceed 16 MiB), `no_json` (captured bytes that are not
--- JSON), `redacted` (its payload was
--- redacted and needs force), `conflict`, or `locked`
--- (another session held it, or a consumer of `dlq_events` has claimed it; a retry may succeed).
+-- JSON), `redacted` (its payload was redacted and needs force), `died_again` (it died after `as_of`), `conflict`,
+-- `claimed` (by a consumer of `dlq_events`), or `locked` (another session held it; a retry may succeed).
 -- Index: the primary keys of dead_letters and unique_keys.
-CREATE OR REPLACE FUNCTION redrive.refused_letters(ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION redrive.refused_letters(
+    ids bigint[], forced boolean DEFAULT false, to_queue text DEFAULT NULL, as_of timestamptz DEFAULT NULL
+)
     RETURNS TABLE (id bigint, result text)
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -243,10 +247,12 @@ AS $$
         ) THEN 'too_large'
         WHEN l.payload IS NULL THEN 'no_json'
         WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
+        WHEN l.died_at > refused_letters.as_of THEN 'died_again'
         WHEN l.unique_key IS NOT NULL AND EXISTS (
             SELECT FROM redrive.unique_keys k
             WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
         ) THEN 'conflict'
+        WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
         ELSE 'locked'
     END
     FROM unnest(refused_letters.ids) AS a (id)

@@ -61,8 +61,12 @@ pub enum Skip {
     NoJson,
     /// The letter's payload was redacted. Only [`force`](RedriveOptions::force) moves it.
     Redacted,
+    /// The letter has died again since the run was created: another operation redrove it.
+    DiedAgain,
     /// A live job holds the letter's unique key.
     Conflict,
+    /// A consumer of `dlq_events` has claimed the letter.
+    Claimed,
     /// Another operation had locked the letter, or it did not match the rest of the filter.
     Locked,
 }
@@ -77,7 +81,9 @@ impl Skip {
             Skip::TooLarge => "too_large",
             Skip::NoJson => "no_json",
             Skip::Redacted => "redacted",
+            Skip::DiedAgain => "died_again",
             Skip::Conflict => "conflict",
+            Skip::Claimed => "claimed",
             Skip::Locked => "locked",
         }
     }
@@ -89,7 +95,9 @@ impl Skip {
             "too_large" => Skip::TooLarge,
             "no_json" => Skip::NoJson,
             "redacted" => Skip::Redacted,
+            "died_again" => Skip::DiedAgain,
             "conflict" => Skip::Conflict,
+            "claimed" => Skip::Claimed,
             "locked" => Skip::Locked,
             _ => Skip::NotOpen,
         }
@@ -105,7 +113,9 @@ impl fmt::Display for Skip {
             Skip::TooLarge => "the captured bytes exceed 16 MiB",
             Skip::NoJson => "the captured bytes are not JSON",
             Skip::Redacted => "its payload was redacted; only force redrives it",
+            Skip::DiedAgain => "the letter has died again since the run was created",
             Skip::Conflict => "a live job holds its unique key",
+            Skip::Claimed => "a consumer has claimed the letter",
             Skip::Locked => {
                 "the letter is locked by another operation or does not match the filter"
             }

@@ -2,8 +2,10 @@
 
 use redrive::dlq::runs::{DriveStatus, RunState};
 use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
-use redrive::{JobId, Operator};
-use redrive_tests::{SOON, Sql, TestDatabase, letters, maria, scalar, wait_until};
+use redrive::{Failure, Job, JobId, Operator};
+use redrive_tests::{
+    Dead, Order, SOON, Sql, TestDatabase, letters, maria, scalar, wait_until, work_off,
+};
 
 use super::{adds_up, drive, live, run, slowly, start, unthrottled};
 
@@ -24,6 +26,22 @@ fn a_locked_letter_is_retried() {
     let state = run(&test, driver.run());
     assert_eq!((state.sent, state.skipped), (5, 0));
     adds_up(&test, driver.run());
+}
+
+#[test]
+fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
+    let (test, queue) = TestDatabase::with_orders();
+    let ids = letters(&queue, 2);
+    let mut first = start(&test, &unthrottled());
+    let mut second = start(&test, &unthrottled());
+    assert_eq!(drive(&mut first).0, DriveStatus::Ended(RunState::Finished));
+    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
+    assert_eq!(drive(&mut second).0, DriveStatus::Ended(RunState::Finished));
+    let db = queue.database();
+    assert!(ids.iter().all(|id| db.letter(*id).generation == 1));
+    let skips = db.dlq().runs().skips(second.run()).unwrap();
+    assert_eq!(skips, [(Skip::DiedAgain, 2)]);
+    adds_up(&test, second.run());
 }
 
 #[test]

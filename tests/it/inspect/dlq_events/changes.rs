@@ -1,6 +1,7 @@
 //! The statements that change `dlq_events`: INSERT, claim, success, failure, archive and DELETE.
 
 use postgres::Client;
+use redrive::dlq::{RedriveOptions, Skip};
 use redrive::{Failure, JobId};
 use redrive_tests::{Dead, Sql, TestDatabase, no_drift, only, scalar};
 
@@ -120,6 +121,11 @@ fn a_claimed_event_that_succeeds_is_recovered() {
     assert_eq!(claimed(&mut client), [id]);
     assert_eq!(event(&test, id), is("PROCESSING", 0));
     assert_eq!(claimed(&mut client), [0_i64; 0], "it is claimed once");
+    let (db, letter) = (test.open(), JobId::new(id));
+    let one = only(letter);
+    assert_eq!(db.redrives(&one).skipped, [(letter, Skip::Claimed)]);
+    let preview = db.dlq().preview_redrive(&one, &RedriveOptions::new());
+    assert_eq!(preview.unwrap().left_out[0].reason, Skip::Claimed);
     assert_eq!(client.execute(SUCCESS, &[&id]).unwrap(), 1);
     assert_eq!(event(&test, id).0, "SUCCEEDED");
     assert_eq!(client.execute(SUCCESS, &[&id]).unwrap(), 1, "repeated");
