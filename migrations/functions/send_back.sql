@@ -107,7 +107,7 @@ $$;
 -- `refused_letters` explains the ids that are missing.
 --
 -- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters
--- locked by another session are skipped, so nothing waits or deadlocks. `ordinals` are the run members,
+-- locked by another session are skipped, unless they are of a diverted group, so nothing else waits. `ordinals` are the run members,
 -- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds. It leaves out letters that
 -- died after `as_of`.
 CREATE OR REPLACE FUNCTION redrive.send_back(
@@ -155,6 +155,13 @@ BEGIN
             PERFORM redrive.check_allowed(coalesce(queues, '{}')), redrive.check_size(queues, counts);
         END IF;
     END IF;
+    -- The statement that ends a job locks the next letter of its diverted group. To pass that letter would divert those
+    -- behind it again.
+    PERFORM FROM redrive.dead_letters l
+    JOIN redrive.diverted_groups d ON d.queue = l.queue AND d.group_key = l.group_key
+    WHERE l.id = ANY (send_back.ids) AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined')
+    ORDER BY l.id
+    FOR UPDATE OF l;
     RETURN QUERY
     WITH held AS MATERIALIZED (
         SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue

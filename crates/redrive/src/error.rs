@@ -149,6 +149,11 @@ impl Error {
             .is_some_and(|state| conflicts.contains(&state))
     }
 
+    /// Returns whether the call waited too long for a lock.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.sql_state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+    }
+
     /// Says also what to do.
     pub(crate) fn with_advice(mut self, advice: &str) -> Error {
         self.0.message.push_str(": ");

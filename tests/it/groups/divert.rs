@@ -1,6 +1,7 @@
 //! Groups that are diverted: the jobs behind a letter become letters, and a redrive keeps their order.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
 
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState};
@@ -271,6 +272,29 @@ fn other_policies_let_the_group_continue_or_wait() {
             }
         }
     }
+}
+
+#[test]
+fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
+    let diverted = Diverted::new();
+    let mut client = diverted.test.client();
+    let mut ending = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR NO KEY UPDATE";
+    ending.execute(lock, &[&diverted.ids[1].get()]).unwrap();
+    let all = LetterFilter::new().queue("orders");
+    let dlq = diverted.queue.database().dlq();
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let mut driver = dlq.runs().start(&all, &options, &maria());
+    let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
+    thread::scope(|scope| {
+        scope.spawn(|| driver.step().expect("a step"));
+        let mut other = diverted.test.client();
+        wait_until("the redrive to wait", SOON, || {
+            other.ask("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted", &[])
+        });
+        ending.rollback().unwrap();
+    });
+    diverted.ends(&[1, 2, 3, 4, 5]);
 }
 
 #[test]

@@ -29,7 +29,6 @@ use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::Instant;
 use crate::worker::handlers::{Call, Handler, Prepared};
-use crate::worker::retry::is_locked;
 
 /// How a handler ended its job.
 #[derive(Debug)]
@@ -231,7 +230,7 @@ fn not_begun(error: &Error) -> Failure {
 /// The failure of an attempt whose end could not be written. If another session, such as an operator's, changed or
 /// locked the rows of redrive meanwhile, the handler is not to blame.
 fn not_settled(error: &Error) -> Failure {
-    match error.is_victim() || is_locked(error) {
+    match error.is_victim() || error.is_locked() {
         true => failure(error, Disposition::Interrupted, ""),
         false => failed(error),
     }

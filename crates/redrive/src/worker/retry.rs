@@ -31,13 +31,8 @@ pub(crate) fn retry_unless_locked<T>(
     until: Instant,
     call: impl FnMut() -> Result<T>,
 ) -> Result<T> {
-    let is_worth_it = |error: &Error| error.is_unavailable() && !is_locked(error);
+    let is_worth_it = |error: &Error| error.is_unavailable() && !error.is_locked();
     retry_if(is_worth_it, state, until, call)
-}
-
-/// Whether a call waited too long for a lock.
-pub(crate) fn is_locked(error: &Error) -> bool {
-    error.sql_state() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Whether a call that failed may have taken effect: the server did not answer, or ended the session.

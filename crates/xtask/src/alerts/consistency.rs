@@ -182,7 +182,7 @@ fn counters_are_read_through_rates_and_gauges_directly_or_over_time() {
             };
             let has_window = matches!(parts.get(at + 1), Some(Part::Window(_)));
             let before = &rule.text("expr")[..rule.parts[at].bytes.start];
-            let is_over_time = ["max_over_time(", "avg_over_time("]
+            let is_over_time = ["max_over_time(", "avg_over_time(", "delta("]
                 .iter()
                 .any(|function| before.ends_with(function));
             let is_rated = has_window && !is_over_time;

@@ -55,6 +55,7 @@ const TOKEN: &str = r#"(?x)^(?:
   | \[(?<window>[0-9a-z]+)\]
   | [0-9.][0-9a-z.]*
   | (?:and|or|unless)\b
+  | offset\s+[0-9a-z]+
   | (?<grouping>by|without|on|ignoring|group_left|group_right)\s*\((?<labels>[\w,\s]*)\)
   | (?<call>[a-z_]+)(?:\s*\(|\s+(?:by|without)\b)
   | (?<selector>[a-zA-Z_:][\w:]*)(?<matchers>\{(?:[\s,]*\w+[=!~]+"[^"\\]*")*[\s,]*\})?

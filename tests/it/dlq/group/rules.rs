@@ -1,6 +1,7 @@
 //! Groups that operators merge and split, and the rules that future failures follow.
 
 use postgres::Client;
+use postgres::error::SqlState;
 use redrive::dlq::{
     FailureGroup, GroupFilter, GroupId, GroupRuleAction, GroupRuleId, LetterFilter, LetterState,
     Regrouped, SplitBy,
@@ -249,8 +250,8 @@ fn rules_that_make_no_sense_are_rejected() {
         c.get(),
         "both rules"
     );
-    let unknown = groups.apply_rule(GroupRuleId::new(999)).unwrap();
-    assert_eq!(unknown.moved, 0);
+    let unknown = groups.apply_rule(GroupRuleId::new(999)).unwrap_err();
+    assert_eq!(unknown.sql_state().map(SqlState::code), Some("P0002"));
     let all = groups.list(&GroupFilter::new().waiting()).unwrap();
     assert_eq!(all.len(), 1, "{all:?}");
 }

@@ -20,7 +20,7 @@ use crate::pipeline::tallies::DoneLease;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::ledger::{DueLease, DueWrites, Rest};
-use crate::worker::retry::{call_timeout, is_locked, may_have_committed, retry_unless_locked};
+use crate::worker::retry::{call_timeout, may_have_committed, retry_unless_locked};
 use crate::worker::state::State;
 
 /// How many lock timeouts a pass waits for before it postpones the other leases of its statement.
@@ -47,13 +47,13 @@ impl Settler<'_> {
         let Err((mut leases, error)) = self.try_write(leases) else {
             return;
         };
-        if leases.len() == 1 && is_locked(&error) {
+        if leases.len() == 1 && error.is_locked() {
             if let Err((leases, error)) = self.write_unlocked(leases, error) {
                 self.postpone(leases, &error);
             }
             return;
         }
-        if leases.len() == 1 || error.is_unavailable() && !is_locked(&error) {
+        if leases.len() == 1 || error.is_unavailable() && !error.is_locked() {
             return self.postpone(leases, &error);
         }
         log::warn!("{}: settling lease by lease: {error:#}", self.state);
@@ -62,11 +62,11 @@ impl Settler<'_> {
         let mut cause = error;
         while let Some(lease) = leases.pop() {
             let written = match self.try_write(vec![lease]) {
-                Err((lease, error)) if is_locked(&error) => self.write_unlocked(lease, error),
+                Err((lease, error)) if error.is_locked() => self.write_unlocked(lease, error),
                 written => written,
             };
             if let Err((lease, error)) = written {
-                lock_waits += usize::from(is_locked(&error));
+                lock_waits += usize::from(error.is_locked());
                 unwritten.extend(lease);
                 cause = error;
             }
