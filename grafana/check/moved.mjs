@@ -19,6 +19,7 @@ const { values: options } = parseArgs({
 // Series that stay 0, and why.
 const STILL = {
   'redrive_jobs_dead_lettered_total cause=expired': 'no job has a deadline',
+  'redrive_jobs_dead_lettered_total cause=diverted': 'no policy diverts groups',
   'redrive_jobs_dead_lettered_total cause=unhandled': 'workers claim only kinds that they handle',
   'redrive_job_attempts_failed_total cause=unhandled': 'workers claim only kinds that they handle',
   'redrive_down cause=unreachable': 'the database stays reachable',

@@ -101,7 +101,7 @@ export const retention = row(
     queries: [
       { expr: 'sum by (queue) (redrive_held_groups{@q})', legend: '{{queue}}' },
       { expr: 'sum by (queue) (redrive_held_group_jobs{@q})', legend: '{{queue}}: jobs behind' },
-      { expr: 'sum by (queue) (redrive_group_waiting_jobs{@q}) > 0', legend: '{{queue}}: jobs that wait for a turn' },
+      { expr: 'sum by (queue) (redrive_group_waiting_jobs{@q})', legend: '{{queue}}: jobs that wait for a turn' },
     ],
     decimals: 0,
     none: 'no policy holds groups',

@@ -312,7 +312,7 @@ export const queue = dashboard({
         max: 1,
         queries: [
           { expr: 'max by (queue, limit) (redrive_rate_limit_use_ratio{@q})', legend: '{{queue}} {{limit}}' },
-          { expr: 'max by (queue, limit) (redrive_rate_limit_empty{@q}) > 0', legend: '{{queue}} {{limit}}: no token' },
+          { expr: 'max by (queue, limit) (redrive_rate_limit_empty{@q})', legend: '{{queue}} {{limit}}: no token' },
         ],
         unit: 'percentunit',
         none: 'no rate limits',
