@@ -157,11 +157,15 @@ BEGIN
     END IF;
     -- The statement that ends a job locks the next letter of its diverted group. To pass that letter would divert those
     -- behind it again.
-    PERFORM FROM redrive.dead_letters l
-    JOIN redrive.diverted_groups d ON d.queue = l.queue AND d.group_key = l.group_key
-    WHERE l.id = ANY (send_back.ids) AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined')
-    ORDER BY l.id
-    FOR UPDATE OF l;
+    IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
+        PERFORM FROM (SELECT u.id FROM unnest(send_back.ids) AS u (id) ORDER BY u.id) a
+        CROSS JOIN LATERAL (
+            SELECT FROM redrive.dead_letters d
+            WHERE d.id = a.id AND d.cause = 'diverted' AND d.state IN ('open', 'quarantined')
+                AND EXISTS (SELECT FROM redrive.diverted_groups g WHERE g.queue = d.queue AND g.group_key = d.group_key)
+            FOR UPDATE
+        ) l;
+    END IF;
     RETURN QUERY
     WITH held AS MATERIALIZED (
         SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
@@ -177,15 +181,18 @@ BEGIN
         ) l
     ),
     -- A letter with a unique key takes it again. If a live job holds the key, the letter stays open.
-    keyed AS (
-        INSERT INTO redrive.unique_keys (queue, key, job_id)
-        SELECT h.queue, h.unique_key, h.id
-        FROM held h
-        WHERE h.unique_key IS NOT NULL
-        -- In a fixed order, so that two operators cannot deadlock.
-        ORDER BY h.queue, h.unique_key, h.died_at, h.id
-        ON CONFLICT DO NOTHING
-        RETURNING job_id
+    keyed AS MATERIALIZED (
+        SELECT k.job_id
+        FROM (
+            -- In a fixed order, so that two operators cannot deadlock.
+            SELECT array_agg(h.queue ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS queues,
+                   array_agg(h.unique_key::text ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS keys,
+                   array_agg(h.id ORDER BY h.queue, h.unique_key, h.died_at, h.id) AS ids
+            FROM held h
+            WHERE h.unique_key IS NOT NULL
+            HAVING count(*) > 0
+        ) w
+        CROSS JOIN LATERAL redrive.retake_keys(w.queues, w.keys, w.ids) AS k (job_id)
     ),
     redriving AS (
         UPDATE redrive.dead_letters l

@@ -85,6 +85,46 @@ BEGIN
 END
 $$;
 
+-- Takes the keys of letters that go back, in the order of the arrays. Returns the letters that have theirs.
+--
+-- A key that another transaction has taken and not committed counts as taken: that of a caller may stay open for long.
+CREATE OR REPLACE FUNCTION redrive.retake_keys(queues text[], keys text[], ids bigint[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '100ms'
+AS $$
+DECLARE
+    taken bigint[];
+BEGIN
+    BEGIN
+        WITH inserted AS (
+            INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
+            SELECT n.queue, n.key, n.id
+            FROM unnest(queues, keys, ids) WITH ORDINALITY AS n (queue, key, id, place)
+            ORDER BY n.place
+            ON CONFLICT DO NOTHING
+            RETURNING k.job_id
+        )
+        SELECT array_agg(i.job_id) INTO taken FROM inserted i;
+        RETURN QUERY SELECT unnest(taken);
+        RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+        PERFORM set_config('lock_timeout', '10ms', true);
+    END;
+    FOR place IN 1..cardinality(ids) LOOP
+        BEGIN
+            INSERT INTO redrive.unique_keys (queue, key, job_id) VALUES (queues[place], keys[place], ids[place])
+            ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                RETURN NEXT ids[place];
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            CONTINUE;
+        END;
+    END LOOP;
+END
+$$;
+
 -- Frees the keys of claimed jobs that hold them only until they start. Returns the keys that the jobs still hold, in
 -- the order of the jobs. The statement of the claim calls it, so no session sees a started job with such a key.
 CREATE OR REPLACE FUNCTION redrive.free_started_keys(ids bigint[], keys text[], headers jsonb[]) RETURNS text[]

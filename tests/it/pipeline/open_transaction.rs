@@ -7,7 +7,7 @@ use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
     Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained, letters_in,
-    new_order, stop, wait_until, worker,
+    new_order, stop, wait_until, work_off, worker,
 };
 
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
@@ -151,6 +151,29 @@ fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_
     drained(&queue);
     let counts = stop(worker).stats;
     assert_eq!((counts.done, counts.dead, counts.retried), (2, 0, 0));
+}
+
+#[test]
+fn an_open_transaction_with_the_key_of_a_letter_keeps_back_only_that_letter() {
+    let (test, queue) = TestDatabase::with_orders();
+    for number in 1..=3 {
+        let job = order(number).unique(number.to_string());
+        queue.enqueue_job(job).unwrap();
+    }
+    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("no")));
+    let mut client = test.client();
+    let mut transaction = client.transaction().unwrap();
+    let taken = order(4).unique("2");
+    queue.enqueue_job_in(&mut transaction, taken).unwrap();
+    let operator = Operator::new("maria").reason("a test");
+    let redrive = || {
+        let all = LetterFilter::new();
+        let redriven = queue.database().dlq().redrive(&all, &operator).unwrap();
+        (redriven.redriven.len(), redriven.skipped.len())
+    };
+    assert_eq!(redrive(), (2, 1));
+    transaction.rollback().unwrap();
+    assert_eq!(redrive(), (1, 0));
 }
 
 #[test]
