@@ -265,36 +265,38 @@ fn a_commit_whose_answer_is_lost_ends_the_job() {
     assert_eq!(effects, 1);
 }
 
-/// A pool without a connection for the handler.
+/// They would wait for connections that they have, and for those of the calls in them.
 #[test]
-fn a_job_without_a_session_is_released_with_a_counted_refund() {
+fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_for() {
     let test = TestDatabase::migrated();
     let db = redrive::Database::builder(test.url())
-        .connections(6)
+        .connections(8)
         .connect_timeout(Duration::from_secs(2))
         .open()
         .unwrap();
     let queue = Queue::new(&db, "orders").unwrap();
     let gate = Gate::new();
-    let held = gate.clone();
+    let (held, other) = (gate.clone(), Queue::new(&db, "other").unwrap());
     let worker = worker(&queue)
         .slots(4)
-        .handle(move |_: &Job<Order>, _: &mut Transaction<'_>| {
+        .lease(Duration::from_secs(2))
+        .handle(move |job: &Job<Order>, _: &mut Transaction<'_>| {
             held.pass();
+            other.enqueue(job.payload())?;
             Ok(())
         })
         .started();
-    queue.enqueue_many(&Order::up_to(4)).unwrap();
-    counted(&worker, "a job to be released", |counts| {
-        counts.released > 0
-    });
+    queue.enqueue_many(&Order::up_to(6)).unwrap();
+    gate.wait_for(2);
+    // For longer than a call waits for a connection.
     let mut client = test.client();
-    wait_until("its refund to be counted", SOON, || {
-        let refunded = "SELECT count(*) FROM redrive.jobs_delayed WHERE (meta).refunds > 0 AND (meta).attempt IS NULL";
-        client.ask::<i64>(refunded, &[]) > 0
+    let expiry = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
+    let start: f64 = client.ask(expiry, &[]);
+    wait_until("the renewals", SOON, || {
+        client.ask::<f64>(expiry, &[]) - start >= 4.0
     });
     gate.open();
-    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     drained(&queue);
-    assert_eq!(stop(worker).stats.done, 4);
+    let counts = stop(worker).stats;
+    assert_eq!((counts.done, counts.retried, counts.released), (6, 0, 0));
 }

@@ -84,6 +84,15 @@ impl HandlerTable {
         split.collect()
     }
 
+    /// Lets at most this many jobs of each kind in transactions run at a time.
+    pub(crate) fn limit_transactions(&mut self, most: usize) {
+        for handler in self.by_kind.values_mut() {
+            if matches!(handler.call, Call::InTransaction(_)) {
+                handler.limit(most);
+            }
+        }
+    }
+
     /// Sets how long to keep finished jobs of kinds whose options do not.
     pub(crate) fn default_keep_done(&mut self, time: Duration) {
         for handler in self.by_kind.values_mut().chain(&mut self.any) {

@@ -262,6 +262,12 @@ impl Handler {
             .get_or_insert(time);
     }
 
+    /// Lets at most this many jobs run at a time.
+    pub(super) fn limit(&mut self, most: usize) {
+        let limit = &mut Arc::make_mut(&mut self.options).concurrency;
+        *limit = Some(limit.map_or(most, |own| own.min(most)));
+    }
+
     /// Sets the options. What they leave open is a default of the payload.
     pub(super) fn set_options(&mut self, options: HandlerOptions) {
         self.options = Arc::new(options.or(&self.options));

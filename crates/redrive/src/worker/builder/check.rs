@@ -136,21 +136,6 @@ impl WorkerBuilder {
             .then(|| format!("ages jobs to priority {priority}; it must be -1000 to 999"))
     }
 
-    /// Warns if handlers in transactions can take all connections of the pool.
-    pub(super) fn warn_of_few_connections(&self) {
-        let connections = self.queue.database().connections();
-        let slots = u32::try_from(self.slots).unwrap_or(u32::MAX);
-        let most = slots.saturating_add(WORKER_CONNECTIONS);
-        if !self.handlers.table.kinds_in_transactions().is_empty() && connections <= most {
-            log::warn!(
-                "queue={}: {slots} slots with handlers in transactions and their worker use up to {most} \
-                 connections, and the pool has {connections}; other calls of this program, such as \
-                 enqueues, wait while they do",
-                self.queue.name()
-            );
-        }
-    }
-
     /// Returns what is wrong with the rule of a batch handler.
     fn batch_problem(&self) -> Option<String> {
         self.handlers.table.rules().find_map(|(kind, rule)| {
