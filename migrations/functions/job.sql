@@ -81,7 +81,7 @@ BEGIN ATOMIC
                job.meta)::redrive.job;
 END;
 
--- Returns a waiting job with what an operator or a chore changed. NULL: unchanged.
+-- Returns a waiting job with what an operator, an enqueue or a chore changed. NULL: unchanged.
 CREATE OR REPLACE FUNCTION redrive.altered(
     job redrive.job, priority integer DEFAULT NULL, ready_at timestamptz DEFAULT NULL, payload json DEFAULT NULL
 ) RETURNS redrive.job

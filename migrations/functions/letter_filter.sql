@@ -137,13 +137,9 @@ $$;
 
 -- Locks up to `max_letters` matching letters in the given states, oldest death first, and returns their ids.
 -- Letters locked by another session, or claimed by a consumer of `dlq_events`, are skipped. Only letters that died by
--- `as_of` match, so that a letter that dies again is not taken twice, and only after the letter with the death
--- `after_death` and the id `after_id`. `needs_json` skips letters that cannot become jobs, and
--- `needs_original` those whose payload was redacted.
-CREATE OR REPLACE FUNCTION redrive.lock_letters(
-    filter jsonb, states text[], as_of timestamptz, max_letters bigint, needs_json boolean DEFAULT false,
-    needs_original boolean DEFAULT false, after_death timestamptz DEFAULT NULL, after_id bigint DEFAULT NULL
-) RETURNS SETOF bigint
+-- `as_of` match, so that a letter that dies again is not taken twice.
+CREATE OR REPLACE FUNCTION redrive.lock_letters(filter jsonb, states text[], as_of timestamptz, max_letters bigint)
+RETURNS SETOF bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
@@ -157,10 +153,8 @@ BEGIN
         'SELECT l.id FROM redrive.dead_letters l WHERE l.state IN ('
         || (SELECT string_agg(quote_literal(s), ', ') FROM unnest(states) s)
         || ') AND l.died_at <= $2 AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
-           ' AND (NOT $4 OR l.payload IS NOT NULL) AND (NOT $5 OR l.redacted IS NULL)'
-        || CASE WHEN after_death IS NULL THEN '' ELSE ' AND (l.died_at, l.id) > ($6, $7)' END ||
-        ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
-        USING filter, as_of, redrive.limit_of('max_letters', max_letters), needs_json, needs_original, after_death, after_id;
+           ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $3 FOR UPDATE SKIP LOCKED'
+        USING filter, as_of, redrive.limit_of('max_letters', max_letters);
 END
 $$;
 

@@ -1,21 +1,27 @@
 -- Purpose: Redriving and discarding letters by filter.
 
--- Sends back up to `max_letters` matching letters, oldest death first, and writes the audit, in the transaction of
--- the caller. `after_death` and `after_id` are those of the last letter of the batch before; NULL: this is the first.
--- Returns the result for each letter, and when it died.
+-- Sends back up to `max_letters` matching letters, in the order of `redrive_order`, and writes the audit, in the
+-- transaction of the caller. `after_place` and `after_id` are those of the last letter of the batch before; NULL: this is
+-- the first. Returns each letter with its place in the order, and `sent` or the result of `refused_letters`.
 CREATE OR REPLACE FUNCTION redrive.redrive_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, after_death timestamptz, after_id bigint, reason text, person text,
+    filter jsonb, as_of timestamptz, max_letters bigint, after_place timestamptz, after_id bigint, reason text, person text,
     to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
-) RETURNS TABLE (id bigint, result text, died_at timestamptz)
+) RETURNS TABLE (id bigint, result text, place timestamptz)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
+    -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
+    -- and sort all of it, or all of a queue.
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    chosen bigint[];
-    tried  bigint[];
-    results text[];
-    sent   bigint := 0;
+    in_order CONSTANT text := redrive.redrive_order(redrive_letters.filter);
+    chosen   bigint[];
+    places   timestamptz[];
+    sent     bigint[];
+    all_sent bigint := 0;
     queues text[];
     counts bigint[];
     event  jsonb := jsonb_strip_nulls(jsonb_build_object(
@@ -33,22 +39,32 @@ BEGIN
             INTO queues, counts USING redrive_letters.filter, forced, as_of;
         PERFORM redrive.check_size(queues, counts);
     END IF;
-    chosen := ARRAY(
-        SELECT c FROM redrive.lock_letters(
-            redrive_letters.filter, CASE WHEN forced THEN '{open,quarantined}'::text[] ELSE '{open}' END,
-            as_of, max_letters, true, NOT forced, after_death, after_id) AS c);
-    FOR from_place IN 1..cardinality(chosen) BY 5000 LOOP
-        SELECT array_agg(b.id), array_agg(b.result), sent + count(*) FILTER (WHERE b.result = 'sent')
-        INTO tried, results, sent
-        FROM redrive.send_back(
-            chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
-            delay_ms => nullif(delay_ms, 0)) b;
+    EXECUTE
+        'SELECT array_agg(c.id ORDER BY c.place, c.id), array_agg(c.place ORDER BY c.place, c.id) FROM ('
+        ' SELECT ' || in_order || ' FROM redrive.dead_letters l WHERE l.state IN (''open'''
+        || CASE WHEN forced THEN ', ''quarantined''' ELSE '' END
+        || ') AND l.died_at <= $2 AND l.payload IS NOT NULL' || CASE WHEN forced THEN '' ELSE ' AND l.redacted IS NULL' END
+        || CASE WHEN after_id IS NULL THEN '' ELSE ' AND (' || in_order || ') > ($4, $5)' END
+        || ' AND ' || redrive.filter_letters(redrive_letters.filter) || ' ORDER BY ' || in_order || ' LIMIT $3) c (place, id)'
+        INTO chosen, places
+        USING filter, as_of, redrive.limit_of('max_letters', max_letters), after_place, after_id;
+    FOR from_place IN 1..coalesce(cardinality(chosen), 0) BY 5000 LOOP
+        sent := ARRAY(
+            SELECT b.id
+            FROM redrive.send_back(
+                chosen[from_place:from_place + 4999], event, to_queue, priority, max_attempts, forced,
+                delay_ms => nullif(delay_ms, 0)) b
+            WHERE b.result = 'sent');
+        all_sent := all_sent + cardinality(sent);
         RETURN QUERY
-        SELECT t.id, t.result, l.died_at
-        FROM unnest(tried, results) AS t (id, result) JOIN redrive.dead_letters l ON l.id = t.id;
+        SELECT t.id, coalesce(r.result, 'sent'), t.place
+        FROM unnest(chosen[from_place:from_place + 4999], places[from_place:from_place + 4999]) AS t (id, place)
+        LEFT JOIN redrive.refused_letters(
+            ARRAY(SELECT unnest(chosen[from_place:from_place + 4999]) EXCEPT SELECT unnest(sent)), forced, to_queue) r
+            ON r.id = t.id;
     END LOOP;
-    IF sent > 0 THEN
-        PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, sent,
+    IF all_sent > 0 THEN
+        PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, all_sent,
             jsonb_strip_nulls(jsonb_build_object('to', to_queue, 'priority', priority,
                 'max_attempts', max_attempts, 'delay_ms', nullif(delay_ms, 0), 'forced', nullif(forced, false))));
     END IF;

@@ -101,13 +101,43 @@ BEGIN
 END
 $$;
 
+-- Locks those of these letters that are of diverted groups. Returns the ones that must wait: another session has locked
+-- them for long, or one before them in their group.
+--
+-- The statement that ends a job locks the next letter of its group for a moment. To pass that letter would divert those
+-- behind it again.
+CREATE OR REPLACE FUNCTION redrive.lock_diverted(ids bigint[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '3s'
+AS $$
+DECLARE
+    diverted CONSTANT bigint[] := ARRAY(
+        SELECT l.id
+        FROM redrive.dead_letters l
+        JOIN redrive.diverted_groups g ON g.queue = l.queue AND g.group_key = l.group_key
+        WHERE l.id = ANY (lock_diverted.ids) AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined'));
+    held bigint[];
+BEGIN
+    PERFORM FROM (SELECT u.id FROM unnest(diverted) AS u (id) ORDER BY u.id) a
+    CROSS JOIN LATERAL (SELECT FROM redrive.dead_letters d WHERE d.id = a.id FOR UPDATE) l;
+EXCEPTION WHEN lock_not_available THEN
+    held := ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (diverted) FOR UPDATE SKIP LOCKED);
+    RETURN QUERY
+    SELECT l.id FROM redrive.dead_letters l
+    WHERE l.id = ANY (diverted) AND EXISTS (
+        SELECT FROM redrive.dead_letters b
+        WHERE b.id = ANY (diverted) AND b.id <> ALL (held) AND b.id <= l.id AND b.queue = l.queue AND b.group_key = l.group_key);
+END
+$$;
+
 -- Sends letters back; nothing else does. Each becomes a job with the same id, the next generation and
 -- a fresh budget of attempts. The letter keeps the history of earlier generations and changes only with
 -- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
 -- `refused_letters` explains the ids that are missing.
 --
 -- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters
--- locked by another session are skipped, unless they are of a diverted group, so nothing else waits. `ordinals` are the run members,
+-- locked by another session are skipped; for those of diverted groups, see `lock_diverted`. `ordinals` are the run members,
 -- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds. It leaves out letters that
 -- died after `as_of`.
 CREATE OR REPLACE FUNCTION redrive.send_back(
@@ -140,6 +170,7 @@ AS $$
 DECLARE
     queues text[];
     counts bigint[];
+    passed bigint[] := '{}';
 BEGIN
     -- A run was checked when it was created or approved, a policy when it looked for letters.
     IF EXISTS (SELECT FROM redrive.protections) THEN
@@ -155,16 +186,8 @@ BEGIN
             PERFORM redrive.check_allowed(coalesce(queues, '{}')), redrive.check_size(queues, counts);
         END IF;
     END IF;
-    -- The statement that ends a job locks the next letter of its diverted group. To pass that letter would divert those
-    -- behind it again.
     IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
-        PERFORM FROM (SELECT u.id FROM unnest(send_back.ids) AS u (id) ORDER BY u.id) a
-        CROSS JOIN LATERAL (
-            SELECT FROM redrive.dead_letters d
-            WHERE d.id = a.id AND d.cause = 'diverted' AND d.state IN ('open', 'quarantined')
-                AND EXISTS (SELECT FROM redrive.diverted_groups g WHERE g.queue = d.queue AND g.group_key = d.group_key)
-            FOR UPDATE
-        ) l;
+        passed := ARRAY(SELECT redrive.lock_diverted(send_back.ids));
     END IF;
     RETURN QUERY
     WITH held AS MATERIALIZED (
@@ -173,7 +196,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT d.id, d.unique_key, d.died_at, d.queue
             FROM redrive.dead_letters d
-            WHERE d.id = a.id AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
+            WHERE d.id = a.id AND d.id <> ALL (passed) AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
                 AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
                 AND (send_back.as_of IS NULL OR d.died_at <= send_back.as_of)
                 AND (d.claimed_until IS NULL OR d.claimed_until <= statement_timestamp())

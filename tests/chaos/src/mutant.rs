@@ -185,8 +185,7 @@ pub(crate) const MUTANTS: &[Mutant] = mutants! {
     "redrive-keeps-the-letter-open" in Work breaks [RedriveOnce], Function
         "send_back" "SET state = 'redriving', changed_at" => "SET state = 'open', changed_at";
     "redrive-without-locks" in Operators breaks [RedriveOnce], Function
-        "send_back" "FOR UPDATE SKIP LOCKED" => ""
-        "lock_letters" " FOR UPDATE SKIP LOCKED" => "";
+        "send_back" "FOR UPDATE SKIP LOCKED" => "";
     "redrive-keeps-the-generation" in Work breaks [Lineage], Function
         "send_back" "l.generation + 1," => "l.generation,";
     "run-ignores-the-validation" in Validated breaks [Validated], Function

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState};
+use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState, Skip};
 use redrive::{Failure, Worker};
 use redrive_tests::{Begin, Dead, Sql, drained, only, put, stop, worker};
 
@@ -298,7 +298,29 @@ fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
 }
 
 #[test]
-fn a_run_and_a_policy_keep_the_order_within_each_group() {
+fn a_redrive_passes_the_letters_behind_one_that_stays_locked() {
+    let diverted = Diverted::new();
+    let mut client = diverted.test.client();
+    let mut consumer = client.transaction().unwrap();
+    let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    consumer.execute(lock, &[&diverted.ids[1].get()]).unwrap();
+    let all = LetterFilter::new().queue("orders");
+    let dlq = diverted.queue.database().dlq();
+    let redriven = dlq.redrive(&all, &maria()).unwrap();
+    assert_eq!(redriven.redriven, diverted.ids[..1]);
+    let locked: Vec<(JobId, Skip)> = diverted.ids[1..]
+        .iter()
+        .map(|id| (*id, Skip::Locked))
+        .collect();
+    assert_eq!(redriven.skipped, locked);
+    consumer.rollback().unwrap();
+    diverted.holds(2);
+    diverted.redrive(&[2, 3, 4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn redrives_of_every_form_keep_the_order_within_each_group() {
     let diverted = Diverted::new();
     // The first one is tried alone and dies again, so its death is now the last one.
     diverted.below.store(2, Ordering::SeqCst);
@@ -319,6 +341,9 @@ fn a_run_and_a_policy_keep_the_order_within_each_group() {
 
     let all = LetterFilter::new().queue("orders");
     let dlq = diverted.queue.database().dlq();
+    let redriven = dlq.redrive(&all.clone().limit(2), &maria()).unwrap();
+    assert_eq!(redriven.redriven, diverted.ids[..2]);
+    diverted.holds(3);
     let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
     let mut driver = dlq.runs().start(&all, &options, &maria());
     let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");

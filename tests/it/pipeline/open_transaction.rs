@@ -64,71 +64,50 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     assert_eq!(tally.repeated(), []);
 }
 
-#[test]
-fn an_open_transaction_with_the_key_of_a_follow_up_delays_only_the_job_of_that_follow_up() {
-    let (test, queue) = TestDatabase::with_orders();
-    let keyed = || order(100).unique("K");
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    queue.enqueue_job_in(&mut transaction, keyed()).unwrap();
-    queue.enqueue_many(&Order::up_to(10)).unwrap();
-    let tally = Tally::new();
-    let worker = worker(&queue).slots(4).runs({
-        let tally = tally.clone();
-        move |job: &Job<Order>| {
-            tally.count(job.id());
-            match job.payload().number {
-                3 => Ok(job.then(keyed())?),
-                5 => Err(Failure::reject("an odd number")),
-                _ => Ok(()),
-            }
-        }
-    });
-    counted(&worker, "the jobs of the same lease", |counts| {
-        counts.done + counts.dead == 9
-    });
-    transaction.rollback().unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.done, counts.dead), (10, 1));
-    assert_eq!(
-        (counts.lost, counts.released, tally.repeated()),
-        (0, 0, vec![])
-    );
-}
+type Opens = fn(&Queue, &mut Transaction<'_>);
 
 #[test]
-fn a_capture_of_a_new_failure_group_in_an_open_transaction_delays_only_the_deaths_in_it() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
-    let mut transaction = client.transaction().unwrap();
-    transaction.sql(
-        "SELECT redrive.capture('kafka', '1', 'orders', 'order', '1', error_class => 'C', error_message => 'm')",
-    );
-    queue.enqueue_many(&Order::up_to(10)).unwrap();
-    let tally = Tally::new();
-    let worker = worker(&queue).slots(4).runs({
-        let tally = tally.clone();
-        move |job: &Job<Order>| {
-            tally.count(job.id());
-            match job.payload().number {
-                3 => Err(Failure::reject("m").class("C")),
-                5 => Err(Failure::reject("n").class("C")),
-                _ => Ok(()),
+fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
+    let keyed = || order(100).unique("K");
+    let key: Opens = |queue, transaction| {
+        let keyed = order(100).unique("K");
+        queue.enqueue_job_in(transaction, keyed).unwrap();
+    };
+    let failure_group: Opens = |_, transaction| {
+        transaction.sql(
+            "SELECT redrive.capture('kafka', '1', 'orders', 'order', '1', error_class => 'C', error_message => 'm')",
+        );
+    };
+    // What the transaction holds, and what is done and dead before its end.
+    for (opens, before) in [(key, (7, 2)), (failure_group, (9, 1))] {
+        let (test, queue) = TestDatabase::with_orders();
+        let mut client = test.client();
+        let mut transaction = client.transaction().unwrap();
+        opens(&queue, &mut transaction);
+        queue.enqueue_many(&Order::up_to(10)).unwrap();
+        let tally = Tally::new();
+        let worker = worker(&queue).slots(4).runs({
+            let tally = tally.clone();
+            move |job: &Job<Order>| {
+                tally.count(job.id());
+                match job.payload().number {
+                    3 => Ok(job.then(keyed())?),
+                    5 => Err(Failure::reject("n").class("C")),
+                    7 => Err(Failure::reject("m").class("C")),
+                    _ => Ok(()),
+                }
             }
-        }
-    });
-    counted(&worker, "the jobs of the same lease", |counts| {
-        counts.done == 8 && counts.dead == 1
-    });
-    transaction.rollback().unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.done, counts.dead), (8, 2));
-    assert_eq!(
-        (counts.lost, counts.released, tally.repeated()),
-        (0, 0, vec![])
-    );
+        });
+        counted(&worker, "the other jobs of the lease", |counts| {
+            (counts.done, counts.dead) == before
+        });
+        transaction.rollback().unwrap();
+        drained(&queue);
+        let counts = stop(worker).stats;
+        assert_eq!((counts.done, counts.dead), (9, 2));
+        assert_eq!((counts.lost, counts.released), (0, 0));
+        assert_eq!(tally.repeated(), []);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 -- $2 timestamptz only letters that died by this time; NULL: now. Later batches pass the `as_of` of
 --              the first one, so that a letter that dies again is not redriven twice.
 -- $3 bigint    maximum number of letters
--- $4 timestamptz death of the last letter of the batch before  $5 bigint its id; NULL: this is the first batch
+-- $4 timestamptz place of the last letter of the batch before  $5 bigint its id; NULL: this is the first batch
 -- $6 text      reason         $7 text  operator
 -- $8 text      target queue; NULL: the letter's queue
 -- $9 integer   priority       $10 integer maximum attempts; NULL: as before
@@ -14,8 +14,8 @@
 -- Locks: the letters it redrives. Locked letters are skipped, because another operator is redriving or
 --        discarding them.
 -- Index relied on: dead_letters_open_for_redrive, or the primary key.
--- Rows: one per letter tried: `sent` or `conflict`, with its death and `as_of`. Zero rows: no letter is left.
-SELECT r.id, r.result, r.died_at, coalesce($2::timestamptz, statement_timestamp()) AS as_of
+-- Rows: one per letter tried: `sent` or why not, with its place and `as_of`. Zero rows: no letter is left.
+SELECT r.id, r.result, r.place, coalesce($2::timestamptz, statement_timestamp()) AS as_of
 FROM redrive.redrive_letters($1, coalesce($2::timestamptz, statement_timestamp()), $3, $4, $5, $6, $7, $8,
                              $9::integer, $10::integer, $11, $12::bigint) r
-ORDER BY r.died_at, r.id
+ORDER BY r.place, r.id

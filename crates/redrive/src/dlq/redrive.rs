@@ -36,8 +36,7 @@ const BATCH: u64 = 500;
 pub struct Redriven {
     /// Letters that are jobs again.
     pub redriven: Vec<JobId>,
-    /// Letters named by id that were not redriven, with the reason, and letters skipped
-    /// because another job holds their unique key.
+    /// Matching letters that were not redriven, and letters named by id that did not match, with the reason.
     pub skipped: Vec<(JobId, Skip)>,
     /// Queues and kinds without a live worker.
     pub unserved: Vec<Unserved>,
@@ -124,7 +123,7 @@ impl fmt::Display for Skip {
 }
 
 impl Dlq<'_> {
-    /// Redrives open letters, oldest death first.
+    /// Redrives open letters, oldest death first. Those of a diverted group go in the order of their jobs.
     ///
     /// A letter keeps its id, history and priority and gets all its attempts again. The
     /// call ends when no letter is left that matched at its start, so a letter that dies
@@ -169,7 +168,7 @@ impl Dlq<'_> {
                     &parameter,
                     &as_of,
                     &left.min(BATCH),
-                    &last.map(|(death, _)| death),
+                    &last.map(|(place, _)| place),
                     &last.map(|(_, id)| id),
                     &operator.given_reason(),
                     &operator.by(),
@@ -180,16 +179,19 @@ impl Dlq<'_> {
                     &how.delay_ms,
                 ],
             )?;
-            let Some((id, _, death, moment)) = tried.last() else {
+            let Some((id, _, place, moment)) = tried.last() else {
                 break;
             };
-            (as_of, last) = (Some(*moment), Some((*death, *id)));
+            (as_of, last) = (Some(*moment), Some((*place, *id)));
             for (id, result, ..) in tried {
-                if result == "sent" {
-                    left = left.saturating_sub(1);
-                    done.redriven.push(id);
-                } else {
-                    done.skipped.push((id, Skip::Conflict));
+                match &*result {
+                    "sent" => {
+                        left = left.saturating_sub(1);
+                        done.redriven.push(id);
+                    }
+                    // Another operation took it meanwhile, so it matches no more.
+                    "gone" | "not_open" => {}
+                    why => done.skipped.push((id, Skip::of(why))),
                 }
             }
         }
