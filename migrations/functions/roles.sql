@@ -9,9 +9,9 @@
 --   operator  acts on letters, runs, queues, schedules, breakers and waiting jobs; reads everything; appends to the
 --             audit but cannot change it; can create jobs, because redriving does
 --   reader    reads every job, letter, run, schedule and audit record, and changes nothing
---   observer  sees numbers and the states of jobs and letters, but no payload or error text
---   exporter  what grant_metrics grants
--- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. Grant again
+--   exporter  reads the metrics: numbers, and the names of queues, kinds and error classes
+-- Create the role first: CREATE ROLE shop LOGIN PASSWORD '...'. Only a superuser can grant `pg_monitor`, which an
+-- exporter needs to see the transactions of other roles. Grant again
 -- after a migration, because a newer version may need more. REVOKE and DROP OWNED BY undo it. Returns what
 -- remains to be done; empty: nothing.
 CREATE OR REPLACE FUNCTION redrive.grant_role(role text, VARIADIC professions text[]) RETURNS text
@@ -154,26 +154,9 @@ DECLARE
             'redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
             'redrive.metrics_operations, redrive.metrics_tables, '
             'redrive.token_hold, redrive.token_refill, redrive.token_capacity, redrive.tokens_now, redrive.fewest_tokens'];
-    -- No payload, error text or note, and no lease_id.
-    observer CONSTANT text[] := ARRAY[
-        'SELECT ON redrive.queues, redrive.workers',
-        'SELECT (id, queue, kind, state, priority, attempt, max_attempts, generation, crashes, run_at, enqueued_at, '
-            'worker_id, claimed_at, outage_since) ON redrive.live_jobs, redrive.all_jobs',
-        'SELECT (id, queue, kind, state, cause, error_class, content_type, seen, priority, attempts, '
-            'earlier_attempts, max_attempts, '
-            'generation, crashes, worker_id, host, version, enqueued_at, died_at, changed_at, group_id, pid, deaths, '
-            'alike, failed_redrives, run_id, policy_id) ON redrive.letters',
-        'SELECT (id, queue, kind, error_class, state, owner, first_seen, first_version, last_seen, resolved_at, '
-            'regressed_at, regressions, deaths, open, redriving, recovered, discarded, quarantined) '
-            'ON redrive.failure_groups',
-        'SELECT (name, cron, zone, every, queue, kind, priority, max_attempts, missed, overlap, version, next_at, '
-            'last_at, paused_at, created_at, changed_at) ON redrive.schedules',
-        'SELECT ON redrive.schedule_ticks',
-        'SELECT (id, event_type, status, retry_count, retry_after, created_at, updated_at, queue) ON redrive.dlq_events',
-        'SELECT (id, state, person, is_driven, total, cursor, sent, skipped, recovered, died_alike, '
-            'died_differently, still_running, created_at, started_at, ended_at) ON redrive.runs',
-        'EXECUTE ON FUNCTION redrive.jobs_of, redrive.job_of, redrive.ready_job, redrive.delayed_job, redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
-            'redrive.metrics_operations, redrive.metrics_tables'];
+    exporter CONSTANT text[] := ARRAY[
+        'EXECUTE ON FUNCTION redrive.metric_totals, redrive.metrics_queues, redrive.metrics_letters, '
+            'redrive.metrics_operations, redrive.metrics_tables, redrive.metrics_bloat, redrive.metrics_server, redrive.fold_metrics'];
     profession text;
     granted    text[];
     each_grant text;
@@ -185,26 +168,28 @@ BEGIN
     END IF;
     FOREACH profession IN ARRAY professions LOOP
         granted := CASE profession
-            WHEN 'app' THEN enqueuer || letters || worker || capturer || settings
+            WHEN 'app' THEN enqueuer || letters || worker || capturer || settings || exporter
             WHEN 'enqueuer' THEN enqueuer
             WHEN 'worker' THEN letters || worker
             WHEN 'capturer' THEN capturer
             WHEN 'operator' THEN letters || operator
             WHEN 'reader' THEN reader
-            WHEN 'observer' THEN observer
-            WHEN 'exporter' THEN '{}'
+            WHEN 'exporter' THEN exporter
         END;
         IF granted IS NULL THEN
             RAISE EXCEPTION 'redrive: unknown profession %', coalesce(quote_literal(profession), 'NULL')
                 USING ERRCODE = 'invalid_parameter_value',
-                      HINT = 'Expected app, enqueuer, worker, capturer, operator, reader, observer or exporter.';
+                      HINT = 'Expected app, enqueuer, worker, capturer, operator, reader or exporter.';
         END IF;
         FOREACH each_grant IN ARRAY everybody || granted LOOP
             EXECUTE format('GRANT %s TO %I', each_grant, grant_role.role);
         END LOOP;
-        IF profession IN ('app', 'exporter') THEN
-            remaining := redrive.grant_metrics(grant_role.role);
-        END IF;
+        CONTINUE WHEN profession NOT IN ('app', 'exporter') OR pg_has_role(grant_role.role, 'pg_read_all_stats', 'USAGE');
+        BEGIN
+            EXECUTE format('GRANT pg_monitor TO %I', grant_role.role);
+        EXCEPTION WHEN insufficient_privilege THEN
+            remaining := format('as a superuser: GRANT pg_monitor TO %I', grant_role.role);
+        END;
     END LOOP;
     RETURN remaining;
 END

@@ -64,14 +64,16 @@ impl WorkerProcess {
         });
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let status = self.child.try_wait().expect("ask for its end");
+        status.is_some()
+    }
+
     /// Waits until the process ends, and until the server has completed the statements that it had
     /// received: one may be a claim.
     pub(crate) fn wait_for_its_end(&mut self) -> ExitStatus {
-        let mut status = None;
-        wait_until("the process to end", SOON, || {
-            status = self.child.try_wait().expect("ask for its end");
-            status.is_some()
-        });
+        wait_until("the process to end", SOON, || self.has_ended());
+        let status = self.child.try_wait().expect("ask for its end");
         let sessions = "SELECT FROM pg_stat_activity \
             WHERE datname = current_database() AND application_name = $1";
         wait_until("its sessions to end", SOON, || {

@@ -20,4 +20,4 @@ ALTER ROLE redrive_exporter SET idle_in_transaction_session_timeout = '10s';
 
 -- Returns what is left to do. Only a superuser can grant pg_monitor, without which the role cannot see the age
 -- of the transactions of other users.
-SELECT redrive.grant_metrics('redrive_exporter') AS left_to_do;
+SELECT redrive.grant_role('redrive_exporter', 'exporter') AS left_to_do;

@@ -4,7 +4,7 @@ mod operations;
 mod reader;
 mod worker;
 
-use Profession::{App, Capturer, Enqueuer, Exporter, Nobody, Observer, Reader};
+use Profession::{App, Capturer, Enqueuer, Exporter, Nobody, Reader};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use redrive::dlq::{CaptureOutcome, ForeignFailure};
@@ -22,21 +22,19 @@ enum Profession {
     Capturer,
     Operator,
     Reader,
-    Observer,
     Exporter,
     /// A role without any grant.
     Nobody,
 }
 
 impl Profession {
-    const ALL: [Profession; 9] = [
+    const ALL: [Profession; 8] = [
         App,
         Enqueuer,
         Profession::Worker,
         Capturer,
         Profession::Operator,
         Reader,
-        Observer,
         Exporter,
         Nobody,
     ];
@@ -49,7 +47,6 @@ impl Profession {
             Capturer => "capturer",
             Profession::Operator => "operator",
             Reader => "reader",
-            Observer => "observer",
             Exporter => "exporter",
             Nobody => "nobody",
         }
@@ -58,7 +55,7 @@ impl Profession {
 
 /// A database with each role. Its schema belongs to a role that is no superuser, and no session has a search path.
 struct Cast {
-    roles: [Role; 9],
+    roles: [Role; 8],
     _schema_owner: Role,
     owner: Client,
     test: TestDatabase,

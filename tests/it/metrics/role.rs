@@ -11,7 +11,7 @@ fn granted() -> (TestDatabase, Client, Role) {
     let (test, mut owner) = TestDatabase::with_client();
     let role = test.role("metrics");
     owner.sql(&format!("ALTER ROLE {} CONNECTION LIMIT 3", role.name()));
-    let left: String = owner.ask("SELECT redrive.grant_metrics($1)", &[&role.name()]);
+    let left: String = owner.ask("SELECT redrive.grant_role($1, 'exporter')", &[&role.name()]);
     assert_eq!(left, "", "a superuser can do all of it");
     (test, owner, role)
 }
@@ -125,7 +125,7 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
     );
     for statement in [
         "SELECT redrive.enqueue('orders', 'order', '{}')",
-        "SELECT redrive.grant_metrics(current_user)",
+        "SELECT redrive.grant_role(current_user, 'exporter')",
         "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'a', 'b', '{}')",
         "DELETE FROM redrive.dead_letters",
         "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (99, 'a', 'b', false)",
@@ -204,7 +204,7 @@ fn grant_lists_the_grants_it_may_not_make() {
              GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA redrive TO {keeper} WITH GRANT OPTION; \
              SET ROLE {keeper}"
     ));
-    let grant = "SELECT redrive.grant_metrics($1)";
+    let grant = "SELECT redrive.grant_role($1, 'exporter')";
     let left: String = owner.ask(grant, &[&role.name()]);
     assert_eq!(
         left,

@@ -259,8 +259,11 @@ fn a_second_signal_ends_the_process_at_once() {
     });
     process.wait_until_it_listens();
     process.signal(Signal::HUP);
-    process.signal(Signal::QUIT);
+    // Two signals that wait together arrive in any order, and two threads that take them may both be first.
+    wait_until("the process to end", SOON, || {
+        process.signal(Signal::QUIT);
+        process.has_ended()
+    });
     let status = process.wait_for_its_end();
-    // Two signals that wait together arrive in any order.
     assert!(matches!(status.code(), Some(129 | 131)), "{status}");
 }

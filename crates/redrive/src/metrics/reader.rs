@@ -21,7 +21,7 @@ use crate::metrics::{Family, Source, Value};
 
 /// Reads the metrics and keeps the last good value of each for 5 minutes.
 ///
-/// The role of the connection needs access to the metrics (`SELECT redrive.grant_metrics('…')`).
+/// The role of the connection needs access to the metrics (`SELECT redrive.grant_role('…', 'exporter')`).
 /// Without the rights of `pg_monitor`, it cannot read the metrics of the server.
 ///
 /// Cloning a reader copies all last good values. Keep a clone if you may have to abandon a call

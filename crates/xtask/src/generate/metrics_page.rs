@@ -31,7 +31,7 @@ The exporter needs a role that can read these metrics and nothing else:
 
 ```sql
 CREATE ROLE redrive_exporter LOGIN CONNECTION LIMIT 3 PASSWORD '…';
-SELECT redrive.grant_metrics('redrive_exporter');
+SELECT redrive.grant_role('redrive_exporter', 'exporter');
 ```
 
 The second statement returns what it could not do. Without `pg_monitor`, which a superuser grants, the source *server*

@@ -14,7 +14,7 @@ use redrive::dlq::{
 use redrive::{Database, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{Dead, Finish, Order, SOON, new_order, of_orders, only, worker};
 
-use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Observer, Reader, Worker};
+use super::Profession::{self, App, Capturer, Enqueuer, Exporter, Reader, Worker};
 use super::letter;
 
 /// The role that acts, and its database.
@@ -112,7 +112,6 @@ const ALL: &[Profession] = &[
     Capturer,
     Profession::Operator,
     Reader,
-    Observer,
     Exporter,
 ];
 /// The roles that write letters.
@@ -299,14 +298,14 @@ const VERBS: &[Verb] = &[
     verb("read the payload of a waiting job", READERS, |on| on.sql("SELECT payload FROM redrive.jobs LIMIT 1")),
     verb("read a payload of the view", VIEWERS, |on| on.sql("SELECT payload FROM redrive.live_jobs LIMIT 1")),
     verb("read a history of the view", VIEWERS, |on| on.sql("SELECT history FROM redrive.live_jobs LIMIT 1")),
-    verb("look at live jobs", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, queue, state, attempt FROM redrive.live_jobs LIMIT 1")),
+    verb("look at live jobs", &[Profession::Operator, Reader], |on| on.sql("SELECT id, queue, state, attempt FROM redrive.live_jobs LIMIT 1")),
     verb("read the message of a letter", VIEWERS, |on| on.sql("SELECT error_message FROM redrive.letters LIMIT 1")),
     verb("read the bytes of a letter", VIEWERS, |on| on.sql("SELECT raw FROM redrive.letters LIMIT 1")),
-    verb("look at letters", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
+    verb("look at letters", &[Profession::Operator, Reader], |on| on.sql("SELECT id, state, cause, error_class FROM redrive.letters LIMIT 1")),
     verb("read the title of a group", READERS, |on| on.sql("SELECT title FROM redrive.failure_groups LIMIT 1")),
-    verb("look at groups", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
+    verb("look at groups", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, open, deaths FROM redrive.failure_groups LIMIT 1")),
     verb("read what failed", READERS, |on| on.sql("SELECT error_reason FROM redrive.dlq_events LIMIT 1")),
-    verb("look at what failed", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
+    verb("look at what failed", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT status, retry_count FROM redrive.dlq_events LIMIT 1")),
     verb("insert a failed event", &[Capturer, Profession::Operator], |on| on.sql(
         "INSERT INTO redrive.dlq_events (event_type, payload, error_reason) VALUES ('a', '{}', 'b')")),
     verb("claim failed events", BOTH, |on| on.sql(
@@ -318,13 +317,13 @@ const VERBS: &[Verb] = &[
         "INSERT INTO redrive.dlq_events_archive SELECT * FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
     verb("delete succeeded events", &[Profession::Operator], |on| on.sql(
         "DELETE FROM redrive.dlq_events WHERE status = 'SUCCEEDED'")),
-    verb("look at queues", &[Profession::Operator, Reader, Observer], |on| on.sql("SELECT * FROM redrive.queues")),
-    verb("look at runs", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
+    verb("look at queues", &[Profession::Operator, Reader], |on| on.sql("SELECT * FROM redrive.queues")),
+    verb("look at runs", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT id, state, sent FROM redrive.runs")),
     verb("read why there was a run", READERS, |on| on.sql("SELECT reason FROM redrive.runs")),
-    verb("look at workers", &[Worker, Profession::Operator, Reader, Observer], |on| on.sql("SELECT host, slots FROM redrive.workers")),
+    verb("look at workers", &[Worker, Profession::Operator, Reader], |on| on.sql("SELECT host, slots FROM redrive.workers")),
     verb("read the keys of jobs", &[Enqueuer, Worker, Profession::Operator, Reader], |on| on.sql("SELECT key FROM redrive.unique_keys LIMIT 1")),
-    verb("read totals", &[Reader, Observer, Exporter], |on| on.sql("SELECT * FROM redrive.metric_totals()")),
-    verb("read the numbers of queues", &[Reader, Observer, Exporter], |on| on.sql("SELECT * FROM redrive.metrics_queues()")),
+    verb("read totals", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metric_totals()")),
+    verb("read the numbers of queues", &[Reader, Exporter], |on| on.sql("SELECT * FROM redrive.metrics_queues()")),
     verb("read the numbers of the server", &[Exporter], |on| on.sql("SELECT * FROM redrive.metrics_server()")),
 
     // Operations that no role may use.
@@ -348,7 +347,6 @@ const VERBS: &[Verb] = &[
     verb("drop a table", NOBODY, |on| on.sql("DROP TABLE redrive.leases")),
     verb("take the guard of the audit away", NOBODY, |on| on.sql("ALTER TABLE redrive.audit DISABLE TRIGGER append_only")),
     verb("grant a profession", NOBODY, |on| on.sql("SELECT redrive.grant_role(current_user::text, 'operator')")),
-    verb("grant the metrics", NOBODY, |on| on.sql("SELECT redrive.grant_metrics(current_user::text)")),
 ];
 
 fn merge() -> Edit {
