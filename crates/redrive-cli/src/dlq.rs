@@ -66,7 +66,6 @@ pub(crate) struct DlqCommand {
 subcommands! {
     enum DlqSubcommand {
         List(list::ListLetters) = Reader,
-        Ls(list::Ls) = Reader,
         Groups(groups::GroupsCommand) = _,
         Show(show::ShowLetter) = Reader,
         // Boxed, because it has many more options than the others.

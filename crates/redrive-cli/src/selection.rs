@@ -13,7 +13,7 @@ use crate::optional::Optional as _;
 pub(crate) const WORDS: &str = "words";
 
 /// Letters or jobs, of all that there are.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 #[group(skip)]
 pub(crate) struct Words {
     /// Only these ids, or only this queue; conditions such as kind=invoice 'age>5m'; see below.

@@ -1,4 +1,4 @@
-//! Commands on jobs: enqueue, work, show, cancel and set-priority.
+//! Commands on jobs: enqueue, work, show, cancel and priority.
 
 use std::io::{ErrorKind, Write as _};
 use std::process::{Command, Output, Stdio};
@@ -139,10 +139,10 @@ fn a_command_that_exceeds_its_deadline_is_killed() {
 }
 
 #[test]
-fn jobs_show_cancel_and_set_priority_work_on_live_jobs() {
+fn jobs_show_cancel_and_priority_work_on_live_jobs() {
     let db = TestDatabase::migrated();
     let id = &db.run("enqueue q k [1] --delay 1h --json").json()["id"];
-    db.run(format!("job set {id} --priority -7"));
+    db.run(format!("job priority -7 {id}"));
     db.run(format!("job show {id} --json"))
         .holds(&json!({"state": "delayed", "priority": -7}));
     db.run(format!("job cancel {id}"));

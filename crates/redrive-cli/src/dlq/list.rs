@@ -1,4 +1,4 @@
-//! `redrive dlq list` and its short form `ls`: letters, one line each, or their numbers.
+//! `redrive dlq list`: letters, one line each, or their numbers.
 
 use redrive::JobId;
 use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
@@ -11,7 +11,7 @@ use crate::letter::letter_line;
 use crate::prelude::*;
 
 /// List letters, newest death first, or count them by a property
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
   redrive dlq list
@@ -81,37 +81,5 @@ impl ListLetters {
             quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
         };
         none.say(cx)
-    }
-}
-
-/// Count the waiting letters by error class, or list the newest ones of a class
-///
-/// Short for `list --state waiting --by class`, and for `list --state waiting class=CLASS`.
-#[derive(Args, Debug)]
-#[command(before_help = "\
-Examples:
-  redrive dlq ls
-  redrive dlq ls ValueError 50
-")]
-pub(super) struct Ls {
-    /// List the letters whose last error has this class.
-    class: Option<String>,
-    /// At most this many letters or classes.
-    #[arg(value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    limit: u64,
-}
-
-impl Ls {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let class = self.class.as_ref();
-        let class = class.map(|class| LetterFilter::new().error_class(class));
-        let list = ListLetters {
-            state: Some(StateArg::Waiting),
-            by: self.class.is_none().then_some(LetterProperty::CLASS),
-            words: Words::of(class.map(|class| class.to_string()).into_iter().collect()),
-            limit: self.limit,
-            ..ListLetters::default()
-        };
-        list.run(cx)
     }
 }

@@ -47,7 +47,6 @@ Examples:
         )]
         Cancel(change::ChangeJobs).run(JobChange::Cancel) = Operator,
         Priority(change::Priority) = Operator,
-        Set(change::SetPriority) = Operator,
         /// Make delayed jobs ready now
         ///
         /// Without --yes this is a dry run; jobs given by id become ready at once. Scheduled, snoozed and

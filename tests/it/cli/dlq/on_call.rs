@@ -94,7 +94,7 @@ fn furnish(test: &TestDatabase) {
 
 /// Looks at two letters, redrives one and discards the other, as suggested.
 fn look_at_letters(terminal: &Terminal<'_>) {
-    let letters = terminal.types("redrive dlq ls Timeout 2");
+    let letters = terminal.types("redrive dlq list class=Timeout --limit 2");
     let ids: Vec<&str> = letters
         .lines()
         .filter_map(|line| line.split_whitespace().next())

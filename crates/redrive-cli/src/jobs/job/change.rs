@@ -42,17 +42,6 @@ pub(crate) struct Priority {
     jobs: ChangeJobs,
 }
 
-/// Change the priority of one waiting job; see `priority`
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive job set 42 --priority 100\n")]
-pub(crate) struct SetPriority {
-    /// The id of the job.
-    id: JobId,
-    /// New priority, from -1000 to 1000. Jobs with a higher priority run first.
-    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
-    priority: i16,
-}
-
 impl ChangeJobs {
     pub(super) fn run(&self, change: JobChange, cx: &mut Context<'_>) -> Result<Ending> {
         Act::of(change).run(&self.selection, cx)
@@ -62,23 +51,6 @@ impl ChangeJobs {
 impl Priority {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         self.jobs.run(JobChange::SetPriority(self.priority), cx)
-    }
-}
-
-impl SetPriority {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let act = Act::of(JobChange::SetPriority(self.priority));
-        let filter = JobFilter::new().ids([self.id]);
-        let operator = operator::current(None);
-        let changed = db.admin().jobs().change(&filter, act.change, &operator)?;
-        if !changed.jobs.is_empty() {
-            return act.say_changed(self.id, cx);
-        }
-        match live_or_say(self.id, &filter, cx)? {
-            Some(job) => act.explain(&job, cx),
-            None => Ok(Ending::NothingMatched),
-        }
     }
 }
 
