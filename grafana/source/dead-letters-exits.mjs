@@ -77,7 +77,7 @@ export const retention = row(
       about: 'Time from a death to its redrive or discard.',
       healthy: 'hours.',
       otherwise: 'if it takes days, give groups owners, and let a policy redrive transient failures.',
-      type: ['redrive dlq groups own GROUP NAME', 'redrive schedule list'],
+      type: ['redrive dlq groups set GROUP --owner NAME', 'redrive schedule list'],
     },
   }),
   graph({

@@ -44,8 +44,7 @@ subcommands! {
         /// Mark groups as open again
         #[command(before_help = "Example:\n  redrive dlq groups reopen 12\n")]
         Reopen(change::ChangeGroup).run(GroupState::Open) = Operator,
-        Note(change::NoteGroup) = Operator,
-        Own(change::AssignGroup) = Operator,
+        Set(change::SetGroup) = Operator,
         Merge(merge::MergeGroups) = Operator,
         Split(split::SplitGroup) = Operator,
         #[command(subcommand)]

@@ -19,8 +19,9 @@ fn groups_can_be_listed_shown_and_annotated() {
     db.run("dlq groups list orders")
         .shows("open")
         .shows("exit:65");
-    db.run(format!("dlq groups note {id} 'see the runbook'"));
-    db.run(format!("dlq groups own {id} payments"));
+    db.run(format!(
+        "dlq groups set {id} --note 'see the runbook' --owner payments"
+    ));
     db.run(format!("dlq groups ack {id}"))
         .shows("is acknowledged, owned by payments");
     db.run(format!("dlq groups show {id}"))

@@ -117,55 +117,36 @@ fn numbers(groups: &[MatchingGroup]) -> String {
     )
 }
 
-/// Set the note of a failure group
+/// Set the note or the owner of a failure group
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
-  redrive dlq groups note 12 'see the runbook of the gateway'
-  redrive dlq groups note 12 ''
+  redrive dlq groups set 12 --owner payments --note 'see the runbook of the gateway'
+  redrive dlq groups set 12 --note ''
 ")]
-pub(super) struct NoteGroup {
+pub(super) struct SetGroup {
     /// The id of the group.
     group: GroupId,
-    /// The new note. An empty text removes the note.
-    text: String,
+    /// The new note. An empty text removes it.
+    #[arg(long, value_name = "TEXT", required_unless_present = "owner")]
+    note: Option<String>,
+    /// The new owner, a person or a team. An empty text removes it.
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
 }
 
-impl NoteGroup {
+impl SetGroup {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let note = Some(&*self.text).filter(|text| !text.trim().is_empty());
-        let exists = db
-            .dlq()
-            .groups()
-            .set_note(self.group, note, &operator::current(None))?;
-        report(exists, self.group, cx)
-    }
-}
-
-/// Set the owner of a failure group
-#[derive(Args, Debug)]
-#[command(before_help = "\
-Examples:
-  redrive dlq groups own 12 payments
-  redrive dlq groups own 12 ''
-")]
-pub(super) struct AssignGroup {
-    /// The id of the group.
-    group: GroupId,
-    /// A person or a team. An empty text removes the owner.
-    owner: String,
-}
-
-impl AssignGroup {
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = cx.database()?;
-        let owner = Some(&*self.owner).filter(|owner| !owner.trim().is_empty());
-        let exists = db
-            .dlq()
-            .groups()
-            .assign(self.group, owner, &operator::current(None))?;
-        report(exists, self.group, cx)
+        let (db, id, operator) = (cx.database()?, self.group, operator::current(None));
+        let not_blank = |text: &String| Some(text.clone()).filter(|text| !text.trim().is_empty());
+        let (groups, mut exists) = (db.dlq().groups(), true);
+        if let Some(note) = &self.note {
+            exists = groups.set_note(id, not_blank(note).as_deref(), &operator)?;
+        }
+        if let Some(owner) = &self.owner {
+            exists = groups.assign(id, not_blank(owner).as_deref(), &operator)?;
+        }
+        report(exists, id, cx)
     }
 }
 
