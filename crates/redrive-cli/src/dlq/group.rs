@@ -1,15 +1,16 @@
 //! A failure group as text, in a table and as JSON.
 
-use redrive::dlq::FailureGroup;
+use redrive::dlq::{FailureGroup, GroupState};
 
 use crate::prelude::*;
 use crate::terminal::{Charset, sparkline};
 
-/// The state in one word, which is `REGRESSION` if the group died again after it was resolved.
+/// The state, with `REGRESSION` if the group died again after it was resolved.
 pub(super) fn state(group: &FailureGroup) -> &'static str {
-    match group.is_regression() {
-        true => "REGRESSION",
-        false => group.state.as_str(),
+    match (group.is_regression(), group.state) {
+        (true, GroupState::Acknowledged) => "acknowledged REGRESSION",
+        (true, GroupState::Open | GroupState::Resolved | GroupState::Ignored | _) => "REGRESSION",
+        (false, state) => state.as_str(),
     }
 }
 
@@ -66,7 +67,7 @@ pub(super) fn group_table(groups: &[MatchingGroup], charset: Charset) -> Table {
         Number "GROUP" => group.id,
         Text "QUEUE" => group.queue,
         Name "KIND" if has_kinds => group.kind,
-        Word "STATE" => state(group),
+        Text "STATE" => state(group),
         Number "LETTERS" => grouped(*letters),
         Number "LAST" => ago(group.last_seen),
         Bars "BY HOUR" => sparkline(&group.hours, charset).replace(' ', empty_hour),

@@ -301,10 +301,8 @@ fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Re
         ago(failure.newest().last_seen)
     );
     for line in wrap(&text, layout.columns - INDENT.len()) {
-        let line = match line.strip_prefix("REGRESSION") {
-            Some(rest) => format!("{}{rest}", layout.style.error("REGRESSION")),
-            None => line,
-        };
+        let regression = layout.style.error("REGRESSION").to_string();
+        let line = line.replacen("REGRESSION", &regression, 1);
         writeln!(out, "{INDENT}{line}")?;
     }
     Ok(())

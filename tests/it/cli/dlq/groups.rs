@@ -36,6 +36,9 @@ fn groups_can_be_listed_shown_and_annotated() {
     db.fails(1, "dlq groups list --state open");
     letters(&db, &orders, 1);
     db.run("dlq groups").shows("REGRESSION");
+    db.run(format!("dlq groups ack {id}"))
+        .shows("is acknowledged REGRESSION");
+    db.run("dlq").shows("acknowledged REGRESSION");
     db.fails(1, "dlq groups show 999");
     db.fails(1, "dlq groups ack 999");
     db.fails(2, "dlq groups ack x");

@@ -116,7 +116,7 @@ impl<'a> Failure<'a> {
                 states.push(state(group));
             }
         }
-        states.sort_unstable_by_key(|state| *state != "REGRESSION");
+        states.sort_unstable_by_key(|state| !state.contains("REGRESSION"));
         states.join(", ")
     }
 
