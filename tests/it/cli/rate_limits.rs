@@ -23,6 +23,8 @@ fn rate_limits_are_set_listed_and_removed() {
         }
     }
     list.hides("\u{1b}");
+    let all = json!({"kind": null, "burst": 100, "tokens": 100});
+    holds(&db.run("queue limits --json").lines()[0], &all);
     let news = json!({"kind": "news", "period_ms": 60000, "tokens": 1});
     holds(&db.run("queue limits --json").lines()[1], &news);
     db.run("queue unlimit mails --kind news")

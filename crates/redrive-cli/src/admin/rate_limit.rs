@@ -60,7 +60,7 @@ pub(crate) struct SetLimit {
     /// Jobs per time, such as 100/1s, 5/m or 1000/30m.
     #[arg(long, value_name = "JOBS/TIME", value_parser = rate)]
     rate: Rate,
-    /// Jobs that may start at once after a quiet time [default: the jobs of the rate].
+    /// At most this many jobs start at once after a quiet time [default: the jobs of the rate].
     #[arg(long, value_name = "JOBS")]
     burst: Option<u32>,
     #[command(flatten)]
