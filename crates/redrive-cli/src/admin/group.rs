@@ -2,6 +2,7 @@
 
 use redrive::{GroupDeath, GroupPolicy, HeldGroup, Queue};
 
+use super::rate_limit::warn_if_unknown;
 use crate::prelude::*;
 
 /// The largest number of held groups in a list.
@@ -42,7 +43,7 @@ pub(crate) struct SetPolicy {
     /// the jobs behind it to the dead letters [default: continue].
     #[arg(long, value_name = "EFFECT")]
     on_death: Option<OnDeath>,
-    /// The reason, for other operators and the audit log.
+    /// The reason, for the audit log.
     #[arg(long, value_name = "TEXT", value_parser = operator::not_blank)]
     reason: String,
 }
@@ -132,6 +133,8 @@ impl SetPolicy {
             ));
         };
         queue.set_group_policy(policy, &operator::current(Some(&self.reason)))?;
+        let undo = |name: &str| format!("groups set {name} none --reason TEXT");
+        warn_if_unknown(&queue, undo, cx)?;
         show(&queue, policy, cx)
     }
 }

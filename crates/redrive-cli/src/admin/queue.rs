@@ -93,7 +93,7 @@ impl PauseQueue {
         };
         let queue = cx.queue(&self.queue)?;
         queue.pause(end, &operator::current(Some(&self.reason)))?;
-        warn_if_unknown(&queue, "redrive queue resume", cx)?;
+        warn_if_unknown(&queue, |name| format!("resume {name}"), cx)?;
         cx.print(
             &json!({ "queue": queue.name(), "state": "paused" }),
             format!("queue {} is paused {text}", one_line(queue.name())),

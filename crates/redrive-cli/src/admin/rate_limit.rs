@@ -139,13 +139,17 @@ impl LimitedJobs {
 }
 
 /// Warns about a queue that does not exist yet, and names the command that undoes the change.
-pub(super) fn warn_if_unknown(queue: &Queue, undo: &str, cx: &mut Context<'_>) -> Result<()> {
+pub(super) fn warn_if_unknown(
+    queue: &Queue,
+    undo: impl Fn(&str) -> String,
+    cx: &mut Context<'_>,
+) -> Result<()> {
     let queues = queue.database().admin().queue_names(queue.name(), QUEUES)?;
     if !queues.is_known {
         let problem = no_queue(queue.name(), &queues.names);
-        let name = quoted(queue.name());
+        let undo = undo(&quoted(queue.name()));
         cx.say(format!(
-            "warning: {problem}; if the name is wrong: {undo} {name}"
+            "warning: {problem}; if the name is wrong: redrive queue {undo}"
         ));
     }
     Ok(())
@@ -164,7 +168,7 @@ impl SetLimit {
             limit,
             &operator::current(Some(&self.reason)),
         )?;
-        warn_if_unknown(&queue, "redrive queue unlimit", cx)?;
+        warn_if_unknown(&queue, |name| format!("unlimit {name}"), cx)?;
         let burst = burst.unwrap_or(rate.starts);
         cx.print(
             &json!({
