@@ -199,6 +199,12 @@ fn an_enqueue_replaces_the_waiting_job_with_its_key() {
         "--unique today --replace all",
     ] {
         db.fails(2, enqueue(bad));
+    db.fails(
+        1,
+        "enqueue orders other {} --unique today --replace payload --json",
+    )
+    .holds(&json!({"id": id, "kind": null}))
+    .tells("is of another kind");
     }
 }
 

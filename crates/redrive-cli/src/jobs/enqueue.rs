@@ -162,7 +162,10 @@ impl Enqueue {
         let queue = cx.queue(&self.queue)?;
         let enqueued = queue.enqueue_job(self.with_options(job))?;
         let id = enqueued.id();
-        let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": self.kind });
+        // The job that has the key may be of another kind.
+        let is_own = !matches!(enqueued, Enqueued::Existing(_));
+        let kind = is_own.then_some(&self.kind);
+        let mut line = json!({ "id": id.get(), "queue": self.queue, "kind": kind });
         if let Some(key) = &self.unique {
             line["unique"] = json!(key);
             line["stored"] = json!(matches!(enqueued, Enqueued::New(_)));
@@ -174,8 +177,12 @@ impl Enqueue {
             Enqueued::Existing(_) => {
                 let window = self.unique_window.map(|_| " or opened its window");
                 let window = window.unwrap_or_default();
+                let replace = self.replace.map(
+                    |_| ", and it is not replaced, because it has started or is of another kind",
+                );
                 return cx.nothing(format!(
-                    "nothing was enqueued: job {id} has this unique key{window}"
+                    "nothing was enqueued: job {id} has this unique key{window}{}",
+                    replace.unwrap_or_default()
                 ));
             }
             Enqueued::Replaced(_) => {
