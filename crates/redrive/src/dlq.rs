@@ -52,7 +52,7 @@ pub use group::{FailureGroup, GroupFilter, GroupState};
 pub use group_rule::{GroupRule, GroupRuleAction, Regrouped, SplitBy, SplitPart};
 pub use handle::{Dlq, Groups, Redactions, RetentionRules};
 pub use history::AttemptRecord;
-pub use id::{GroupId, GroupRuleId, PolicyId, RedactionId};
+pub use id::{GroupId, GroupRuleId, RedactionId};
 pub use letter::{Letter, LetterCount};
 pub use past::LetterPast;
 pub use policy::{Policy, PolicyStatus};

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use redrive::JobId;
 use redrive::admin::{BreakerCause, BreakerState, JobState};
 use redrive::dlq::runs::{RunId, RunState};
-use redrive::dlq::{DeathCause, GroupId, GroupState, LetterState, PolicyId};
+use redrive::dlq::{DeathCause, GroupId, GroupState, LetterState};
 use redrive::schedule::{Missed, Overlap, TickOutcome};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -42,7 +42,7 @@ macro_rules! as_json {
 }
 
 as_json!(bool u8 i16 u32 u64 i64 f64);
-as_json!(i64, get: JobId GroupId PolicyId RunId);
+as_json!(i64, get: JobId GroupId RunId);
 as_json!(&'static str, as_str: BreakerCause BreakerState DeathCause GroupState JobState LetterState
     Missed Overlap RunState TickOutcome);
 as_json! {

@@ -14,6 +14,7 @@ SELECT l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
            WHERE p.letter_id = l.id AND p.version = l.edits) END AS raw_size,
        l.group_key, l.failure_key, l.unique_key, l.crashes,
        l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts, l.max_attempts, l.generation,
-       l.deaths, l.alike, l.failed_redrives, l.edits, l.history, l.events, l.run_id AS run, l.policy_id AS policy, l.worker_id AS worker,
+       l.deaths, l.alike, l.failed_redrives, l.edits, l.history, l.events, l.run_id AS run,
+       (SELECT s.name FROM redrive.schedules s WHERE s.id = l.policy_id) AS policy, l.worker_id AS worker,
        l.host, l.version, l.pid, l.discard_reason, l.audit_id AS audit, coalesce(l.redacted, '{}') AS redacted, l.enqueued_at, l.died_at, l.changed_at
 FROM redrive.list_letters($1, $2, $3) l

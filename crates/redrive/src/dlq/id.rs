@@ -1,4 +1,4 @@
-//! The ids of what belongs to dead letters: groups and their rules, runs, policies, redactions.
+//! The ids of what belongs to dead letters: groups and their rules, runs, redactions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ macro_rules! ids {
     )*};
 }
 
-crate::db::column::ids! { GroupId GroupRuleId RunId PolicyId RedactionId }
+crate::db::column::ids! { GroupId GroupRuleId RunId RedactionId }
 
 ids! {
     /// The id of a failure group.
@@ -54,8 +54,6 @@ ids! {
     GroupRuleId = "group rule";
     /// The id of a redrive run.
     RunId = "redrive run";
-    /// The id of a policy, as letters and the audit record it. Operators name policies.
-    PolicyId = "policy";
     /// The id of a redaction.
     RedactionId = "redaction";
 }

@@ -17,7 +17,7 @@ use crate::dlq::event::LetterEvent;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::history::AttemptRecord;
-use crate::dlq::id::{GroupId, PolicyId, RunId};
+use crate::dlq::id::{GroupId, RunId};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::death_cause::DeathCause;
@@ -100,8 +100,8 @@ row! {
         pub events: Vec<LetterEvent>,
         /// The run that last redrove the letter.
         pub run: Option<RunId>,
-        /// The policy that last redrove the letter.
-        pub policy: Option<PolicyId>,
+        /// The name of the policy that last redrove the letter. `None` also if the policy is gone.
+        pub policy: Option<String>,
         /// The worker that ran the last attempt.
         pub worker: Option<Uuid>,
         /// The worker's host.
