@@ -1,7 +1,7 @@
 //! Commands on jobs: enqueue, work, show, cancel and priority.
 
-use std::io::{ErrorKind, Write as _};
-use std::process::{Command, Output, Stdio};
+use std::io::{self, ErrorKind, Write};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 use redrive::NewJob;
 use redrive::dlq::{DeathCause, LetterFilter};
@@ -126,6 +126,43 @@ fn a_drain_leaves_jobs_that_no_worker_handles() {
     db.run(format!("{work} --json")).holds(&json!({"left": 2}));
 }
 
+/// Resumes a queue once the command has said what it waits for.
+struct ResumeWhenSaid<'a> {
+    db: &'a TestDatabase,
+    said: String,
+}
+
+impl Write for ResumeWhenSaid<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_first = !self.said.contains("waiting for");
+        self.said.push_str(&String::from_utf8_lossy(bytes));
+        if is_first && self.said.contains("waiting for") {
+            self.db.run("job run-now w --yes");
+            self.db.run("queue resume w");
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_drain_says_what_it_waits_for() {
+    let db = &TestDatabase::migrated();
+    db.run("enqueue w k 1 --delay 1h");
+    db.run("queue pause w --reason x");
+    let said = String::new();
+    let (mut out, mut err) = (Vec::new(), ResumeWhenSaid { db, said });
+    let url = db.url();
+    let work = format!("redrive --database-url {url} work w --exec true --drain");
+    let code = redrive_cli::run(work.split(' ').map(Into::into), &mut out, &mut err);
+    assert_eq!(code, ExitCode::SUCCESS, "{}", err.said);
+    let waits = "waiting for queue w (0 ready, 1 delayed, paused)";
+    assert!(err.said.contains(waits), "{}", err.said);
+}
+
 #[test]
 fn a_command_that_exceeds_its_deadline_is_killed() {
     let db = TestDatabase::migrated();
@@ -162,6 +199,12 @@ fn a_unique_job_is_stored_once_and_the_exit_code_shows_it() {
     let id: i64 = first.trim().parse().unwrap();
     db.fails(1, format!("{enqueue} --json"))
         .holds(&json!({"stored": false, "unique": "today", "id": id}));
+    db.fails(
+        1,
+        "enqueue orders other {} --unique today --replace payload --json",
+    )
+    .holds(&json!({"id": id, "kind": null}))
+    .tells("is of another kind");
     db.fails(2, "enqueue orders order {} --unique ''");
     assert_eq!(ready(&db.queue("orders")), 1);
 }
@@ -199,12 +242,6 @@ fn an_enqueue_replaces_the_waiting_job_with_its_key() {
         "--unique today --replace all",
     ] {
         db.fails(2, enqueue(bad));
-    db.fails(
-        1,
-        "enqueue orders other {} --unique today --replace payload --json",
-    )
-    .holds(&json!({"id": id, "kind": null}))
-    .tells("is of another kind");
     }
 }
 
