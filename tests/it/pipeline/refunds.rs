@@ -44,10 +44,14 @@ fn release(client: &mut Client, started: Option<&[i64]>) {
 
 /// Writes the verdict on an attempt that an outage of the database interrupted.
 fn interrupt(client: &mut Client, _: Option<&[i64]>) {
+    give_back(client, "refund");
+}
+
+fn give_back(client: &mut Client, verdict: &str) {
     let settlement = Settlement {
         queue: "orders",
         lease: LEASE,
-        verdicts: &[(JOB, "refund", Some("exhausted"))],
+        verdicts: &[(JOB, verdict, Some("exhausted"))],
         delay_ms: 1000,
         counts: &[],
     };
@@ -105,6 +109,10 @@ fn a_job_that_never_started_costs_no_refund() {
     lease(&mut client, 10, 1);
     release(&mut client, Some(&[]));
     assert_eq!(job(&mut client), ("ready".to_owned(), 0, Some(10)));
+    client.sql("DELETE FROM redrive.jobs");
+    lease(&mut client, 10, 1);
+    give_back(&mut client, "unrun");
+    assert_eq!(job(&mut client), ("delayed".to_owned(), 0, Some(10)));
 }
 
 /// A stop gives up verdicts that the database rejects, and releases their jobs, whose handlers have run.

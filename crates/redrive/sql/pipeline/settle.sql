@@ -3,9 +3,10 @@
 -- Called by: pipeline/settle.rs, for a worker's settler.
 -- $1 uuid[]    lease of each verdict
 -- $2 bigint[]  job
--- $3 text[]    verdict: done, retry, outage (a retry whose attempt is refunded), snooze, dead, or refund: a snooze
---              that is counted and, once the job has had its refunds, a retry or a death
--- $4 bigint[]  delay in milliseconds (retry, outage, snooze, refund)
+-- $3 text[]    verdict: done, retry, outage (a retry whose attempt is refunded), snooze, dead, refund: a snooze
+--              that is counted and, once the job has had its refunds, a retry or a death, or unrun: a refund
+--              that is not counted, because no handler ran
+-- $4 bigint[]  delay in milliseconds (retry, outage, snooze, refund, unrun)
 -- $5 text[]    cause (dead, refund)
 -- $6 text[]    error class    $7 text[] error message    $8 text[] error detail
 -- $9 jsonb[]   history entry of the attempt; NULL: none (done, snooze, dead because it expired)
@@ -107,6 +108,7 @@ settled AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT c.is_cancelled, CASE
             WHEN c.is_cancelled THEN 'dead'
+            WHEN v.verdict = 'unrun' THEN 'snooze'
             WHEN v.verdict <> 'refund' THEN v.verdict
             WHEN (j.job).refunds < $26::integer THEN 'snooze'
             WHEN (j.job).attempt < (j.job).max_attempts THEN 'retry'
@@ -201,7 +203,7 @@ counted AS (
         CROSS JOIN LATERAL (VALUES
             (CASE s.verdict WHEN 'dead' THEN 'ended' WHEN 'retry' THEN 'retried' ELSE 'released' END, NULL::smallint, 1,
              NULL::double precision),
-            (CASE s.told WHEN 'refund' THEN NULL WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
+            (CASE s.told WHEN 'refund' THEN NULL WHEN 'unrun' THEN NULL WHEN 'snooze' THEN 'snoozed' ELSE 'retried' END, NULL, -1, NULL),
             (CASE s.told WHEN 'retry' THEN 'retry_delay' END, s.delay_bucket, -1, s.delay_ms / -1000.0)
         ) AS x (key, bucket, count, sum)
         WHERE s.verdict <> s.told AND x.key IS NOT NULL

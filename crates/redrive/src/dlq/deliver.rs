@@ -301,7 +301,8 @@ fn error_of(outcome: Outcome) -> Option<ErrorReport> {
         Outcome::Panicked(report)
         | Outcome::Undecodable { report, .. }
         | Outcome::Unhandled(report)
-        | Outcome::Expired(report) => Some(report),
+        | Outcome::Expired(report)
+        | Outcome::NotBegun(report) => Some(report),
         Outcome::TimedOut(limit) => Some(ErrorReport::new(
             "timeout",
             format!("it took over {limit:?}"),

@@ -126,7 +126,8 @@ impl Validators {
             }
             Outcome::Undecodable { report, .. }
             | Outcome::Unhandled(report)
-            | Outcome::Expired(report) => ValidationResult::Failed(report.message),
+            | Outcome::Expired(report)
+            | Outcome::NotBegun(report) => ValidationResult::Failed(report.message),
             Outcome::TimedOut(limit) => ValidationResult::Failed(format!("it took over {limit:?}")),
         }
     }

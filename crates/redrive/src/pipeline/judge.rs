@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
         report: ErrorReport,
     },
     /// The attempt was interrupted: run again after the delay. The database does not count the attempt, unless the job
-    /// has had all its refunds.
+    /// has had all its refunds and its handler ran.
     Refund {
         delay: Duration,
         report: ErrorReport,

@@ -28,6 +28,8 @@ pub(crate) enum Outcome {
     Unhandled(ErrorReport),
     /// The job was claimed after its time to start. No handler ran.
     Expired(ErrorReport),
+    /// The handler's transaction could not begin, for want of a connection for example. No handler ran.
+    NotBegun(ErrorReport),
     /// The handler exceeded its deadline. It may still run; its result will be rejected.
     TimedOut(Duration),
 }
@@ -72,7 +74,10 @@ impl Outcome {
             Outcome::Done | Outcome::Failed(_) | Outcome::Panicked(_) | Outcome::TimedOut(_) => {
                 true
             }
-            Outcome::Undecodable { .. } | Outcome::Unhandled(_) | Outcome::Expired(_) => false,
+            Outcome::Undecodable { .. }
+            | Outcome::Unhandled(_)
+            | Outcome::Expired(_)
+            | Outcome::NotBegun(_) => false,
         }
     }
 
@@ -86,6 +91,16 @@ impl Outcome {
                     cause: None,
                     disposition: Disposition::Reject,
                     death: DeathCause::Expired,
+                    report,
+                    dependency: None,
+                    error: None,
+                });
+            }
+            Outcome::NotBegun(report) => {
+                return Some(FailedAttempt {
+                    cause: None,
+                    disposition: Disposition::Interrupted,
+                    death: DeathCause::Exhausted,
                     report,
                     dependency: None,
                     error: None,
@@ -171,6 +186,7 @@ mod tests {
             (Outcome::Done, None),
             (Outcome::Failed(Failure::snooze(second)), None),
             (Outcome::Expired(report()), None),
+            (Outcome::NotBegun(report()), None),
             (
                 Outcome::Failed(Failure::retry("m")),
                 Some(FailureCause::Error),

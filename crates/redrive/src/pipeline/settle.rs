@@ -329,6 +329,9 @@ impl<'a> VerdictColumns<'a> {
             Verdict::Retry { delay, report } => ("retry", *delay, None, Some(report)),
             Verdict::Snooze { delay } => ("snooze", *delay, None, None),
             Verdict::Outage { delay, report } => ("outage", *delay, None, Some(report)),
+            Verdict::Refund { delay, report } if !settlement.has_run => {
+                ("unrun", *delay, None, Some(report))
+            }
             Verdict::Refund { delay, report } => {
                 ("refund", *delay, Some(DeathCause::Exhausted), Some(report))
             }

@@ -25,6 +25,8 @@ pub(crate) struct Settlement {
     pub(crate) lease: LeaseId,
     pub(crate) meta: Arc<JobMeta>,
     pub(crate) run_time: Duration,
+    /// Whether a handler ran. Otherwise a refund of the attempt is not counted.
+    pub(crate) has_run: bool,
     pub(crate) verdict: Verdict,
     /// Whether the attempt met an outage.
     pub(crate) in_outage: bool,
@@ -52,6 +54,7 @@ impl Settlement {
             lease,
             meta: Arc::clone(meta),
             run_time,
+            has_run: true,
             verdict: Verdict::Done,
             in_outage: false,
             cause: None,

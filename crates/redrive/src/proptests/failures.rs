@@ -160,6 +160,7 @@ proptest! {
             | Outcome::Undecodable { .. }
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
+            | Outcome::NotBegun(_)
             | Outcome::TimedOut(_)) => {
                 prop_assert!(false, "{other:?}");
             }

@@ -193,6 +193,7 @@ fn run(
     let settlement = Settlement {
         lease,
         run_time,
+        has_run: true,
         verdict,
         in_outage,
         cause,

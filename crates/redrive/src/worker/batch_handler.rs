@@ -68,6 +68,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
         | Outcome::Undecodable { .. }
         | Outcome::Unhandled(_)
         | Outcome::Expired(_)
+        | Outcome::NotBegun(_)
         | Outcome::TimedOut(_) => ran,
     };
     of_jobs

@@ -136,6 +136,7 @@ pub(crate) fn conclude(
         lease: running.lease,
         meta: Arc::clone(&running.meta),
         run_time: ended.run_time,
+        has_run,
         verdict,
         in_outage,
         cause,

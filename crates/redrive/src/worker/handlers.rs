@@ -177,6 +177,7 @@ impl HandlerOptions {
             | Outcome::Panicked(_)
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
+            | Outcome::NotBegun(_)
             | Outcome::TimedOut(_) => outcome,
         }
     }

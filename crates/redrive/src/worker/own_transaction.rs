@@ -73,7 +73,11 @@ pub(crate) fn attempt(
         Err(outcome) => return AttemptResult::Judge(outcome, Vec::new()),
     };
     let mut session = None;
+    let mut share = None;
     let outcome = run_handler(|| {
+        let wait = db.connect_timeout();
+        let taken = db.workers().admit_handler(db.connections(), wait);
+        share = Some(taken.map_err(|error| not_begun(&error))?);
         let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
         attempt.run(session, prepared)
     });
@@ -122,12 +126,12 @@ impl OwnAttempt {
             ))));
         };
         let began: SystemTime = row.get("began");
-        self.server_started = Some(row.get("server_started"));
         if row.get("is_read_only") {
             return Err(not_begun(&Error::unavailable(format!(
                 "could not begin job {id} in its transaction: the database is read-only"
             ))));
         }
+        self.server_started = Some(row.get("server_started"));
         let own = OpenTransaction {
             pid: row.get("pid"),
             began,
@@ -166,11 +170,18 @@ impl OwnAttempt {
         match outcome {
             Outcome::Done if self.has_committed => AttemptResult::Settled,
             Outcome::Done => AttemptResult::Lost,
+            Outcome::Failed(failure)
+                if self.server_started.is_none()
+                    && failure.disposition == Disposition::Interrupted =>
+            {
+                AttemptResult::Judge(Outcome::NotBegun(failure.report), Vec::new())
+            }
             Outcome::Failed(_)
             | Outcome::Panicked(_)
             | Outcome::Undecodable { .. }
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
+            | Outcome::NotBegun(_)
             | Outcome::TimedOut(_) => AttemptResult::Judge(outcome, Vec::new()),
         }
     }
@@ -205,6 +216,7 @@ fn interrupted(outcome: Outcome) -> Outcome {
         | Outcome::Undecodable { .. }
         | Outcome::Unhandled(_)
         | Outcome::Expired(_)
+        | Outcome::NotBegun(_)
         | Outcome::TimedOut(_) => outcome,
     }
 }

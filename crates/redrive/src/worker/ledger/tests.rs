@@ -34,6 +34,7 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         lease,
         meta,
         run_time: Duration::ZERO,
+        has_run: true,
         verdict,
         in_outage: false,
         cause: None,
