@@ -121,7 +121,7 @@ fn numbers(groups: &[MatchingGroup]) -> String {
 #[derive(Args, Debug)]
 #[command(before_help = "\
 Examples:
-  redrive dlq groups set 12 --owner payments --note 'see the runbook of the gateway'
+  redrive dlq groups set 12 --owner payments --note 'see the runbook'
   redrive dlq groups set 12 --note ''
 ")]
 pub(super) struct SetGroup {
