@@ -301,7 +301,7 @@ fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Re
         ago(failure.newest().last_seen)
     );
     for line in wrap(&text, layout.columns - INDENT.len()) {
-        let regression = layout.style.error("REGRESSION").to_string();
+        let regression = layout.style.error("REGRESSION");
         let line = line.replacen("REGRESSION", &regression, 1);
         writeln!(out, "{INDENT}{line}")?;
     }
