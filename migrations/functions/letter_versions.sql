@@ -52,8 +52,23 @@ BEGIN
 END
 $$;
 
+-- Locks letters, in the order of their ids, so that two editors cannot deadlock, and returns their ids. It waits for an
+-- editor, and leaves out what another session holds for longer, such as a consumer of `dlq_events`.
+CREATE OR REPLACE FUNCTION redrive.lock_for_edits(ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '1s'
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (ids) ORDER BY l.id FOR UPDATE);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (ids) ORDER BY l.id FOR UPDATE SKIP LOCKED);
+END
+$$;
+
 -- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
--- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged.
+-- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged, and those
+-- that another session holds.
 -- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the edited
 -- letters with their versions, and the record of the first batch.
 --
@@ -69,6 +84,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     editable  bigint[];
+    locked    bigint[];
     operation bigint := edit_letters.audit;
     act       bigint;
     wrong     record;
@@ -82,14 +98,13 @@ BEGIN
         RAISE EXCEPTION 'redrive: the new payload of letter % is % bytes; the limit is 1048576', wrong.id, wrong.bytes
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    -- In a fixed order, so that two editors cannot deadlock. This is a separate statement, so that the next
-    -- one sees the letters as they are under the lock.
-    PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (edit_letters.ids) ORDER BY l.id FOR UPDATE;
+    -- This is a separate statement, so that the next one sees the letters as they are under the lock.
+    locked := redrive.lock_for_edits(edit_letters.ids);
     editable := ARRAY(
         SELECT l.id
         FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)
         JOIN redrive.dead_letters l ON l.id = g.id
-        WHERE l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits);
+        WHERE l.id = ANY (locked) AND l.state IN ('open', 'quarantined') AND coalesce(g.expected, l.edits) = l.edits);
     IF cardinality(editable) = 0 THEN
         RETURN;
     END IF;

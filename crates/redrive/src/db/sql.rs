@@ -173,6 +173,7 @@ files {
     MASK = "dlq" / "mask";
     PAGE_EDITABLE = "dlq" / "page_editable";
     EDIT_LETTERS = "dlq" / "edit_letters";
+    NOT_RESTORED = "dlq" / "not_restored";
     VERSIONS = "dlq" / "versions";
     RESTORE_LETTERS = "dlq" / "restore_letters";
     TAKE_LETTER = "dlq" / "take_letter";
@@ -253,6 +254,7 @@ functions {
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
+    LEFT_LETTERS = left_letters(jsonb, [text], timestamptz, [bigint], bigint);
     LIVE_WAITS = live_waits(bigint);
     NOTE_GROUP = note_group(bigint, text, text, text);
     REDACT_GROUPS = redact_groups();

@@ -7,6 +7,7 @@ use crate::db::sql::{self, Sql};
 use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
+use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
 use crate::job::job::JobId;
@@ -18,6 +19,8 @@ const BATCH: u64 = 500;
 const PRUNE_BATCH: i64 = 2000;
 /// The longest stored reason, in bytes.
 const WHY_BYTES: usize = 1024;
+/// How many letters that were locked are named.
+const MAX_LOCKED: u64 = 10_000;
 
 /// The letters that an operation has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,9 @@ const WHY_BYTES: usize = 1024;
 pub struct Changed {
     /// The letters.
     pub letters: Vec<JobId>,
+    /// Letters that it left out, because another operation had locked or a consumer of `dlq_events` had claimed them:
+    /// the first 10,000.
+    pub locked: Vec<JobId>,
     /// The audit record of the operation, by which [`LetterFilter::audit`] selects these
     /// letters; `None`: it changed none.
     pub audit: Option<i64>,
@@ -34,13 +40,16 @@ pub struct Changed {
 struct Move {
     doing: &'static str,
     statement: &'static Sql,
+    /// The states of the letters that it moves.
+    states: &'static [LetterState],
 }
 
 impl Dlq<'_> {
     /// Closes open letters and records the reason. They stay in the table until retention
     /// or a prune deletes them, and [`reopen`](Dlq::reopen) opens them again.
     ///
-    /// Returns the ids of the discarded letters. Each batch of 500 is one transaction with
+    /// Returns the ids of the discarded letters. Letters that another operation has locked are left out;
+    /// [`discard_while`](Dlq::discard_while) names them. Each batch of 500 is one transaction with
     /// its audit row.
     ///
     /// # Errors
@@ -70,6 +79,7 @@ impl Dlq<'_> {
         let discard = Move {
             doing: "discard letters",
             statement: &sql::DISCARD,
+            states: &[LetterState::Open, LetterState::Quarantined],
         };
         self.move_letters(&discard, filter, operator, go_on)
     }
@@ -77,7 +87,8 @@ impl Dlq<'_> {
     /// Opens discarded letters again. They keep their history. A letter that was quarantined
     /// is quarantined again.
     ///
-    /// Returns the ids of the reopened letters. Each batch of 500 is one transaction with
+    /// Returns the ids of the reopened letters. Letters that another operation has locked are left out;
+    /// [`reopen_while`](Dlq::reopen_while) names them. Each batch of 500 is one transaction with
     /// its audit row.
     ///
     /// # Errors
@@ -102,6 +113,7 @@ impl Dlq<'_> {
         let reopen = Move {
             doing: "reopen letters",
             statement: &sql::REOPEN,
+            states: &[LetterState::Discarded],
         };
         self.move_letters(&reopen, filter, operator, go_on)
     }
@@ -112,7 +124,7 @@ impl Dlq<'_> {
         what: &Move,
         filter: &LetterFilter,
         operator: &Operator,
-        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         filter.refuse_after()?;
         let parameter = filter.parameter()?;
@@ -121,6 +133,7 @@ impl Dlq<'_> {
             .map(|why| clip(why.to_owned(), WHY_BYTES));
         let mut changed = Changed::default();
         let mut as_of: Option<SystemTime> = None;
+        let mut ended = ControlFlow::Continue(());
         in_batches(
             filter.limit,
             BATCH,
@@ -144,8 +157,28 @@ impl Dlq<'_> {
                     moved.len() as u64
                 }))
             },
-            go_on,
+            |changed| {
+                ended = go_on(changed);
+                ended
+            },
         )?;
+        let left = filter.limit.map_or(u64::MAX, |most| {
+            most.saturating_sub(changed.letters.len() as u64)
+        });
+        if ended.is_continue() && left > 0 {
+            let states: Vec<&str> = what.states.iter().map(|state| state.as_str()).collect();
+            changed.locked = self.db.ask_bulk().all(
+                "read which letters were locked",
+                &sql::LEFT_LETTERS,
+                &[
+                    &parameter,
+                    &states,
+                    &as_of,
+                    &changed.letters,
+                    &left.min(MAX_LOCKED),
+                ],
+            )?;
+        }
         Ok(changed)
     }
 

@@ -40,9 +40,12 @@ pub struct Edited {
     pub unchanged: u64,
     /// Errors of those that the edit cannot change, grouped by message.
     pub refused: Vec<ValidationError>,
-    /// Letters that are neither open nor quarantined, or that other editors kept changing; jobs
-    /// that a worker claimed or another operator changed meanwhile.
+    /// Letters that are neither open nor quarantined, that other editors kept changing, or that another
+    /// session had locked; jobs that a worker claimed or another operator changed meanwhile.
     pub skipped: Vec<JobId>,
+    /// Those of the skipped letters that another session, such as a consumer of `dlq_events`, had locked for over a
+    /// second.
+    pub locked: Vec<JobId>,
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
     /// letters; `None`: no letter was edited.
     pub audit: Option<i64>,
@@ -240,7 +243,8 @@ impl Dlq<'_> {
             done.edited.extend(edited);
             let lost: Vec<JobId> = changes
                 .ids
-                .into_iter()
+                .iter()
+                .copied()
                 .filter(|id| !is_edited.contains(id))
                 .collect();
             if lost.is_empty() {
@@ -257,6 +261,12 @@ impl Dlq<'_> {
                 .collect();
             let gone = lost.into_iter().filter(|id| !again.contains_key(id));
             done.skipped.extend(gone);
+            // A letter that did not change was locked.
+            let read: HashMap<JobId, i32> = changes.ids.into_iter().zip(changes.expected).collect();
+            for letter in page.extract_if(.., |it| read.get(&it.id) == Some(&it.edits)) {
+                done.skipped.push(letter.id);
+                done.locked.push(letter.id);
+            }
         }
         done.skipped.extend(page.iter().map(|letter| letter.id));
         Ok(())

@@ -83,7 +83,7 @@ impl Dlq<'_> {
     ///
     /// Calls `go_on` after each batch of 100 with everything restored so far. With the filter
     /// [`LetterFilter::audit`], this undoes an edit of many letters. Letters without that
-    /// version, and letters that are neither open nor quarantined, do not change.
+    /// version, and letters that are neither open nor quarantined, or locked by another session, do not change.
     ///
     /// # Errors
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects a statement
@@ -126,6 +126,16 @@ impl Dlq<'_> {
                     changed.audit = *first;
                 }
                 changed.letters.extend(restored.iter().map(|(id, _)| id));
+                if restored.len() < page.len() {
+                    let left = page.iter().copied();
+                    let left = left.filter(|id| !restored.iter().any(|(other, _)| other == id));
+                    let locked: Vec<JobId> = self.db.ask_bulk().all(
+                        "read which letters were locked",
+                        &sql::NOT_RESTORED,
+                        &[&left.collect::<Vec<_>>(), &version],
+                    )?;
+                    changed.locked.extend(locked);
+                }
                 Ok(Some(page.len() as u64))
             },
             go_on,

@@ -1,8 +1,10 @@
 //! Edits that race other edits and redrives.
 
+use std::ops::ControlFlow;
 use std::thread;
 
-use redrive::{Database, JobId};
+use redrive::dlq::{Changed, Skip};
+use redrive::{Database, JobId, Operator};
 use redrive_tests::{Dead, Sql, TestDatabase, at_once, letters, of_orders, only};
 use serde_json::json;
 
@@ -85,4 +87,49 @@ fn an_edit_that_expects_another_version_is_rejected_in_sql() {
         ),
     );
     assert_eq!(payload(&queue, JobId::new(id)), json!({ "number": 5 }));
+}
+
+#[test]
+fn a_letter_that_another_session_holds_is_left_out_and_reported() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let ids = letters(&queue, 3);
+    db.edits(&of_orders(), &merge(r#"{"first": true}"#));
+    let mut holder = test.client();
+    let mut holder = holder.transaction().unwrap();
+    let lock = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    holder.ask::<i64>(lock, &[&ids[1].get()]);
+    let locked = [ids[1]];
+    let others = [ids[0], ids[2]];
+    let done = db.edits(&of_orders(), &merge(r#"{"fixed": true}"#));
+    assert_eq!((&*done.edited, &*done.skipped), (&others[..], &locked[..]));
+    assert_eq!(done.locked, locked);
+    let operator = Operator::default().reason("tests");
+    let (go_on, dlq) = (|_: &Changed| ControlFlow::Continue(()), db.dlq());
+    let restored = dlq.restore_versions_while(&of_orders(), None, &operator, go_on);
+    let restored = restored.unwrap();
+    assert_eq!(
+        (&*restored.letters, &*restored.locked),
+        (&others[..], &locked[..])
+    );
+    let discarded = dlq.discard_while(&of_orders(), &operator, go_on).unwrap();
+    assert_eq!(
+        (&*discarded.letters, &*discarded.locked),
+        (&others[..], &locked[..])
+    );
+    let reopened = dlq.reopen_while(&of_orders(), &operator, go_on).unwrap();
+    assert_eq!(
+        (&*reopened.letters, &*reopened.locked),
+        (&others[..], &[][..])
+    );
+    let redriven = db.redrives(&of_orders());
+    assert_eq!(redriven.skipped, [(ids[1], Skip::Locked)]);
+    assert_eq!(redriven.redriven, others);
+    assert_eq!(db.redrives(&only(ids[1])).skipped, [(ids[1], Skip::Locked)]);
+    holder.rollback().unwrap();
+    let redriven = db.redrives(&of_orders());
+    assert_eq!(
+        (redriven.redriven, redriven.skipped),
+        (vec![ids[1]], vec![])
+    );
 }
