@@ -98,7 +98,8 @@ $$;
 -- Captures exported letters: objects as in `capture_many`, without their bytes, which `raws` holds in the same
 -- order, and with the member `letter`, whose values a new letter keeps: its history, events, generation, counts, times, cause
 -- and redacted pointers; one that was recovered or discarded stays so. A position that is known is captured as
--- `capture_many` does it, but a letter that was closed opens none. Returns the same rows.
+-- `capture_many` does it, but a letter that was closed opens none. A letter that this database still has is known, and does
+-- not change. Returns the same rows.
 CREATE OR REPLACE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[])
     RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
     LANGUAGE plpgsql VOLATILE
@@ -110,11 +111,22 @@ DECLARE
     closed CONSTANT text[] := '{recovered,discarded}';
     places bigint[];
     ids    bigint[];
+    own    bigint[];
+    owners bigint[];
 BEGIN
+    -- Before any is added, because a new letter may get the id of the one that it was.
+    SELECT coalesce(array_agg(e.place), '{}'), coalesce(array_agg(l.id), '{}') INTO own, owners
+    FROM unnest(import_letters.failures) WITH ORDINALITY AS e (failure, place)
+    JOIN redrive.dead_letters l
+        ON l.id = CASE WHEN e.failure ->> 'position' ~ '^[1-9][0-9]{0,17}$' THEN (e.failure ->> 'position')::bigint END
+        -- It never changes, so it tells whether this was the same job.
+        AND l.enqueued_at = (e.failure #>> '{letter,enqueued_at}')::timestamptz
+    WHERE e.failure ->> 'source' = 'redrive:letter';
     WITH given AS MATERIALIZED (
         SELECT e.place, u AS letter
         FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
         CROSS JOIN LATERAL redrive.imported(e.failure, e.raw) u
+        WHERE e.place <> ALL (own)
     ),
     firsts AS MATERIALIZED (
         SELECT DISTINCT ON ((g.letter).source, (g.letter)."position") g.place, g.letter
@@ -143,11 +155,13 @@ BEGIN
     RETURN QUERY
     SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
     UNION ALL
+    SELECT o.place, o.id, false, false FROM unnest(own, owners) AS o (place, id)
+    UNION ALL
     SELECT e.place, l.id, false, false
     FROM unnest(import_letters.failures) WITH ORDINALITY AS e (failure, place)
     JOIN redrive.dead_letters l ON l.source = redrive.shortened(e.failure ->> 'source', 100)
         AND l."position" = redrive.shortened(e.failure ->> 'position', 500)
-    WHERE e.place <> ALL (places) AND e.failure #>> '{letter,state}' = ANY (closed)
+    WHERE e.place <> ALL (places || own) AND e.failure #>> '{letter,state}' = ANY (closed)
     UNION ALL
     SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
     FROM (
@@ -163,7 +177,7 @@ BEGIN
         CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
             source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
             error_message text, error_detail text, group_key text)
-        WHERE e.place <> ALL (places) AND coalesce(e.failure #>> '{letter,state}' <> ALL (closed), true)
+        WHERE e.place <> ALL (places || own) AND coalesce(e.failure #>> '{letter,state}' <> ALL (closed), true)
     ) r
     CROSS JOIN LATERAL redrive.capture_letters(
         r.sources, r.positions, r.queues, r.kinds, r.raws, r.content_types, r.headers, r.classes, r.messages,

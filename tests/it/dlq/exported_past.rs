@@ -118,3 +118,34 @@ fn a_line_with_an_impossible_past_is_reported() {
     test.fails(1, format!("dlq capture --file {file}"))
         .tells("line 1: `max_attempts`");
 }
+
+/// Its line stands for the letter itself, or for the job of a letter that is redriving, whether it died again meanwhile
+/// or not.
+#[test]
+fn a_letter_that_the_database_still_has_is_known() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let ids = letters(&queue, 4);
+    let file = TempFile::of(test.run("dlq export orders --state any").out);
+    redrive_in_vain(&queue, ids[0], "Other");
+    db.redrives(&LetterFilter::new().ids([ids[1]]));
+    db.discards(&LetterFilter::new().ids([ids[2]]));
+    let before = format!("{:?}", db.listed(&LetterFilter::new()));
+    test.run(format!("dlq capture --file {file}"))
+        .prints("0 failures captured, 4 already known\n");
+    let after = format!("{:?}", db.listed(&LetterFilter::new()));
+    assert_eq!(after, before);
+    // Of a letter that was deleted, a line is a new one. Another database gives it an id that is in the file.
+    test.client().change(
+        "DELETE FROM redrive.dead_letters WHERE id = $1",
+        &[&ids[3].get()],
+    );
+    test.run(format!("dlq capture --file {file}"))
+        .prints("1 failure captured, 3 already known\n");
+    let other = TestDatabase::migrated();
+    for (new, known) in [(4, 0), (0, 4)] {
+        other
+            .run(format!("dlq capture --file {file}"))
+            .prints(format!("{new} failures captured, {known} already known\n"));
+    }
+}
