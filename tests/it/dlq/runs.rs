@@ -73,6 +73,15 @@ fn slowly() -> RunOptions {
     RunOptions::new().rate(Rate::PerSecond(NonZeroU32::MIN))
 }
 
+/// Says when the next letter of every run is due, in seconds from now, so that the speed of the machine does not decide
+/// how many are. A step makes up for one second.
+fn next_due(test: &TestDatabase, seconds: f64) {
+    let due = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp() + $1 * interval '1 second'";
+    test.client().change(due, &[&seconds]);
+}
+
+const LONG_AGO: f64 = -3600.0;
+
 /// Removes the limit of the rate of every run.
 fn hurry(test: &TestDatabase) {
     let faster = "UPDATE redrive.redrive_runs SET rate = NULL";

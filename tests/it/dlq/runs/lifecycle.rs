@@ -12,8 +12,8 @@ use redrive_tests::{
 };
 
 use super::{
-    adds_up, audited, bury, change, drive, expire, fixable, judged, live, run, slowly, start,
-    unthrottled,
+    LONG_AGO, adds_up, audited, bury, change, drive, expire, fixable, judged, live, next_due, run,
+    slowly, start, unthrottled,
 };
 
 #[test]
@@ -55,9 +55,11 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
     let db = queue.database();
     let mut driver = start(&test, &slowly());
     let id = driver.run();
-    assert_eq!(driver.step().unwrap().sent, 1);
+    next_due(&test, LONG_AGO);
+    assert_eq!(driver.step().unwrap().sent, 2, "a second is made up for");
+    next_due(&test, 3600.0);
     let step = driver.step().unwrap();
-    assert_eq!(step.sent, 1, "by the rate, the next is not due");
+    assert_eq!(step.sent, 2, "by the rate, the next is not due");
     let paused = change(&test, "pause", id);
     assert_eq!(paused.was, RunState::Running);
     assert_eq!(paused.became, RunState::Paused);
@@ -72,16 +74,17 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
     let status = driver.step().unwrap().status;
     assert_eq!(status, DriveStatus::Lost, "its term is over");
     let mut driver = super::driver(&test, id);
-    assert_eq!(driver.step().unwrap().sent, 2);
+    next_due(&test, LONG_AGO);
+    assert_eq!(driver.step().unwrap().sent, 4);
     change(&test, "cancel", id);
     let status = driver.step().unwrap().status;
     assert_eq!(status, DriveStatus::Ended(RunState::Cancelled));
     let resumed = change(&test, "resume", id);
     assert_eq!(resumed.became, RunState::Cancelled, "that was the end");
 
-    assert_eq!(live(&test).len(), 2);
-    assert_eq!(letters_in(db, "orders", LetterState::Open), 18);
-    assert_eq!(audited(&test), 2);
+    assert_eq!(live(&test).len(), 4);
+    assert_eq!(letters_in(db, "orders", LetterState::Open), 16);
+    assert_eq!(audited(&test), 4);
     let verbs =
         "SELECT string_agg(verb, ', ' ORDER BY id) FROM redrive.audit WHERE verb LIKE '%_run'";
     let verbs: String = test.client().ask(verbs, &[]);
@@ -95,18 +98,18 @@ fn a_driver_whose_lease_expired_sends_no_letter() {
     let (test, queue) = TestDatabase::with_orders();
     letters(&queue, 10);
     let mut first = start(&test, &slowly());
-    first.step().unwrap();
+    next_due(&test, LONG_AGO);
+    assert_eq!(first.step().unwrap().sent, 2);
     let driven = queue.database().dlq().runs().drive(first.run());
     assert!(driven.unwrap().is_none(), "it is driven");
     expire(&test);
-    let late = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp() - interval '1 minute'";
-    test.client().sql(late);
+    next_due(&test, LONG_AGO);
     let mut second = super::driver(&test, first.run());
     assert_eq!(first.step().unwrap().status, DriveStatus::Lost);
-    assert_eq!(live(&test).len(), 1, "the late step moved nothing");
+    assert_eq!(live(&test).len(), 2, "the late step moved nothing");
     let sent = second.step().unwrap().sent;
-    assert_eq!(sent, 3, "a second of it is made up for");
-    assert_eq!(live(&test).len(), 3);
+    assert_eq!(sent, 4, "a second of it is made up for");
+    assert_eq!(live(&test).len(), 4);
 }
 
 #[test]
