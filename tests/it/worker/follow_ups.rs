@@ -188,13 +188,23 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
         7 => follow(job),
+        8 => {
+            job.checkpoint(&8)?;
+            Err(Failure::reject("a broken neighbour").class("Neighbour"))
+        }
         _ => Ok(job.then_in_queue("next", NewJob::raw("other", "{}")?)?),
     });
     drained(&queue);
     let counts = stop(worker).stats;
-    assert_eq!((counts.done, counts.retried, counts.dead), (19, 4, 1));
-    assert_eq!(stored(queue.database()).len(), 19);
-    let letters = queue.listed(&LetterFilter::new());
+    assert_eq!((counts.done, counts.retried, counts.dead), (18, 4, 2));
+    assert_eq!(stored(queue.database()).len(), 18);
+    // A verdict that is not rejected keeps its error and its checkpoint.
+    let all = queue.listed(&LetterFilter::new()).into_iter();
+    let (neighbours, letters): (Vec<_>, Vec<_>) =
+        all.partition(|letter| &*letter.error_class == "Neighbour");
+    assert_eq!(&*neighbours[0].error_message, "a broken neighbour");
+    let headers = neighbours[0].headers.as_deref().expect("a checkpoint");
+    assert_eq!(headers.get(), r#"{"redrive-checkpoint": "8"}"#);
     assert_eq!(
         (letters[0].cause.as_str(), letters[0].attempts),
         ("exhausted", 5)

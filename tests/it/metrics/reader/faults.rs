@@ -99,6 +99,24 @@ fn a_lost_connection_is_reported_and_keeps_the_last_values() {
 }
 
 #[test]
+fn a_lock_is_not_taken_for_a_silent_server() {
+    let test = TestDatabase::migrated();
+    let (mut client, mut other) = (test.client(), test.client());
+    let mut migration = other.transaction().unwrap();
+    migration.batch_execute("LOCK TABLE redrive.migrations").unwrap();
+    let mut reader = Reader::new("1");
+    let reading = read(&mut reader, &mut client);
+    says(&reading, "up", 0.0);
+    says(&reading, "down{collector}", 1.0);
+    says(&reading, "down{unreachable}", 0.0);
+    assert!(reading.is_connected, "{:?}", reading.failures);
+    migration.rollback().unwrap();
+    let reading = read(&mut reader, &mut client);
+    says(&reading, "up", 1.0);
+    says(&reading, "down{collector}", 0.0);
+}
+
+#[test]
 fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
     let test = TestDatabase::migrated();
     test.queue("orders").enqueue(&Order { number: 1 }).unwrap();
