@@ -7,7 +7,7 @@
 
 mod script;
 
-use postgres::error::SqlState;
+use postgres::error::{DbError, SqlState};
 use postgres::{IsolationLevel, Row, SimpleQueryRow, Transaction};
 use semver::Version;
 
@@ -491,7 +491,7 @@ fn left_out(ledger: &[Entry]) -> Option<&'static str> {
 
 /// Applies what is missing or changed; the lock makes check and change atomic.
 fn apply(session: &mut Session) -> Result<Vec<Applied>> {
-    let failed = |error| Error::from_setup("migrate the schema `redrive`", error);
+    let failed = |error| failed("migrate the schema `redrive`", error);
     // After waiting for the lock, read what the previous migrator committed, even if the database
     // defaults to a stricter isolation level.
     let mut transaction = session
@@ -551,7 +551,7 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
 fn add(transaction: &mut Transaction<'_>, migration: &Migration) -> Result<()> {
     transaction
         .batch_execute(&migration.script())
-        .map_err(|error| Error::from_setup(&format!("apply migration `{}`", migration.name), error))
+        .map_err(|error| failed(&format!("apply migration `{}`", migration.name), error))
 }
 
 /// Replaces what a file defines.
@@ -566,8 +566,22 @@ fn replace(transaction: &mut Transaction<'_>, definition: &Definition) -> Result
                 _ => "",
             };
             let doing = format!("replace what `{}` defines{advice}", definition.file);
-            Error::from_setup(&doing, error)
+            failed(&doing, error)
         })
+}
+
+/// Converts an error of a migration. If a function of the database failed, such as that of an event trigger, it says
+/// which one.
+fn failed(doing: &str, error: postgres::Error) -> Error {
+    let context = error.as_db_error().and_then(DbError::where_);
+    let function = context.and_then(|context| {
+        let mut lines = context.lines();
+        lines.find(|line| line.contains(" function "))
+    });
+    match function {
+        Some(function) => Error::from_setup(&format!("{doing}: in {function}"), error),
+        None => Error::from_setup(doing, error),
+    }
 }
 
 /// Returns the 64-bit FNV-1a hash (<http://www.isthe.com/chongo/tech/comp/fnv/>) in hexadecimal.
