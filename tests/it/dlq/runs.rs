@@ -76,7 +76,8 @@ fn slowly() -> RunOptions {
 /// Says when the next letter of every run is due, in seconds from now, so that the speed of the machine does not decide
 /// how many are. A step makes up for one second.
 fn next_due(test: &TestDatabase, seconds: f64) {
-    let due = "UPDATE redrive.redrive_runs SET next_at = clock_timestamp() + $1 * interval '1 second'";
+    let due =
+        "UPDATE redrive.redrive_runs SET next_at = clock_timestamp() + $1 * interval '1 second'";
     test.client().change(due, &[&seconds]);
 }
 

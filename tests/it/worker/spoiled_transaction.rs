@@ -301,8 +301,8 @@ fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_
     assert_eq!((counts.done, counts.retried, counts.released), (6, 0, 0));
 }
 
-/// The second worker would otherwise use the connections for other calls. Its job has had all its refunds, and has one
-/// attempt.
+/// The workers have ten connections of their own, and a handler holds the last one. The job has had all its refunds, and
+/// has one attempt.
 #[test]
 fn a_handler_that_gets_no_connection_is_not_charged() {
     let test = TestDatabase::migrated();

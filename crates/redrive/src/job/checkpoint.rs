@@ -99,7 +99,8 @@ fn progress(fraction: f64, step: &str) -> String {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    let step = clip(step, MAX_STEP_BYTES);
+    // A text that is cut has new lines.
+    let step = clip(step, MAX_STEP_BYTES).replace('\n', " ");
     format!("{percent:.0} % {step}").trim_end().to_owned()
 }
 
@@ -141,6 +142,10 @@ mod tests {
         ] {
             assert_eq!(progress(fraction, step), expected);
         }
-        assert!(progress(0.5, &"x".repeat(1000)).len() <= MAX_STEP_BYTES + 10);
+        let long = progress(0.5, &"é".repeat(1000));
+        assert!(
+            long.len() <= MAX_STEP_BYTES + 10 && !long.contains('\n'),
+            "{long}"
+        );
     }
 }

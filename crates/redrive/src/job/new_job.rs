@@ -52,12 +52,13 @@ impl From<&NewJob> for NewJob {
 }
 
 impl NewJob {
-    /// Returns a job with a typed payload and the defaults of its type.
+    /// Returns a job with a typed payload and the defaults of its type. `serde_json` writes NaN and the infinities as `null`.
     ///
     /// # Errors
     /// *Invalid* if the payload cannot be JSON, exceeds 1 MiB or contains a NUL character, or if
     /// `P::KIND` is not a valid name.
     pub fn new<P: Payload>(payload: &P) -> Result<NewJob> {
+        const { assert!(P::VERSION > 0, "VERSION counts from 1") };
         Ok(NewJob {
             home: P::QUEUE,
             payload_version: P::VERSION,

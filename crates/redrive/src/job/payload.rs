@@ -114,7 +114,19 @@ pub trait Payload: Serialize + DeserializeOwned {
     ///
     /// Raise it when payloads of the earlier shape would not deserialize, or would mean something else,
     /// and let [`upgrade`](Payload::upgrade) read them. A program that gets a job of a higher version
-    /// leaves it to a newer one; see [`Undecodable`](crate::Undecodable).
+    /// leaves it to a newer one; see [`Undecodable`](crate::Undecodable). 0 does not compile:
+    ///
+    /// ```compile_fail
+    /// # use redrive::{NewJob, Payload};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Charge;
+    /// impl Payload for Charge {
+    ///     const KIND: &'static str = "charge";
+    ///     const VERSION: u32 = 0;
+    /// }
+    /// # NewJob::new(&Charge).unwrap();
+    /// ```
     const VERSION: u32 = 1;
 
     /// Turns a payload of an earlier version into one of [`VERSION`](Payload::VERSION). In a `Value`, integers beyond 64
@@ -152,6 +164,7 @@ pub trait Payload: Serialize + DeserializeOwned {
 /// Reads a payload of a version of its type. A failure that asks for a retry means that a newer program
 /// can read it.
 pub(crate) fn read<P: Payload>(json: &[u8], version: u32) -> Result<P, Failure> {
+    const { assert!(P::VERSION > 0, "VERSION counts from 1") };
     let wrong = |error: serde_json::Error| Failure::from(error).rejected();
     if version > P::VERSION {
         return Err(Failure::retry(format!(

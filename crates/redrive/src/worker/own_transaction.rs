@@ -73,11 +73,7 @@ pub(crate) fn attempt(
         Err(outcome) => return AttemptResult::Judge(outcome, Vec::new()),
     };
     let mut session = None;
-    let mut share = None;
     let outcome = run_handler(|| {
-        let wait = db.connect_timeout();
-        let taken = db.workers().admit_handler(db.connections(), wait);
-        share = Some(taken.map_err(|error| not_begun(&error))?);
         let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
         attempt.run(session, prepared)
     });

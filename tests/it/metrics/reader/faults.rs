@@ -103,7 +103,9 @@ fn a_lock_is_not_taken_for_a_silent_server() {
     let test = TestDatabase::migrated();
     let (mut client, mut other) = (test.client(), test.client());
     let mut migration = other.transaction().unwrap();
-    migration.batch_execute("LOCK TABLE redrive.migrations").unwrap();
+    migration
+        .batch_execute("LOCK TABLE redrive.migrations")
+        .unwrap();
     let mut reader = Reader::new("1");
     let reading = read(&mut reader, &mut client);
     says(&reading, "up", 0.0);

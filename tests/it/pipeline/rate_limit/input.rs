@@ -39,7 +39,7 @@ fn limits_are_listed_with_their_tokens_and_recorded() {
     let mails = (Some("mail"), 5, Duration::from_mins(1), 1, 1);
     assert_eq!(
         brief.collect::<Vec<_>>(),
-        [(None, 100, SECOND, 200, 150), mails]
+        [(None, 100, SECOND, 200, 200), mails]
     );
     let act = (listed[0].person.as_deref(), listed[0].reason.as_deref());
     assert_eq!(

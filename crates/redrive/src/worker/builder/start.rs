@@ -58,7 +58,7 @@ impl WorkerBuilder {
 pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<Worker> {
     builders.iter().try_for_each(WorkerBuilder::check)?;
     let share = db.workers().admit(WORKER_CONNECTIONS, db.connections())?;
-    limit_transactions(&mut builders, db.workers().handlers(db.connections()));
+    limit_transactions(&mut builders, db.connections());
     // Open connections while the schema is checked. One after another, they would take half of
     // the time until the first job starts.
     let mut fetcher_db = db.caller("redrive-fetcher-db");
@@ -139,23 +139,23 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
     })
 }
 
-/// Lets no more handlers in transactions run at a time than the pool has connections for, beside those of its workers and
+/// Lets no more handlers in transactions run at a time than the pool has connections for, beside those of the worker and
 /// one for other calls. They would wait for each other's connections, and for those of the calls in them.
-fn limit_transactions(builders: &mut [WorkerBuilder], free: u32) {
+fn limit_transactions(builders: &mut [WorkerBuilder], connections: u32) {
     let (mut kinds, mut slots) = (0, 0);
     for builder in &*builders {
         let of_queue = builder.handlers.table.kinds_in_transactions().len();
         kinds += of_queue;
         slots += if of_queue == 0 { 0 } else { builder.slots };
     }
-    let free = free as usize;
+    let free = connections.saturating_sub(WORKER_CONNECTIONS + 1) as usize;
     if kinds == 0 || slots <= free {
         return;
     }
     let most = (free / kinds).max(1);
     log::warn!(
         "at most {most} jobs of each kind with a handler in a transaction run at a time, because the pool has \
-         {free} connections for them beside those of its workers, which need {WORKER_CONNECTIONS} each"
+         {connections} connections and its worker needs {WORKER_CONNECTIONS}"
     );
     for builder in builders {
         builder.handlers.table.limit_transactions(most);
