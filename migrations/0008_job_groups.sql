@@ -57,7 +57,7 @@ COMMENT ON TABLE redrive.diverted_groups IS 'The groups whose jobs are diverted 
 COMMENT ON COLUMN redrive.diverted_groups.since IS 'The first diverted job became a letter after this time; earlier letters do not count.';
 
 CREATE INDEX dead_letters_diverted ON redrive.dead_letters (queue, group_key, id)
-    WHERE cause = 'diverted' AND state IN ('open', 'quarantined');
+    WHERE cause = 'diverted' AND state IN ('open', 'quarantined', 'redriving');
 
 -- The first waiting jobs of a group, and the jobs that arrived last. The second index has an expression, so that no
 -- plan reads it to find the first job of a group.

@@ -31,8 +31,8 @@ END
 $$;
 
 -- Lets the next letter of a diverted group hold the group, after the job or letter that had the turn has ended. A
--- redriven job that waits runs first if it comes before that letter. Without such a letter, the group is no longer
--- diverted.
+-- redriven job that waits runs first if it comes before that letter, and has the turn until its time if it is delayed.
+-- Without such a letter, the group is no longer diverted.
 CREATE OR REPLACE FUNCTION redrive.hold_diverted(queue text, group_key text) RETURNS void
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -42,6 +42,7 @@ AS $$
 DECLARE
     diverted_since timestamptz;
     letter_id      bigint;
+    delayed_id     bigint;
     is_locked      boolean := false;
 BEGIN
     SELECT d.since INTO diverted_since
@@ -73,14 +74,33 @@ BEGIN
     IF letter_id IS NULL THEN
         DELETE FROM redrive.diverted_groups d
         WHERE d.queue = hold_diverted.queue AND d.group_key = hold_diverted.group_key;
-    ELSIF NOT EXISTS (
-        SELECT FROM redrive.jobs_waiting j
-        WHERE j.queue = hold_diverted.queue AND (j.meta).group_key = hold_diverted.group_key AND j.id < letter_id)
-    THEN
-        INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
-        VALUES (hold_diverted.queue, hold_diverted.group_key, 1, letter_id, clock_timestamp())
-        ON CONFLICT DO NOTHING;
+        RETURN;
     END IF;
+    SELECT l.id INTO delayed_id
+    FROM redrive.dead_letters l
+    JOIN redrive.jobs_delayed j ON j.id = l.id
+    WHERE l.queue = hold_diverted.queue AND l.group_key = hold_diverted.group_key
+        AND l.cause = 'diverted' AND l.state = 'redriving' AND l.id < letter_id
+    ORDER BY l.id
+    LIMIT 1;
+    IF EXISTS (
+            SELECT FROM redrive.jobs_waiting j
+            WHERE j.queue = hold_diverted.queue AND (j.meta).group_key = hold_diverted.group_key
+                AND j.id < coalesce(delayed_id, letter_id))
+    THEN
+        RETURN;
+    END IF;
+    IF delayed_id IS NOT NULL THEN
+        -- Without the lock it could begin to wait for a turn that it has.
+        PERFORM FROM redrive.jobs_delayed j WHERE j.id = delayed_id FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    INSERT INTO redrive.group_slots (queue, group_key, slot, job_id, held_at)
+    VALUES (hold_diverted.queue, hold_diverted.group_key, 1, coalesce(delayed_id, letter_id),
+            CASE WHEN delayed_id IS NULL THEN clock_timestamp() END)
+    ON CONFLICT DO NOTHING;
 END
 $$;
 
@@ -175,8 +195,8 @@ $$;
 
 -- Ends or holds the turn of a group when a letter of one of its jobs changes. A death holds the group if the policy is
 -- `hold` or `divert`; a redrive lets the job run first; a closed or deleted letter frees the group, or lets the next
--- letter of a diverted group hold it. A letter whose job had no turn, such as a waiting job that was cancelled, changes
--- nothing else.
+-- letter of a diverted group hold it, and one that opens again takes the turn back from those behind it. A letter whose
+-- job had no turn, such as a waiting job that was cancelled, changes nothing else.
 --
 -- It runs with the owner's privileges, because roles that may write letters need not reach slots.
 CREATE OR REPLACE FUNCTION redrive.pass_turn() RETURNS trigger
@@ -197,7 +217,13 @@ BEGIN
         SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death IN ('hold', 'divert'))
     THEN
         UPDATE redrive.group_slots s SET held_at = clock_timestamp() WHERE s.job_id = letter.id AND s.held_at IS NULL;
-        IF NOT FOUND AND letter.cause <> 'diverted' THEN
+        IF NOT FOUND AND (TG_OP = 'INSERT' AND letter.events -> -1 ->> 'event' = 'restored'
+            OR TG_OP = 'UPDATE' AND OLD.state NOT IN ('redriving', 'open', 'quarantined'))
+        THEN
+            UPDATE redrive.group_slots s SET job_id = letter.id
+            WHERE s.queue = letter.queue AND s.group_key = letter.group_key AND s.held_at IS NOT NULL AND s.job_id > letter.id
+                AND EXISTS (SELECT FROM redrive.dead_letters b WHERE b.id = s.job_id AND b.cause = 'diverted');
+        ELSIF NOT FOUND AND letter.cause <> 'diverted' THEN
             PERFORM redrive.hold_diverted(letter.queue, letter.group_key);
         END IF;
         RETURN NULL;

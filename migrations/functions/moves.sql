@@ -40,15 +40,23 @@ CREATE OR REPLACE FUNCTION redrive.bury(jobs redrive.job[], deaths redrive.death
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    redriven CONSTANT bigint[] := ARRAY(SELECT j.id FROM unnest(jobs) j WHERE j.generation > 0);
 BEGIN
-    -- Locks the letters of redriven jobs in the order of their ids before changing any of them, and before the trigger
-    -- of new letters creates a failure group. All statements that lock letters use this order, which prevents deadlocks:
-    -- a session that waits for the group of another one may hold a letter that a third one, such as an edit, waits for.
-    PERFORM FROM redrive.dead_letters l
-    WHERE l.id = ANY (ARRAY(SELECT j.id FROM unnest(jobs) j WHERE j.generation > 0))
-    ORDER BY l.id
-    FOR NO KEY UPDATE;
-    INSERT INTO redrive.dead_letters
+    IF redriven <> '{}' THEN
+        -- Locks the letters of redriven jobs in the order of their ids before changing any of them, and before the
+        -- trigger of new letters creates a failure group. All statements that lock letters use this order, which prevents
+        -- deadlocks: a session that waits for the group of another one may hold a letter that a third one, such as an
+        -- edit, waits for.
+        PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (redriven) ORDER BY l.id FOR NO KEY UPDATE;
+        -- An edit of the job, or an enqueue that replaced its payload, is a version of the letter.
+        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
+        SELECT l.id, l.edits, l.payload, l.raw, l.redacted, 'the payload of its job was changed'
+        FROM redrive.dead_letters l
+        JOIN unnest(jobs) j ON j.id = l.id
+        WHERE l.id = ANY (redriven) AND j.payload::text <> l.payload::text;
+    END IF;
+    INSERT INTO redrive.dead_letters AS l
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,
          generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms, headers, group_key,
          failure_key)
@@ -61,7 +69,9 @@ BEGIN
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, priority = excluded.priority, attempts = excluded.attempts,
+        payload = excluded.payload, edits = l.edits + EXISTS (
+            SELECT FROM redrive.letter_versions v WHERE v.letter_id = l.id AND v.version = l.edits)::integer,
+        priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,
         crashes = excluded.crashes, history = excluded.history, worker_id = excluded.worker_id,
         host = excluded.host, version = excluded.version, discard_reason = NULL,

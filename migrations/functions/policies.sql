@@ -102,7 +102,13 @@ BEGIN
     FOR protected IN SELECT p.* FROM redrive.protections p LOOP
         EXECUTE 'SELECT count(*) > $4 FROM ('
             ' SELECT FROM redrive.dead_letters l'
-            ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
+            ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL'
+        -- A diverted letter never ran. It goes as often as the one that it waits for.
+        '    AND CASE WHEN l.cause = ''diverted'' THEN NOT EXISTS ('
+        '            SELECT FROM redrive.group_slots s JOIN redrive.dead_letters f ON f.id = s.job_id'
+        '            WHERE s.queue = l.queue AND s.group_key = l.group_key AND s.held_at IS NOT NULL'
+        '                AND (f.state = ''quarantined'' OR f.cause <> ''diverted'' AND f.generation >= $2))'
+        '        ELSE l.generation < $2 END'
             -- Without a number, none is read.
             '    AND $4 IS NOT NULL AND ' || redrive.filter_letters(policy -> 'letters') || ' LIMIT $4 + 1) n'
             INTO is_too_much
@@ -166,7 +172,8 @@ BEGIN
         '    AND l.queue <> ALL ($6) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
         -- Letters that cannot be sent would take the places of others at every tick.
         '    AND (l.unique_key IS NULL OR NOT EXISTS ('
-        '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue AND k.key = l.unique_key))'
+        '        SELECT FROM redrive.unique_keys k WHERE k.queue = l.queue'
+        '            AND k.key = redrive.retaken_key(l.id, l.queue, NULL, l.group_key, l.unique_key)))'
         '    AND ' || redrive.filter_letters(due.policy -> 'letters') ||
         ' ORDER BY ' || redrive.redrive_order(due.policy -> 'letters') || ' LIMIT $7'
         || CASE WHEN (due.policy ->> 'counts_only')::boolean THEN '' ELSE ' FOR UPDATE SKIP LOCKED' END || ') d'

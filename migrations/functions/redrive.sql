@@ -237,7 +237,10 @@ AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'WITH members AS MATERIALIZED ('
-        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.kind::text AS kind, l.unique_key,'
+        ' SELECT l.id, l.group_id, l.died_at, coalesce($3, l.queue::text) AS queue, l.kind::text AS kind,'
+        '  CASE WHEN l.group_key IS NULL THEN l.unique_key'
+        '   WHEN l.unique_key IS NOT NULL THEN redrive.retaken_key(l.id, l.queue, $3, l.group_key, l.unique_key) END AS unique_key,'
+        '  CASE WHEN l.group_key IS NULL THEN l.died_at END AS key_order,'
         '  CASE WHEN octet_length(l.raw) = 65536 AND EXISTS (SELECT FROM redrive.captured_pieces p'
         '    WHERE p.letter_id = l.id AND p.version = l.edits) THEN ''too_large'''
         '   WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'''
@@ -249,7 +252,7 @@ BEGIN
         -- Without a limit, sorting all of them would be wasted work.
         || CASE WHEN max_letters IS NULL THEN '' ELSE ' ORDER BY ' || redrive.redrive_order(filter) || ' LIMIT $4' END || '),'
         'keyed AS ('
-        ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.died_at, m.id) AS place'
+        ' SELECT m.*, row_number() OVER (PARTITION BY m.queue, m.unique_key ORDER BY m.key_order, m.id) AS place'
         ' FROM members m WHERE m.refused IS NULL AND m.unique_key IS NOT NULL)'
         'SELECT m.id, m.group_id, m.died_at, coalesce(m.refused, ''sent''), m.queue, m.kind'
         ' FROM members m WHERE m.refused IS NOT NULL OR m.unique_key IS NULL'

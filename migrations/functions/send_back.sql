@@ -101,6 +101,27 @@ BEGIN
 END
 $$;
 
+-- Returns the unique key that a letter takes again when it goes back to a queue; NULL: none. A letter that holds its group
+-- leaves its key to a job that waits behind it: neither could ever run before the other.
+CREATE OR REPLACE FUNCTION redrive.retaken_key(id bigint, queue text, to_queue text, group_key text, unique_key text)
+RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off
+AS $$
+SELECT CASE WHEN NOT EXISTS (
+        SELECT FROM redrive.group_slots s
+        JOIN redrive.unique_keys k ON k.queue = s.queue AND k.key = $5
+        WHERE s.job_id = $1 AND s.held_at IS NOT NULL AND s.queue = coalesce($3, $2) AND (
+            EXISTS (
+                SELECT FROM redrive.jobs_waiting j
+                WHERE j.queue = s.queue AND (j.meta).group_key = s.group_key AND j.id = k.job_id)
+            OR EXISTS (
+                SELECT FROM redrive.jobs_delayed j
+                WHERE j.id = k.job_id AND j.queue = s.queue AND (j.meta).group_key = s.group_key)))
+    THEN $5 END
+$$;
+
 -- Locks those of these letters that are of diverted groups. Returns the ones that must wait: another session has locked
 -- them for long, or one before them in their group.
 --
@@ -191,10 +212,15 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH held AS MATERIALIZED (
-        SELECT l.id, a.ordinal, l.unique_key, l.died_at, coalesce(send_back.to_queue, l.queue::text) AS queue
+        SELECT l.id, a.ordinal, coalesce(send_back.to_queue, l.queue::text) AS queue,
+               CASE WHEN l.group_key IS NULL THEN l.unique_key
+                   WHEN l.unique_key IS NOT NULL
+                   THEN redrive.retaken_key(l.id, l.queue, send_back.to_queue, l.group_key, l.unique_key) END AS unique_key,
+               -- Of the letters of a group with one key, that of the first job takes it.
+               CASE WHEN l.group_key IS NULL THEN l.died_at END AS died_at
         FROM unnest(send_back.ids, send_back.ordinals) AS a (id, ordinal)
         CROSS JOIN LATERAL (
-            SELECT d.id, d.unique_key, d.died_at, d.queue
+            SELECT d.id, d.unique_key, d.died_at, d.queue, d.group_key
             FROM redrive.dead_letters d
             WHERE d.id = a.id AND d.id <> ALL (passed) AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
                 AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
@@ -231,7 +257,7 @@ BEGIN
             coalesce(send_back.max_attempts, l.max_attempts), l.generation + 1, NULL,
             coalesce(send_back.priority, l.priority), 0, 0, l.queue, l.kind, l.payload, NULL, NULL,
             -- A job that is sent back does not expire.
-            redrive.kept_meta(l.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
+            redrive.kept_meta(h.unique_key, CASE WHEN l.cause = 'captured' THEN redrive.captured_headers(
                     l.headers - 'redrive-expires-in-ms', l.source, l."position")
                 WHEN l.headers ? 'redrive-expires-in-ms' THEN l.headers - 'redrive-expires-in-ms'
                 ELSE l.headers END, l.group_key))::redrive.job AS job
@@ -287,7 +313,8 @@ AS $$
         WHEN l.died_at > refused_letters.as_of THEN 'died_again'
         WHEN l.unique_key IS NOT NULL AND EXISTS (
             SELECT FROM redrive.unique_keys k
-            WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text) AND k.key = l.unique_key
+            WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text)
+                AND k.key = redrive.retaken_key(l.id, l.queue, refused_letters.to_queue, l.group_key, l.unique_key)
         ) THEN 'conflict'
         WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
         ELSE 'locked'

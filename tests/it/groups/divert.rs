@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-use redrive::dlq::{DeathCause, Letter, LetterFilter, LetterState, Skip};
+use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::{Failure, Worker};
 use redrive_tests::{Begin, Dead, Sql, drained, only, put, stop, worker};
 
@@ -195,6 +195,78 @@ fn a_discarded_letter_passes_the_group_to_the_next_one() {
     diverted.discard(&[5]);
     enqueue(&diverted.queue, "a", 6);
     diverted.ends(&[6]);
+}
+
+#[test]
+fn a_letter_that_opens_again_takes_the_turn_back() {
+    let diverted = Diverted::new();
+    let dlq = diverted.queue.database().dlq();
+    diverted.discard(&[1]);
+    diverted.holds(2);
+    diverted.discard(&[2, 4]);
+    diverted.holds(3);
+    for order in [4, 1, 2] {
+        let one = only(diverted.ids[order - 1]);
+        assert_eq!(dlq.reopen(&one, &maria()).unwrap(), [diverted.ids[order - 1]]);
+    }
+    diverted.holds(1);
+    diverted.redrive(&[1, 2, 3, 4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_redriven_job_has_the_turn_until_its_time() {
+    let diverted = Diverted::new();
+    let dlq = diverted.queue.database().dlq();
+    let later = RedriveOptions::new().delay(Duration::from_hours(1));
+    dlq.redrive_with(&only(diverted.ids[1]), &later, &maria()).unwrap();
+    diverted.redrive(&[1]);
+    wait_until("the first to finish", SOON, || diverted.finished.of("a") == [1]);
+    let mut client = diverted.test.client();
+    wait_until("the second to have the turn", SOON, || {
+        client.count("group_slots WHERE held_at IS NULL") == 1
+    });
+    enqueue(&diverted.queue, "a", 6);
+    client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
+    diverted.holds(3);
+    letters(&diverted.queue, 4);
+    let all = LetterFilter::new().queue("orders");
+    dlq.redrive(&all, &maria()).unwrap();
+    diverted.ends(&[1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn of_the_letters_with_one_key_that_of_the_first_job_goes_first() {
+    let diverted = Diverted::new();
+    // The first one died again, so its death is the last one.
+    let mut client = diverted.test.client();
+    client.sql("UPDATE redrive.dead_letters SET unique_key = 'k' WHERE id IN (1, 3)");
+    client.sql("UPDATE redrive.dead_letters SET died_at = clock_timestamp() WHERE id = 1");
+    let all = LetterFilter::new().queue("orders");
+    let dlq = diverted.queue.database().dlq();
+    let sent = |of: &[LeftOut]| of.iter().map(|of| of.letters).sum::<u64>();
+    let preview = dlq.preview_redrive(&all, &RedriveOptions::new()).unwrap();
+    assert_eq!((preview.letters(), sent(&preview.left_out)), (4, 1));
+    let redriven = dlq.redrive(&all, &maria()).unwrap();
+    assert_eq!(redriven.skipped, [(diverted.ids[2], Skip::Conflict)]);
+    diverted.holds(3);
+    diverted.redrive(&[3, 4, 5]);
+    diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_policy_sends_diverted_letters_as_often_as_the_one_that_they_wait_for() {
+    let diverted = Diverted::new();
+    let mut client = diverted.test.client();
+    client.sql("SELECT redrive.set_policy('daily', '{\"queue\": \"orders\"}', '1 day', options => '{\"generations\": 1}')");
+    client.sql("UPDATE redrive.dead_letters SET generation = 1, died_at = died_at - interval '1 month'");
+    let due = "SELECT redrive.due_letters(s, clock_timestamp()) FROM redrive.schedules s";
+    assert_eq!(client.ask::<Vec<i64>>(due, &[]), []);
+    diverted.discard(&[1]);
+    diverted.holds(2);
+    let others: Vec<i64> = diverted.ids[1..].iter().map(|id| id.get()).collect();
+    assert_eq!(client.ask::<Vec<i64>>(due, &[]), others);
+    stop(diverted.worker);
 }
 
 #[test]

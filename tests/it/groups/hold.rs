@@ -1,8 +1,8 @@
 //! Groups that a letter holds: nothing behind it runs until an operator decides.
 
-use redrive::dlq::{DeathCause, Edit, LetterFilter};
-use redrive::{Failure, Worker};
-use redrive_tests::{Begin, Dead, Sql, drained, only, stop, worker};
+use redrive::dlq::{DeathCause, Edit, LetterFilter, RedriveOptions};
+use redrive::{Enqueued, Failure, Worker};
+use redrive_tests::{Begin, Dead, Sql, drained, new_order, only, put, stop, worker};
 
 use super::*;
 
@@ -73,6 +73,33 @@ fn a_redriven_letter_runs_before_its_followers() {
         assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
         let first = if edits { 10 } else { 1 };
         followers_run(&queue, worker, &test, &finished, &[first, 2, 3, 4]);
+    }
+}
+
+/// A letter has no key, so the enqueue of its job's successor is stored.
+#[test]
+fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
+    for delay in [Duration::ZERO, Duration::from_hours(1)] {
+        let (test, queue) = with_policy(HOLD);
+        let keyed = |number| new_order(number).group("a").unique("k");
+        let letter = put(&queue, keyed(1));
+        let finished = Finished::default();
+        let worker = rejecting(&queue, &finished);
+        held(&test, 1);
+        let next = put(&queue, keyed(2).delay(delay));
+        assert_ne!(next, letter);
+        let dlq = queue.database().dlq();
+        let one = only(letter);
+        let preview = dlq.preview_redrive(&one, &RedriveOptions::new()).unwrap();
+        assert_eq!((preview.letters(), preview.left_out), (1, vec![]));
+        assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
+        let third = queue.enqueue_job(keyed(3)).unwrap();
+        assert_eq!(third, Enqueued::Existing(next));
+        wait_until("the letter's job to finish", SOON, || !finished.of("a").is_empty());
+        let mut client = test.client();
+        client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
+        followers_run(&queue, worker, &test, &finished, &[1, 2]);
+        assert_eq!(client.count("unique_keys"), 0);
     }
 }
 

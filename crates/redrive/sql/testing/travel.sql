@@ -1,5 +1,5 @@
 -- Purpose: lets time pass for the jobs of a test: delayed ones are due earlier, windows of unique keys close earlier, and
---          all jobs are older.
+--          all jobs and their outages are older.
 -- Called by: testing/run.rs.
 -- $1 bigint    milliseconds
 -- Locks: the rows it changes.
@@ -10,12 +10,13 @@ WITH moved AS MATERIALIZED (
 ),
 delayed AS (
     UPDATE redrive.jobs_delayed d
-    SET run_at = d.run_at - m.by, enqueued_at = d.enqueued_at - m.by
+    SET run_at = d.run_at - m.by, enqueued_at = d.enqueued_at - m.by, meta.outage_since = (d.meta).outage_since - m.by
     FROM moved m
 ),
 ready AS (
     UPDATE redrive.jobs j
-    SET meta.ready_at = (j.meta).ready_at - m.by, enqueued_at = j.enqueued_at - m.by
+    SET meta.ready_at = (j.meta).ready_at - m.by, meta.outage_since = (j.meta).outage_since - m.by,
+        enqueued_at = j.enqueued_at - m.by
     FROM moved m
 )
 UPDATE redrive.unique_windows w

@@ -13,6 +13,7 @@ use crate::job::backoff::Backoff;
 use crate::job::job::{JobId, Signal};
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::attempt::run_handler;
+use crate::pipeline::breaker::MIN_PROBE_WAIT;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::mark::IndexRange;
@@ -176,7 +177,7 @@ fn run(
             cancelled: false,
             backoff: options.backoff_or(&Backoff::default()),
             outage_age: meta.outage_age,
-            park: Duration::ZERO,
+            park: MIN_PROBE_WAIT,
             random: 0.5,
         },
     );

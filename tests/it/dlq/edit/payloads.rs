@@ -1,8 +1,11 @@
 //! Edited payloads: merge, set, restore.
 
-use redrive::JobId;
+use redrive::admin::JobFilter;
 use redrive::dlq::Edit;
-use redrive_tests::{Dead, Sql, TestDatabase, holds, letters, maria, of_orders, only};
+use redrive::{Failure, Job, JobId};
+use redrive_tests::{
+    Dead, Order, Sql, TestDatabase, holds, letters, maria, of_orders, only, work_off,
+};
 use serde_json::{Value, json};
 
 use super::{merge, payload};
@@ -117,4 +120,23 @@ fn an_old_version_is_restored_by_its_number() {
         let restored = db.dlq().restore_version(id, version, &maria());
         assert!(restored.is_err_and(|error| error.is_invalid()), "{id}");
     }
+}
+
+#[test]
+fn an_edit_of_a_redriven_job_is_a_version_of_its_letter() {
+    let (_test, queue) = TestDatabase::with_orders();
+    let id = letters(&queue, 1)[0];
+    let db = queue.database();
+    db.edits(&only(id), &Edit::set(r#"{"number": 2}"#).unwrap());
+    db.redrives(&only(id));
+    let of_job = Edit::set(r#"{"number": 5}"#).unwrap();
+    let edited = db.admin().edit(&JobFilter::new().ids([id]), &of_job, &maria());
+    assert_eq!(edited.unwrap().edited, [id]);
+    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("no")));
+    let versions = db.dlq().versions(id).unwrap();
+    let kept: Vec<u32> = versions.iter().map(|kept| kept.version).collect();
+    assert_eq!(kept, [0, 1]);
+    assert_eq!(payload(&queue, id), json!({ "number": 5 }));
+    assert_eq!(db.restores(id, None), 3);
+    assert_eq!(payload(&queue, id), json!({ "number": 2 }));
 }
