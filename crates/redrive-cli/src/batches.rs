@@ -123,7 +123,10 @@ impl Batches {
         let done = ended.so_far.done;
         let name = format!("{}s", self.noun.replace(' ', "_"));
         let text = format!("{} {}", counted(done, self.noun), self.participle);
-        let ending = cx.print(&json!({ "action": action, name: done }), text)?;
+        let ending = cx.print(
+            &json!({ "action": action, "dry_run": false, name: done }),
+            text,
+        )?;
         ended.or_stopped(ending, cx)
     }
 

@@ -133,6 +133,17 @@ impl Context<'_> {
         Ok(Ending::NothingMatched)
     }
 
+    /// Prints the answer of a command that changes nothing, if it is an object.
+    pub(crate) fn no_change(&mut self, action: &str, names: &str, is_dry_run: bool) -> Result<()> {
+        match self.global.json {
+            true => json_line(
+                self.out,
+                &json!({ "action": action, "dry_run": is_dry_run, names: 0, "skipped": [] }),
+            ),
+            false => Ok(()),
+        }
+    }
+
     /// Prints the command that acts after a dry run: the one that was typed, and these words.
     pub(crate) fn propose(&mut self, to_act: &[&str]) -> Result<Ending> {
         let command = [&[&*self.typed], to_act].concat().join(" ");

@@ -15,4 +15,4 @@ pub(crate) use crate::terminal::{
     Details, Json, Table, clean, counted, grouped, json_line, object, one_line, pretty, quoted,
     table,
 };
-pub(crate) use crate::time::{self, ago, exact, rfc3339, short};
+pub(crate) use crate::time::{self, ago, exact, rfc3339, short, with_stored_times};

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use serde_json::{Map, Value};
 
 /// Parses a duration such as `500ms`, `90s`, `1h30m` or `7d`, as conditions on letters do.
 pub(crate) fn parse(text: &str) -> Result<Duration, redrive::Error> {
@@ -83,6 +84,25 @@ pub(crate) fn rfc3339(at: SystemTime) -> String {
     )
 }
 
+/// A stored timestamp in the form of [`rfc3339`]; unchanged if it is none.
+pub(crate) fn stored(at: &str) -> String {
+    match at.parse::<Timestamp>() {
+        Ok(timestamp) => format!("{timestamp:.3}"),
+        Err(_) => at.to_owned(),
+    }
+}
+
+/// Writes the times of a stored object, such as `at` and `ends_at`, in the form of [`rfc3339`].
+pub(crate) fn with_stored_times(object: &mut Map<String, Value>) {
+    for (name, value) in object {
+        if (name == "at" || name.ends_with("_at"))
+            && let Some(at) = value.as_str()
+        {
+            *value = stored(at).into();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +155,21 @@ mod tests {
         ] {
             assert!(moment(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn stored_times_have_the_same_form() {
+        let at = "2026-11-20T10:00:00.838716+00:00";
+        let json = serde_json::json!({"at": at, "ends_at": null, "reason": at, "held_at": "soon"});
+        let Value::Object(mut object) = json else {
+            panic!("no object")
+        };
+        with_stored_times(&mut object);
+        assert_eq!(object["at"], "2026-11-20T10:00:00.838Z");
+        assert_eq!(
+            (&object["reason"], &object["held_at"]),
+            (&at.into(), &"soon".into())
+        );
     }
 
     #[test]

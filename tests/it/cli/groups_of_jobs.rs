@@ -17,7 +17,8 @@ fn a_policy_is_set_and_shown() {
     };
     shown("groups are metadata");
     let set = |policy: &str| format!("queue groups set orders --reason x {policy}");
-    db.run(set("ordered"));
+    db.run(set("ordered"))
+        .tells("if the name is wrong: redrive queue groups set orders none --reason TEXT");
     shown("one job of a group runs at a time; after a death the next one runs");
     db.run(set("ordered --on-death hold"));
     shown("one job of a group runs at a time; a letter holds its group");
@@ -27,7 +28,7 @@ fn a_policy_is_set_and_shown() {
     shown("groups are metadata");
     db.run(set("fair"));
     shown("groups take turns");
-    let limit = json!({"queue": "orders", "policy": "limit", "limit": 3, "on_death": "continue"});
+    let limit = json!({"queue": "orders", "mode": "limit", "limit": 3, "on_death": "continue"});
     assert_eq!(db.run(set("limit=3 --json")).lines(), [limit]);
     shown("at most 3 jobs of a group run at a time");
     for (policy, expected) in [
@@ -62,13 +63,13 @@ fn a_held_group_is_listed_and_released() {
         db.client().count("group_slots WHERE held_at IS NOT NULL") == 1
     });
     let held = db.run("queue groups held orders --json").json();
-    holds(&held, &json!({"group": "customer:42", "waiting": 2}));
+    holds(&held, &json!({"group_key": "customer:42", "waiting": 2}));
     let letter = &held["letter"];
     db.run("dlq")
         .shows("Held groups")
         .shows("orders: 1 group held, 2 jobs waiting; customer:42 for ")
         .shows("redrive queue groups held orders");
-    let brief = json!({"groups": 1, "oldest_letter": letter, "waiting": 2});
+    let brief = json!({"held": 1, "oldest_letter": letter, "waiting": 2});
     holds(&db.run("dlq --json").json()["held_groups"][0], &brief);
     db.run(format!("dlq show {letter}"))
         .shows("  holds       group customer:42 for ")

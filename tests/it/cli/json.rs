@@ -24,13 +24,12 @@ fn collect(value: &Value, above: &str, names: &mut BTreeSet<String>, troubles: &
     for (name, value) in object {
         let path = format!("{above}{name}");
         let is_right = match name.rsplit('_').next() {
-            Some("at") => {
-                value
-                    .as_str()
-                    .is_none_or(|text| text.contains('T') && text.contains(':'))
-                    && !value.is_number()
-            }
-            Some("ms" | "seconds") => value.is_number(),
+            // Letters are exported as they are in the database.
+            Some("at") => value.as_str().is_some_and(|text| {
+                above.starts_with("letter.") || (text.len() == 24 && text.ends_with('Z'))
+            }),
+            Some("ms") => value.is_number(),
+            Some("seconds") => false,
             _ => true,
         };
         if !is_right && !value.is_null() {
@@ -60,7 +59,12 @@ impl Printed {
         }
         for text in ran.out.lines() {
             match serde_json::from_str(text) {
-                Ok(value @ Value::Object(_)) => collect(&value, "", &mut names, &mut wrong),
+                Ok(value @ Value::Object(_)) => {
+                    if value.get("action").is_some() && !value["dry_run"].is_boolean() {
+                        wrong.push(format!("dry_run is {}", value["dry_run"]));
+                    }
+                    collect(&value, "", &mut names, &mut wrong);
+                }
                 other => wrong.push(format!("{text} is no object: {other:?}")),
             }
         }
@@ -129,4 +133,59 @@ fn errors_and_further_items_are_objects() {
     );
     let message = told(&db.fails(1, "dlq list class=Nothing --json"));
     assert!(message["message"].is_string(), "{message}");
+}
+
+#[test]
+fn a_bulk_command_that_matches_nothing_answers_with_0_and_says_why() {
+    let db = TestDatabase::migrated();
+    for (command, names) in [
+        ("dlq redrive orders", "letters"),
+        ("dlq discard orders --reason x", "letters"),
+        ("dlq reopen orders", "letters"),
+        ("dlq edit orders --merge {}", "letters"),
+        ("dlq edit audit=4 --undo", "letters"),
+        ("dlq deliver orders --exec true", "letters"),
+        ("dlq archive restore orders", "letters"),
+        ("dlq archive delete orders", "letters"),
+        ("redact apply orders", "letters"),
+        ("job cancel orders", "jobs"),
+        ("job edit orders --merge {}", "jobs"),
+    ] {
+        for (yes, is_dry_run) in [("", true), (" --yes", false)] {
+            let ran = db.fails(1, format!("{command}{yes} --json"));
+            ran.holds(&json!({names: 0, "dry_run": is_dry_run}));
+            assert_eq!(ran.lines().len(), 1, "{command}{yes}: {}", ran.out);
+            assert!(ran.err.contains("message"), "{command}{yes}: {}", ran.err);
+        }
+    }
+    db.fails(1, "dlq edit audit=4 --undo --yes")
+        .tells("neither died again nor been changed since");
+    for (command, names) in [
+        ("dlq edit 99 --merge {}", "letters"),
+        ("dlq discard 99 --reason x", "letters"),
+        ("dlq redrive 99", "letters"),
+        ("job cancel 99", "jobs"),
+        ("job priority 4 99", "jobs"),
+    ] {
+        let skipped = json!([{"reason": "gone", names: 1, "ids": [99]}]);
+        db.fails(1, format!("{command} --json"))
+            .holds(&json!({names: 0, "dry_run": false, "skipped": skipped}));
+    }
+}
+
+#[test]
+fn a_letter_names_its_schedule_and_its_events_are_in_the_vocabulary() {
+    let db = TestDatabase::migrated();
+    let id = letters(&db, &db.queue("orders"), 1)[0];
+    db.run(format!("dlq edit {id} --merge '{{\"a\": 1}}'"));
+    db.run("schedule redrive hourly orders --every 1h");
+    db.run("schedule trigger hourly --reason fixed");
+    let letter = db.run(format!("dlq show {id} --json")).json();
+    assert_eq!(letter["schedule"], "hourly");
+    let events = letter["events"].as_array().expect("events");
+    let event = |name: &str| events.iter().find(|event| event["event"] == name);
+    let edited = event("edited").expect("an edit");
+    assert_eq!(edited["payload_version"], 1, "{edited}");
+    let redriven = event("redriven").expect("a redrive");
+    assert_eq!(redriven["person"], "policy hourly", "{redriven}");
 }

@@ -150,7 +150,7 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
         lines(&output.stdout),
         [
             json!({"id": first, "outcome": "delivered"}),
-            json!({"action": "deliver", "letters": 1, "failed": 0, "skipped": []}),
+            json!({"action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": []}),
         ]
     );
     let message = "stopped: 1 of 3 letters delivered; the others stay open";

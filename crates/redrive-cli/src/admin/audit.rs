@@ -95,7 +95,17 @@ impl AuditCommand {
 }
 
 fn record_json(record: &AuditRecord) -> impl Serialize {
-    object!(record => id, at, verb, role, person, reason, filter, letters, about)
+    let about = record.about.as_ref();
+    let about = about.map(|about| {
+        serde_json::from_str(about.get()).map(|mut members| {
+            with_stored_times(&mut members);
+            members
+        })
+    });
+    object!(record =>
+        id, at, verb, role, person, reason, filter, changed = record.letters,
+        about = about.and_then(serde_json::Result::ok),
+    )
 }
 
 fn check_counters(cx: &mut Context<'_>) -> Result<Ending> {

@@ -47,6 +47,7 @@ impl Erase {
         }
         let mut line = erasure_json(&found);
         line["dry_run"] = true.into();
+        line["group_samples"] = Value::Null;
         if show(&found, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
             writeln!(
                 cx.out,
@@ -149,7 +150,7 @@ fn erasure_json(erasure: &Erasure) -> Value {
         jobs => json!([{ "reason": "leased", "jobs": jobs }]),
     };
     json!(object!(erasure =>
-        action = "erase", jobs, letters, versions, archived, groups, audit_records = erasure.audit,
+        action = "erase", dry_run = false, jobs, letters, versions, archived, group_samples = erasure.groups, audit_records = erasure.audit,
         runs, skipped = skipped,
     ))
 }

@@ -178,7 +178,7 @@ fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Endi
     };
     let name = queue.name();
     cx.print(
-        &json!({ "queue": name, "policy": mode, "limit": limit, "on_death": on_death }),
+        &json!({ "queue": name, "mode": mode, "limit": limit, "on_death": on_death }),
         format!("queue {}: {meaning}", one_line(name)),
     )
 }
@@ -200,7 +200,7 @@ impl ListHeld {
 }
 
 fn group_json(group: &HeldGroup) -> impl Serialize {
-    object!(group => queue, group, letter, kind, error_class, held_at, waiting, diverted)
+    object!(group => queue, group_key = &group.group, letter, kind, error_class, held_at, waiting, diverted)
 }
 
 impl ReleaseGroup {
@@ -212,7 +212,7 @@ impl ReleaseGroup {
             return cx.nothing(format!("no letter holds group {group} of queue {name}"));
         };
         cx.print(
-            &json!({ "queue": queue.name(), "group": self.group, "letter": letter.get() }),
+            &json!({ "queue": queue.name(), "group_key": self.group, "letter": letter.get() }),
             format!("group {group} continues without letter {letter}, which stays open"),
         )
     }

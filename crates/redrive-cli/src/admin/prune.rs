@@ -150,6 +150,7 @@ impl Scope {
 fn show_due(due: &[RetentionDue], total: u64, cx: &mut Context<'_>) -> Result<Ending> {
     let json = |due: &RetentionDue| {
         let mut line = rule_json(&due.rule);
+        line["action"] = "prune".into();
         line["dry_run"] = true.into();
         line["letters"] = due.letters.into();
         line

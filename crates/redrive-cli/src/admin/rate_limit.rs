@@ -229,7 +229,7 @@ impl ListLimits {
 fn limit_json(limit: &ListedRateLimit) -> impl Serialize {
     object!(limit =>
         queue, kind, each_group, starts, period_ms = limit.period.json(), burst, tokens, set_at,
-        by = &limit.person, reason,
+        person, reason,
     )
 }
 

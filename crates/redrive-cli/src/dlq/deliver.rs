@@ -77,7 +77,7 @@ impl Deliver {
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);
-        if is_dry_run {
+        if is_dry_run || (total == 0 && self.selection.ids().is_empty()) {
             let sample = first_letters(&db, &open, total)?;
             return self.dry_run(total, &sample, cx);
         }
@@ -140,7 +140,9 @@ impl Deliver {
         if cx.global.json {
             json_line(
                 cx.out,
-                &json!({ "dry_run": true, "action": "deliver", "letters": total }),
+                &json!({
+                    "action": "deliver", "dry_run": self.selection.is_dry_run(), "letters": total,
+                }),
             )?;
         }
         if total == 0 {
@@ -248,7 +250,7 @@ fn print_outcomes(letters: &[JobId], outcome: &str, out: &mut dyn Write) -> Resu
 fn print_sum(delivered: u64, failed: u64, skipped: &[Value], out: &mut dyn Write) -> Result<()> {
     json_line(
         out,
-        &json!({ "action": "deliver", "letters": delivered, "failed": failed, "skipped": skipped }),
+        &json!({ "action": "deliver", "dry_run": false, "letters": delivered, "failed": failed, "skipped": skipped }),
     )
 }
 
@@ -269,7 +271,7 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
         }
         let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
         let redacted = done.redacted.iter().map(|id| (*id, "redacted"));
-        let skipped = skipped_json(skipped.chain(redacted));
+        let skipped = skipped_json("letters", skipped.chain(redacted));
         let (delivered, failed) = (done.delivered.len() as u64, done.failed.len() as u64);
         return print_sum(delivered, failed, &skipped, cx.out);
     }

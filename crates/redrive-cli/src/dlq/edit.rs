@@ -4,10 +4,13 @@ use clap::ArgGroup;
 use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
-use super::edit_report::report_edit;
+use super::edit_report::{is_nothing, report_edit};
 use super::payload_edit::PayloadEdit;
 use crate::batches::{Batches, SoFar, Undo};
 use crate::prelude::*;
+
+/// Why an edit or a restore changed nothing.
+const NONE_EDITABLE: &str = "no open or quarantined letter matches";
 
 /// Change the payloads of open and quarantined letters
 ///
@@ -83,11 +86,7 @@ impl Edit {
         let mut preview = Preview::of("letter");
         db.dlq()
             .preview_edit(filter, edit, |letter| preview.add(letter, cx))?;
-        preview.end(
-            "no open or quarantined letter matches",
-            self.selection.repeat(),
-            cx,
-        )
+        preview.end(NONE_EDITABLE, self.selection.repeat(), cx)
     }
 
     /// Edits the letters in batches, until a signal arrives.
@@ -107,6 +106,9 @@ impl Edit {
                 })
         })?;
         let ending = report_edit("letter", &ended.result, &[], cx)?;
+        if is_nothing(&ended.result) && !ended.is_stopped() {
+            return cx.nothing(NONE_EDITABLE);
+        }
         ended.or_stopped(ending, cx)
     }
 
@@ -127,14 +129,15 @@ impl Edit {
         let db = &cx.database()?;
         let letters = self.editable(filter, db)?;
         if letters == 0 {
-            return cx.nothing("no open or quarantined letter matches");
+            cx.no_change("restore_payload", "letters", true)?;
+            return Edit::none_restored(filter, cx);
         }
         let version = match self.change.restore {
             Some(version) => format!("version {version} of their payload"),
             None => "their payload before the last edit".to_owned(),
         };
         cx.print(
-            &json!({ "dry_run": true, "action": "restore", "letters": letters }),
+            &json!({ "dry_run": true, "action": "restore_payload", "letters": letters }),
             format!(
                 "{} would get {version}, if they have one.\n\
                  Nothing was changed. To act, repeat the command {}.",
@@ -157,10 +160,26 @@ impl Edit {
         })?;
         let SoFar { done, audit, .. } = ended.so_far;
         cx.print(
-            &json!({ "action": "restore", "letters": done, "audit": audit }),
+            &json!({ "action": "restore_payload", "dry_run": false, "letters": done, "audit": audit }),
             format!("{} restored", counted(done, "letter")),
         )?;
+        if done == 0 && !ended.is_stopped() {
+            return Edit::none_restored(filter, cx);
+        }
         ended.or_stopped(Ending::of(done > 0), cx)
+    }
+
+    /// Says that no letter can be restored.
+    fn none_restored(filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
+        let is_audited = |condition: &String| condition.starts_with("audit=");
+        let why = match filter.conditions().iter().any(is_audited) {
+            true => {
+                ": audit=ID finds only letters that have neither died again nor been changed since; \
+                 select the others by id or conditions"
+            }
+            false => "",
+        };
+        cx.nothing(format!("{NONE_EDITABLE}{why}"))
     }
 
     fn restore(&self, cx: &mut Context<'_>) -> Result<Ending> {
@@ -171,7 +190,7 @@ impl Edit {
             match db.dlq().restore_version(id, self.change.restore, &operator) {
                 Ok(version) => {
                     cx.print(
-                        &json!({ "id": id.get(), "version": version }),
+                        &json!({ "id": id.get(), "dry_run": false, "payload_version": version }),
                         format!("letter {id} was restored as version {version}"),
                     )?;
                 }

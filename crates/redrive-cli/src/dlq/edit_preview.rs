@@ -61,6 +61,7 @@ impl Preview {
     /// Prints the counts. `none` says that nothing matches, and `repeat` how to repeat the command to act.
     pub(crate) fn end(&self, none: &str, repeat: &str, cx: &mut Context<'_>) -> Result<Ending> {
         if self.changed + self.unchanged + self.invalid == 0 {
+            cx.no_change("edit", &format!("{}s", self.noun), true)?;
             return cx.nothing(none);
         }
         if cx.global.json {

@@ -3,10 +3,18 @@
 use redrive::JobId;
 use redrive::dlq::Edited;
 
-use super::not_done::say_not_done;
+use super::not_done::{say_not_done, skipped_json};
 use super::validators::{error_json, print_errors};
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
 use crate::prelude::*;
+
+/// Whether no letter or job matched.
+pub(crate) fn is_nothing(done: &Edited) -> bool {
+    done.edited.is_empty()
+        && done.unchanged == 0
+        && done.refused.is_empty()
+        && done.skipped.is_empty()
+}
 
 /// Reports an edit of letters or jobs. The exit code is 1 if one of them could not be changed, or if
 /// none matches.
@@ -16,19 +24,22 @@ pub(crate) fn report_edit(
     left_out: &[LeftOut],
     cx: &mut Context<'_>,
 ) -> Result<Ending> {
-    let names = format!("{noun}s");
-    let (reason, cause) = match noun {
-        "job" => (
-            "changed",
-            "a worker claimed it or another operator changed it",
-        ),
-        _ => ("not_open", "it is neither open nor quarantined"),
+    let (db, names) = (&cx.database()?, format!("{noun}s"));
+    let why = |id: JobId| {
+        Ok::<_, Error>(match noun {
+            "job" => (
+                "changed",
+                "a worker claimed it or another operator changed it",
+            ),
+            _ if db.dlq().get(id)?.is_none() => ("gone", "it does not exist"),
+            _ => ("not_open", "it is neither open nor quarantined"),
+        })
     };
+    let not_done = done.skipped.iter().map(|id| Ok((*id, why(*id)?)));
+    let not_done = not_done.collect::<Result<Vec<_>>>()?;
     let mut skipped = left_out_json(&names, left_out);
-    if !done.skipped.is_empty() {
-        let ids: Vec<i64> = done.skipped.iter().copied().map(JobId::get).collect();
-        skipped.push(json!({ "reason": reason, &*names: ids.len(), "ids": ids }));
-    }
+    let reasons = not_done.iter().map(|(id, (reason, _))| (*id, *reason));
+    skipped.extend(skipped_json(&names, reasons));
     let invalid: u64 = done.refused.iter().map(|error| error.letters).sum();
     let errors = done.refused.iter().map(|error| error_json(noun, error));
     let mut counts = format!("{} edited", counted(done.edited.len() as u64, noun));
@@ -39,7 +50,7 @@ pub(crate) fn report_edit(
     }
     cx.print(
         &json!({
-            "action": "edit", &*names: done.edited.len(), "unchanged": done.unchanged,
+            "action": "edit", "dry_run": false, &*names: done.edited.len(), "unchanged": done.unchanged,
             "invalid": invalid, "errors": errors.collect::<Vec<_>>(), "skipped": skipped,
             "audit": done.audit,
         }),
@@ -48,9 +59,10 @@ pub(crate) fn report_edit(
     if !cx.global.json {
         write_left_out(noun, left_out, cx.out)?;
         print_errors(noun, &done.refused, cx)?;
-        let skipped = done.skipped.iter().map(|id| (*id, cause.to_owned()));
-        let skipped: Vec<(JobId, String)> = skipped.collect();
-        say_not_done(noun, &skipped, "edited", cx);
+        let causes = not_done
+            .iter()
+            .map(|(id, (_, cause))| (*id, (*cause).to_owned()));
+        say_not_done(noun, &causes.collect::<Vec<_>>(), "edited", cx);
     }
     let is_any_done = !done.edited.is_empty() || done.unchanged > 0;
     Ok(Ending::of(

@@ -21,11 +21,14 @@ pub(super) fn say_not_done(
     }
 }
 
-/// The letters that were not changed as JSON, by reason.
-pub(super) fn skipped_json<'a>(letters: impl Iterator<Item = (JobId, &'a str)>) -> Vec<Value> {
+/// The letters or jobs that were not changed as JSON, by reason.
+pub(crate) fn skipped_json<'a>(
+    names: &str,
+    letters: impl Iterator<Item = (JobId, &'a str)>,
+) -> Vec<Value> {
     let json = |(reason, ids): (&str, Vec<JobId>)| {
         let ids: Vec<i64> = ids.into_iter().map(JobId::get).collect();
-        json!({ "reason": reason, "letters": ids.len(), "ids": ids })
+        json!({ "reason": reason, names: ids.len(), "ids": ids })
     };
     by_cause(letters).into_iter().map(json).collect()
 }

@@ -201,13 +201,15 @@ impl Screen {
     }
 
     fn json(&self) -> Value {
-        let queues = self.queues.iter().map(|queue| object!(queue =>
-            queue, pause = queue.pause.as_ref().map(pause_json), ready,
-            oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), delayed, leased,
-            workers, open, quarantined,
-            unhandled_kinds = unhandled_kinds(queue).map(|kind| &kind.kind).collect::<Vec<_>>(),
-            oldest_open_died_at = queue.oldest_open.json(),
-        ));
+        let queues = self.queues.iter().map(|queue| {
+            object!(queue =>
+                queue, pause = queue.pause.as_ref().map(pause_json), ready,
+                oldest_ready_ms = queue.oldest_ready.json(), delayed, leased,
+                workers, open, quarantined,
+                unhandled_kinds = unhandled_kinds(queue).map(|kind| &kind.kind).collect::<Vec<_>>(),
+                oldest_open_died_at = queue.oldest_open.json(),
+            )
+        });
         let objects = |activities: &[Activity]| {
             let objects = activities.iter().map(|activity| activity.json.clone());
             objects.collect::<Vec<_>>()
@@ -244,7 +246,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
         Some(group) => (group.id.to_string(), group.kind.clone()),
-        None => ("-".to_owned(), format!("({} kinds)", failure.kinds())),
+        None => ("-".to_owned(), format!("({} kinds)", failure.kinds().len())),
     };
     let id = format!("  {id:<6}");
     let place = one_line(&format!("{} {kind}", newest.queue));
@@ -283,7 +285,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
 /// Writes the states, owner, letters and the last death of a failure.
 fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
     let waiting = grouped(failure.waiting());
-    let kinds = match failure.kinds() {
+    let kinds = match failure.kinds().len() {
         1 => String::new(),
         kinds => format!(" in {kinds} kinds"),
     };

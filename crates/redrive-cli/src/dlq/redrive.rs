@@ -267,6 +267,7 @@ impl Redrive {
         if let Some(validated) = validated {
             validated.say_left_out(cx);
             if validated.passing.is_empty() && !validated.left_out().is_empty() {
+                cx.no_change("redrive", "letters", false)?;
                 return cx.nothing("no letter passes validation; nothing was redriven");
             }
             options = options.only(validated.passing);
@@ -282,6 +283,7 @@ impl Redrive {
             }
         };
         let Some((run, driver)) = created else {
+            cx.no_change("redrive", "letters", false)?;
             return self.nothing_matched(cx);
         };
         warn_blocked(&run.unserved, &run.gated, cx);
@@ -320,8 +322,9 @@ fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<Ending> {
     cx.print(
         &json!({
             "action": "redrive",
+            "dry_run": false,
             "letters": redriven,
-            "skipped": skipped_json(skipped),
+            "skipped": skipped_json("letters", skipped),
             "unserved": unserved_json(&done.unserved),
             "gated": gated_json(&done.gated),
         }),

@@ -81,7 +81,8 @@ impl ListRules {
             Number "KEEP" => short(rule.keep()),
             Word "THEN" => rule.action(),
         });
-        let none = "there are no retention rules; letters are kept until they are pruned";
+        let none =
+            "there are no retention rules; letters are kept until `redrive prune --older-than`";
         cx.list(none, &rules, rule_json, &table)
     }
 }
@@ -92,7 +93,7 @@ pub(crate) fn rule_json(rule: &Rule) -> serde_json::Value {
         "queue": rule.for_queue(),
         "state": rule.state().as_str(),
         "keep_ms": rule.keep().as_millis(),
-        "action": rule.action().as_str(),
+        "then": rule.action().as_str(),
     })
 }
 

@@ -53,10 +53,7 @@ impl ShowLetter {
             None => None,
         };
         if cx.global.json {
-            json_line(
-                cx.out,
-                &whole_letter_line(&letter, Some(&runs), held.as_ref()),
-            )?;
+            json_line(cx.out, &whole_letter_line(&letter, &runs, held.as_ref()))?;
         } else {
             let backtrace = match self.full {
                 true => Backtrace::Full,

@@ -55,7 +55,7 @@ impl Skipped {
     /// Its name in JSON.
     fn as_str(self) -> &'static str {
         match self {
-            Skipped::Missing => "missing",
+            Skipped::Missing => "gone",
             Skipped::State(state) => state.as_str(),
             Skipped::Conditions(_) => "conditions",
             Skipped::Locked => "locked",
@@ -275,8 +275,9 @@ impl StateChange<'_> {
         cx.print(
             &json!({
                 "action": self.command,
+                "dry_run": false,
                 "letters": changed,
-                "skipped": skipped_json(reasons),
+                "skipped": skipped_json("letters", reasons),
                 "audit": audit,
             }),
             format!("{} {participle}", counted(changed, "letter")),

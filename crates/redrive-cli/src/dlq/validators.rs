@@ -116,7 +116,7 @@ pub(super) fn print_errors(
 pub(super) fn error_json(noun: &str, error: &ValidationError) -> Value {
     let ids: Vec<i64> = error.ids.iter().copied().map(JobId::get).collect();
     json!({
-        "error": error.message, "sample": error.sample, format!("{noun}s"): error.letters,
+        "error": error.message, "example": error.sample, format!("{noun}s"): error.letters,
         "ids": ids,
     })
 }

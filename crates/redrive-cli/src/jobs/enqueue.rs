@@ -231,27 +231,27 @@ impl Enqueue {
         };
         let enqueued = file.enqueue(&queue, |job| self.with_options(job), &progress, cx)?;
         drop(progress);
-        let seconds = begin.elapsed().as_secs_f64();
-        self.report(&enqueued, seconds, cx)?;
+        self.report(&enqueued, begin.elapsed(), cx)?;
         Ok(Ending::of(enqueued.bad_lines == 0))
     }
 
-    fn report(&self, enqueued: &EnqueuedFile, seconds: f64, cx: &mut Context<'_>) -> Result<()> {
+    fn report(&self, enqueued: &EnqueuedFile, took: Duration, cx: &mut Context<'_>) -> Result<()> {
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "an approximate rate is enough"
         )]
-        let rate = (enqueued.jobs as f64 / seconds.max(0.001)) as u64;
+        let rate = (enqueued.jobs as f64 / took.as_secs_f64().max(0.001)) as u64;
         cx.print(
             &json!({
                 "queue": self.queue, "kind": self.kind, "jobs": enqueued.jobs,
-                "bad_lines": enqueued.bad_lines, "seconds": seconds, "jobs_per_second": rate,
+                "bad_lines": enqueued.bad_lines, "duration_ms": took.json(), "jobs_per_second": rate,
             }),
             format!(
-                "enqueued {} in {seconds:.1} s, {} per second",
+                "enqueued {} in {}, {} per second",
                 counted(enqueued.jobs, "job"),
+                short(took),
                 grouped(rate)
             ),
         )?;

@@ -83,7 +83,7 @@ fn jobs(stats: &[QueueStats], breakers: &[Breaker]) -> Table {
         Number "READY" => grouped(queue.ready),
         Number "DELAYED" => grouped(queue.delayed),
         Number "LEASED" => grouped(queue.leased),
-        Number "OLDEST" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
+        Number "WAIT" => queue.oldest_ready.map_or_else(|| "-".to_owned(), short),
         Number "WORKERS" => grouped(queue.workers),
         Number "SLOTS" => grouped(queue.slots),
         Word "STATE" => state(queue, breakers),
@@ -108,7 +108,7 @@ fn letters(stats: &[QueueStats]) -> Table {
 fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
     let failures = queue.failures.iter().map(|failure| {
         object!(failure =>
-            group, cause, error_class, letters, newest = &failure.sample, first_at, last_at,
+            group, cause, error_class, letters, newest_message = &failure.sample, first_at, last_at,
         )
     });
     let kinds = queue.kinds.iter().map(|kind| {
@@ -118,7 +118,7 @@ fn queue_json(queue: &QueueStats, breakers: &[Breaker]) -> impl Serialize {
     });
     object!(queue =>
         queue, state = state(queue, breakers), pause = queue.pause.as_ref().map(pause_json), ready, delayed,
-        leased, oldest_ready_seconds = queue.oldest_ready.map(|age| age.as_secs_f64()), workers,
+        leased, oldest_ready_ms = queue.oldest_ready.json(), workers,
         slots, open, redriving, recovered, discarded, quarantined,
         oldest_open_died_at = queue.oldest_open.json(), kinds = kinds.collect::<Vec<_>>(),
         failures = failures.collect::<Vec<_>>(),

@@ -43,7 +43,7 @@ const FORCED_STOP_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// The last line of stderr is the error message; all of it, cut in the middle if long, is the
 /// detail. The error class is `exit:1` or `signal:9`, unless stderr has a line
-/// `redrive-error-class: CLASS`. A line `redrive-group-key: KEY` is the key of the failure group, in
+/// `redrive-error-class: CLASS`. A line `redrive-failure-key: KEY` is the key of the failure group, in
 /// place of the message.
 #[derive(Args, Debug)]
 #[command(

@@ -6,34 +6,43 @@ use redrive::dlq::{AttemptRecord, Letter, LetterEvent};
 use serde::Serialize;
 
 use crate::terminal::object;
+use crate::time::{stored, with_stored_times};
+
+/// The stored fields of a letter, and others.
+macro_rules! letter_object {
+    ($letter:ident $(, $name:ident = $value:expr)*) => { object!($letter =>
+        id, queue, kind, state, cause, error_class, error_message, error_detail, detail_is_shared,
+        group, priority, attempts, earlier_attempts, max_attempts, crashes, generation, deaths,
+        alike, failed_redrives, edits, run, schedule = &$letter.policy, enqueued_at, died_at, changed_at,
+        worker = $letter.worker.map(|worker| worker.to_string()),
+        host, version, pid, source, position, seen, headers, group_key, failure_key, unique_key,
+        content_type, audit, redacted, discard_reason,
+        history = attempt_lines(&$letter.history),
+        events = $letter.events.iter().map(event_line).collect::<Vec<_>>(),
+        payload,
+        // The captured bytes in hexadecimal.
+        raw_hex = $letter.raw.as_deref().map(hexadecimal),
+        // The number of captured bytes, if `raw_hex` has only their start.
+        raw_size,
+        $($name = $value,)*
+    ) };
+}
 
 /// A letter as one line of JSON.
 pub(crate) fn letter_line(letter: &Letter) -> impl Serialize {
-    whole_letter_line(letter, None, None)
+    letter_object!(letter)
 }
 
 /// A letter with its outcome in these runs, and the group of jobs that it holds.
 pub(crate) fn whole_letter_line(
     letter: &Letter,
-    runs: Option<&[LetterRun]>,
+    runs: &[LetterRun],
     held: Option<&HeldGroup>,
 ) -> impl Serialize {
-    object!(letter =>
-        id, queue, kind, state, cause, error_class, error_message, error_detail, detail_is_shared,
-        group, priority, attempts, earlier_attempts, max_attempts, crashes, generation, deaths,
-        alike, failed_redrives, edits, run, policy, enqueued_at, died_at, changed_at,
-        worker = letter.worker.map(|worker| worker.to_string()),
-        host, version, pid, source, position, seen, headers, group_key, failure_key, unique_key,
-        content_type, audit, redacted, discard_reason,
-        history = attempt_lines(&letter.history),
-        events = letter.events.iter().map(event_line).collect::<Vec<_>>(),
-        payload,
-        // The captured bytes in hexadecimal.
-        raw_hex = letter.raw.as_deref().map(hexadecimal),
-        // The number of captured bytes, if `raw_hex` has only their start.
-        raw_size,
-        runs = runs.map(|runs| runs.iter().map(outcome_line).collect::<Vec<_>>()),
-        holds = held.map(|held| object!(held => held_at, waiting, diverted)),
+    letter_object!(
+        letter,
+        runs = runs.iter().map(outcome_line).collect::<Vec<_>>(),
+        holds = held.map(|held| object!(held => held_at, waiting, diverted))
     )
 }
 
@@ -44,7 +53,7 @@ fn outcome_line(letter: &LetterRun) -> impl Serialize {
 /// The attempts of a history.
 pub(crate) fn attempt_lines(history: &[AttemptRecord]) -> Vec<impl Serialize> {
     let lines = history.iter().map(|attempt| object!(attempt =>
-        generation, attempt, outcome, run_ms, ended_at, error_class, error_message, worker, host,
+        generation, attempt, outcome, run_ms, ended_at = attempt.ended_at.as_deref().map(stored), error_class, error_message, worker, host,
         version, pid,
     ));
     lines.collect()
@@ -54,7 +63,15 @@ fn event_line(event: &LetterEvent) -> impl Serialize {
     let mut line = serde_json::Map::new();
     line.insert("at".to_owned(), event.at.clone().into());
     line.insert("event".to_owned(), event.event.clone().into());
-    line.extend(event.about.clone());
+    for (name, value) in event.about.clone() {
+        let name = match &*name {
+            "by" => "person",
+            "version" => "payload_version",
+            other => other,
+        };
+        line.insert(name.to_owned(), value);
+    }
+    with_stored_times(&mut line);
     line
 }
 

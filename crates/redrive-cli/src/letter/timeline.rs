@@ -6,7 +6,7 @@ use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter, LetterEvent, LetterState};
 use serde_json::Value;
 
-use crate::time::{rfc3339, short};
+use crate::time::{rfc3339, short, stored};
 
 /// One line of the timeline.
 #[derive(Debug, PartialEq)]
@@ -28,11 +28,7 @@ impl Entry {
     /// An entry at a stored timestamp, which is shown unchanged if it cannot be parsed.
     fn stored(at: Option<&str>, text: String) -> Entry {
         let moment: Option<jiff::Timestamp> = at.and_then(|at| at.parse().ok());
-        let at = match (moment, at) {
-            (Some(moment), _) => format!("{moment:.3}"),
-            (None, Some(at)) => at.to_owned(),
-            (None, None) => "at an unknown time".to_owned(),
-        };
+        let at = at.map_or_else(|| "at an unknown time".to_owned(), stored);
         Entry { at, text, moment }
     }
 }

@@ -158,24 +158,25 @@ impl SetArgs {
             }
         }
         let result = match self.dry_run {
-            true => "dry_run",
+            true => None,
             false => {
                 let operator = self.reason.operator();
-                match db.schedules().set(schedule, &operator)? {
+                Some(match db.schedules().set(schedule, &operator)? {
                     ScheduleChange::Created => "created",
                     ScheduleChange::Changed => "changed",
                     ScheduleChange::Unchanged | _ => "unchanged",
-                }
+                })
             }
         };
         let ticks: Vec<String> = ticks.into_iter().map(rfc3339).collect();
         let mut line = backlog.unwrap_or_else(|| json!({}));
         line["id"] = schedule.name().into();
+        line["dry_run"] = self.dry_run.into();
         line["result"] = result.into();
         line["next_ticks"] = ticks.into();
-        let text = match self.dry_run {
-            true => "Nothing was changed.".to_owned(),
-            false => format!("schedule `{}` is {result}", one_line(schedule.name())),
+        let text = match result {
+            None => "Nothing was changed.".to_owned(),
+            Some(result) => format!("schedule `{}` is {result}", one_line(schedule.name())),
         };
         cx.print(&line, text)
     }

@@ -10,7 +10,7 @@ const REJECTED: i32 = 65;
 /// The exit status of an outage of a dependency: `EX_UNAVAILABLE` of sysexits.h.
 const OUTAGE: i32 = 69;
 /// The start of a line of stderr that gives the key of the failure group.
-const GROUP_KEY: &str = "redrive-group-key:";
+const FAILURE_KEY: &str = "redrive-failure-key:";
 /// The start of a line of stderr that gives the error class.
 const ERROR_CLASS: &str = "redrive-error-class:";
 
@@ -29,7 +29,7 @@ pub(super) fn is_refused_fork(status: ExitStatus, stderr: &str) -> bool {
 /// Exit status 0 is success, 65 rejects the job, 69 reports an outage, anything else retries.
 ///
 /// The last line of stderr is the error message, because programs report there what made them
-/// give up. A line `redrive-group-key: KEY` sets the key of the failure group instead, and a line
+/// give up. A line `redrive-failure-key: KEY` sets the key of the failure group instead, and a line
 /// `redrive-error-class: CLASS` the error class.
 pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Result<(), Failure> {
     if status.success() {
@@ -57,7 +57,7 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
             .filter(|value| !value.is_empty())
     };
     let is_message = |line: &&str| {
-        !line.is_empty() && !line.starts_with(GROUP_KEY) && !line.starts_with(ERROR_CLASS)
+        !line.is_empty() && !line.starts_with(FAILURE_KEY) && !line.starts_with(ERROR_CLASS)
     };
     let last = lines().find(is_message);
     let class = told(ERROR_CLASS).map_or(class, ToOwned::to_owned);
@@ -68,8 +68,8 @@ pub(super) fn outcome(status: ExitStatus, stderr: String, subject: &str) -> Resu
         Some(OUTAGE) => Failure::outage(message),
         _ => Failure::retry(message),
     };
-    let failure = match told(GROUP_KEY) {
-        Some(key) => failure.class(class).group_key(key),
+    let failure = match told(FAILURE_KEY) {
+        Some(key) => failure.class(class).failure_key(key),
         None => failure.class(class),
     };
     Err(match stderr.is_empty() {

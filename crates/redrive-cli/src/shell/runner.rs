@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_exit_status_and_lines_of_stderr_decide_the_outcome() {
-        let key = "echo 'bad order 17' >&2; echo 'redrive-group-key: carrier closed' >&2; exit 1";
+        let key = "echo 'bad order 17' >&2; echo 'redrive-failure-key: carrier closed' >&2; exit 1";
         let class = "echo 'redrive-error-class: SchemaError' >&2; echo 'no field' >&2; exit 65";
         for (command, parts) in [
             (
@@ -349,10 +349,10 @@ mod tests {
                 &["message: \"bad order 17\"", "key: Some(\"carrier closed\")"],
             ),
             (
-                "echo 'redrive-group-key: closed' >&2; exit 65",
+                "echo 'redrive-failure-key: closed' >&2; exit 65",
                 &["exited with 65", "key: Some(\"closed\")"],
             ),
-            ("echo 'redrive-group-key:' >&2; exit 1", &["key: None"]),
+            ("echo 'redrive-failure-key:' >&2; exit 1", &["key: None"]),
             (class, &["message: \"no field\"", "SchemaError"]),
             ("echo 'redrive-error-class: ' >&2; exit 1", &["exit:1"]),
         ] {

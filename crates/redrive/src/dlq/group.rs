@@ -35,7 +35,7 @@ row! {
     ///
     /// Numbers, ids, addresses, paths, times and quoted data in the message make no difference; status
     /// codes, error codes and quoted identifiers do. A handler can replace message and frame with a
-    /// [key](crate::Failure::group_key).
+    /// [key](crate::Failure::failure_key).
     #[derive(Clone, Debug, PartialEq)]
     #[non_exhaustive]
     pub struct FailureGroup {

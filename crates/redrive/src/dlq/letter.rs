@@ -64,7 +64,7 @@ row! {
         pub headers: Option<Box<RawValue>>,
         /// The group key of the job or the captured failure.
         pub group_key: Option<String>,
-        /// The [key](crate::Failure::group_key) that the handler gave to the failure group.
+        /// The [key](crate::Failure::failure_key) that the handler gave to the failure group.
         pub failure_key: Option<String>,
         /// The unique key of the job, which a redrive claims again.
         pub unique_key: Option<String>,

@@ -214,10 +214,10 @@ impl Failure {
     /// ```
     /// use redrive::Failure;
     ///
-    /// let _ = Failure::retry("carrier answered: maintenance until Tuesday").group_key("carrier closed");
+    /// let _ = Failure::retry("carrier answered: maintenance until Tuesday").failure_key("carrier closed");
     /// ```
     #[must_use]
-    pub fn group_key(mut self, key: impl Into<String>) -> Failure {
+    pub fn failure_key(mut self, key: impl Into<String>) -> Failure {
         self.report.key = name::kept(&key.into());
         self
     }
@@ -337,7 +337,7 @@ mod tests {
         ] {
             let failure = Failure::outage("down").dependency(given);
             assert_eq!(failure.dependency.as_deref(), kept, "{given:?}");
-            let failure = failure.group_key(given);
+            let failure = failure.failure_key(given);
             assert_eq!(failure.report.key.as_deref(), kept, "{given:?}");
         }
         let long = Failure::outage("down").dependency("x".repeat(1000));
@@ -361,7 +361,7 @@ mod tests {
     fn a_hook_cleans_every_text_and_may_panic() {
         let report = || {
             let failure = Failure::reject("card 4111").detail("of 4111");
-            failure.group_key("card 4111").report
+            failure.failure_key("card 4111").report
         };
         let cleaned = report().redacted(&|text| text.replace("4111", "****"));
         assert_eq!(
@@ -401,7 +401,7 @@ mod tests {
             let text = text.repeat(8 * 1024 * 1024 / text.len());
             let failure = Failure::retry(text.clone())
                 .class(text.clone())
-                .group_key(text.clone())
+                .failure_key(text.clone())
                 .detail(text);
             let ErrorReport {
                 class,

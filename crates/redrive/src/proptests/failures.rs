@@ -103,7 +103,7 @@ fn failure() -> impl Strategy<Value = Failure> {
     )
         .prop_map(|(mut failure, class, detail, key, after)| {
             if let Some(key) = key {
-                failure = failure.group_key(key);
+                failure = failure.failure_key(key);
             }
             if let Some(class) = class {
                 failure = failure.class(class);

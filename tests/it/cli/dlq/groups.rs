@@ -84,12 +84,18 @@ fn the_on_call_screen_shows_the_newest_message_and_how_many_are_alike() {
         .shows("Newest message:")
         .shows("order 2460:");
     let listed = db.run("dlq groups --json").lines();
-    assert_eq!(listed[0]["newest"], "order 2460: missing field `customer`");
+    assert_eq!(
+        listed[0]["newest_message"],
+        "order 2460: missing field `customer`"
+    );
     client.sql("UPDATE redrive.dead_letters SET state = 'discarded', discard_reason = 'x'");
     let all = db.run("dlq groups --all --json").lines();
     let first = all.iter().find(|group| group["id"] == 1);
     let first = first.expect("the group");
-    assert_eq!(first["newest"], first["sample"], "no letter waits");
+    assert_eq!(
+        first["newest_message"], first["first_message"],
+        "no letter waits"
+    );
 }
 
 #[test]

@@ -150,7 +150,7 @@ fn the_json_of_a_letter_has_every_stored_field() {
             "raw" => "raw_hex",
             "group_id" => "group",
             "run_id" | "run_ordinal" => "run",
-            "policy_id" => "policy",
+            "policy_id" => "schedule",
             "audit_id" => "audit",
             "worker_id" => "worker",
             "detail_id" => "detail_is_shared",

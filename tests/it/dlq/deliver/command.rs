@@ -66,7 +66,7 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
         lines,
         [
             json!({ "id": ids[2].get(), "outcome": "failed", "error_class": "exit:7", "error_message": "too many" }),
-            json!({ "action": "deliver", "letters": 0, "failed": 1, "skipped": [] })
+            json!({ "action": "deliver", "dry_run": false, "letters": 0, "failed": 1, "skipped": [] })
         ]
     );
     let slow = "dlq deliver orders --exec 'sleep 300' --deadline 200ms --yes";

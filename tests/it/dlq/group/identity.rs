@@ -90,7 +90,7 @@ fn a_key_of_the_handler_replaces_the_message() {
         let number = job.payload().number;
         let failure = Failure::reject(text[usize::try_from(number)?]);
         Err(match number {
-            0..3 => failure.group_key("carrier closed"),
+            0..3 => failure.failure_key("carrier closed"),
             _ => failure,
         })
     });
@@ -109,7 +109,7 @@ fn a_key_of_the_handler_replaces_the_message() {
         .collect();
     db.redrives(&LetterFilter::new().ids(ids));
     work_off(&queue, |_: &Job<Order>| -> Result<(), Failure> {
-        Err(Failure::reject("lost").group_key("lost"))
+        Err(Failure::reject("lost").failure_key("lost"))
     });
     let groups = db.groups(&GroupFilter::new().waiting());
     let found: Vec<(&str, u64)> = groups

@@ -31,11 +31,7 @@ impl ApplyRedactions {
         let db = cx.database()?;
         let letters = db.dlq().redactions().preview(&filter)?;
         if letters == 0 {
-            if cx.global.json {
-                let line =
-                    json!({ "dry_run": !self.confirm.yes, "action": "redact", "letters": 0 });
-                json_line(cx.out, &line)?;
-            }
+            cx.no_change("redact", "letters", !self.confirm.yes)?;
             return cx.nothing(
                 "no letter would change: its redactions apply already, or there are none",
             );

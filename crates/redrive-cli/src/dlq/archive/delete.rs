@@ -32,10 +32,7 @@ impl DeleteArchived {
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
         let is_confirmed = self.selection.confirm.yes;
         if cx.global.json && (total == 0 || !is_confirmed) {
-            let mut line = json!({ "action": "delete", "letters": total });
-            if !is_confirmed {
-                line["dry_run"] = true.into();
-            }
+            let line = json!({ "action": "delete", "dry_run": !is_confirmed, "letters": total });
             json_line(cx.out, &line)?;
         }
         if total == 0 {

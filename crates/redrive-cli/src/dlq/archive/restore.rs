@@ -50,7 +50,7 @@ impl RestoreArchived {
                     "action": "restore",
                     "letters": restorable,
                     "matching": restorable + preview.left.len() as u64,
-                    "skipped": skipped_json(left_reasons(&preview)),
+                    "skipped": skipped_json("letters", left_reasons(&preview)),
                 }),
             )?;
         }
@@ -103,13 +103,14 @@ impl RestoreArchived {
             })
             .collect();
         if cx.global.json {
-            let missing = missing.iter().map(|id| (*id, "missing"));
+            let missing = missing.iter().map(|id| (*id, "gone"));
             json_line(
                 cx.out,
                 &json!({
                     "action": "restore",
+                    "dry_run": false,
                     "letters": done,
-                    "skipped": skipped_json(left_reasons(&so_far).chain(missing)),
+                    "skipped": skipped_json("letters", left_reasons(&so_far).chain(missing)),
                     "audit": so_far.audit,
                 }),
             )?;

@@ -63,6 +63,9 @@ impl ChangeGroup {
         let mut groups = matching(letters, counted, GroupFilter::new(), db)?;
         groups.retain(|matching| matching.group.state != state);
         if groups.is_empty() {
+            if cx.global.json {
+                preview(state, &groups, cx)?;
+            }
             return cx.nothing(format!(
                 "no group that is not {state} has letters that match"
             ));
@@ -92,8 +95,9 @@ impl ChangeGroup {
 fn preview(state: GroupState, groups: &[MatchingGroup], cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
         let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
+        let ids = groups.iter().map(|matching| matching.group.id.get());
         let line = json!({
-            "dry_run": true, "state": state.as_str(), "groups": groups.len(),
+            "dry_run": true, "state": state.as_str(), "groups": ids.collect::<Vec<_>>(),
             "letters": letters,
         });
         return cx.print(&line, "");

@@ -75,7 +75,7 @@ pub(super) fn report(
     };
     cx.print(
         &json!({
-            "action": action, "rule": done.rule.get(), "letters": done.moved, "skipped": skipped,
+            "action": action, "dry_run": false, "rule": done.rule.get(), "letters": done.moved, "skipped": skipped,
         }),
         format!(
             "{what}; {} moved (rule {})",

@@ -56,6 +56,7 @@ impl SplitGroup {
         }
         let parts = groups.preview_split(self.group, &self.by)?;
         if parts.is_empty() {
+            cx.no_change("split", "letters", true)?;
             return cx.nothing(format!("no letter of group {} matches", self.group));
         }
         let by = self.by.to_string();

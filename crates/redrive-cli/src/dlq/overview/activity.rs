@@ -37,7 +37,7 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
             ),
             next: format!("redrive queue groups held {}", quoted(&held.queue)),
             json: json!(object!(held =>
-                queue, groups, waiting, oldest_group, oldest_letter, oldest_held_at,
+                queue, held = held.groups.json(), waiting, oldest_group, oldest_letter, oldest_held_at,
             )),
         })
         .collect())

@@ -85,10 +85,9 @@ impl<'a> Failure<'a> {
         }
     }
 
-    /// How many kinds fail like this.
-    pub(super) fn kinds(&self) -> usize {
-        let kinds: BTreeSet<&str> = self.groups.iter().map(|group| &*group.kind).collect();
-        kinds.len()
+    /// The kinds that fail like this.
+    pub(super) fn kinds(&self) -> BTreeSet<&str> {
+        self.groups.iter().map(|group| &*group.kind).collect()
     }
 
     /// Open and quarantined letters.
@@ -175,7 +174,7 @@ impl<'a> Failure<'a> {
             "queue": newest.queue,
             "error_class": newest.error_class,
             "title": newest.title,
-            "newest": newest.newest,
+            "newest_message": newest.newest,
             "kinds": self.kinds(),
             "groups": self.groups.iter().map(|group| group.id.get()).collect::<Vec<_>>(),
             "letters": self.waiting(),

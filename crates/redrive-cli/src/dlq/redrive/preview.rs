@@ -55,10 +55,10 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
                 "letters": affected,
                 "matching": matching_letters,
                 "skipped": left_out_json("letters", &left_out),
-                "errors": dry_run.validated.map(|validated| {
+                "errors": dry_run.validated.iter().flat_map(|validated| {
                     let errors = validated.validation.errors.iter();
-                    errors.map(|error| error_json("letter", error)).collect::<Vec<_>>()
-                }),
+                    errors.map(|error| error_json("letter", error))
+                }).collect::<Vec<_>>(),
                 "groups": preview.groups.iter().map(|of| {
                     json!(object!(of => group, queue, kind, error_class, title, letters))
                 }).collect::<Vec<_>>(),

@@ -6,6 +6,7 @@ use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState, LiveJo
 use super::report::{left_out_jobs, live_jobs, live_or_say, sample};
 use super::show::not_found;
 use crate::batches::{Batches, SoFar, Undo};
+use crate::dlq::skipped_json;
 use crate::dry_run::DryRun;
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
 use crate::prelude::*;
@@ -186,7 +187,7 @@ impl Act {
         if cx.global.json || found.matching > 0 {
             cx.print(
                 &json!({
-                    "action": self.action, "jobs": done,
+                    "action": self.action, "dry_run": false, "jobs": done,
                     "skipped": left_out_json("jobs", &found.left_out), "audit": audit,
                 }),
                 format!("{} {}", counted(done, "job"), self.participle),
@@ -204,60 +205,82 @@ impl Act {
         let (filter, jobs) = (selection.jobs()?, db.admin().jobs());
         let operator = selection.operator();
         let changed = jobs.change(&selection.limited_jobs()?, self.change, &operator)?;
-        let mut ending = Ending::Done;
+        let (mut done, mut skipped) = (0, Vec::new());
         for id in selection.ids() {
-            ending = ending.and(if changed.jobs.contains(&id) {
-                self.say_changed(id, cx)?
+            let outcome = if changed.jobs.contains(&id) {
+                Ok(self.changed(id))
             } else if changed.jobs.len() as u64 >= selection.limited(u64::MAX) {
-                cx.nothing(format!("job {id} is beyond --limit"))?
-            } else if let Some(job) = live_or_say(id, &filter, cx)? {
-                match self.change {
-                    JobChange::Cancel => self.say_cancelled(id, jobs.cancel(id, &operator)?, cx)?,
-                    JobChange::SetPriority(_) | JobChange::RunNow | _ => self.explain(&job, cx)?,
-                }
+                cx.say(format!("job {id} is beyond --limit"));
+                Err("limit")
             } else {
-                Ending::NothingMatched
-            });
+                match (live_or_say(id, &filter, cx)?, self.change) {
+                    (Err(reason), _) => Err(reason),
+                    (Ok(_), JobChange::Cancel) => {
+                        self.cancelled(id, jobs.cancel(id, &operator)?, cx)?
+                    }
+                    (Ok(job), JobChange::SetPriority(_) | JobChange::RunNow | _) => {
+                        self.unchanged(&job, cx)
+                    }
+                }
+            };
+            match outcome {
+                Ok(text) => {
+                    done += 1;
+                    if !cx.global.json {
+                        writeln!(cx.out, "{text}")?;
+                    }
+                }
+                Err(reason) => skipped.push((id, reason)),
+            }
         }
-        Ok(ending)
+        if cx.global.json {
+            let skipped = skipped_json("jobs", skipped.iter().copied());
+            let line = json!({
+                "action": self.action, "dry_run": false, "jobs": done, "skipped": skipped,
+                "audit": changed.audit,
+            });
+            json_line(cx.out, &line)?;
+        }
+        Ok(Ending::of(skipped.is_empty()))
     }
 
     /// Says what became of a job that was running a moment ago.
-    fn say_cancelled(&self, id: JobId, how: Cancelled, cx: &mut Context<'_>) -> Result<Ending> {
-        match how {
-            Cancelled::Dead => self.say_changed(id, cx),
-            Cancelled::Asked => cx.print(
-                &json!({ "id": id.get(), "cancelled": "asked" }),
-                format!("job {id} is running; its handler was asked to stop"),
-            ),
-            Cancelled::NotLive | _ => not_found(id, cx),
+    fn cancelled(
+        &self,
+        id: JobId,
+        how: Cancelled,
+        cx: &mut Context<'_>,
+    ) -> Result<std::result::Result<String, &'static str>> {
+        Ok(match how {
+            Cancelled::Dead => Ok(self.changed(id)),
+            Cancelled::Asked => Ok(format!(
+                "job {id} is running; its handler was asked to stop"
+            )),
+            Cancelled::NotLive | _ => {
+                not_found(id, cx)?;
+                Err("gone")
+            }
+        })
+    }
+
+    fn changed(&self, id: JobId) -> String {
+        match self.change {
+            JobChange::SetPriority(priority) => format!("job {id} now has priority {priority}"),
+            JobChange::RunNow => format!("job {id} is ready now"),
+            JobChange::Cancel | _ => format!("job {id} was cancelled; it is a dead letter"),
         }
     }
 
-    fn say_changed(&self, id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-        let (json, text) = match self.change {
-            JobChange::SetPriority(priority) => (
-                json!({ "id": id.get(), "priority": priority }),
-                format!("job {id} now has priority {priority}"),
-            ),
-            JobChange::RunNow => (
-                json!({ "id": id.get(), "state": "ready" }),
-                format!("job {id} is ready now"),
-            ),
-            JobChange::Cancel | _ => (
-                json!({ "id": id.get(), "cancelled": "dead" }),
-                format!("job {id} was cancelled; it is a dead letter"),
-            ),
-        };
-        cx.print(&json, text)
-    }
-
-    /// Says why a live job did not change.
-    fn explain(&self, job: &LiveJob, cx: &mut Context<'_>) -> Result<Ending> {
+    /// Says why a live job did not change. A job that is as it should be counts as changed.
+    fn unchanged(
+        &self,
+        job: &LiveJob,
+        cx: &mut Context<'_>,
+    ) -> std::result::Result<String, &'static str> {
         let id = job.id;
-        cx.nothing(match self.change {
+        cx.say(match self.change {
             JobChange::SetPriority(priority) if job.priority == priority => {
-                return self.say_changed(id, cx);
+                return Ok(self.changed(id));
             }
             JobChange::SetPriority(_) => {
                 format!("job {id} is {}; its priority cannot change", job.state)
@@ -265,7 +288,8 @@ impl Act {
             JobChange::RunNow | JobChange::Cancel | _ => {
                 format!("job {id} is {} already", job.state)
             }
-        })
+        });
+        Err(job.state.as_str())
     }
 
     /// The matching jobs that it leaves out, if it changes `changeable` of them.

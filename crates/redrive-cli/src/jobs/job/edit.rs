@@ -5,9 +5,12 @@ use redrive::admin::JobFilter;
 
 use super::report::{left_out_jobs, live_or_say};
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{PayloadEdit, Preview, report_edit};
+use crate::dlq::{PayloadEdit, Preview, is_nothing, report_edit};
 use crate::left_out::{LeftOut, write_left_out};
 use crate::prelude::*;
+
+/// Why an edit changed nothing.
+const NONE_WAITING: &str = "no waiting job matches";
 
 /// Change the payloads of waiting jobs
 ///
@@ -50,7 +53,7 @@ impl EditJobs {
         if !cx.global.json {
             write_left_out("job", &self.left_out(&db)?, cx.out)?;
         }
-        preview.end("no waiting job matches", self.selection.repeat(), cx)
+        preview.end(NONE_WAITING, self.selection.repeat(), cx)
     }
 
     /// Matching jobs that cannot be edited because they run.
@@ -86,9 +89,12 @@ impl EditJobs {
         let mut ending = report_edit("job", &ended.result, &left_out, cx)?;
         for id in self.selection.ids() {
             let is_edited = ended.result.edited.contains(&id);
-            if !is_edited && live_or_say(id, &self.selection.jobs()?, cx)?.is_none() {
+            if !is_edited && live_or_say(id, &self.selection.jobs()?, cx)?.is_err() {
                 ending = Ending::NothingMatched;
             }
+        }
+        if is_nothing(&ended.result) && self.selection.ids().is_empty() && !ended.is_stopped() {
+            return cx.nothing(NONE_WAITING);
         }
         ended.or_stopped(ending, cx)
     }

@@ -20,23 +20,30 @@ pub(super) fn left_out_jobs(count: u64, reason: &'static str, because: &str) -> 
     })
 }
 
-/// Returns a job given by id, if it has not ended and matches. Otherwise says why a command cannot take it.
+/// Returns a job given by id, if it has not ended and matches. Otherwise says why a command cannot take it, and
+/// returns the reason in one word.
 pub(super) fn live_or_say(
     id: JobId,
     filter: &JobFilter,
     cx: &mut Context<'_>,
-) -> Result<Option<LiveJob>> {
+) -> Result<std::result::Result<LiveJob, &'static str>> {
     let db = &cx.database()?;
     let matches = || Ok::<_, Error>(db.admin().jobs().count(&filter.clone().ids([id]))?.jobs() > 0);
-    match db.admin().job(id)? {
-        None => not_found(id, cx)?,
-        Some(job) if job.state == JobState::Done => {
-            cx.nothing(format!("job {id} is done already"))?
+    Ok(Err(match db.admin().job(id)? {
+        None => {
+            not_found(id, cx)?;
+            "gone"
         }
-        Some(job) if matches()? => return Ok(Some(job)),
-        Some(_) => cx.nothing(format!("job {id} does not match the conditions"))?,
-    };
-    Ok(None)
+        Some(job) if job.state == JobState::Done => {
+            cx.say(format!("job {id} is done already"));
+            "done"
+        }
+        Some(job) if matches()? => return Ok(Ok(job)),
+        Some(_) => {
+            cx.say(format!("job {id} does not match the conditions"));
+            "conditions"
+        }
+    }))
 }
 
 /// A table of some of the jobs in these states.
