@@ -181,14 +181,6 @@ impl Bulk {
         }
     }
 
-    /// Words after "repeat the command" in a dry run.
-    pub(crate) fn repeat(&self) -> &'static str {
-        match self.ids().is_empty() {
-            true => "with --yes",
-            false => "without --dry-run",
-        }
-    }
-
     /// The words that make the command of a dry run act.
     pub(crate) fn to_act(&self) -> Vec<&'static str> {
         let yes = self.ids().is_empty().then_some("--yes");

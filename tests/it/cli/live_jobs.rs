@@ -66,7 +66,8 @@ fn bulk_commands_are_dry_runs_without_yes() {
         }
     }
     db.run(r#"job edit orders --merge '{"currency": "EUR"}'"#)
-        .shows("5 jobs would be edited");
+        .shows("5 jobs would be edited")
+        .shows(r#"  redrive job edit orders --merge '{"currency": "EUR"}' --yes"#);
     let skipped = json!([{"include": null, "jobs": 3, "reason": "ready", "state": null}]);
     let expected =
         json!({"action": "run-now", "dry_run": true, "jobs": 2, "matching": 5, "skipped": skipped});

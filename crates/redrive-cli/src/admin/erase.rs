@@ -25,8 +25,9 @@ Examples:
 ",
     after_help = "\
 Leased jobs stay, with their letters. Repeat the command once they have ended, or cancel
-them with `redrive job cancel`. Captured bytes that are not JSON match only by id. The texts
-of policies, and reasons given by operators, do not change. Ctrl-C stops after the current
+them with `redrive job cancel`. Captured bytes that are not JSON match only by id. The
+conditions of policies, the payloads of schedules, and notes and reasons of operators do
+not change. Ctrl-C stops after the current
 batch; repeat the command for the rest. The exit code is 1 then, if a leased job stays, and
 if nothing matches."
 )]
@@ -49,10 +50,8 @@ impl Erase {
         line["dry_run"] = true.into();
         line["group_samples"] = Value::Null;
         if show(&found, &line, "WOULD ERASE", cx)? == Ending::Done && !cx.global.json {
-            writeln!(
-                cx.out,
-                "\nThis cannot be undone. Nothing was changed. To act, repeat the command with --yes."
-            )?;
+            writeln!(cx.out, "\nThis cannot be undone.")?;
+            cx.propose(&["--yes"])?;
         }
         Ok(Ending::of(!found.is_empty() || found.leased > 0))
     }

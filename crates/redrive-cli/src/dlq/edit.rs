@@ -86,7 +86,7 @@ impl Edit {
         let mut preview = Preview::of("letter");
         db.dlq()
             .preview_edit(filter, edit, |letter| preview.add(letter, cx))?;
-        preview.end(NONE_EDITABLE, self.selection.repeat(), cx)
+        preview.end(NONE_EDITABLE, &self.selection.to_act(), cx)
     }
 
     /// Edits the letters in batches, until a signal arrives.
@@ -139,12 +139,14 @@ impl Edit {
         cx.print(
             &json!({ "dry_run": true, "action": "restore_payload", "letters": letters }),
             format!(
-                "{} would get {version}, if they have one.\n\
-                 Nothing was changed. To act, repeat the command {}.",
-                counted(letters, "letter"),
-                self.selection.repeat(),
+                "{} would get {version}, if they have one.",
+                counted(letters, "letter")
             ),
-        )
+        )?;
+        match cx.global.json {
+            true => Ok(Ending::Done),
+            false => cx.propose(&self.selection.to_act()),
+        }
     }
 
     /// Restores the payloads of all matching letters in batches, until a signal arrives.

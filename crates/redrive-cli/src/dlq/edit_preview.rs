@@ -58,8 +58,8 @@ impl Preview {
         Ok(())
     }
 
-    /// Prints the counts. `none` says that nothing matches, and `repeat` how to repeat the command to act.
-    pub(crate) fn end(&self, none: &str, repeat: &str, cx: &mut Context<'_>) -> Result<Ending> {
+    /// Prints the counts. `none` says that nothing matches, and `to_act` has the words that make the command act.
+    pub(crate) fn end(&self, none: &str, to_act: &[&str], cx: &mut Context<'_>) -> Result<Ending> {
         if self.changed + self.unchanged + self.invalid == 0 {
             cx.no_change("edit", &format!("{}s", self.noun), true)?;
             return cx.nothing(none);
@@ -78,12 +78,12 @@ impl Preview {
             }
             writeln!(
                 cx.out,
-                "{} would be edited, {} would not change, {} cannot be edited.\n\
-                 Nothing was changed. To act, repeat the command {repeat}.",
+                "{} would be edited, {} would not change, {} cannot be edited.",
                 counted(self.changed, self.noun),
                 grouped(self.unchanged),
                 grouped(self.invalid),
             )?;
+            cx.propose(to_act)?;
         }
         Ok(Ending::of(self.invalid == 0))
     }

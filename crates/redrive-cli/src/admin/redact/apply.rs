@@ -37,14 +37,17 @@ impl ApplyRedactions {
             );
         }
         if !self.confirm.yes {
-            return cx.print(
+            cx.print(
                 &json!({ "dry_run": true, "action": "redact", "letters": letters }),
                 format!(
-                    "{} would be redacted, which cannot be undone.\n\
-                     Nothing was changed. To act, repeat the command with --yes.",
+                    "{} would be redacted, which cannot be undone.",
                     counted(letters, "letter")
                 ),
-            );
+            )?;
+            return match cx.global.json {
+                true => Ok(Ending::Done),
+                false => cx.propose(&["--yes"]),
+            };
         }
         let batches = Batches {
             noun: "letter",

@@ -53,7 +53,7 @@ impl EditJobs {
         if !cx.global.json {
             write_left_out("job", &self.left_out(&db)?, cx.out)?;
         }
-        preview.end(NONE_WAITING, self.selection.repeat(), cx)
+        preview.end(NONE_WAITING, &self.selection.to_act(), cx)
     }
 
     /// Matching jobs that cannot be edited because they run.
