@@ -15,6 +15,7 @@ use crate::global::GlobalArgs;
 use crate::optional::Optional as _;
 use crate::registry::Registry;
 use crate::terminal::{self, Table, Window, clean, command_lines, json_line};
+use crate::typed::Typed;
 
 /// The pause between two attempts to connect.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -59,7 +60,7 @@ pub(crate) struct Context<'a> {
     pub(crate) global: &'a GlobalArgs,
     pub(crate) registry: &'a Registry,
     /// The command line, as one to type again.
-    pub(crate) typed: String,
+    pub(crate) typed: Typed,
     /// The database, once it is open.
     pub(crate) db: Option<Database>,
 }
@@ -146,7 +147,7 @@ impl Context<'_> {
 
     /// Prints the command that acts after a dry run: the one that was typed, and these words.
     pub(crate) fn propose(&mut self, to_act: &[&str]) -> Result<Ending> {
-        let command = [&[&*self.typed], to_act].concat().join(" ");
+        let command = self.typed.again(to_act);
         writeln!(self.out, "Nothing was changed. To act:")?;
         self.print_command(&command)
     }

@@ -12,7 +12,7 @@ pub(crate) use crate::optional::Optional;
 pub(crate) use crate::selection::{Bulk, Confirm, Selection, Words};
 pub(crate) use crate::subcommands::subcommands;
 pub(crate) use crate::terminal::{
-    Details, Json, Table, clean, counted, grouped, json_line, object, one_line, pretty, quoted,
-    table,
+    Details, Json, Table, clean, counted, grouped, json_line, object, one_line, operand, pretty,
+    quoted, table,
 };
 pub(crate) use crate::time::{self, ago, exact, rfc3339, short, with_stored_times};

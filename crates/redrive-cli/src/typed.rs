@@ -8,9 +8,27 @@ use crate::terminal::quoted;
 /// The options that decide whether a command acts.
 const ABOUT_ACTING: [&str; 2] = ["dry_run", "yes"];
 
+/// A command line to type again.
+pub(crate) struct Typed {
+    command: String,
+    /// The arguments without a name, if one of them begins with `-`.
+    operands: Vec<String>,
+}
+
+impl Typed {
+    /// The command line with more words.
+    pub(crate) fn again(&self, words: &[&str]) -> String {
+        let operands = self.operands.iter().map(String::as_str);
+        let dashes = (!self.operands.is_empty()).then_some("--");
+        let words = [&*self.command].into_iter().chain(words.iter().copied());
+        let words: Vec<&str> = words.chain(dashes).chain(operands).collect();
+        words.join(" ")
+    }
+}
+
 /// Returns the command and its arguments for a shell. Leaves out the global options, of which one may
 /// have a password, and the options that decide whether the command acts.
-pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> String {
+pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> Typed {
     let (mut command, mut matches) = (definition, matches);
     let mut words = vec![command.get_name().to_owned()];
     while let Some((name, of_subcommand)) = matches.subcommand()
@@ -32,19 +50,39 @@ pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> String {
     };
     let mut arguments: Vec<&Arg> = command.get_arguments().filter(is_typed).collect();
     arguments.sort_by_key(|argument| !argument.is_positional());
+    let values = |argument: &Arg| {
+        let values = matches.get_raw(argument.get_id().as_str());
+        let values = values.into_iter().flatten();
+        values
+            .map(|value| quoted(&value.to_string_lossy()))
+            .collect::<Vec<_>>()
+    };
+    let looks_like_an_option = |argument: &&Arg| {
+        let mut values = values(argument).into_iter();
+        argument.is_positional()
+            && !argument.is_allow_negative_numbers_set()
+            && values.any(|value| value.starts_with('-') && value != "-")
+    };
+    let (mut operands, has_dashes) = (Vec::new(), arguments.iter().any(looks_like_an_option));
     for argument in arguments {
         let option = argument.get_long().map(|name| format!("--{name}"));
         if !argument.get_action().takes_values() {
             words.extend(option);
             continue;
         }
-        let values = matches.get_raw(argument.get_id().as_str());
-        for value in values.into_iter().flatten() {
-            words.extend(option.clone());
-            words.push(quoted(&value.to_string_lossy()));
+        let place = match argument.is_positional() && has_dashes {
+            true => &mut operands,
+            false => &mut words,
+        };
+        for value in values(argument) {
+            place.extend(option.clone());
+            place.push(value);
         }
     }
-    words.join(" ")
+    Typed {
+        command: words.join(" "),
+        operands,
+    }
 }
 
 #[cfg(test)]
@@ -70,10 +108,17 @@ mod tests {
                 "dlq groups merge 4 5 --into 7",
             ),
             ("prune", "prune"),
+            (
+                "dlq redrive --limit 3 --yes -- -q kind=a",
+                "dlq redrive --limit 3 -- -q kind=a",
+            ),
         ] {
             let words = ["shop"].into_iter().chain(line.split(' '));
             let matches = definition.try_get_matches_from_mut(words).expect(line);
-            assert_eq!(typed(&definition, &matches), format!("shop {again}"));
+            assert_eq!(
+                typed(&definition, &matches).again(&[]),
+                format!("shop {again}")
+            );
         }
     }
 }

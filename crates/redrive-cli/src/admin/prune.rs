@@ -139,7 +139,7 @@ impl Scope {
             return cx.print(&line, "");
         }
         writeln!(cx.out, "{text}, would be deleted.")?;
-        match cx.typed.contains("--older-than") {
+        match cx.typed.again(&[]).contains("--older-than") {
             true => cx.propose(&["--yes"]),
             false => cx.propose(&[&format!("--older-than {}", exact(*age)), "--yes"]),
         }

@@ -20,7 +20,7 @@ pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Cont
                 "warning: no live worker takes {} kinds of `{queue}` ({letters} would wait): \
                  redrive stats {}",
                 kinds.len(),
-                quoted(queue)
+                operand(queue)
             ),
         });
     }
@@ -128,8 +128,8 @@ pub(super) fn blocked_by(blocked: &Blocked) -> Vec<String> {
 /// The command that lets the jobs start.
 fn open(gate: &Gated) -> String {
     match &gate.breaker {
-        Some(breaker) => format!("redrive breaker close {}", quoted(breaker)),
-        None => format!("redrive queue resume {}", quoted(&gate.queue)),
+        Some(breaker) => format!("redrive breaker close {}", operand(breaker)),
+        None => format!("redrive queue resume {}", operand(&gate.queue)),
     }
 }
 

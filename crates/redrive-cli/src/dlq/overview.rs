@@ -172,10 +172,11 @@ impl Screen {
         let died = self.queues.iter();
         let died = died.filter_map(|queue| Some((&queue.queue, queue.oldest_open?)));
         let (queue, died_at) = died.min_by_key(|(_, died_at)| *died_at)?;
-        let selection = match Words::of(vec![queue.clone()]).queue().is_none() {
-            true => LetterFilter::new().queue(queue).to_string(),
-            false => queue.clone(),
-        };
+        let selection =
+            match Words::of(vec![queue.clone()]).queue().is_none() || queue.starts_with('-') {
+                true => LetterFilter::new().queue(queue).to_string(),
+                false => queue.clone(),
+            };
         let died = format!("died<={}", rfc3339(died_at + Duration::from_millis(1)));
         Some(Activity {
             line: format!("died {} ago in {queue}", ago(died_at)),

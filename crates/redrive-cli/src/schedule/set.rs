@@ -199,7 +199,7 @@ fn refuse_other_kind(name: &str, is_policy: bool, db: &Database) -> Result<()> {
         true => Err(Error::new(format!(
             "the schedule `{name}` {does} and cannot be replaced by one that does not; remove it first: \
              redrive schedule remove {}",
-            quoted(name)
+            operand(name)
         ))),
         false => Ok(()),
     }

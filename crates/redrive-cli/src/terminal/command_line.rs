@@ -54,6 +54,14 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", clean(word).replace('\'', r"'\''"))
 }
 
+/// Quotes the last word of a command, which may begin with `-`.
+pub(crate) fn operand(word: &str) -> String {
+    match word.starts_with('-') {
+        true => format!("-- {}", quoted(word)),
+        false => quoted(word),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +110,8 @@ mod tests {
             ("a\u{202e}b", r"'a\u{202e}b'"),
         ] {
             assert_eq!(quoted(word), as_typed);
+            assert_eq!(operand(word), as_typed);
         }
+        assert_eq!(operand("-q"), "-- -q");
     }
 }

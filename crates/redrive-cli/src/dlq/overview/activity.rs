@@ -35,7 +35,7 @@ pub(super) fn held_groups(db: &Database) -> Result<Vec<Activity>> {
                 ago(held.oldest_held_at),
                 held.oldest_letter,
             ),
-            next: format!("redrive queue groups held {}", quoted(&held.queue)),
+            next: format!("redrive queue groups held {}", operand(&held.queue)),
             json: json!(object!(held =>
                 queue, held = held.groups.json(), waiting, oldest_group, oldest_letter, oldest_held_at,
             )),
@@ -100,7 +100,7 @@ pub(super) fn pauses(queues: &[QueueStats]) -> Vec<Activity> {
                 grouped(queue.ready),
                 pause.reason.as_deref().unwrap_or("no reason given")
             ),
-            next: format!("redrive queue resume {}", quoted(&queue.queue)),
+            next: format!("redrive queue resume {}", operand(&queue.queue)),
             json: json!(pause_json(pause)),
         })
         .collect()
@@ -122,7 +122,7 @@ pub(super) fn breakers(db: &Database) -> Result<Vec<Activity>> {
                 breaker.cause,
                 breaker.message.as_deref().unwrap_or_default()
             ),
-            next: format!("redrive breaker close {}", quoted(&breaker.name)),
+            next: format!("redrive breaker close {}", operand(&breaker.name)),
             json: json!(breaker_line(breaker)),
         })
         .collect())
