@@ -6,10 +6,11 @@ use crate::admin::{
     AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
 };
 use crate::context::{Context, Ending};
-use crate::dlq::{DlqCommand, conditions_help};
+use crate::dlq::{CAPTURE_USAGE, DlqCommand, conditions_help};
 use crate::error::Result;
 use crate::global::{CONNECTION_HELP, GlobalArgs};
-use crate::jobs::{Enqueue, JobCommand, Stats, Work, job_conditions_help};
+use crate::jobs::{ENQUEUE_USAGE, Enqueue, JobCommand, Stats, Work, job_conditions_help};
+use crate::optional::Optional as _;
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
 use crate::selection::WORDS;
@@ -20,6 +21,7 @@ Exit codes:
   0  success; also when the reader closes the output (broken pipe)
   1  nothing matched, a check failed, or part of the work could not be done
   2  error: invalid argument, database, or file
+  130  a signal ended `dlq deliver`
 
 Text from the database is printed with control characters escaped; --json
 prints it unchanged. Log lines go to stderr; RUST_LOG selects them, for
@@ -94,13 +96,61 @@ impl Connection {
 
 /// The command line of a program, ready to parse.
 pub(crate) fn definition(registry: &Registry) -> clap::Command {
-    let mut command = with_help_layout(Cli::command(), &conditions_help)
+    let usage = |text: &'static str| registry.named(text).into_owned();
+    let command = with_help_layout(Cli::command(), &conditions_help);
+    let command = match registry.has_own_name() {
+        true => command,
+        false => named(command, registry),
+    };
+    let mut command = command
         .name(registry.name.clone())
-        .bin_name(registry.name.clone());
+        .bin_name(registry.name.clone())
+        .mut_subcommand("enqueue", |enqueue| {
+            enqueue.override_usage(usage(ENQUEUE_USAGE))
+        })
+        .mut_subcommand("dlq", |dlq| {
+            dlq.mut_subcommand("capture", |capture| {
+                capture.override_usage(usage(CAPTURE_USAGE))
+            })
+        });
     if let Some(version) = &registry.version {
         command = command.version(version.clone());
     }
     command
+}
+
+/// Gives the commands in help texts the name of the program.
+fn named(command: clap::Command, registry: &Registry) -> clap::Command {
+    let text = |help: Option<&clap::builder::StyledStr>| {
+        help.map(|help| registry.named(&help.to_string()).into_owned())
+    };
+    let template = template(&command);
+    let about = text(command.get_about());
+    let long_about = text(command.get_long_about());
+    let before = text(command.get_before_help());
+    let after = text(command.get_after_help());
+    let after_long = text(command.get_after_long_help());
+    command
+        .help_template(registry.named(template).into_owned())
+        .with(about, clap::Command::about)
+        .with(long_about, clap::Command::long_about)
+        .with(before, clap::Command::before_help)
+        .with(after, clap::Command::after_help)
+        .with(after_long, clap::Command::after_long_help)
+        .mut_args(|argument| {
+            let (help, long) = (text(argument.get_help()), text(argument.get_long_help()));
+            argument
+                .with(help, clap::Arg::help)
+                .with(long, clap::Arg::long_help)
+        })
+        .mut_subcommands(|command| named(command, registry))
+}
+
+fn template(command: &clap::Command) -> &'static str {
+    match command.get_name() {
+        "connection" => HELP_WITHOUT_OPTIONS,
+        _ => HELP,
+    }
 }
 
 /// Applies the help layout to a command and its subcommands.
@@ -109,13 +159,38 @@ fn with_help_layout(command: clap::Command, conditions: &dyn Fn() -> String) -> 
         "job" => &job_conditions_help,
         _ => conditions,
     };
-    let template = match command.get_name() {
-        "connection" => HELP_WITHOUT_OPTIONS,
-        _ => HELP,
-    };
-    with_conditions(command, conditions)
+    let template = template(&command);
+    reflowed(with_conditions(command, conditions))
         .help_template(template)
         .mut_subcommands(|command| with_help_layout(command, conditions))
+}
+
+/// Joins the lines of each paragraph after the options, so that they break at the width of the terminal only.
+fn reflowed(command: clap::Command) -> clap::Command {
+    let after = command
+        .get_after_help()
+        .map(|help| joined(&help.to_string()));
+    let after_long = command.get_after_long_help();
+    let after_long = after_long.map(|help| joined(&help.to_string()));
+    let command = command.with(after, clap::Command::after_help);
+    command.with(after_long, clap::Command::after_long_help)
+}
+
+/// Indented lines, and those before and after them, stay as they are.
+fn joined(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut before = "";
+    for line in text.lines() {
+        let ends = |line: &str| line.is_empty() || line.starts_with(' ');
+        match ends(before) || ends(line) {
+            true if joined.is_empty() => {}
+            true => joined.push('\n'),
+            false => joined.push(' '),
+        }
+        joined.push_str(line);
+        before = line;
+    }
+    joined
 }
 
 /// Adds the conditions on letters or jobs to the long help of a command that takes some.
@@ -138,6 +213,7 @@ fn takes_conditions(command: &clap::Command) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::COMMANDS;
     use crate::terminal::width;
 
     fn for_each_leaf(command: &clap::Command, check: &mut impl FnMut(&clap::Command)) {
@@ -194,6 +270,29 @@ mod tests {
             };
             assert!(command.get_positionals().map(place).is_sorted(), "{usage}");
         });
+    }
+
+    #[test]
+    fn every_text_of_a_program_has_its_name() {
+        let definition = Cli::command();
+        let commands = definition.get_subcommands().map(clap::Command::get_name);
+        let commands: Vec<&str> = commands.filter(|name| *name != "connection").collect();
+        assert_eq!(commands, COMMANDS[..COMMANDS.len() - 1]);
+        let mut shop = super::definition(&Registry::new("shop".to_owned()));
+        shop.build();
+        for_each_leaf(&shop, &mut |command| {
+            let help = command.clone().render_long_help().to_string();
+            for name in COMMANDS {
+                assert!(!help.contains(&format!("redrive {name} ")), "{help}");
+            }
+        });
+    }
+
+    #[test]
+    fn the_lines_of_a_paragraph_are_joined() {
+        let text = "Exit codes:\n  0  success\n  1  a check\n\nOne two\nthree.\nFour";
+        let expected = "Exit codes:\n  0  success\n  1  a check\n\nOne two three. Four";
+        assert_eq!(joined(text), expected);
     }
 
     #[test]

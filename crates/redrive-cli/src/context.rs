@@ -68,7 +68,7 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// Writes a message for the operator to stderr, as an object with --json.
     pub(crate) fn say(&mut self, message: impl AsRef<str>) {
-        let message = message.as_ref();
+        let message = &*self.registry.named(message.as_ref());
         // A closed stderr must not fail the command.
         _ = match self.global.json {
             true => json_line(self.err, &json!({ "message": message })),
@@ -154,6 +154,7 @@ impl Context<'_> {
 
     /// Prints a command to type next.
     pub(crate) fn print_command(&mut self, command: &str) -> Result<Ending> {
+        let command = &*self.registry.named(command);
         let lines = command_lines("  ", command, Window::of_stdout().columns());
         writeln!(self.out, "{lines}")?;
         Ok(Ending::Done)

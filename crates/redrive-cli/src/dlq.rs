@@ -37,6 +37,7 @@ mod overview;
 use crate::prelude::*;
 use crate::profession::Profession;
 
+pub(crate) use capture::CAPTURE_USAGE;
 pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::{is_nothing, report_edit};
 pub(crate) use filter::conditions_help;

@@ -12,7 +12,7 @@ use redrive::dlq::runs::LetterRun;
 use redrive::dlq::{AttemptRecord, Letter};
 
 use crate::prelude::*;
-use crate::terminal::{Style, Window, command_lines, write_labelled};
+use crate::terminal::{Style, write_labelled};
 
 pub(crate) use json::{attempt_lines, letter_line, skip_reason, whole_letter_line};
 
@@ -74,14 +74,13 @@ pub(crate) fn print_letter(
 }
 
 /// Prints the commands to type next.
-pub(crate) fn print_next(out: &mut dyn Write, letter: &Letter) -> Result<()> {
+pub(crate) fn print_next(letter: &Letter, cx: &mut Context<'_>) -> Result<()> {
     let commands = next::commands(letter);
     if !commands.is_empty() {
-        writeln!(out, "\n{}", Style::of_stdout().heading("Next:"))?;
+        writeln!(cx.out, "\n{}", Style::of_stdout().heading("Next:"))?;
     }
     for command in commands {
-        let lines = command_lines("  ", &command, Window::of_stdout().columns());
-        writeln!(out, "{lines}")?;
+        cx.print_command(&command)?;
     }
     Ok(())
 }

@@ -189,6 +189,7 @@ impl Program {
                     }
                     Error::BrokenPipe | Error::Failed(..) => error.one_line(),
                 };
+                let message = self.registry.named(&message);
                 // If stderr is closed too, the exit code still reports the error.
                 _ = match cli.global.json {
                     true => json_line(cx.err, &json!({ "error": message })),

@@ -1,11 +1,20 @@
 //! The name, version, handlers, validators and sinks of the program.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use redrive::Handlers;
 use redrive::dlq::{Sink, Validators};
+
+/// The name of the program that has nothing registered.
+const OWN_NAME: &str = "redrive";
+/// The words that follow the name of the program in a command.
+pub(crate) const COMMANDS: [&str; 15] = [
+    "migrate", "enqueue", "work", "stats", "job", "schedule", "dlq", "queue", "breaker", "prune",
+    "redact", "erase", "audit", "repair", "help",
+];
 
 /// Everything that a program registered.
 pub(crate) struct Registry {
@@ -28,6 +37,28 @@ impl Registry {
         }
     }
 
+    /// Whether the program is called as this one.
+    pub(crate) fn has_own_name(&self) -> bool {
+        self.name == OWN_NAME
+    }
+
+    /// Returns a text whose commands have the name of the program: `redrive stats` becomes `shop stats`.
+    pub(crate) fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.has_own_name() {
+            return Cow::Borrowed(text);
+        }
+        let mut parts = text.split("redrive ");
+        let mut named = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let word = part.split([' ', '\n', '`', ';', ',', ':', ')']).next();
+            // `dlq redrive` and `schedule redrive` are subcommands.
+            let is_subcommand = ["dlq ", "schedule "].iter().any(|of| named.ends_with(of));
+            let is_command = word.is_some_and(|word| COMMANDS.contains(&word)) && !is_subcommand;
+            named.extend([if is_command { &*self.name } else { OWN_NAME }, " ", part]);
+        }
+        Cow::Owned(named)
+    }
+
     /// The version that attempts are recorded with.
     pub(crate) fn attempt_version(&self) -> String {
         match &self.version {
@@ -45,5 +76,19 @@ impl fmt::Debug for Registry {
             .field("validators", &self.validators)
             .field("sinks", &self.sinks.keys())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_the_name_of_the_program() {
+        let text = "a redrive run: redrive dlq redrive audit 4, `redrive stats`";
+        assert_eq!(Registry::new("redrive".to_owned()).named(text), text);
+        let shop = Registry::new("shop".to_owned());
+        let named = "a redrive run: shop dlq redrive audit 4, `shop stats`";
+        assert_eq!(shop.named(text), named);
     }
 }

@@ -131,11 +131,10 @@ impl ShowArchived {
         print_letter(cx.out, &archived.letter, &[], None, Backtrace::Full)?;
         writeln!(
             cx.out,
-            "\nArchived {} ago. To restore it:\n  redrive dlq archive restore {}",
-            ago(archived.archived_at),
-            self.id
+            "\nArchived {} ago. To restore it:",
+            ago(archived.archived_at)
         )?;
-        Ok(Ending::Done)
+        cx.print_command(&format!("redrive dlq archive restore {}", self.id))
     }
 }
 

@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::group::{failure, group_json, waiting};
 use crate::pause::pause_json;
 use crate::prelude::*;
+use crate::registry::Registry;
 use crate::terminal::{Charset, Style, Window, command_lines, cut, sparkline, width, wrap};
 use activity::{Activity, breakers, held_groups, pauses, runs};
 use failures::{Failure, failures};
@@ -35,7 +36,8 @@ const MIN_HOURS: usize = 8;
 
 /// The style and the width of the screen.
 #[derive(Clone, Copy)]
-struct Layout {
+struct Layout<'a> {
+    registry: &'a Registry,
     style: Style,
     charset: Charset,
     /// The width of the window.
@@ -82,6 +84,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
     } else {
         let window = Window::of_stdout();
         let layout = Layout {
+            registry: cx.registry,
             style: Style::of_stdout(),
             charset: Charset::of_locale(),
             columns: window.screen(),
@@ -93,7 +96,7 @@ pub(super) fn run(cx: &mut Context<'_>) -> Result<Ending> {
 }
 
 impl Screen {
-    fn write(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
+    fn write(&self, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
         if self.queues.is_empty() {
             writeln!(out, "All queues are empty.")?;
         } else {
@@ -136,7 +139,7 @@ impl Screen {
         })
     }
 
-    fn write_failures(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
+    fn write_failures(&self, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
         if self.groups.is_empty() {
             match self
                 .queues
@@ -185,7 +188,7 @@ impl Screen {
         })
     }
 
-    fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout) -> Result<()> {
+    fn write_durability_warnings(&self, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
         if self.durability_warnings.is_empty() {
             return Ok(());
         }
@@ -231,19 +234,20 @@ impl Screen {
     }
 }
 
-impl Layout {
+impl Layout<'_> {
     fn heading(self, text: &str, out: &mut dyn Write) -> Result<()> {
         Ok(writeln!(out, "\n{}", self.style.heading(text))?)
     }
 
     /// Writes the command to type next.
     fn command(self, command: &str, out: &mut dyn Write) -> Result<()> {
-        let lines = command_lines(INDENT, command, Some(self.columns));
+        let command = self.registry.named(command);
+        let lines = command_lines(INDENT, &command, Some(self.columns));
         Ok(writeln!(out, "{lines}")?)
     }
 }
 
-fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
+fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
     let newest = failure.newest();
     let (id, kind) = match failure.only() {
         Some(group) => (group.id.to_string(), group.kind.clone()),
@@ -269,7 +273,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
     }
     write_state(failure, out, layout)?;
     let hours = failure.hours();
-    let next = failure.next();
+    let next = layout.registry.named(&failure.next()).into_owned();
     // The bars shrink to leave room for the command, unless there is not enough.
     let around = INDENT.len() + width("|| 24 h    ");
     let room = layout.columns.saturating_sub(around + width(&next));
@@ -284,7 +288,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> 
 }
 
 /// Writes the states, owner, letters and the last death of a failure.
-fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout) -> Result<()> {
+fn write_state(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>) -> Result<()> {
     let waiting = grouped(failure.waiting());
     let kinds = match failure.kinds().len() {
         1 => String::new(),
@@ -315,7 +319,7 @@ fn write_activities(
     heading: &str,
     activities: &[Activity],
     out: &mut dyn Write,
-    layout: Layout,
+    layout: Layout<'_>,
 ) -> Result<()> {
     if activities.is_empty() {
         return Ok(());

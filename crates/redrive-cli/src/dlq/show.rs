@@ -60,7 +60,7 @@ impl ShowLetter {
                 false => Backtrace::Folded,
             };
             print_letter(cx.out, &letter, &runs, held.as_ref(), backtrace)?;
-            print_next(cx.out, &letter)?;
+            print_next(&letter, cx)?;
         }
         Ok(Ending::Done)
     }

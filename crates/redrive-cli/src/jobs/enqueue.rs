@@ -15,6 +15,10 @@ use crate::ndjson::{self, without_mark};
 use crate::prelude::*;
 use crate::terminal::Progress;
 use file::{BadLines, EnqueuedFile, JobFile};
+/// The usage of `redrive enqueue`.
+pub(crate) const ENQUEUE_USAGE: &str =
+    "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>";
+
 
 /// Enqueue a job, or a file of jobs in one transaction
 ///
@@ -24,7 +28,6 @@ use file::{BadLines, EnqueuedFile, JobFile};
 #[derive(Args, Debug)]
 #[command(
     group(ArgGroup::new("what").required(true)),
-    override_usage = "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>",
     before_help = "\
 Examples:
   redrive enqueue orders order.placed '{\"order\": 42}'

@@ -87,9 +87,8 @@ pub(super) fn report(
         return Ok(Ending::Done);
     }
     cx.nothing(format!(
-        "{} locked by another operation. To move the rest:\n  {} dlq groups rules apply {}",
+        "{} locked by another operation. To move the rest:\n  redrive dlq groups rules apply {}",
         locked(done.locked),
-        cx.registry.name,
         done.rule
     ))
 }
