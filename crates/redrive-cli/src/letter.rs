@@ -142,6 +142,12 @@ fn print_details(out: &mut dyn Write, letter: &Letter) -> Result<()> {
         .some("worker", worker)
         .some("version", letter.version.as_ref())
         .add("died", format!("{} ago", ago(letter.died_at)))
+        .some(
+            "claimed",
+            letter
+                .claimed_until
+                .map(|at| format!("by a consumer until {}", rfc3339(at))),
+        )
         .some("discarded", letter.discard_reason.as_ref())
         .some(
             "redacted",

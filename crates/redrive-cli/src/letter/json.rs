@@ -13,7 +13,7 @@ macro_rules! letter_object {
     ($letter:ident $(, $name:ident = $value:expr)*) => { object!($letter =>
         id, queue, kind, state, cause, error_class, error_message, error_detail, detail_is_shared,
         group, priority, attempts, earlier_attempts, max_attempts, crashes, generation, deaths,
-        alike, failed_redrives, edits, run, schedule = &$letter.policy, enqueued_at, died_at, changed_at,
+        alike, failed_redrives, edits, run, schedule = &$letter.policy, enqueued_at, died_at, changed_at, claimed_until,
         worker = $letter.worker.map(|worker| worker.to_string()),
         host, version, pid, source, position, seen, headers, group_key, failure_key, unique_key,
         content_type, audit, redacted, discard_reason,

@@ -15,7 +15,8 @@ SELECT x.archived_at, l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.
        l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts, l.max_attempts, l.generation,
        l.deaths, l.alike, l.failed_redrives, l.edits, l.history, l.events, l.run_id AS run,
        (SELECT s.name FROM redrive.schedules s WHERE s.id = l.policy_id) AS policy, l.worker_id AS worker,
-       l.host, l.version, l.pid, l.discard_reason, l.audit_id AS audit, coalesce(l.redacted, '{}') AS redacted, l.enqueued_at, l.died_at, l.changed_at
+       l.host, l.version, l.pid, l.discard_reason, l.audit_id AS audit, coalesce(l.redacted, '{}') AS redacted, l.enqueued_at, l.died_at, l.changed_at,
+       NULL::timestamptz AS claimed_until
 FROM redrive.list_archived($1, $2, $3) x
 CROSS JOIN LATERAL (SELECT (x.letter).*) l
 ORDER BY l.id

@@ -16,5 +16,7 @@ SELECT l.id, l.queue, l.kind, l.state, l.cause, l.error_class, l.error_message,
        l.source, l.position, l.seen, l.priority, l.attempts, l.earlier_attempts, l.max_attempts, l.generation,
        l.deaths, l.alike, l.failed_redrives, l.edits, l.history, l.events, l.run_id AS run,
        (SELECT s.name FROM redrive.schedules s WHERE s.id = l.policy_id) AS policy, l.worker_id AS worker,
-       l.host, l.version, l.pid, l.discard_reason, l.audit_id AS audit, coalesce(l.redacted, '{}') AS redacted, l.enqueued_at, l.died_at, l.changed_at
+       l.host, l.version, l.pid, l.discard_reason, l.audit_id AS audit, coalesce(l.redacted, '{}') AS redacted, l.enqueued_at, l.died_at, l.changed_at,
+       (SELECT d.claimed_until FROM redrive.dead_letters d
+        WHERE d.id = l.id AND d.claimed_until > statement_timestamp()) AS claimed_until
 FROM redrive.list_letters($1, $2, $3) l

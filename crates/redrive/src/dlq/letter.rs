@@ -118,6 +118,8 @@ row! {
         pub audit: Option<i64>,
         /// The operator's reason for discarding the letter.
         pub discard_reason: Option<String>,
+        /// Until when a consumer of `dlq_events` has claimed the letter. No redrive or discard takes it.
+        pub claimed_until: Option<SystemTime>,
         /// When the job was first enqueued.
         pub enqueued_at: SystemTime,
         /// When it last died.
