@@ -126,6 +126,11 @@ impl Selection {
         Ok(letters.with(limit, LetterFilter::limit))
     }
 
+    /// The ids on the command line.
+    pub(crate) fn ids(&self) -> Vec<JobId> {
+        self.words.ids()
+    }
+
     /// The queue, if the first word is its name.
     pub(crate) fn queue(&self) -> Option<&str> {
         self.words.queue()
@@ -150,7 +155,7 @@ impl Bulk {
 
     /// The ids on the command line.
     pub(crate) fn ids(&self) -> Vec<JobId> {
-        self.selection.words.ids()
+        self.selection.ids()
     }
 
     /// The queue, if the first word is its name.

@@ -6,6 +6,7 @@ use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
 use super::none_matched::{NoneMatched, list_command, words};
+use super::not_done::say_not_done;
 use super::validators::{ValidatorArgs, error_json, print_errors};
 use crate::prelude::*;
 
@@ -23,7 +24,7 @@ Examples:
   redrive dlq validate orders kind=order.placed --exec 'jq -e .currency'
   redrive dlq validate 42 --schema order.schema.json
   redrive dlq validate orders --schema order.schema.json --passing \\
-    | xargs redrive dlq redrive
+    | xargs -r redrive dlq redrive
 ",
     after_help = "\
 The exit code is 1 if a letter fails or none matches; with --failing and
@@ -53,11 +54,13 @@ impl Validate {
             (false, false) => false,
         };
         let mut is_any_listed = false;
+        let mut unseen = self.selection.ids();
         let is_json = cx.global.json;
         let out = &mut *cx.out;
         let validation = db
             .dlq()
             .validate_each(&open, &validators, |letter, result| {
+                unseen.retain(|id| *id != letter.id);
                 if !is_listed(result) {
                     return Ok(());
                 }
@@ -75,13 +78,22 @@ impl Validate {
             };
             return none.say(cx);
         }
+        let why = |id: JobId| {
+            Ok::<_, Error>(match db.dlq().get(id)? {
+                Some(letter) => format!("it is {}", letter.state),
+                None => "it does not exist".to_owned(),
+            })
+        };
+        let unseen = unseen.into_iter().map(|id| Ok((id, why(id)?)));
+        let unseen = unseen.collect::<Result<Vec<_>>>()?;
+        say_not_done("letter", &unseen, "checked", cx);
         if self.failing || self.passing {
             cx.out.flush()?;
             cx.say(counts(&validation));
             return Ok(Ending::of(is_any_listed));
         }
         report(&validation, cx)?;
-        Ok(Ending::of(validation.failed == 0))
+        Ok(Ending::of(validation.failed == 0 && unseen.is_empty()))
     }
 }
 

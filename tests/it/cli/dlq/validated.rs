@@ -29,6 +29,9 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     assert!(error.starts_with("/order: "), "{error}");
     db.fails(1, format!("{validate} payload.order>2 --passing"));
     db.fails(2, format!("{validate} --passing --failing"));
+    let id = ids[0];
+    db.fails(1, format!("dlq validate {id} 999 --exec true"))
+        .tells("letter 999 was not checked: it does not exist");
 
     // The ids can be given to a redrive.
     let passing = passing.out.trim_end().replace('\n', " ");
