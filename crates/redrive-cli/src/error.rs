@@ -54,7 +54,10 @@ fn chain(message: String, mut source: Option<&(dyn StdError + 'static)>) -> Stri
     while let Some(error) = source {
         // The details of a server error may contain row data, so only its message is shown.
         let text = match error.downcast_ref::<DbError>() {
-            Some(server) => format!("{}: {}", server.severity(), server.message()),
+            Some(server) => match server.message().strip_prefix("redrive: ") {
+                Some(own) => own.to_owned(),
+                None => format!("{}: {}", server.severity(), server.message()),
+            },
             None => error.to_string(),
         };
         // The driver puts "db error" in front of every server error.

@@ -24,7 +24,8 @@ Examples:
 pub(super) struct ExportLetters {
     #[command(flatten)]
     selection: Selection,
-    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any.
+    /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
+    /// waiting, which is open or quarantined.
     #[arg(long, help_heading = "Selection", default_value = "open")]
     state: StateArg,
     /// Write only the payloads, for `enqueue --file`. Letters that are not JSON are reported

@@ -14,9 +14,9 @@ Conditions on letters (a letter must meet all of them):
 Numbers and values of the payload also take != < <= > and >=, and texts in the
 payload take ~ for a part. 'age>2h' died more than two hours ago, 'age<2h' less
 than two hours ago. Ages are durations as in flags: 500ms, 90s, 1h30m, 1.5h, 7d.
-A time without Z or an offset is UTC. Separate several values with commas. Pass
-each condition as one argument, in single quotes if it contains spaces or <, >
-or \".",
+A time without Z or an offset is UTC. Several values of a class, group, cause,
+state or id are separated by commas. Pass each condition as one argument, in
+single quotes if it contains spaces or <, > or \".",
         LetterFilter::help()
     )
 }

@@ -31,7 +31,7 @@ pub(super) struct ListLetters {
     /// cause, state, source or group.
     #[arg(long, value_name = "PROPERTY", conflicts_with = "after")]
     by: Option<LetterProperty>,
-    /// At most this many letters, or values with --by.
+    /// At most this many letters, or values with --by; up to 10,000.
     #[arg(long, value_name = "N", help_heading = "Selection", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     /// Only letters after this one: the next page.

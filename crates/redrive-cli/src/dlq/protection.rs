@@ -8,8 +8,8 @@ use crate::prelude::*;
 subcommands! {
     /// List, set and remove protections: who may redrive, and which runs need an approval
     ///
-    /// The database enforces a protection whenever letters are sent back. Only the owner of the schema can
-    /// change it.
+    /// The database enforces a protection whenever letters are sent back. A run that was created before goes
+    /// on: cancel it. Only the owner of the schema can change a protection.
     pub(super) enum ProtectionCommand {
         List(ListProtections) = Reader,
         Set(SetProtection) = Owner,

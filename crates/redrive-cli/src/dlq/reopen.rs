@@ -9,7 +9,7 @@ use crate::prelude::*;
 /// Open discarded letters again
 ///
 /// Without --yes this is a dry run. Letters given by id are reopened at once. A letter keeps its
-/// history, and a letter that was quarantined is quarantined again. The condition audit=ID undoes
+/// history, and a letter that was quarantined is quarantined again; one that held its group holds it no longer. The condition audit=ID undoes
 /// one discard as a whole; `redrive audit --verb discard` prints the ids.
 #[derive(Args, Debug)]
 #[command(

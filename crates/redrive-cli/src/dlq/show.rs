@@ -44,6 +44,10 @@ impl ShowLetter {
                     "letter {} does not exist; the job is {}: redrive job show {}",
                     self.id, job.state, self.id
                 ),
+                None if db.dlq().archived_letter(self.id)?.is_some() => format!(
+                    "letter {} is archived: redrive dlq archive show {}",
+                    self.id, self.id
+                ),
                 None => format!("letter {} does not exist", self.id),
             });
         };

@@ -4,10 +4,9 @@ mod transaction;
 mod file;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::{ArgGroup, ValueEnum};
-use jiff::Timestamp;
 use redrive::limits::{MAX_DELAY, MAX_PAYLOAD_BYTES, MAX_UNIQUE_KEY_BYTES};
 use redrive::{Enqueued, NewJob, Replace};
 
@@ -15,10 +14,10 @@ use crate::ndjson::{self, without_mark};
 use crate::prelude::*;
 use crate::terminal::Progress;
 use file::{BadLines, EnqueuedFile, JobFile};
+
 /// The usage of `redrive enqueue`.
 pub(crate) const ENQUEUE_USAGE: &str =
     "redrive enqueue [OPTIONS] <QUEUE> <KIND> <PAYLOAD | - | --file F.ndjson>";
-
 
 /// Enqueue a job, or a file of jobs in one transaction
 ///
@@ -54,9 +53,10 @@ pub(crate) struct Enqueue {
     /// Earliest start from now, such as 500ms, 90s, 1h30m or 2d.
     #[arg(long, value_name = "TIME", value_parser = delay, default_value = "0s", allow_hyphen_values = true)]
     delay: Duration,
-    /// Earliest start as a time, such as 2027-03-01T08:00:00Z. A time in the past is now.
-    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
-    at: Option<Timestamp>,
+    /// Earliest start as a time, such as 2027-03-01T08:00, in UTC unless it has an offset. A time in
+    /// the past is now.
+    #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = time::moment)]
+    at: Option<SystemTime>,
     /// Priority from -1000 to 1000. Jobs with a higher priority run first.
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-1000..=1000))]
     priority: i16,
@@ -196,10 +196,9 @@ impl Enqueue {
     }
 
     fn with_options(&self, job: NewJob) -> NewJob {
-        let until = |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::now()));
         let delay = match self.at {
-            // Negative: it has passed.
-            Some(at) => until(at).unwrap_or(Duration::ZERO),
+            // It has passed.
+            Some(at) => at.duration_since(SystemTime::now()).unwrap_or_default(),
             None => self.delay,
         };
         let job = job

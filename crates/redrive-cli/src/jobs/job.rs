@@ -19,9 +19,9 @@ Conditions on jobs (a job must meet all of them):
 {}
 
 The age counts from the enqueue. Numbers and values of the payload also take !=
-< <= > and >=, and texts in the payload take ~ for a part. Separate several
-values with commas. Pass each condition as one argument, in single quotes if it
-contains spaces or <, > or \".",
+< <= > and >=, and texts in the payload take ~ for a part. Several states and
+ids are separated by commas. Pass each condition as one argument, in single
+quotes if it contains spaces or <, > or \".",
         JobFilter::help()
     )
 }

@@ -63,11 +63,14 @@ impl fmt::Display for Zone {
 /// zone that agrees the longest.
 fn unknown(name: &str, known: impl Iterator<Item = String>) -> Error {
     let shown: String = name.chars().take(MAX_ZONE_CHARS).collect();
+    let agrees = |other: &str| {
+        let pairs = name.chars().zip(other.chars());
+        pairs.take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
+    };
+    // A city may be given without its continent.
     let agreeing = |other: &str| {
-        name.chars()
-            .zip(other.chars())
-            .take_while(|(a, b)| a.eq_ignore_ascii_case(b))
-            .count()
+        let city = other.rsplit_once('/').map_or(0, |(_, city)| agrees(city));
+        agrees(other).max(city)
     };
     // The shortest of those that agree alike, and the first of these, so that the answer is stable.
     let nearest = known
@@ -106,6 +109,7 @@ mod tests {
         for (name, at, hint) in [
             ("Europe/Berln", 12, "`Europe/Berlin`"),
             ("Eurpe/Berlin", 4, "`Europe/"),
+            ("Berlin", 7, "`Europe/Berlin`"),
             ("#", 1, "such as Europe/Berlin"),
             ("", 1, "such as Europe/Berlin"),
         ] {

@@ -81,7 +81,7 @@ macro_rules! fields {
         /// A time without `Z` or an offset is UTC. `id=5..10`, `id>=5` and `generation!=0` are ranges of numbers.
         /// The operators on the payload are `=` `!=` `<` `<=` `>` `>=`, and `~` for text that contains a text.
         ///
-        /// Commas separate several values. A value with blanks or punctuation is quoted as in JSON. A
+        /// Commas separate several values of `class`, `group`, `cause`, `state` and `id`. A value with blanks or punctuation is quoted as in JSON. A
         /// bare payload value that looks like a number, `true`, `false` or `null` has that type;
         /// quoted, it is text.
         ///
