@@ -159,9 +159,9 @@ END
 $$;
 
 -- Returns up to `max_letters` letters that `lock_letters` left out, because another session or a consumer of `dlq_events`
--- held them. `as_of` NULL: it locked none. `done` are the ids of those that it locked.
+-- held them. `as_of` NULL: it locked none.
 CREATE OR REPLACE FUNCTION redrive.left_letters(
-    filter jsonb, states text[], as_of timestamptz, done bigint[], max_letters bigint
+    filter jsonb, states text[], as_of timestamptz, max_letters bigint
 ) RETURNS SETOF bigint
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -170,9 +170,9 @@ AS $$
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT l.id FROM redrive.dead_letters l WHERE l.state = ANY ($2)'
-        ' AND l.died_at <= coalesce($3, statement_timestamp()) AND l.id <> ALL ($4)'
-        ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $5'
-        USING filter, states, as_of, done, max_letters;
+        ' AND l.died_at <= coalesce($3, statement_timestamp())'
+        ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $4'
+        USING filter, states, as_of, max_letters;
 END
 $$;
 

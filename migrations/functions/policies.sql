@@ -102,13 +102,7 @@ BEGIN
     FOR protected IN SELECT p.* FROM redrive.protections p LOOP
         EXECUTE 'SELECT count(*) > $4 FROM ('
             ' SELECT FROM redrive.dead_letters l'
-            ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL'
-        -- A diverted letter never ran. It goes as often as the one that it waits for.
-        '    AND CASE WHEN l.cause = ''diverted'' THEN NOT EXISTS ('
-        '            SELECT FROM redrive.group_slots s JOIN redrive.dead_letters f ON f.id = s.job_id'
-        '            WHERE s.queue = l.queue AND s.group_key = l.group_key AND s.held_at IS NOT NULL'
-        '                AND (f.state = ''quarantined'' OR f.cause <> ''diverted'' AND f.generation >= $2))'
-        '        ELSE l.generation < $2 END'
+            ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
             -- Without a number, none is read.
             '    AND $4 IS NOT NULL AND ' || redrive.filter_letters(policy -> 'letters') || ' LIMIT $4 + 1) n'
             INTO is_too_much
@@ -166,7 +160,13 @@ BEGIN
     EXECUTE
         'SELECT array_agg(d.id) FROM ('
         ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
+        ' WHERE l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL'
+        -- A diverted letter never ran. It goes as often as the one that it waits for.
+        '    AND CASE WHEN l.cause = ''diverted'' THEN NOT EXISTS ('
+        '            SELECT FROM redrive.group_slots s JOIN redrive.dead_letters f ON f.id = s.job_id'
+        '            WHERE s.queue = l.queue AND s.group_key = l.group_key AND s.held_at IS NOT NULL'
+        '                AND (f.state = ''quarantined'' OR f.cause <> ''diverted'' AND f.generation >= $2))'
+        '        ELSE l.generation < $2 END'
         '    AND ($4 <= 1 OR l.generation = 0'
         '         OR l.died_at <= $8 - redrive.policy_wait($3, $4, $5, l.generation))'
         '    AND l.queue <> ALL ($6) AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'

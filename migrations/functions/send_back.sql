@@ -108,6 +108,7 @@ RETURNS text
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off
+    SET jit = off
 AS $$
 SELECT CASE WHEN NOT EXISTS (
         SELECT FROM redrive.group_slots s

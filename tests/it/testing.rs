@@ -202,11 +202,13 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
 #[test]
 fn an_outage_waits_and_fails_once_it_has_lasted_a_day() {
     let (test, queue) = TestDatabase::with_orders();
-    let handlers =
-        Handlers::new().handle(|_: &Job<Order>| Err::<(), _>(Failure::outage("the gateway is away")));
+    let handlers = Handlers::new()
+        .handle(|_: &Job<Order>| Err::<(), _>(Failure::outage("the gateway is away")));
     let mut client = test.client();
     let mut tx = client.transaction().unwrap();
-    queue.enqueue_job_in(&mut tx, new_order(1).max_attempts(1)).unwrap();
+    queue
+        .enqueue_job_in(&mut tx, new_order(1).max_attempts(1))
+        .unwrap();
     for (later, outcome) in [
         (Duration::from_hours(1), AttemptOutcome::Outage),
         (Duration::from_hours(2), AttemptOutcome::Outage),

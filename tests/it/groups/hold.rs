@@ -1,5 +1,7 @@
 //! Groups that a letter holds: nothing behind it runs until an operator decides.
 
+use std::time::Duration;
+
 use redrive::dlq::{DeathCause, Edit, LetterFilter, RedriveOptions};
 use redrive::{Enqueued, Failure, Worker};
 use redrive_tests::{Begin, Dead, Sql, drained, new_order, only, put, stop, worker};
@@ -95,7 +97,9 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
         assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
         let third = queue.enqueue_job(keyed(3)).unwrap();
         assert_eq!(third, Enqueued::Existing(next));
-        wait_until("the letter's job to finish", SOON, || !finished.of("a").is_empty());
+        wait_until("the letter's job to finish", SOON, || {
+            !finished.of("a").is_empty()
+        });
         let mut client = test.client();
         client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
         followers_run(&queue, worker, &test, &finished, &[1, 2]);

@@ -254,7 +254,7 @@ functions {
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
-    LEFT_LETTERS = left_letters(jsonb, [text], timestamptz, [bigint], bigint);
+    LEFT_LETTERS = left_letters(jsonb, [text], timestamptz, bigint);
     LIVE_WAITS = live_waits(bigint);
     NOTE_GROUP = note_group(bigint, text, text, text);
     REDACT_GROUPS = redact_groups();

@@ -170,13 +170,7 @@ impl Dlq<'_> {
             changed.locked = self.db.ask_bulk().all(
                 "read which letters were locked",
                 &sql::LEFT_LETTERS,
-                &[
-                    &parameter,
-                    &states,
-                    &as_of,
-                    &changed.letters,
-                    &left.min(MAX_LOCKED),
-                ],
+                &[&parameter, &states, &as_of, &left.min(MAX_LOCKED)],
             )?;
         }
         Ok(changed)

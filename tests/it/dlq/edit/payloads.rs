@@ -130,7 +130,8 @@ fn an_edit_of_a_redriven_job_is_a_version_of_its_letter() {
     db.edits(&only(id), &Edit::set(r#"{"number": 2}"#).unwrap());
     db.redrives(&only(id));
     let of_job = Edit::set(r#"{"number": 5}"#).unwrap();
-    let edited = db.admin().edit(&JobFilter::new().ids([id]), &of_job, &maria());
+    let jobs = db.admin().jobs();
+    let edited = jobs.edit(&JobFilter::new(), &of_job, &maria());
     assert_eq!(edited.unwrap().edited, [id]);
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("no")));
     let versions = db.dlq().versions(id).unwrap();
