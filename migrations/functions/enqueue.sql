@@ -103,16 +103,11 @@ BEGIN
         enqueue.headers := coalesce(enqueue.headers, '{}') || '{"redrive-unique-until": "started"}';
     END IF;
     IF enqueue.unique_key IS NOT NULL THEN
-        IF enqueue.replace IS NULL THEN
-            SELECT k.job_id INTO held_by
-            FROM redrive.take_keys(enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[window_ms]) k;
-        ELSE
-            SELECT k.job_id, k.replaced INTO held_by, changed
-            FROM redrive.replace_keys(
-                enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
-                ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
-                ARRAY[enqueue.priority], ARRAY[window_ms], ARRAY[enqueue.headers]) k;
-        END IF;
+        SELECT k.job_id, k.replaced INTO held_by, changed
+        FROM redrive.replace_keys(
+            enqueue.queue, ARRAY[enqueue.unique_key], ARRAY[new_id], ARRAY[enqueue.kind], ARRAY[enqueue.replace],
+            ARRAY[body::json], ARRAY[(extract(epoch FROM enqueue.delay) * 1000)::bigint],
+            ARRAY[enqueue.priority], ARRAY[window_ms], ARRAY[enqueue.headers]) k;
         IF changed THEN
             PERFORM redrive.wake(enqueue.queue);
         END IF;

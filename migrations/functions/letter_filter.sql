@@ -158,24 +158,6 @@ BEGIN
 END
 $$;
 
--- Returns up to `max_letters` letters that `lock_letters` left out, because another session or a consumer of `dlq_events`
--- held them. `as_of` NULL: it locked none.
-CREATE OR REPLACE FUNCTION redrive.left_letters(
-    filter jsonb, states text[], as_of timestamptz, max_letters bigint
-) RETURNS SETOF bigint
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
-    SET jit = off
-AS $$
-BEGIN
-    RETURN QUERY EXECUTE
-        'SELECT l.id FROM redrive.dead_letters l WHERE l.state = ANY ($2)'
-        ' AND l.died_at <= coalesce($3, statement_timestamp())'
-        ' AND ' || redrive.filter_letters(filter) || ' ORDER BY l.died_at, l.id LIMIT $4'
-        USING filter, states, as_of, max_letters;
-END
-$$;
-
 -- Returns one page of the ids of matching letters, in their order, after a given id. Unlike the time of
 -- death an id never changes, so no letter is missed or met twice while others are redriven or pruned.
 CREATE OR REPLACE FUNCTION redrive.page_letters(filter jsonb, after bigint, max_letters bigint) RETURNS SETOF bigint

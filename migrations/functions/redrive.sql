@@ -94,10 +94,12 @@ AS $$
 $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
--- transaction of the caller. `audit` is the record of the first batch of the same operation; NULL: this is the
--- first. Returns the letters, and the record of the first batch.
+-- transaction of the caller. With `undo`, it reopens discarded ones; a letter that was quarantined is quarantined again.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the letters, and the
+-- record of the first batch.
 CREATE OR REPLACE FUNCTION redrive.discard_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL
+    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL,
+    undo boolean DEFAULT false
 ) RETURNS TABLE (id bigint, audit_id bigint)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -107,60 +109,31 @@ DECLARE
     chosen    bigint[];
     operation bigint := discard_letters.audit;
     act       bigint;
-    event     jsonb := jsonb_build_object('at', clock_timestamp(), 'event', 'discarded',
-        'by', coalesce(person, session_user), 'reason', reason);
+    event     jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'at', clock_timestamp(), 'event', CASE WHEN undo THEN 'reopened' ELSE 'discarded' END,
+        'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
 BEGIN
-    IF coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+    IF NOT undo AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
         RAISE EXCEPTION 'redrive: a discard needs a reason' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     chosen := ARRAY(SELECT c FROM redrive.lock_letters(
-        discard_letters.filter, '{open,quarantined}', as_of, max_letters) AS c);
+        discard_letters.filter, CASE WHEN undo THEN '{discarded}' ELSE '{open,quarantined}' END::text[], as_of, max_letters) AS c);
     IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
-    act := redrive.record_act('discard', person, reason, discard_letters.filter, cardinality(chosen),
+    act := redrive.record_act(
+        CASE WHEN undo THEN 'reopen' ELSE 'discard' END, person, reason, discard_letters.filter, cardinality(chosen),
         CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
     operation := coalesce(operation, act);
     UPDATE redrive.dead_letters l
-    SET state = 'discarded', discard_reason = redrive.clip(discard_letters.reason, 1024),
+    SET state = CASE WHEN NOT undo THEN 'discarded'
+            WHEN redrive.last_discard(l.events) ->> 'was' = 'quarantined' THEN 'quarantined' ELSE 'open' END,
+        discard_reason = CASE WHEN NOT undo THEN redrive.clip(discard_letters.reason, 1024) END,
+        retry_after = CASE WHEN NOT undo THEN l.retry_after
+            WHEN l.cause = 'captured' AND redrive.last_discard(l.events) ->> 'was' IS NULL THEN clock_timestamp() END,
         audit_id = operation, changed_at = clock_timestamp(),
         events = redrive.add_event(l.events, CASE l.state
             WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
-    WHERE l.id = ANY (chosen);
-    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
-END
-$$;
-
--- Reopens up to `max_letters` discarded letters that match a filter and writes the audit, in the transaction of
--- the caller. A letter that was quarantined is quarantined again. `audit` and the result are those of
--- `discard_letters`.
-CREATE OR REPLACE FUNCTION redrive.reopen_letters(
-    filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL
-) RETURNS TABLE (id bigint, audit_id bigint)
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    chosen    bigint[];
-    operation bigint := reopen_letters.audit;
-    act       bigint;
-    event     jsonb := jsonb_strip_nulls(jsonb_build_object('at', clock_timestamp(), 'event', 'reopened',
-        'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
-BEGIN
-    chosen := ARRAY(SELECT c FROM redrive.lock_letters(
-        reopen_letters.filter, '{discarded}', as_of, max_letters) AS c);
-    IF cardinality(chosen) = 0 THEN
-        RETURN;
-    END IF;
-    act := redrive.record_act('reopen', person, reason, reopen_letters.filter, cardinality(chosen),
-        CASE WHEN operation IS NOT NULL THEN jsonb_build_object('batch_of', operation) END);
-    operation := coalesce(operation, act);
-    UPDATE redrive.dead_letters l
-    SET state = CASE redrive.last_discard(l.events) ->> 'was' WHEN 'quarantined' THEN 'quarantined' ELSE 'open' END,
-        retry_after = CASE WHEN l.cause = 'captured' AND redrive.last_discard(l.events) ->> 'was' IS NULL THEN clock_timestamp() END,
-        discard_reason = NULL, audit_id = operation, changed_at = clock_timestamp(),
-        events = redrive.add_event(l.events, event)
     WHERE l.id = ANY (chosen);
     RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
 END

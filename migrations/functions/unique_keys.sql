@@ -266,6 +266,10 @@ DECLARE
     wanted record;
     answer text;
 BEGIN
+    IF array_remove(changes, NULL) = '{}' THEN
+        RETURN QUERY SELECT k.key, k.job_id, false FROM redrive.take_keys(replace_keys.queue, keys, ids, windows) k;
+        RETURN;
+    END IF;
     -- In the order of the keys, so that two callers cannot deadlock.
     FOR wanted IN
         SELECT DISTINCT ON (n.key COLLATE "C") n.*

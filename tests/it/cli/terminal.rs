@@ -110,11 +110,7 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     client.change(worker, &[&name, &EVIL]);
     for (statement, is_named) in [
         (
-            "SELECT redrive.note_group(1, $1::text, $1::text, $1::text)",
-            false,
-        ),
-        (
-            "SELECT redrive.assign_group(1, $1::text, $1::text, $1::text)",
+            "SELECT redrive.change_group(1, NULL, $1::text, $1::text, $1::text, $1::text)",
             false,
         ),
         (

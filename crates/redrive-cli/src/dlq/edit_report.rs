@@ -31,6 +31,9 @@ pub(crate) fn report_edit(
                 "changed",
                 "a worker claimed it or another operator changed it",
             ),
+            _ if done.locked.contains(&id) => {
+                ("locked", "another operation or a consumer holds it")
+            }
             _ if db.dlq().get(id)?.is_none() => ("gone", "it does not exist"),
             _ => ("not_open", "it is neither open nor quarantined"),
         })

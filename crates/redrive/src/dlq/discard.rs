@@ -3,11 +3,10 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use crate::db::sql::{self, Sql};
+use crate::db::sql;
 use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
 use crate::job::error_report::clip;
 use crate::job::job::JobId;
@@ -19,8 +18,6 @@ const BATCH: u64 = 500;
 const PRUNE_BATCH: i64 = 2000;
 /// The longest stored reason, in bytes.
 const WHY_BYTES: usize = 1024;
-/// How many letters that were locked are named.
-const MAX_LOCKED: u64 = 10_000;
 
 /// The letters that an operation has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,29 +25,17 @@ const MAX_LOCKED: u64 = 10_000;
 pub struct Changed {
     /// The letters.
     pub letters: Vec<JobId>,
-    /// Letters that it left out, because another operation had locked or a consumer of `dlq_events` had claimed them:
-    /// the first 10,000.
-    pub locked: Vec<JobId>,
     /// The audit record of the operation, by which [`LetterFilter::audit`] selects these
     /// letters; `None`: it changed none.
     pub audit: Option<i64>,
-}
-
-/// An operation that moves letters into another state, as a statement.
-struct Move {
-    doing: &'static str,
-    statement: &'static Sql,
-    /// The states of the letters that it moves.
-    states: &'static [LetterState],
 }
 
 impl Dlq<'_> {
     /// Closes open letters and records the reason. They stay in the table until retention
     /// or a prune deletes them, and [`reopen`](Dlq::reopen) opens them again.
     ///
-    /// Returns the ids of the discarded letters. Letters that another operation has locked are left out;
-    /// [`discard_while`](Dlq::discard_while) names them. Each batch of 500 is one transaction with
-    /// its audit row.
+    /// Returns the ids of the discarded letters. Letters that another operation has locked, or a consumer claimed, stay as
+    /// they are and match again. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
     /// *Invalid* without a reason; otherwise if the database rejects a statement or does
@@ -76,20 +61,14 @@ impl Dlq<'_> {
         if operator.given_reason().is_none() {
             return Err(Error::invalid("a discard needs a reason"));
         }
-        let discard = Move {
-            doing: "discard letters",
-            statement: &sql::DISCARD,
-            states: &[LetterState::Open, LetterState::Quarantined],
-        };
-        self.move_letters(&discard, filter, operator, go_on)
+        self.move_letters("discard letters", false, filter, operator, go_on)
     }
 
     /// Opens discarded letters again. They keep their history. A letter that was quarantined
     /// is quarantined again.
     ///
-    /// Returns the ids of the reopened letters. Letters that another operation has locked are left out;
-    /// [`reopen_while`](Dlq::reopen_while) names them. Each batch of 500 is one transaction with
-    /// its audit row.
+    /// Returns the ids of the reopened letters. Letters that another operation has locked, or a consumer claimed, stay as
+    /// they are and match again. Each batch of 500 is one transaction with its audit row.
     ///
     /// # Errors
     /// If the database rejects a statement or does not answer.
@@ -110,21 +89,17 @@ impl Dlq<'_> {
         operator: &Operator,
         go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        let reopen = Move {
-            doing: "reopen letters",
-            statement: &sql::REOPEN,
-            states: &[LetterState::Discarded],
-        };
-        self.move_letters(&reopen, filter, operator, go_on)
+        self.move_letters("reopen letters", true, filter, operator, go_on)
     }
 
     /// Moves letters in batches, which share the audit record of the first one.
     fn move_letters(
         self,
-        what: &Move,
+        doing: &str,
+        undo: bool,
         filter: &LetterFilter,
         operator: &Operator,
-        mut go_on: impl FnMut(&Changed) -> ControlFlow<()>,
+        go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
         filter.refuse_after()?;
         let parameter = filter.parameter()?;
@@ -133,15 +108,14 @@ impl Dlq<'_> {
             .map(|why| clip(why.to_owned(), WHY_BYTES));
         let mut changed = Changed::default();
         let mut as_of: Option<SystemTime> = None;
-        let mut ended = ControlFlow::Continue(());
         in_batches(
             filter.limit,
             BATCH,
             &mut changed,
             |changed, most| -> Result<Option<u64>> {
                 let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
-                    what.doing,
-                    what.statement,
+                    doing,
+                    &sql::DISCARD,
                     &[
                         &parameter,
                         &as_of,
@@ -149,6 +123,7 @@ impl Dlq<'_> {
                         &why,
                         &operator.by(),
                         &changed.audit,
+                        &undo,
                     ],
                 )?;
                 changed.letters.extend(moved.iter().map(|(id, ..)| id));
@@ -157,22 +132,8 @@ impl Dlq<'_> {
                     moved.len() as u64
                 }))
             },
-            |changed| {
-                ended = go_on(changed);
-                ended
-            },
+            go_on,
         )?;
-        let left = filter.limit.map_or(u64::MAX, |most| {
-            most.saturating_sub(changed.letters.len() as u64)
-        });
-        if ended.is_continue() && left > 0 {
-            let states: Vec<&str> = what.states.iter().map(|state| state.as_str()).collect();
-            changed.locked = self.db.ask_bulk().all(
-                "read which letters were locked",
-                &sql::LEFT_LETTERS,
-                &[&parameter, &states, &as_of, &left.min(MAX_LOCKED)],
-            )?;
-        }
         Ok(changed)
     }
 

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::db::row::row;
-use crate::db::sql::{self, Sql};
+use crate::db::sql;
 use crate::dlq::handle::Groups;
 use crate::dlq::id::GroupId;
 use crate::error::Result;
@@ -205,38 +205,46 @@ impl Groups<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn set_state(&self, id: GroupId, state: GroupState, operator: &Operator) -> Result<bool> {
-        self.change(id, &sql::SET_GROUP_STATE, Some(state.as_str()), operator)
+        self.change(id, Some(state), None, None, operator)
     }
 
-    /// Sets the note of a group; `None` removes it. Returns whether the group exists.
+    /// Sets the note and the owner, a person or a team, of a group. `None` leaves one as it is, and an empty text removes
+    /// it. Returns whether the group exists.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.
-    pub fn set_note(&self, id: GroupId, note: Option<&str>, operator: &Operator) -> Result<bool> {
+    pub fn describe(
+        &self,
+        id: GroupId,
+        note: Option<&str>,
+        owner: Option<&str>,
+        operator: &Operator,
+    ) -> Result<bool> {
         let note = note.map(|note| clip(note.to_owned(), NOTE_BYTES));
-        self.change(id, &sql::NOTE_GROUP, note.as_deref(), operator)
-    }
-
-    /// Sets the owner of a group; `None` removes it. Returns whether the group exists.
-    ///
-    /// # Errors
-    /// If the database rejects the statement or does not answer.
-    pub fn assign(&self, id: GroupId, owner: Option<&str>, operator: &Operator) -> Result<bool> {
         let owner = owner.map(|owner| clip(owner.to_owned(), OWNER_BYTES));
-        self.change(id, &sql::ASSIGN_GROUP, owner.as_deref(), operator)
+        self.change(id, None, note.as_deref(), owner.as_deref(), operator)
     }
 
     fn change(
         self,
         id: GroupId,
-        statement: &'static Sql,
-        value: Option<&str>,
+        state: Option<GroupState>,
+        note: Option<&str>,
+        owner: Option<&str>,
         operator: &Operator,
     ) -> Result<bool> {
+        let (person, reason) = (operator.by(), operator.given_reason());
         self.db.ask().one(
             &format!("change failure group {id}"),
-            statement,
-            &[&id, &value, &operator.by(), &operator.given_reason()],
+            &sql::CHANGE_GROUP,
+            &[
+                &id,
+                &state.map(GroupState::as_str),
+                &note,
+                &owner,
+                &person,
+                &reason,
+            ],
         )
     }
 }

@@ -126,16 +126,6 @@ impl Dlq<'_> {
                     changed.audit = *first;
                 }
                 changed.letters.extend(restored.iter().map(|(id, _)| id));
-                if restored.len() < page.len() {
-                    let left = page.iter().copied();
-                    let left = left.filter(|id| !restored.iter().any(|(other, _)| other == id));
-                    let locked: Vec<JobId> = self.db.ask_bulk().all(
-                        "read which letters were locked",
-                        &sql::NOT_RESTORED,
-                        &[&left.collect::<Vec<_>>(), &version],
-                    )?;
-                    changed.locked.extend(locked);
-                }
                 Ok(Some(page.len() as u64))
             },
             go_on,

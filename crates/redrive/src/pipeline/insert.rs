@@ -69,28 +69,16 @@ pub(crate) fn insert<J: Borrow<NewJob>>(
     }
     let keys: Vec<Option<&str>> = jobs().map(|job| job.unique_key.as_deref()).collect();
     let headers: Vec<Option<Json>> = jobs().map(NewJob::stored_headers).collect::<Result<_>>()?;
-    values.push(&keys);
     let groups: Vec<Option<&str>> = jobs().map(|job| job.group.as_deref()).collect();
-    values.push(&headers);
-    values.push(&groups);
+    let changes: Vec<Option<&str>> = jobs().map(|job| Some(job.replace?.as_str())).collect();
     let windows: Vec<Option<i64>> = jobs().map(NewJob::window_ms).collect();
-    if jobs().any(|job| job.replace.is_some()) {
-        let changes: Vec<Option<&str>> = jobs().map(|job| Some(job.replace?.as_str())).collect();
-        values.push(&changes);
-        values.push(&windows);
-        let rows = run(&sql::ENQUEUE_REPLACE, &values)?;
-        let enqueued = |row: &Row| match (row.get("is_new"), row.get("replaced")) {
-            (true, _) => Enqueued::New(id(row)),
-            (false, true) => Enqueued::Replaced(id(row)),
-            (false, false) => Enqueued::Existing(id(row)),
-        };
-        return Ok(rows.iter().map(enqueued).collect());
-    }
-    values.push(&windows);
+    let labels: [Parameter<'_>; 5] = [&keys, &headers, &groups, &changes, &windows];
+    values.extend(labels);
     let rows = run(&sql::ENQUEUE_UNIQUE, &values)?;
-    let enqueued = |row: &Row| match row.get("is_new") {
-        true => Enqueued::New(id(row)),
-        false => Enqueued::Existing(id(row)),
+    let enqueued = |row: &Row| match (row.get("is_new"), row.get("replaced")) {
+        (true, _) => Enqueued::New(id(row)),
+        (false, true) => Enqueued::Replaced(id(row)),
+        (false, false) => Enqueued::Existing(id(row)),
     };
     Ok(rows.iter().map(enqueued).collect())
 }

@@ -61,35 +61,29 @@ fn group_notes_states_and_assignments_are_stored_and_audited() {
     let (dlq, maria) = (db.dlq(), maria());
     let groups = dlq.groups();
     db.marks(id, GroupState::Acknowledged);
-    assert!(
-        groups
-            .set_note(id, Some("see the runbook"), &maria)
-            .unwrap()
-    );
-    assert!(groups.assign(id, Some("payments"), &maria).unwrap());
+    let note = Some("see the runbook");
+    assert!(groups.describe(id, note, Some("payments"), &maria).unwrap());
     let group = groups.get(id).unwrap().expect("the group");
     assert_eq!(group.state, GroupState::Acknowledged);
     assert_eq!(group.note.as_deref(), Some("see the runbook"));
     assert_eq!(group.owner.as_deref(), Some("payments"));
-    assert!(groups.set_note(id, None, &maria).unwrap());
-    assert_eq!(the_group(&db).note, None);
+    assert!(groups.describe(id, Some(" "), None, &maria).unwrap());
+    let group = the_group(&db);
+    assert_eq!(
+        (group.note.as_deref(), group.owner.as_deref()),
+        (None, Some("payments"))
+    );
     // What does not happen is not in the audit.
     let nobody = GroupId::new(999);
     let set = groups.set_state(nobody, GroupState::Open, &maria);
     assert!(!set.unwrap());
-    assert!(!groups.set_note(nobody, None, &maria).unwrap());
-    assert!(!groups.assign(nobody, None, &maria).unwrap());
+    assert!(!groups.describe(nobody, None, None, &maria).unwrap());
     assert!(groups.get(nobody).unwrap().is_none());
     let records = db.audit(&AuditFilter::new());
     let verbs: Vec<&str> = records.iter().map(|entry| &*entry.verb).collect();
     assert_eq!(
         verbs,
-        [
-            "note_group",
-            "assign_group",
-            "note_group",
-            "acknowledge_group"
-        ]
+        ["describe_group", "describe_group", "acknowledge_group"]
     );
 }
 

@@ -142,14 +142,8 @@ pub(super) struct SetGroup {
 impl SetGroup {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let (db, id, operator) = (cx.database()?, self.group, operator::current(None));
-        let not_blank = |text: &String| Some(text.clone()).filter(|text| !text.trim().is_empty());
-        let (groups, mut exists) = (db.dlq().groups(), true);
-        if let Some(note) = &self.note {
-            exists = groups.set_note(id, not_blank(note).as_deref(), &operator)?;
-        }
-        if let Some(owner) = &self.owner {
-            exists = groups.assign(id, not_blank(owner).as_deref(), &operator)?;
-        }
+        let (note, owner) = (self.note.as_deref(), self.owner.as_deref());
+        let exists = db.dlq().groups().describe(id, note, owner, &operator)?;
         report(exists, id, cx)
     }
 }

@@ -62,8 +62,7 @@ pub(super) const VERBS: &[Verb] = &[
     // Groups, policies, retention, redactions, breakers, audit.
     verb("list groups", READERS, |on| { on.db.dlq().groups().list(&GroupFilter::new())?; Ok(()) }),
     verb("acknowledge a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_state(on.group(), GroupState::Acknowledged, &operator())?; Ok(()) }),
-    verb("note a group", &[Profession::Operator], |on| { on.db.dlq().groups().set_note(on.group(), Some("known"), &operator())?; Ok(()) }),
-    verb("own a group", &[Profession::Operator], |on| { on.db.dlq().groups().assign(on.group(), Some("payments"), &operator())?; Ok(()) }),
+    verb("describe a group", &[Profession::Operator], |on| { on.db.dlq().groups().describe(on.group(), Some("known"), Some("payments"), &operator())?; Ok(()) }),
     verb("split a group", &[Profession::Operator], |on| {
         let group = on.group();
         let done = on.db.dlq().groups().split(group, &redrive::dlq::SplitBy::Kind, &operator())?;
