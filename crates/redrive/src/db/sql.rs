@@ -104,7 +104,6 @@ files {
     CLAIM_ONE = "pipeline" / "claim_one";
     CLAIM_GROUPS = "pipeline" / "claim_groups";
     ANY_GROUP = "pipeline" / "any_group";
-    DIVERT = "pipeline" / "divert";
     MEASURE_QUEUE = "pipeline" / "measure_queue";
     STORE_MARKS = "pipeline" / "store_marks";
     TRIP_BREAKER = "pipeline" / "trip_breaker";
@@ -132,7 +131,6 @@ files {
     SET_RATE_LIMIT = "pipeline" / "set_rate_limit";
     REMOVE_RATE_LIMIT = "pipeline" / "remove_rate_limit";
     RATE_LIMITS = "pipeline" / "rate_limits";
-    CHARGE_GROUPS = "pipeline" / "charge_groups";
     PUT_OFF = "pipeline" / "put_off";
     FORGET_FULL_BUCKETS = "worker" / "forget_full_buckets";
     LOCK_TOKENS = "pipeline" / "lock_tokens";
@@ -167,9 +165,7 @@ files {
     DISCARD = "dlq" / "discard";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
     PRUNE = "dlq" / "prune";
-    PAGE_LETTERS = "dlq" / "page_letters";
     MASK = "dlq" / "mask";
-    PAGE_EDITABLE = "dlq" / "page_editable";
     EDIT_LETTERS = "dlq" / "edit_letters";
     VERSIONS = "dlq" / "versions";
     RESTORE_LETTERS = "dlq" / "restore_letters";
@@ -249,9 +245,12 @@ functions {
     COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text], bigint);
     CHANGE_GROUP = change_group(bigint, text, text, text, text, text);
     DELETE_ARCHIVED = delete_archived(jsonb, bigint, text, text, bigint);
+    DIVERT = divert(text, [text], bigint);
     ERASABLE = erasable(jsonb);
     ERASE_BATCH = erase_batch(jsonb, bigint, text, text, bigint);
     LIVE_WAITS = live_waits(bigint);
+    PAGE_EDITABLE = page_editable(jsonb, bigint, bigint);
+    PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
     REDACT_GROUPS = redact_groups();
     REDACT_LETTERS = redact_letters(jsonb, bigint, bigint, boolean, text, text, bigint);
     REFUSED = refused_letters([bigint], boolean, text);
@@ -264,6 +263,7 @@ functions {
     REMOVE_SCHEDULE = remove_schedule(text, text, text);
     TICK_SCHEDULE = tick_schedule(text, bigint, timestamptz, [timestamptz], bigint, timestamptz, timestamptz);
     TRIGGER_SCHEDULE = trigger_schedule(text, text, text);
+    TAKE_GROUP_TOKENS = take_group_tokens(text, [text], [bigint]);
     TAKE_RUN = take_run(bigint, uuid, integer);
     SET_PROTECTION = set_protection(text, bigint, [text], boolean, text, text);
 }

@@ -86,7 +86,7 @@ pub(crate) fn charge_groups(
     let asked_at = Instant::now();
     let rows = session.query(
         "take the tokens of groups",
-        &sql::CHARGE_GROUPS,
+        &sql::TAKE_GROUP_TOKENS,
         &[&&*first.meta.queue, &keys, &ids],
     )?;
     let mut tokens: HashMap<i64, GroupToken> = rows
