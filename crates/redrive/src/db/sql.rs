@@ -120,7 +120,6 @@ files {
     DRAINED = "pipeline" / "drained";
     BREAKERS = "pipeline" / "breakers";
     OPEN_BREAKER = "pipeline" / "open_breaker";
-    CLOSE_BREAKER = "pipeline" / "close_breaker";
     PAUSE_QUEUE = "pipeline" / "pause_queue";
     RESUME_QUEUE = "pipeline" / "resume_queue";
     SET_GROUP_POLICY = "pipeline" / "set_group_policy";
@@ -168,7 +167,6 @@ files {
     MASK = "dlq" / "mask";
     EDIT_LETTERS = "dlq" / "edit_letters";
     VERSIONS = "dlq" / "versions";
-    RESTORE_LETTERS = "dlq" / "restore_letters";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
     NOT_DELIVERED = "dlq" / "not_delivered";
@@ -240,6 +238,7 @@ functions {
     ADD_REDACTION = add_redaction(text, text, [text], [text], text, text, boolean);
     APPLY_RETENTION = apply_retention(bigint, text, text, text);
     CHANGE_RUN = change_run(bigint, text, text, text);
+    CLOSE_BREAKER = close_breaker(text, text, text);
     COUNT_ARCHIVED = count_archived(jsonb);
     COUNT_LETTERS = count_letters(jsonb);
     COUNT_LETTERS_BY = count_letters_by(jsonb, text, [text], bigint);
@@ -259,6 +258,7 @@ functions {
     REMOVE_REDACTION = remove_redaction(bigint, text, text);
     REMOVE_RETENTION = remove_retention(text, text, text, text);
     RESTORE_LETTER = restore_letter(bigint, integer, text, text);
+    RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
     PAUSE_SCHEDULE = pause_schedule(text, boolean, text, text);
     REMOVE_SCHEDULE = remove_schedule(text, text, text);
     TICK_SCHEDULE = tick_schedule(text, bigint, timestamptz, [timestamptz], bigint, timestamptz, timestamptz);

@@ -110,7 +110,7 @@ impl Dlq<'_> {
                     return Ok(None);
                 };
                 after = *last;
-                let restored: Vec<(JobId, Option<i64>)> = self.db.ask_bulk().all(
+                let restored: Vec<(JobId, u32, Option<i64>)> = self.db.ask_bulk().all(
                     "restore letters",
                     &sql::RESTORE_LETTERS,
                     &[
@@ -122,10 +122,10 @@ impl Dlq<'_> {
                         &changed.audit,
                     ],
                 )?;
-                if let Some((_, first)) = restored.first() {
+                if let Some((_, _, first)) = restored.first() {
                     changed.audit = *first;
                 }
-                changed.letters.extend(restored.iter().map(|(id, _)| id));
+                changed.letters.extend(restored.iter().map(|(id, ..)| id));
                 Ok(Some(page.len() as u64))
             },
             go_on,

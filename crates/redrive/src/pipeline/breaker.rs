@@ -151,7 +151,7 @@ impl Admin<'_> {
                 &sql::CLOSE_BREAKER,
                 &[&name, &operator.by(), &operator.given_reason()],
             )?;
-            Ok(row.get("was_open"))
+            Ok(row.get("close_breaker"))
         })
     }
 }
