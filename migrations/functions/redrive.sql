@@ -160,7 +160,7 @@ CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
-    FROM redrive.reopen_letters($1, statement_timestamp(), $4, $2, $3) r
+    FROM redrive.discard_letters($1, statement_timestamp(), $4, $2, $3, NULL, true) r
 $$;
 
 -- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or

@@ -112,7 +112,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes, '
+        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '
