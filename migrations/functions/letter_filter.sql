@@ -158,6 +158,23 @@ BEGIN
 END
 $$;
 
+-- Locks these letters, in the order of their ids, so that two operators cannot deadlock, and returns the ids. It waits for
+-- other sessions, and leaves out what one holds for longer, such as a consumer of `dlq_events`.
+CREATE OR REPLACE FUNCTION redrive.hold_letters(ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+    SET lock_timeout = '3s'
+AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT l.id FROM (SELECT u.id FROM unnest(hold_letters.ids) AS u (id) ORDER BY u.id) a
+        CROSS JOIN LATERAL (SELECT d.id FROM redrive.dead_letters d WHERE d.id = a.id FOR UPDATE) l);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN ARRAY(
+        SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (hold_letters.ids) ORDER BY l.id FOR UPDATE SKIP LOCKED);
+END
+$$;
+
 -- Returns one page of the ids of matching letters, in their order, after a given id. Unlike the time of
 -- death an id never changes, so no letter is missed or met twice while others are redriven or pruned.
 CREATE OR REPLACE FUNCTION redrive.page_letters(filter jsonb, after bigint, max_letters bigint) RETURNS SETOF bigint

@@ -52,20 +52,6 @@ BEGIN
 END
 $$;
 
--- Locks letters, in the order of their ids, so that two editors cannot deadlock, and returns their ids. It waits for an
--- editor, and leaves out what another session holds for longer, such as a consumer of `dlq_events`.
-CREATE OR REPLACE FUNCTION redrive.lock_for_edits(ids bigint[]) RETURNS bigint[]
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp
-    SET lock_timeout = '1s'
-AS $$
-BEGIN
-    RETURN ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (ids) ORDER BY l.id FOR UPDATE);
-EXCEPTION WHEN lock_not_available THEN
-    RETURN ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (ids) ORDER BY l.id FOR UPDATE SKIP LOCKED);
-END
-$$;
-
 -- Replaces the payloads of letters and keeps the old ones. It edits those of the given letters that are
 -- open or quarantined and have the expected number of edits (NULL: any), and leaves the others unchanged, and those
 -- that another session holds.
@@ -99,7 +85,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- This is a separate statement, so that the next one sees the letters as they are under the lock.
-    locked := redrive.lock_for_edits(edit_letters.ids);
+    locked := redrive.hold_letters(edit_letters.ids);
     editable := ARRAY(
         SELECT l.id
         FROM unnest(edit_letters.ids, edit_letters.expected) AS g (id, expected)

@@ -128,10 +128,9 @@ $$;
 --
 -- The statement that ends a job locks the next letter of its group for a moment. To pass that letter would divert those
 -- behind it again.
-CREATE OR REPLACE FUNCTION redrive.lock_diverted(ids bigint[]) RETURNS SETOF bigint
+CREATE OR REPLACE FUNCTION redrive.lock_diverted(ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
-    SET lock_timeout = '3s'
 AS $$
 DECLARE
     diverted CONSTANT bigint[] := ARRAY(
@@ -139,17 +138,13 @@ DECLARE
         FROM redrive.dead_letters l
         JOIN redrive.diverted_groups g ON g.queue = l.queue AND g.group_key = l.group_key
         WHERE l.id = ANY (lock_diverted.ids) AND l.cause = 'diverted' AND l.state IN ('open', 'quarantined'));
-    held bigint[];
+    held     CONSTANT bigint[] := redrive.hold_letters(diverted);
 BEGIN
-    PERFORM FROM (SELECT u.id FROM unnest(diverted) AS u (id) ORDER BY u.id) a
-    CROSS JOIN LATERAL (SELECT FROM redrive.dead_letters d WHERE d.id = a.id FOR UPDATE) l;
-EXCEPTION WHEN lock_not_available THEN
-    held := ARRAY(SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (diverted) FOR UPDATE SKIP LOCKED);
-    RETURN QUERY
-    SELECT l.id FROM redrive.dead_letters l
-    WHERE l.id = ANY (diverted) AND EXISTS (
-        SELECT FROM redrive.dead_letters b
-        WHERE b.id = ANY (diverted) AND b.id <> ALL (held) AND b.id <= l.id AND b.queue = l.queue AND b.group_key = l.group_key);
+    RETURN ARRAY(
+        SELECT l.id FROM redrive.dead_letters l
+        WHERE l.id = ANY (diverted) AND EXISTS (
+            SELECT FROM redrive.dead_letters b
+            WHERE b.id = ANY (diverted) AND b.id <> ALL (held) AND b.id <= l.id AND b.queue = l.queue AND b.group_key = l.group_key));
 END
 $$;
 
@@ -209,7 +204,7 @@ BEGIN
         END IF;
     END IF;
     IF EXISTS (SELECT FROM redrive.diverted_groups) THEN
-        passed := ARRAY(SELECT redrive.lock_diverted(send_back.ids));
+        passed := redrive.lock_diverted(send_back.ids);
     END IF;
     RETURN QUERY
     WITH held AS MATERIALIZED (

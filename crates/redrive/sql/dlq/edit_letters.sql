@@ -6,7 +6,7 @@
 --              edited since is skipped
 -- $4 text reason  $5 text operator  $6 jsonb the caller's filter  $7 text kind of edit
 -- $8 bigint    audit record of the first batch; NULL: this is the first
--- Locks: the letters, in the order of their ids; those that another session holds for over a second are skipped.
+-- Locks: the letters, in the order of their ids; those that another session holds for over 3 s are skipped.
 -- Index relied on: the primary key.
 -- Rows: the ids of the edited letters, with the audit record of the first batch. The others were edited,
 --       redriven or closed since they were read, or locked.

@@ -43,8 +43,8 @@ pub struct Edited {
     /// Letters that are neither open nor quarantined, that other editors kept changing, or that another
     /// session had locked; jobs that a worker claimed or another operator changed meanwhile.
     pub skipped: Vec<JobId>,
-    /// Those of the skipped letters that another session, such as a consumer of `dlq_events`, had locked for over a
-    /// second.
+    /// Those of the skipped letters that another session, such as a consumer of `dlq_events`, had locked for over
+    /// 3 s.
     pub locked: Vec<JobId>,
     /// The audit record of the edit, by which [`LetterFilter::audit`] selects the edited
     /// letters; `None`: no letter was edited.

@@ -86,34 +86,21 @@ impl Outcome {
         let (cause, disposition, death, report) = match self {
             Outcome::Done => return None,
             Outcome::Failed(failure) => return Some(FailedAttempt::from(failure)),
-            Outcome::Expired(report) => {
-                return Some(FailedAttempt {
-                    cause: None,
-                    disposition: Disposition::Reject,
-                    death: DeathCause::Expired,
-                    report,
-                    dependency: None,
-                    error: None,
-                });
-            }
-            Outcome::NotBegun(report) => {
-                return Some(FailedAttempt {
-                    cause: None,
-                    disposition: Disposition::Interrupted,
-                    death: DeathCause::Exhausted,
-                    report,
-                    dependency: None,
-                    error: None,
-                });
-            }
+            Outcome::Expired(report) => (None, Disposition::Reject, DeathCause::Expired, report),
+            Outcome::NotBegun(report) => (
+                None,
+                Disposition::Interrupted,
+                DeathCause::Exhausted,
+                report,
+            ),
             Outcome::Panicked(report) => (
-                FailureCause::Panic,
+                Some(FailureCause::Panic),
                 Disposition::Retry,
                 DeathCause::Exhausted,
                 report,
             ),
             Outcome::Undecodable { report, may_retry } => (
-                FailureCause::Undecodable,
+                Some(FailureCause::Undecodable),
                 match may_retry {
                     true => Disposition::Retry,
                     false => Disposition::Reject,
@@ -122,7 +109,7 @@ impl Outcome {
                 report,
             ),
             Outcome::Unhandled(report) => (
-                FailureCause::Unhandled,
+                Some(FailureCause::Unhandled),
                 Disposition::Reject,
                 DeathCause::Unhandled,
                 report,
@@ -130,7 +117,7 @@ impl Outcome {
             Outcome::TimedOut(deadline) => {
                 let message = format!("exceeded its deadline of {deadline:?}");
                 (
-                    FailureCause::Timeout,
+                    Some(FailureCause::Timeout),
                     Disposition::Retry,
                     DeathCause::Timeout,
                     ErrorReport::new("Timeout", message, None),
@@ -138,7 +125,7 @@ impl Outcome {
             }
         };
         Some(FailedAttempt {
-            cause: Some(cause),
+            cause,
             disposition,
             death,
             report,

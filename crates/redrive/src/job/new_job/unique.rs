@@ -34,7 +34,8 @@ impl NewJob {
     ///
     /// The job holds the key through retries, crashes and releases, until it is done, dead or
     /// cancelled. Its dead letter remembers the key without holding it. A redrive takes the key
-    /// again, and leaves the letter open if another job holds it.
+    /// again, and leaves the letter open if another job holds it. A job that waits behind the letter in its
+    /// [group](NewJob::group) keeps the key, and the letter is redriven without it.
     /// [`Queue::enqueue_job`](crate::Queue::enqueue_job) returns whether the job was stored.
     ///
     /// A key costs one index entry. Enqueueing waits for a transaction that is storing the same
