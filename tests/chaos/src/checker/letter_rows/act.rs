@@ -28,8 +28,8 @@ pub(super) enum Act {
 const BY_DEATH: &str = "state cause error_class error_message error_detail payload raw priority attempts earlier_attempts \
     max_attempts generation crashes history worker_id host version unique_key headers group_key pid \
     run_ms group_id detail_id failure_key died_at changed_at deaths alike failed_redrives events \
-    audit_id redacted";
-const BY_CAPTURE: &str = "queue kind content_type seen edits discard_reason";
+    audit_id redacted edits";
+const BY_CAPTURE: &str = "queue kind content_type seen discard_reason";
 
 impl Act {
     /// Returns what happened to a letter. `None`: no operation does this.
@@ -111,6 +111,8 @@ impl Act {
     /// Returns what the letter must count after it.
     pub(super) fn counts(self, before: &LetterRow, after: &LetterRow) -> LetterCounts {
         let (was, is) = (before.counts, after.counts);
+        // The payload may be another one: of a job that was edited, or of another capture.
+        let edits = is.edits.clamp(was.edits, was.edits + 1);
         match self {
             Act::Died => {
                 let is_diverted = *after.cause == *"diverted";
@@ -127,6 +129,7 @@ impl Act {
                     deaths: was.deaths + 1,
                     alike,
                     failed: was.failed + failure,
+                    edits,
                     ..was
                 }
             }
@@ -146,7 +149,7 @@ impl Act {
                         true => 0,
                         false => was.failed,
                     },
-                    edits: is.edits.clamp(was.edits, was.edits + 1),
+                    edits,
                     seen: was.seen + 1,
                 }
             }

@@ -31,7 +31,7 @@ pub(super) const CORRECT: &[(&str, Life)] = lives! {
     run_now reordered_in_bulk edited_in_bulk cancelled_in_bulk
     replaced stored_after_window stored_after_start expired raised unhandled redacted erased
     judged_by_the_next_lease ended_after_its_successor_began
-    died_again edited_letter audited reopened restored deleted sent_by_a_run
+    died_again died_edited edited_letter audited reopened restored deleted sent_by_a_run
     redriven_by_policy redriven_by_two_ticks updated_rows opened_by_hand cancelled_tick
 };
 
@@ -325,6 +325,7 @@ pub(super) const BROKEN: &[Case] = cases! {
     "a death that loses the earlier attempts": died_again,
         |r| r.letters[2].counts.earlier = 0 => LetterCounts;
     "a death that is alike and not counted": died_again, |r| r.letters[2].counts.alike = 0 => LetterCounts;
+    "a death that counts two edits": died_edited, |r| r.letters[2].counts.edits = 2 => LetterCounts;
     "a failed redrive that is not counted": died_again, |r| r.letters[2].counts.failed = 0 => LetterCounts;
     "a letter that is quarantined too early": died_again,
         |r| r.letters[2].state = Arc::from("quarantined") => LetterCounts;

@@ -87,6 +87,15 @@ pub(super) fn died_again() -> Records {
     records(vec![died(), sent, again])
 }
 
+/// The payload of its redriven job is edited before it dies again.
+pub(super) fn died_edited() -> Records {
+    let mut records = died_again();
+    let again = &mut records.letters[2];
+    again.columns.push("edits".into());
+    again.counts.edits = 1;
+    records
+}
+
 /// Its waiting job is cancelled in bulk.
 pub(super) fn audited() -> Records {
     let died = with(&died(), "cause=manual class=cancelled");
