@@ -161,7 +161,7 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     client.sql(
-        "CREATE TABLE numbers (number bigint PRIMARY KEY); INSERT INTO numbers VALUES (11), (12), (13), (14); \
+        "CREATE TABLE numbers (number bigint PRIMARY KEY); INSERT INTO numbers VALUES (11), (12), (13), (14), (16), (17); \
          CREATE TABLE receipts (number bigint NOT NULL CHECK (number <> 2) \
                                     REFERENCES numbers DEFERRABLE INITIALLY DEFERRED)",
     );
@@ -176,27 +176,60 @@ fn what_a_failed_handler_wrote_in_the_transaction_of_a_test_is_undone() {
                     .execute("INSERT INTO receipts VALUES (2)", &[])
                     .unwrap_or(0),
                 3 => panic!("three"),
+                6 => tx.execute("SET TRANSACTION READ ONLY", &[])?,
+                7 => tx.execute("SET LOCAL search_path = nowhere", &[])?,
                 _ => 0,
             };
             Ok(())
         });
     let mut tx = client.transaction().unwrap();
-    for number in [1, 2, 3, 4, 5] {
+    for number in 1..=7 {
         let job = new_order(number).max_attempts(1);
         queue.enqueue_job_in(&mut tx, &job).unwrap();
     }
     let ran = drain_in(&mut tx, &handlers).unwrap();
     let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
-    let dead = AttemptOutcome::Dead;
-    assert_eq!(outcomes, [dead, dead, dead, AttemptOutcome::Done, dead]);
+    let (dead, done) = (AttemptOutcome::Dead, AttemptOutcome::Done);
+    assert_eq!(outcomes, [dead, dead, dead, done, dead, dead, done]);
     let class = |at: usize| ran[at].error_class.as_deref();
     assert_eq!(class(1), Some("SQLSTATE 25P02"), "as in a worker");
     assert_eq!(class(2), Some("panic"));
     assert_eq!(class(4), Some("SQLSTATE 23503"));
+    assert_eq!(class(5), Some("SQLSTATE 25006"));
+    // It is found: a setting of a handler ends with its transaction.
     let sum = "SELECT sum(number)::bigint FROM receipts";
-    assert_eq!(scalar(&mut tx, sum), 14);
+    assert_eq!(scalar(&mut tx, sum), 14 + 17);
     tx.commit().unwrap();
-    assert_eq!(client.count("dead_letters"), 4, "as committed");
+    assert_eq!(client.count("dead_letters"), 5, "as committed");
+}
+
+#[test]
+fn what_the_database_rejects_in_the_transaction_of_a_test_is_a_failed_attempt() {
+    let (test, queue) = TestDatabase::with_orders();
+    let deep = "[".repeat(200_000) + &"]".repeat(200_000);
+    let then_deep = move |job: &Job<Order>| -> Result<(), Failure> {
+        match job.payload().number {
+            1 => Ok(job.then(NewJob::raw("deep", &deep)?)?),
+            _ => Ok(()),
+        }
+    };
+    let commit = |_: &Job<Order>, tx: &mut postgres::Transaction<'_>| -> Result<(), Failure> {
+        Ok(tx.batch_execute("COMMIT")?)
+    };
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    for number in [1, 2] {
+        queue.enqueue_job_in(&mut tx, new_order(number)).unwrap();
+    }
+    let ran = drain_in(&mut tx, &Handlers::new().handle(then_deep)).unwrap();
+    let outcomes: Vec<_> = ran.iter().map(|ran| ran.outcome).collect();
+    assert_eq!(outcomes, [AttemptOutcome::Retried, AttemptOutcome::Done]);
+    queue.enqueue_job_in(&mut tx, new_order(3)).unwrap();
+    let error = drain_in(&mut tx, &Handlers::new().handle(commit)).unwrap_err();
+    assert!(
+        error.to_string().contains("ended its transaction"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -184,6 +184,8 @@ files {
     ENQUEUED = "testing" / "enqueued";
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
+    RESTORE_SETTINGS = "testing" / "restore_settings";
+    SETTINGS = "testing" / "settings";
     TRAVEL = "testing" / "travel";
     CANCEL = "admin" / "cancel";
     TELL_CANCELLED = "admin" / "tell_cancelled";

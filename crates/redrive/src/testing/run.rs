@@ -1,5 +1,6 @@
 //! Runs jobs in the transaction of a test, with the claim, the judge and the settle of a worker.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::db::run::Run as _;
 use crate::db::sql::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
+use crate::job::failure::Failure;
 use crate::job::job::{JobId, Signal};
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::attempt::run_handler;
@@ -19,7 +21,7 @@ use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::mark::IndexRange;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, WorkerId, claim};
 use crate::pipeline::follow_up::settle_in;
-use crate::pipeline::judge::{JudgeContext, judge};
+use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::{FailedAttempt, Outcome};
 use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
@@ -27,7 +29,7 @@ use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
 use crate::worker::handlers::{Call, HandlerOptions, JobEnd, Prepared};
 use crate::worker::observer::of_verdict;
-use crate::worker::own_transaction::not_committed;
+use crate::worker::own_transaction::{AttemptResult, not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
 
@@ -58,7 +60,8 @@ pub struct Ran {
 ///
 /// The job is claimed, run, judged and settled as by a worker: a retry is delayed, a death is a letter,
 /// follow-ups are stored, groups take turns. All of it is part of the transaction, so a rollback leaves
-/// nothing. A handler in a transaction runs in a savepoint of this one. Jobs that other transactions
+/// nothing. A handler in a transaction runs in a savepoint of this one, and its settings end with it, but not the
+/// mode of its `SET CONSTRAINTS`. Jobs that other transactions
 /// have locked are passed over. Deadlines, breakers, pauses and the rate limits of queues do not apply.
 ///
 /// Returns `None` if no job is ready. A delayed job becomes ready when it is due; see [`travel`].
@@ -163,26 +166,64 @@ fn run(
 ) -> Result<Ran> {
     let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
     let (signal, started) = (Arc::<Signal>::default(), Instant::now());
-    let ((outcome, follow_ups), options) =
-        attempt(transaction, handlers, claimed, Arc::clone(&signal))?;
-    let run_time = started.elapsed();
-    let failed = options.ruled(outcome, false).classify();
-    let in_outage = failed.as_ref().is_some_and(FailedAttempt::is_outage);
-    let cause = failed.as_ref().and_then(|failed| failed.cause);
-    let verdict = judge(
-        failed,
-        &JudgeContext {
+    let (result, options) = attempt(transaction, handlers, claimed, Arc::clone(&signal))?;
+    let done = Settlement::done(lease, &meta, started.elapsed(), options.keep_done);
+    let backoff = Backoff::default();
+    let judged = |outcome, follow_ups| {
+        let failed = options.ruled(outcome, false).classify();
+        let in_outage = failed.as_ref().is_some_and(FailedAttempt::is_outage);
+        let cause = failed.as_ref().and_then(|failed| failed.cause);
+        let context = JudgeContext {
             attempt: meta.attempt,
             max_attempts: meta.max_attempts,
             cancelled: false,
-            backoff: options.backoff_or(&Backoff::default()),
+            backoff: options.backoff_or(&backoff),
             outage_age: meta.outage_age,
             park: MIN_PROBE_WAIT,
             random: 0.5,
-        },
-    );
-    let (outcome, report) = of_verdict(&verdict);
-    let ran = Ran {
+        };
+        let verdict = judge(failed, &context);
+        let checkpoint = match verdict {
+            Verdict::Done => None,
+            Verdict::Snooze { .. }
+            | Verdict::Retry { .. }
+            | Verdict::Outage { .. }
+            | Verdict::Refund { .. }
+            | Verdict::Dead { .. } => signal.checkpoints.headers(),
+        };
+        Settlement {
+            verdict,
+            in_outage,
+            cause,
+            follow_ups,
+            checkpoint,
+            ..done.clone()
+        }
+    };
+    let settled = match result {
+        AttemptResult::Settled => done.clone(),
+        AttemptResult::Judge(outcome, follow_ups) => {
+            let settlement = judged(outcome, follow_ups);
+            match settle(transaction, identity, &settlement) {
+                // As a worker does it: a job whose follow-ups the database rejects has failed.
+                Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
+                    let failed = judged(Outcome::Failed(Failure::from(error)), Vec::new());
+                    settle(transaction, identity, &failed)?;
+                    failed
+                }
+                settled => settled.map(|()| settlement)?,
+            }
+        }
+        AttemptResult::Lost => {
+            let why = format!(
+                "job {} lost its lease in the transaction of a test",
+                meta.id
+            );
+            return Err(Error::invalid(why));
+        }
+    };
+    let (outcome, report) = of_verdict(&settled.verdict);
+    Ok(Ran {
         id: meta.id,
         queue: meta.queue.to_string(),
         kind: meta.kind.to_string(),
@@ -190,29 +231,24 @@ fn run(
         outcome,
         error_class: report.map(|report| report.class.to_string()),
         error_message: report.map(|report| report.message.clone()),
-    };
-    let settlement = Settlement {
-        lease,
-        run_time,
-        has_run: true,
-        verdict,
-        in_outage,
-        cause,
-        age: meta.age + meta.claimed.elapsed(),
-        meta,
-        follow_ups,
-        keep_done: options.keep_done,
-        checkpoint: match ran.outcome {
-            AttemptOutcome::Done => None,
-            AttemptOutcome::Retried
-            | AttemptOutcome::Snoozed
-            | AttemptOutcome::Outage
-            | AttemptOutcome::Interrupted
-            | AttemptOutcome::Dead => signal.checkpoints.headers(),
-        },
-    };
-    settle_in(transaction, identity, &[settlement], Repeat::First)?;
-    Ok(ran)
+    })
+}
+
+/// Writes a verdict. If the database rejects it, the transaction is as before.
+fn settle(
+    transaction: &mut Transaction<'_>,
+    identity: &WorkerIdentity,
+    settlement: &Settlement,
+) -> Result<()> {
+    let failed = |error| Error::from_postgres("settle a job in a savepoint", error);
+    let mut savepoint = transaction.savepoint("redrive_settle").map_err(failed)?;
+    settle_in(
+        &mut savepoint,
+        identity,
+        slice::from_ref(settlement),
+        Repeat::First,
+    )?;
+    savepoint.commit().map_err(failed)
 }
 
 /// Runs the handler of a job. Returns how it ended, and the handler's options.
@@ -221,49 +257,77 @@ fn attempt(
     handlers: &Handlers,
     claimed: ClaimedJob,
     signal: Arc<Signal>,
-) -> Result<(JobEnd, Arc<HandlerOptions>)> {
+) -> Result<(AttemptResult, Arc<HandlerOptions>)> {
     let (table, kind) = (&handlers.table, Arc::clone(&claimed.meta.kind));
+    let judge = |(outcome, follow_ups): JobEnd| AttemptResult::Judge(outcome, follow_ups);
     if let Some(limit) = claimed.meta.expired(Instant::now()) {
-        return Ok(((expired(limit), Vec::new()), Arc::default()));
+        return Ok((judge((expired(limit), Vec::new())), Arc::default()));
     }
     let Some(handler) = table.of(&kind) else {
         return Err(Error::invalid(format!("kind `{kind}` has no handler")));
     };
-    let end = match &handler.call {
-        Call::Plain(run) => run(claimed, signal),
-        Call::Batch(batch) => batch.attempt_one(claimed, signal),
+    let result = match &handler.call {
+        Call::Plain(run) => judge(run(claimed, signal)),
+        Call::Batch(batch) => judge(batch.attempt_one(claimed, signal)),
         Call::InTransaction(prepare) => {
-            let id = claimed.meta.id;
+            let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
+            let (started, keep) = (Instant::now(), handler.options.keep_done);
             match prepare(claimed, signal) {
-                Ok(prepared) => in_savepoint(transaction, id, prepared)?,
-                Err(outcome) => (outcome, Vec::new()),
+                Ok(prepared) => in_savepoint(transaction, prepared, || {
+                    Settlement::done(lease, &meta, started.elapsed(), keep)
+                })?,
+                Err(outcome) => judge((outcome, Vec::new())),
             }
         }
     };
-    Ok((end, Arc::clone(&handler.options)))
+    Ok((result, Arc::clone(&handler.options)))
 }
 
-/// Runs a handler that expects a transaction. A failure leaves nothing of what it did.
-fn in_savepoint(transaction: &mut Transaction<'_>, id: JobId, handler: Prepared) -> Result<JobEnd> {
-    let failed = |error| Error::from_postgres("run a handler in a savepoint", error);
-    let begun = transaction.batch_execute("SAVEPOINT redrive_attempt");
-    begun.map_err(failed)?;
-    let mut follow_ups = Vec::new();
+/// Runs a handler that expects a transaction in a savepoint, and settles its job there. A failure leaves nothing of what
+/// it did, and a success no setting.
+fn in_savepoint(
+    transaction: &mut Transaction<'_>,
+    handler: Prepared,
+    done: impl FnOnce() -> Settlement,
+) -> Result<AttemptResult> {
+    const DOING: &str = "run a handler in a savepoint";
+    let failed = |error| Error::from_postgres(DOING, error);
+    let settings = transaction.query_one(sql::SETTINGS.text, &[]);
+    let settings = settings.map_err(failed)?;
+    let mut savepoint = transaction.savepoint("redrive_attempt").map_err(failed)?;
+    let mut is_lost = false;
     let outcome = run_handler(|| {
-        follow_ups = handler(transaction)?;
-        // As a commit, it fails if the handler ignored the error of a statement or broke a deferred constraint. The
-        // rollback defers the constraints of the test again.
-        let committed = transaction.batch_execute(
+        let follow_ups = handler(&mut savepoint)?;
+        let done = done();
+        let settled = settle_in_own(&mut savepoint, &done, &follow_ups, settings.get("began"))?;
+        is_lost = settled.is_none();
+        // As a commit, it fails if the handler broke a deferred constraint. The rollback defers the constraints of the
+        // test again.
+        let committed = savepoint.batch_execute(
             "SAVEPOINT redrive_commit; SET CONSTRAINTS ALL IMMEDIATE; \
-             ROLLBACK TO SAVEPOINT redrive_commit; RELEASE SAVEPOINT redrive_attempt",
+             ROLLBACK TO SAVEPOINT redrive_commit; SET LOCAL statement_timeout = 0",
         );
-        committed.map_err(|refused| not_committed(id, refused))
+        committed.map_err(|refused| not_committed(done.meta.id, refused))
     });
-    if !matches!(outcome, Outcome::Done) {
-        let undone = transaction.batch_execute(
-            "ROLLBACK TO SAVEPOINT redrive_attempt; RELEASE SAVEPOINT redrive_attempt",
-        );
-        undone.map_err(failed)?;
+    match outcome {
+        Outcome::Done if !is_lost => {
+            let (names, before): (Vec<String>, Vec<String>) =
+                (settings.get("names"), settings.get("settings"));
+            savepoint.run(DOING, &sql::RESTORE_SETTINGS, &[&names, &before])?;
+            savepoint.commit().map_err(failed)?;
+            Ok(AttemptResult::Settled)
+        }
+        outcome => {
+            let undone = savepoint.rollback();
+            match (undone, outcome) {
+                (Ok(()), Outcome::Done) => Ok(AttemptResult::Lost),
+                (Ok(()), outcome) => Ok(AttemptResult::Judge(outcome, Vec::new())),
+                // The handler ended the transaction of the test.
+                (Err(error), Outcome::Failed(failure)) => {
+                    Err(Error::invalid(format!("could not {DOING}: {failure}")).caused_by(error))
+                }
+                (Err(error), _) => Err(failed(error)),
+            }
+        }
     }
-    Ok((outcome, follow_ups))
 }

@@ -27,7 +27,7 @@ use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
-use crate::sync::Instant;
+use crate::sync::{Instant, Transaction};
 use crate::worker::handlers::{Call, Handler, Prepared};
 
 /// How a handler ended its job.
@@ -108,14 +108,13 @@ impl OwnAttempt {
     fn run(&mut self, session: &mut Session, handler: Prepared) -> Result<(), Failure> {
         let started = Instant::now();
         let id = self.meta.id;
-        let error = |what: &str, error| refusal(what, id, error);
+        let error = |error| refusal("begin", id, error);
         let client = session.client();
         let begun = client.transaction().and_then(|mut transaction| {
             let rows = transaction.query_typed(sql::BEGIN_OWN.text, &[])?;
             Ok((transaction, rows))
         });
-        let (mut transaction, rows) =
-            begun.map_err(|refused| not_begun(&error("begin", refused)))?;
+        let (mut transaction, rows) = begun.map_err(|refused| not_begun(&error(refused)))?;
         let Some(row) = rows.first() else {
             return Err(not_begun(&Error::unavailable(format!(
                 "could not begin job {id} in its transaction: the database returned no row"
@@ -138,23 +137,10 @@ impl OwnAttempt {
         let follow_ups = handler(&mut transaction)?;
 
         let ran = started.elapsed();
-        let settlement = Settlement::done(self.lease, &self.meta, ran, self.keep_done);
-        if follow_ups.iter().any(FollowUp::is_unique) || self.meta.generation > 0 {
-            // Another transaction may hold the key or the letter for longer than the deadline of the attempt.
-            let set = transaction.batch_execute("SET LOCAL lock_timeout = '2s'");
-            set.map_err(|refused| not_settled(&error("settle", refused)))?;
-        }
-        let settled = settle_own(&mut transaction, &settlement, began);
-        let Some(xid) = settled.map_err(|refused| not_settled(&error("settle", refused)))? else {
+        let done = Settlement::done(self.lease, &self.meta, ran, self.keep_done);
+        let Some(xid) = settle_in_own(&mut transaction, &done, &follow_ups, began)? else {
             return Ok(());
         };
-        let mut store = |sql: &'static Sql, values: &[Parameter<'_>]| {
-            let stored = transaction.query_typed(sql.text, &sql.typed(values));
-            stored.map_err(|refused| error("record the end of", refused))
-        };
-        done_jobs::store([&settlement], &mut store)
-            .and_then(|()| follow_up::store(&follow_ups, &mut store))
-            .map_err(|refused| not_settled(&refused))?;
         self.xid = Some(xid);
         let committed = transaction.commit();
         committed.map_err(|refused| not_committed(id, refused))?;
@@ -199,6 +185,34 @@ impl OwnAttempt {
             Ok((false, false)) | Err(_) => self.end(interrupted(outcome)),
         }
     }
+}
+
+/// Settles a job as done in its handler's transaction, which began at `began`, and stores its follow-ups. Returns the id
+/// of the transaction; `None`: the lease is lost.
+pub(crate) fn settle_in_own(
+    transaction: &mut Transaction<'_>,
+    done: &Settlement,
+    follow_ups: &[FollowUp],
+    began: SystemTime,
+) -> Result<Option<String>, Failure> {
+    let id = done.meta.id;
+    let refused = |error| not_settled(&refusal("settle", id, error));
+    if follow_ups.iter().any(FollowUp::is_unique) || done.meta.generation > 0 {
+        // Another transaction may hold the key or the letter for longer than the deadline of the attempt.
+        let set = transaction.batch_execute("SET LOCAL lock_timeout = '2s'");
+        set.map_err(refused)?;
+    }
+    let Some(xid) = settle_own(transaction, done, began).map_err(refused)? else {
+        return Ok(None);
+    };
+    let mut store = |sql: &'static Sql, values: &[Parameter<'_>]| {
+        let stored = transaction.query_typed(sql.text, &sql.typed(values));
+        stored.map_err(|error| refusal("record the end of", id, error))
+    };
+    done_jobs::store([done], &mut store)
+        .and_then(|()| follow_up::store(follow_ups, &mut store))
+        .map_err(|error| not_settled(&error))?;
+    Ok(Some(xid))
 }
 
 /// Returns the outcome of an attempt that failed because the database went away.
