@@ -1,5 +1,7 @@
 //! Fair groups: no limit, but each group has its turn.
 
+use redrive_tests::Sql;
+
 use super::claim::{Place, claim, fill};
 use super::*;
 
@@ -35,4 +37,25 @@ fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
     let groups = "SELECT count(DISTINCT group_key) FROM redrive.leases l, unnest(l.metas)";
     assert_eq!(scalar(&mut client, groups), 301, "each group had its turn");
     assert_eq!(claimed.len(), 310);
+}
+
+#[test]
+fn every_group_has_as_many_turns_as_the_last_one() {
+    for limit in [1, 4] {
+        let (test, _queue) = with_policy(GroupPolicy::Fair);
+        let mut client = test.client();
+        fill(&mut client, "g", 6, 40);
+        let mut place = Place::default();
+        let mut claimed = 0;
+        while claimed < 60 {
+            // The slot that a job of the last group has just freed.
+            place.passed = vec!["g0000006".to_owned()];
+            claimed += claim(&mut client, limit, &mut place).len();
+        }
+        let turns: Vec<i64> = client.column(
+            "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",
+            &[],
+        );
+        assert_eq!(turns, [10; 6], "up to {limit} jobs at a time");
+    }
 }

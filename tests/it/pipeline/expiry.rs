@@ -93,7 +93,10 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
     assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     assert_eq!(
         (&*letter.error_class, &*letter.error_message),
-        ("Expired", "did not start within 3600s of its enqueue")
+        (
+            "Expired",
+            "did not start within 3600s of its enqueue or its tick"
+        )
     );
     assert!(letter.headers.as_ref().unwrap().get().contains("4bf9"));
     // Its key is free, and the flood guard, which allows one letter, did not trip.

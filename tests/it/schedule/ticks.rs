@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::SystemTime;
 
-use redrive::schedule::TickOutcome;
+use redrive::schedule::{Missed, TickOutcome};
 use redrive::{Failure, Job, Queue};
 use redrive_tests::{
     Begin, Dead, Order, SOON, Sql, TestDatabase, at_once, died, done, of_orders, scalar, stop,
@@ -106,6 +106,24 @@ fn a_worker_runs_missed_ticks_when_it_starts() {
     wait_until("the tick", SOON, || scalar(&mut client, fired) == 1);
     lock.rollback().unwrap();
     stop(worker);
+}
+
+#[test]
+fn a_missed_tick_whose_job_has_expired_runs_nothing() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let mut client = test.client();
+    let job = super::order().expires_in(HOUR);
+    let hourly = every("hourly", HOUR).missed(Missed::All);
+    set(db, &hourly.job("orders", job));
+    due_since(&mut client, "hourly", 3 * HOUR + HOUR / 2);
+    let worker = ticking(&queue);
+    wait_until("the deaths", SOON, || client.count("dead_letters") == 3);
+    assert!(worker.drain(SOON).unwrap());
+    stop(worker);
+    assert_eq!(outcomes(db, "hourly"), [(TickOutcome::Fired, 1); 4]);
+    let causes: Vec<String> = client.column("SELECT DISTINCT cause FROM redrive.dead_letters", &[]);
+    assert_eq!(causes, ["expired"]);
 }
 
 #[test]

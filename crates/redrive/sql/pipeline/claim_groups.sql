@@ -97,6 +97,14 @@ walk (key, n, is_complete) AS (
     WHERE w.key IS NOT NULL AND w.n < $12::integer
         AND w.n >= (SELECT c.groups FROM scan c)
 ),
+-- The last groups of a round of fair groups give one job each, and the next claim begins with the first group. Otherwise
+-- they would get the turns of those.
+round AS MATERIALIZED (
+    SELECT NOT p.is_bounded AND $9::text IS NOT NULL
+           AND (EXISTS (SELECT FROM walk w WHERE w.key IS NULL) OR c.is_last AND c.groups < $12::integer) AS ends
+    FROM policy p
+    CROSS JOIN scan c
+),
 arrived AS MATERIALIZED (
     SELECT (j.meta).group_key AS key, j.id
     FROM redrive.jobs_waiting j
@@ -116,7 +124,7 @@ candidates AS MATERIALIZED (
         UNION ALL
         SELECT f.key, 2 FROM unnest($11::text[]) AS f (key)
     ) o
-    WHERE (o.key IN (SELECT w.key FROM walk w)) IS NOT TRUE
+    WHERE (o.key IN (SELECT w.key FROM walk w)) IS NOT TRUE AND NOT (SELECT r.ends FROM round r)
     GROUP BY o.key
 ),
 -- How many jobs each group may start, its free slots (NULL: all), and how long a group without a token waits for one.
@@ -153,8 +161,8 @@ rooms AS MATERIALIZED (
         ) m
     ) t
 ),
--- Each group gives an equal share, or $14 jobs if that is more. Its first jobs take its free slots, but no more of these
--- than give each group an equal share of the turns; each of its other jobs follows one of these.
+-- Each group gives an equal share, or $14 jobs if that is more or if the round ends. Its first jobs take its free slots,
+-- but no more of these than give each group an equal share of the turns; each of its other jobs follows one of these.
 shares AS MATERIALIZED (
     SELECT r.key, r.place, r.is_walk, r.is_complete, r.free, p.is_ordered, n.share,
            CASE WHEN p.has_followers THEN least(r.room, n.turns) ELSE r.room END AS turns,
@@ -162,7 +170,8 @@ shares AS MATERIALIZED (
            CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
     FROM policy p
     CROSS JOIN (
-        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $14::bigint) AS share,
+        SELECT CASE WHEN (SELECT r.ends FROM round r) THEN $14::bigint
+                   ELSE greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $14::bigint) END AS share,
                (($4::bigint + $14::bigint - 1) / $14::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
         FROM rooms o
         WHERE o.room > 0
@@ -293,11 +302,10 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
-               -- The claim is full, so the next walk starts after the last group that gave a job.
-               WHEN t.of_walk >= $4 THEN (SELECT w.key FROM walk w WHERE w.n = t.walked)
+               -- The claim is full, so the next walk starts after the last group that gave a job, unless it is the last.
+               WHEN t.of_walk >= $4 THEN (SELECT w.key FROM walk w WHERE w.n = t.walked AND t.more_follow)
                ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer)
-           END AS walked_to, t.walked,
-           EXISTS (SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > t.walked AND w.key IS NOT NULL) AS more_follow,
+           END AS walked_to, t.walked, t.more_follow,
            coalesce((SELECT max(a.id) FROM arrived a), $10, (SELECT q.last_value FROM redrive.job_id q)) AS arrived_to,
            CASE WHEN (SELECT p.diverts FROM policy p) THEN (
                SELECT array_agg(c.key)
@@ -312,7 +320,11 @@ FROM (
            (SELECT min(c.taken_us) FROM charged c WHERE c.is_granted) AS taken_us,
            (SELECT min(c.hold_us) FROM charged c WHERE c.is_granted) AS hold_us,
            a.turn_ids, a.turn_slots
-    FROM total t
+    FROM (
+        SELECT o.of_walk, o.walked, EXISTS (
+            SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > o.walked AND w.key IS NOT NULL) AS more_follow
+        FROM total o
+    ) t
     CROSS JOIN (
         SELECT array_agg(a.id) AS turn_ids, array_agg(a.slot) AS turn_slots
         FROM allowed a

@@ -134,10 +134,13 @@ pub(crate) struct JobMeta {
 }
 
 impl JobMeta {
-    /// Returns the time from enqueue to start that the job has exceeded; `None`: it may start.
+    /// Returns the time to start that the job has exceeded since its enqueue, or since the tick that it is for; `None`:
+    /// it may start.
     pub(crate) fn expired(&self, now: Instant) -> Option<Duration> {
         let limit = self.headers.expires_in()?;
-        let age = self.age + now.saturating_duration_since(self.claimed);
+        let tick = self.headers.scheduled_for();
+        let late = tick.and_then(|tick| self.enqueued_at.duration_since(tick).ok());
+        let age = self.age + late.unwrap_or_default() + now.saturating_duration_since(self.claimed);
         (age > limit).then_some(limit)
     }
 }

@@ -155,7 +155,7 @@ impl NewJob {
         self
     }
 
-    /// Sets how long after its enqueue the job may still start. Defaults to forever. At least 1
+    /// Sets how long after its enqueue, or after the tick of its schedule, the job may still start. Defaults to forever. At least 1
     /// millisecond and longer than the delay; at most ten years; rounded up to milliseconds.
     ///
     /// A job that a worker receives later, on its first attempt or on a retry, is not run: it becomes

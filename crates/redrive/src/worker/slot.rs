@@ -344,7 +344,7 @@ fn unhandled(claimed: &ClaimedJob) -> Outcome {
 
 /// Returns the outcome of a job that was claimed later than `limit` after its enqueue.
 pub(crate) fn expired(limit: Duration) -> Outcome {
-    let message = format!("did not start within {limit:?} of its enqueue");
+    let message = format!("did not start within {limit:?} of its enqueue or its tick");
     Outcome::Expired(ErrorReport::new("Expired", message, None))
 }
 
