@@ -309,25 +309,22 @@ fn in_savepoint(
         );
         committed.map_err(|refused| not_committed(done.meta.id, refused))
     });
-    match outcome {
-        Outcome::Done if !is_lost => {
-            let (names, before): (Vec<String>, Vec<String>) =
-                (settings.get("names"), settings.get("settings"));
-            savepoint.run(DOING, &sql::RESTORE_SETTINGS, &[&names, &before])?;
-            savepoint.commit().map_err(failed)?;
-            Ok(AttemptResult::Settled)
-        }
-        outcome => {
-            let undone = savepoint.rollback();
-            match (undone, outcome) {
-                (Ok(()), Outcome::Done) => Ok(AttemptResult::Lost),
-                (Ok(()), outcome) => Ok(AttemptResult::Judge(outcome, Vec::new())),
-                // The handler ended the transaction of the test.
-                (Err(error), Outcome::Failed(failure)) => {
-                    Err(Error::invalid(format!("could not {DOING}: {failure}")).caused_by(error))
-                }
-                (Err(error), _) => Err(failed(error)),
-            }
-        }
+    if matches!(outcome, Outcome::Done) && !is_lost {
+        let (names, before): (Vec<String>, Vec<String>) =
+            (settings.get("names"), settings.get("settings"));
+        savepoint.run(DOING, &sql::RESTORE_SETTINGS, &[&names, &before])?;
+        savepoint.commit().map_err(failed)?;
+        return Ok(AttemptResult::Settled);
     }
+    if let Err(error) = savepoint.rollback() {
+        let Outcome::Failed(failure) = outcome else {
+            return Err(failed(error));
+        };
+        // The handler ended the transaction of the test.
+        return Err(Error::invalid(format!("could not {DOING}: {failure}")).caused_by(error));
+    }
+    Ok(match is_lost {
+        true => AttemptResult::Lost,
+        false => AttemptResult::Judge(outcome, Vec::new()),
+    })
 }
