@@ -105,7 +105,8 @@ END
 $$;
 
 -- Makes letters of up to `max_jobs` jobs that wait behind letters of these groups, if the policy is `divert`. They did
--- not fail, so no attempt is charged. Returns their number.
+-- not fail, so no attempt is charged. A job with a lower id than the letter, such as one that was delayed, waits. Returns
+-- their number.
 CREATE OR REPLACE FUNCTION redrive.divert(queue text, group_keys text[], max_jobs bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -143,10 +144,12 @@ BEGIN
         WHERE j.ctid = ANY (ARRAY(
             SELECT k.ctid
             FROM redrive.jobs_waiting k
+            JOIN redrive.group_slots s
+                ON s.queue = k.queue AND s.group_key = (k.meta).group_key AND s.held_at IS NOT NULL AND k.id > s.job_id
             WHERE k.queue = divert.queue AND (k.meta).group_key = ANY (held)
             ORDER BY (k.meta).group_key, k.id
             LIMIT divert.max_jobs
-            FOR UPDATE SKIP LOCKED))
+            FOR UPDATE OF k SKIP LOCKED))
         RETURNING redrive.ready_job(j::redrive.jobs) AS job
     )
     SELECT array_agg(g.job) INTO jobs FROM gone g;

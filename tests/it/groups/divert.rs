@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::{Failure, Worker};
@@ -302,6 +303,44 @@ fn a_released_group_continues_and_its_letters_stay_open() {
     let ran = diverted.finished.of("a");
     assert_eq!(ran[..2], [6, 7], "the held job ran first");
     diverted.ends(&[6, 7, 1, 2, 3, 4, 5, 8]);
+}
+
+#[test]
+fn a_delayed_job_of_an_earlier_id_waits_for_the_letter_and_runs_before_those_behind_it() {
+    let (test, queue) = with_policy(DIVERT);
+    let early = put(&queue, order("a", 1).delay(Duration::from_hours(1)));
+    enqueue(&queue, "a", 0);
+    enqueue(&queue, "a", 3);
+    let (finished, below) = (Finished::default(), Arc::new(AtomicI64::new(1)));
+    let worker = rejecting(&queue, &finished, &below);
+    letters(&queue, 2);
+    let one = JobFilter::new().ids([early]);
+    queue
+        .database()
+        .admin()
+        .jobs()
+        .change(&one, JobChange::RunNow, &maria())
+        .unwrap();
+    wait_until("the job to wait", SOON, || {
+        scalar(
+            &mut test.client(),
+            "SELECT count(*) FROM redrive.jobs_waiting",
+        ) == 1
+    });
+    // A job behind the letter becomes one after a claim that has seen both.
+    enqueue(&queue, "a", 4);
+    letters(&queue, 3);
+    below.store(0, Ordering::SeqCst);
+    queue
+        .database()
+        .dlq()
+        .redrive(&LetterFilter::new(), &maria())
+        .unwrap();
+    drained(&queue);
+    assert_eq!(finished.of("a"), [0, 1, 3, 4]);
+    assert_eq!(open(&queue).len(), 0, "no job died again");
+    stop(worker);
+    no_slot_left(&test);
 }
 
 #[test]

@@ -312,6 +312,7 @@ FROM (
                FROM candidates c
                WHERE EXISTS (
                    SELECT FROM redrive.group_slots s
+                   JOIN redrive.jobs_waiting j ON j.queue = $1 AND (j.meta).group_key = c.key AND j.id > s.job_id
                    WHERE s.queue = $1 AND s.group_key = c.key AND s.held_at IS NOT NULL)
            ) END AS diverting,
            -- A token that another claim took from under this one may come back soon.

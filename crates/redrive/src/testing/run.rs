@@ -11,7 +11,6 @@ use crate::db::run::Run as _;
 use crate::db::sql::{self, Parameter};
 use crate::error::{Error, Result};
 use crate::job::backoff::Backoff;
-use crate::job::failure::Failure;
 use crate::job::job::{JobId, Signal};
 use crate::job::milliseconds::milliseconds;
 use crate::pipeline::attempt::run_handler;
@@ -29,7 +28,7 @@ use crate::sync::Instant;
 use crate::worker::AttemptOutcome;
 use crate::worker::handlers::{Call, HandlerOptions, JobEnd, Prepared};
 use crate::worker::observer::of_verdict;
-use crate::worker::own_transaction::{AttemptResult, not_committed, settle_in_own};
+use crate::worker::own_transaction::{AttemptResult, not_accepted, not_committed, settle_in_own};
 use crate::worker::registry::Handlers;
 use crate::worker::slot::expired;
 
@@ -62,7 +61,8 @@ pub struct Ran {
 /// follow-ups are stored, groups take turns. All of it is part of the transaction, so a rollback leaves
 /// nothing. A handler in a transaction runs in a savepoint of this one, and its settings end with it, but not the
 /// mode of its `SET CONSTRAINTS`. Jobs that other transactions
-/// have locked are passed over. Deadlines, breakers, pauses and the rate limits of queues do not apply.
+/// have locked are passed over. A batch handler gets each job alone. Deadlines, breakers, pauses and the
+/// rate limits of queues do not apply.
 ///
 /// Returns `None` if no job is ready. A delayed job becomes ready when it is due; see [`travel`].
 ///
@@ -207,7 +207,7 @@ fn run(
             match settle(transaction, identity, &settlement) {
                 // As a worker does it: a job whose follow-ups the database rejects has failed.
                 Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
-                    let failed = judged(Outcome::Failed(Failure::from(error)), Vec::new());
+                    let failed = judged(Outcome::Failed(not_accepted(&error)), Vec::new());
                     settle(transaction, identity, &failed)?;
                     failed
                 }

@@ -237,7 +237,7 @@ fn refusal(what: &str, id: JobId, error: postgres::Error) -> Error {
 
 /// The failure of an attempt whose transaction could not commit.
 pub(crate) fn not_committed(id: JobId, error: postgres::Error) -> Failure {
-    failed(&refusal("commit", id, error))
+    not_accepted(&refusal("commit", id, error))
 }
 
 /// The failure of an attempt whose handler did not run.
@@ -254,12 +254,12 @@ fn not_begun(error: &Error) -> Failure {
 fn not_settled(error: &Error) -> Failure {
     match error.is_victim() || error.is_locked() {
         true => failure(error, Disposition::Interrupted, ""),
-        false => failed(error),
+        false => not_accepted(error),
     }
 }
 
 /// The failure of an attempt that the database did not accept.
-fn failed(error: &Error) -> Failure {
+pub(crate) fn not_accepted(error: &Error) -> Failure {
     let is_short = |state: &SqlState| matches!(&state.code()[..2], "53" | "58");
     let disposition = match error.sql_state().is_some_and(is_short) {
         // The disk is full, for example.

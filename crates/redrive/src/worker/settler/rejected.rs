@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::error_report::ErrorReport;
-use crate::job::failure::Failure;
 use crate::pipeline::failure_cause::FailureCause;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::FailedAttempt;
 use crate::pipeline::settlement::Settlement;
+use crate::worker::own_transaction::not_accepted;
 use crate::worker::state::Config;
 
 /// Returns the verdict without the texts of its error and without its checkpoint, which the database may have rejected.
@@ -31,9 +31,9 @@ pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
 }
 
 /// Returns the verdict on a finished job whose follow-ups were rejected: its attempt failed.
-pub(super) fn failed(settlement: &Settlement, error: Error, config: &Config) -> Settlement {
+pub(super) fn failed(settlement: &Settlement, error: &Error, config: &Config) -> Settlement {
     let meta = &settlement.meta;
-    let attempt = FailedAttempt::from(Failure::from(error));
+    let attempt = FailedAttempt::from(not_accepted(error));
     let backoff = match config.handlers.of(&meta.kind) {
         Some(handler) => handler.options.backoff_or(&config.backoff),
         None => &config.backoff,

@@ -214,7 +214,7 @@ impl Settler<'_> {
             {
                 Err(error) if !error.is_unavailable() => {
                     let acceptable = match settlement.has_follow_ups() {
-                        true => failed(settlement, error, &state.config),
+                        true => failed(settlement, &error, &state.config),
                         false => with_plain_report(settlement),
                     };
                     self.settle(&[acceptable].into(), answers, LockWait::Usual)
