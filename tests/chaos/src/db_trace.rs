@@ -135,7 +135,7 @@ traced! {
     }
 
     /// A change of a turn of a group, in one sequence with the row changes.
-    SlotChange from "SELECT *, group_key AS \"group\" FROM chaos.slots ORDER BY seq" {
+    SlotChange from "SELECT *, group_key AS \"group\" FROM chaos.slots ORDER BY seq, change <> 'o'" {
         seq: i64,
         at: i64,
         tx: i64,
@@ -234,9 +234,7 @@ traced! {
     }
 
     /// A change of a letter's row, or of its row in the archive.
-    LetterRow from "SELECT *, place AS \"table\", changed AS columns, group_id AS \"group\", to_json(t) AS counts,
-                           CASE WHEN \"by\" IS NOT NULL THEN to_json(t) END AS run
-                    FROM chaos.letters t ORDER BY letter, seq" {
+    LetterRow from "SELECT * FROM chaos.letters ORDER BY letter, seq" {
         at: i64,
         began: i64,
         tx: i64,
@@ -314,9 +312,8 @@ impl LetterRow {
 pub(crate) fn install(client: &mut Client) {
     for triggers in [
         include_str!("db_trace.sql"),
-        include_str!("db_trace/letters.sql"),
+        include_str!("db_trace/changes.sql"),
         include_str!("db_trace/policies.sql"),
-        include_str!("db_trace/breakers.sql"),
         include_str!("db_trace/updates.sql"),
     ] {
         client.batch_execute(triggers).expect("install the trace");

@@ -62,39 +62,22 @@ CREATE FUNCTION chaos.micros(at timestamptz) RETURNS bigint LANGUAGE sql IMMUTAB
 CREATE FUNCTION chaos.committed(tx bigint, at bigint) RETURNS bigint LANGUAGE sql
     RETURN coalesce(chaos.micros(pg_xact_commit_timestamp(tx::text::xid)), at);
 
-CREATE FUNCTION chaos.trace_ready() RETURNS trigger LANGUAGE plpgsql AS $$
+-- A job that is ready or delayed. Only rows that come or change have a content.
+CREATE FUNCTION chaos.trace_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    r redrive.jobs := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-    m redrive.job_meta := r.meta;
-BEGIN
-    IF TG_OP = 'DELETE' THEN
-        INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key)
-        VALUES (r.id, 'r', 'o', coalesce(m.attempt, 0), coalesce(m.max_attempts, 5), coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key);
-        RETURN NULL;
-    END IF;
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key,
-                             kind, priority, payload, enqueued, headers, group_key, history, queue, is_waiting,
-                             ready_at)
-    VALUES (r.id, 'r', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0), coalesce(m.max_attempts, 5),
-            coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key,
-            CASE WHEN TG_OP = 'INSERT' AND coalesce(m.generation, 0) = 0 AND coalesce(m.attempt, 0) = 0 THEN (r.payload ->> 'key')::bigint END,
-            r.kind, coalesce(m.priority, 0), r.payload, chaos.micros(r.enqueued_at), m.headers, m.group_key, m.history, r.queue,
-            TG_TABLE_NAME = 'jobs_waiting', chaos.micros(coalesce(m.ready_at, r.enqueued_at)));
-    RETURN NULL;
-END
-$$;
-CREATE FUNCTION chaos.trace_delayed() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    d redrive.jobs_delayed := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-    m redrive.job_meta := d.meta;
+    r     record := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+    m     redrive.job_meta := r.meta;
+    place text := TG_ARGV[0];
+    due   bigint := chaos.micros((to_jsonb(r) ->> 'run_at')::timestamptz);
 BEGIN
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, unique_key, key, due,
-                             kind, priority, payload, enqueued, headers, group_key, history, queue)
-    VALUES (d.id, 'd', CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0),
+                             kind, priority, payload, enqueued, headers, group_key, history, queue, is_waiting, ready_at)
+    VALUES (r.id, place, CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'e' END, coalesce(m.attempt, 0),
             coalesce(m.max_attempts, 5), coalesce(m.generation, 0), coalesce(m.crashes, 0), coalesce(m.refunds, 0), m.unique_key,
-            CASE WHEN TG_OP = 'INSERT' AND coalesce(m.generation, 0) = 0 AND coalesce(m.attempt, 0) = 0 THEN (d.payload ->> 'key')::bigint END,
-            chaos.micros(d.run_at), d.kind, coalesce(m.priority, 0), d.payload, chaos.micros(d.enqueued_at), m.headers, m.group_key,
-            m.history, d.queue);
+            CASE WHEN TG_OP = 'INSERT' AND coalesce(m.generation, 0) = 0 AND coalesce(m.attempt, 0) = 0 THEN (r.payload ->> 'key')::bigint END,
+            due, CASE WHEN TG_OP <> 'DELETE' THEN r.kind END, coalesce(m.priority, 0), r.payload, chaos.micros(r.enqueued_at),
+            m.headers, m.group_key, m.history, r.queue, TG_TABLE_NAME = 'jobs_waiting',
+            CASE place WHEN 'r' THEN chaos.micros(coalesce(m.ready_at, r.enqueued_at)) END);
     RETURN NULL;
 END
 $$;
@@ -192,101 +175,10 @@ BEGIN
 END
 $$;
 
--- The library keeps only the latest ticks.
-CREATE TABLE chaos.ticks (
-    seq      bigint GENERATED ALWAYS AS IDENTITY,
-    written  bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    tx       bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
-    schedule text   NOT NULL,
-    -- Or `paused` and `resumed`, which belong to no tick.
-    outcome  text   NOT NULL,
-    at       bigint NOT NULL,
-    job      bigint,
-    ticks    bigint NOT NULL
-);
-
-CREATE FUNCTION chaos.trace_tick() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO chaos.ticks (schedule, outcome, at, job, ticks)
-    VALUES (NEW.schedule, NEW.outcome, chaos.micros(NEW.tick_at), NEW.job_id, NEW.ticks);
-    RETURN NULL;
-END
-$$;
-
-CREATE FUNCTION chaos.trace_schedule() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF (OLD.paused_at IS NULL) <> (NEW.paused_at IS NULL) THEN
-        INSERT INTO chaos.ticks (schedule, outcome, at, ticks)
-        VALUES (NEW.name, CASE WHEN NEW.paused_at IS NULL THEN 'resumed' ELSE 'paused' END,
-                chaos.micros(clock_timestamp()), 0);
-    END IF;
-    RETURN NULL;
-END
-$$;
-
-
--- The turns of groups, in one sequence with the trace.
-CREATE TABLE chaos.slots (
-    seq       bigint NOT NULL DEFAULT nextval('chaos.trace_seq_seq'),
-    at        bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    tx        bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
-    process   text   NOT NULL DEFAULT current_setting('application_name'),
-    job       bigint NOT NULL,
-    queue     text   NOT NULL,
-    group_key text   NOT NULL,
-    change    text NOT NULL
-);
-
-CREATE FUNCTION chaos.trace_slot() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    s redrive.group_slots := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-BEGIN
-    -- The turn passes from one job to another one.
-    IF TG_OP = 'UPDATE' AND OLD.job_id <> NEW.job_id THEN
-        INSERT INTO chaos.slots (job, queue, group_key, change)
-        VALUES (OLD.job_id, OLD.queue, OLD.group_key, 'o');
-    END IF;
-    INSERT INTO chaos.slots (job, queue, group_key, change)
-    VALUES (s.job_id, s.queue, s.group_key,
-            CASE WHEN TG_OP = 'DELETE' THEN 'o' WHEN s.held_at IS NOT NULL THEN 'h'
-                 ELSE 'i' END);
-    RETURN NULL;
-END
-$$;
-
-CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.group_slots
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_slot();
--- The pauses of queues. A resume ends one at once.
-CREATE TABLE chaos.pauses (
-    seq     bigint GENERATED ALWAYS AS IDENTITY,
-    at      bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-    tx      bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
-    queue   text   NOT NULL,
-    ends_at bigint NOT NULL
-);
-
-CREATE FUNCTION chaos.trace_pause() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    p redrive.queue_pauses := CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
-BEGIN
-    INSERT INTO chaos.pauses (queue, ends_at)
-    VALUES (p.queue, CASE WHEN TG_OP = 'DELETE' THEN 0
-                          WHEN p.ends_at < 'infinity' THEN chaos.micros(p.ends_at)
-                          ELSE 9223372036854775807 END);
-    RETURN NULL;
-END
-$$;
-
-CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.queue_pauses
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_pause();
-CREATE TRIGGER chaos AFTER UPDATE ON redrive.schedules
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_schedule();
-CREATE TRIGGER chaos AFTER INSERT ON redrive.schedule_ticks
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_tick();
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_ready();
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_waiting('r');
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs_delayed
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_delayed();
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_waiting('d');
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OF done OR DELETE ON redrive.leases
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease();
 CREATE TRIGGER chaos_content AFTER UPDATE OF metas ON redrive.leases

@@ -1,0 +1,112 @@
+-- Records every change of the small tables, as JSON: the row before it and the row after it. The views have what the
+-- checker reads.
+CREATE TABLE chaos.changes (
+    -- In one sequence with the trace.
+    seq      bigint NOT NULL DEFAULT nextval('chaos.trace_seq_seq'),
+    at       bigint NOT NULL DEFAULT chaos.micros(clock_timestamp()),
+    began    bigint NOT NULL DEFAULT chaos.micros(statement_timestamp()),
+    tx       bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,
+    process  text   NOT NULL DEFAULT current_setting('application_name'),
+    relation text   NOT NULL,
+    change   text   NOT NULL,
+    o        jsonb,
+    n        jsonb
+);
+CREATE INDEX ON chaos.changes (relation);
+
+CREATE FUNCTION chaos.record() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    -- A compaction inserts the same rows again.
+    IF current_query() NOT LIKE '%redrive.compact()%' THEN
+        INSERT INTO chaos.changes (relation, change, o, n)
+        VALUES (TG_TABLE_NAME, CASE TG_OP WHEN 'DELETE' THEN 'o' WHEN 'INSERT' THEN 'i' ELSE 'u' END,
+                CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END, CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+DO $$
+DECLARE
+    relation text;
+BEGIN
+    FOREACH relation IN ARRAY ARRAY['archived_letters', 'breakers', 'dead_letters', 'group_slots', 'queue_pauses',
+                                    'schedule_ticks', 'schedules'] LOOP
+        -- Fires after redrive's triggers, which may still change the row.
+        EXECUTE format('CREATE TRIGGER zz_chaos_row AFTER INSERT OR UPDATE OR DELETE ON redrive.%I '
+                       'FOR EACH ROW EXECUTE FUNCTION chaos.record()', relation);
+    END LOOP;
+END
+$$;
+
+CREATE VIEW chaos.breakers AS
+SELECT c.seq, c.at, c.began, c.tx, c.process, b.name, b.state, b.cause, b.kinds, b.outages, b.openings, b.probes, b.prober,
+    b.delay_ms,
+    -- NULL: the breaker is closed, or an operator must close it.
+    CASE WHEN isfinite(b.probe_at) THEN chaos.micros(b.probe_at) END AS probe_at
+FROM chaos.changes c CROSS JOIN LATERAL jsonb_populate_record(NULL::redrive.breakers, c.n) b
+WHERE c.relation = 'breakers' AND c.change <> 'o';
+
+-- The turns of groups. One that passes from a job to another one ends and begins.
+CREATE VIEW chaos.slots AS
+SELECT c.seq, c.at, c.tx, c.process, s.job_id AS job, s.queue, s.group_key,
+    CASE WHEN v.is_end THEN 'o' WHEN s.held_at IS NOT NULL THEN 'h' ELSE 'i' END AS change
+FROM chaos.changes c
+CROSS JOIN LATERAL (VALUES (c.o, true), (c.n, false)) AS v (r, is_end)
+CROSS JOIN LATERAL jsonb_populate_record(NULL::redrive.group_slots, v.r) s
+WHERE c.relation = 'group_slots' AND v.r IS NOT NULL
+    AND (NOT v.is_end OR c.o -> 'job_id' IS DISTINCT FROM c.n -> 'job_id');
+
+-- The pauses of queues. A resume ends one at once.
+CREATE VIEW chaos.pauses AS
+SELECT c.seq, c.at, c.tx, coalesce(c.n, c.o) ->> 'queue' AS queue,
+    CASE WHEN c.n IS NULL THEN 0 WHEN c.n ->> 'ends_at' = 'infinity' THEN 9223372036854775807
+         ELSE chaos.micros((c.n ->> 'ends_at')::timestamptz) END AS ends_at
+FROM chaos.changes c
+WHERE c.relation = 'queue_pauses';
+
+-- The library keeps only the latest ticks. `paused` and `resumed` belong to no tick.
+CREATE VIEW chaos.ticks AS
+SELECT c.seq, c.at AS written, c.tx, c.n ->> 'schedule' AS schedule, c.n ->> 'outcome' AS outcome,
+    chaos.micros((c.n ->> 'tick_at')::timestamptz) AS at, (c.n ->> 'job_id')::bigint AS job, (c.n ->> 'ticks')::bigint AS ticks
+FROM chaos.changes c
+WHERE c.relation = 'schedule_ticks' AND c.change = 'i'
+UNION ALL
+SELECT c.seq, c.at, c.tx, c.n ->> 'name', CASE WHEN c.n ->> 'paused_at' IS NULL THEN 'resumed' ELSE 'paused' END,
+    c.at, NULL, 0
+FROM chaos.changes c
+WHERE c.relation = 'schedules' AND c.change = 'u' AND (c.o ->> 'paused_at' IS NULL) <> (c.n ->> 'paused_at' IS NULL);
+
+-- Whether a text has a value that the redaction rule removes.
+CREATE FUNCTION chaos.has_secret(value text) RETURNS boolean LANGUAGE sql IMMUTABLE
+    RETURN value ~ 'secret-[0-9]';
+
+-- A restored payload is redacted again, even if an operator had replaced the value.
+CREATE FUNCTION chaos.without_secret(payload jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE
+    RETURN CASE jsonb_typeof(payload) WHEN 'object' THEN payload - 'secret' ELSE payload END;
+
+-- The rows of letters and of the archive, with a digest of what the archive must keep.
+CREATE VIEW chaos.letters AS
+SELECT c.seq, c.at, c.began, c.tx, c.process, (coalesce(c.n, c.o) ->> 'id')::bigint AS letter,
+    CASE c.relation WHEN 'dead_letters' THEN 'x' ELSE 'a' END AS "table", c.change,
+    ARRAY(SELECT n.key FROM jsonb_each(c.n) n JOIN jsonb_each(c.o) o ON o.key = n.key
+          WHERE n.value <> o.value ORDER BY n.key) AS columns,
+    l ->> 'state' AS state, l ->> 'cause' AS cause, l ->> 'error_class' AS class, l ->> 'error_message' AS message,
+    jsonb_build_object('generation', l -> 'generation', 'attempts', l -> 'attempts', 'earlier', l -> 'earlier_attempts',
+        'deaths', l -> 'deaths', 'alike', l -> 'alike', 'failed', l -> 'failed_redrives', 'edits', l -> 'edits',
+        'seen', l -> 'seen') AS counts,
+    (l ->> 'group_id')::bigint AS "group", (l ->> 'policy_id')::bigint AS policy,
+    -- The creator of the run that sent it last, and its reason, which names the operation.
+    (SELECT jsonb_build_object('by', r.person, 'reason', r.reason) FROM redrive.redrive_runs r
+     WHERE r.id = (l ->> 'run_id')::bigint AND r.person IS NOT NULL) AS run,
+    chaos.micros((l ->> 'changed_at')::timestamptz) AS changed_at, chaos.micros((l ->> 'died_at')::timestamptz) AS died_at,
+    md5(jsonb_build_array(coalesce(c.n, c.o) -> 'queue', l -> 'kind', l -> 'priority',
+        chaos.without_secret((l ->> 'payload')::jsonb), l -> 'headers', l -> 'group_key', l -> 'unique_key', l -> 'cause',
+        l -> 'error_class', l -> 'error_message', l -> 'attempts', l -> 'earlier_attempts', l -> 'max_attempts',
+        l -> 'generation', l -> 'deaths', l -> 'edits', l -> 'crashes', chaos.micros((l ->> 'enqueued_at')::timestamptz),
+        chaos.micros((l ->> 'died_at')::timestamptz), l -> 'source', l -> 'position')::text) AS content,
+    chaos.has_secret(l::text) AS has_secret
+FROM chaos.changes c
+CROSS JOIN LATERAL (SELECT CASE c.relation WHEN 'dead_letters' THEN coalesce(c.n, c.o)
+                                           ELSE coalesce(c.n, c.o) -> 'letter' END) AS x (l)
+WHERE c.relation IN ('dead_letters', 'archived_letters');
