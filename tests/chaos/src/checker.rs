@@ -23,7 +23,6 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
@@ -35,7 +34,8 @@ use crate::db_trace::{
 };
 use crate::history::{HandlerEvent, HistoryLine};
 
-use job_history::JobHistory;
+use attempts::Attempt;
+use job_history::{JobHistory, LeaseSpan};
 use requests::{Call, Calls};
 pub(crate) use rule::Rule;
 
@@ -133,22 +133,6 @@ pub(crate) struct Violation {
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
     pub(crate) counts: BTreeMap<String, i64>,
-    /// Attempts at suspects.
-    suspects: Vec<SuspectAttempt>,
-    /// Attempts in batches.
-    batches: Vec<batches::Member>,
-    /// Jobs of groups under their leases.
-    group_runs: Vec<groups::runs::GroupRun>,
-}
-
-/// An attempt at a suspect.
-#[derive(Debug)]
-struct SuspectAttempt {
-    process: String,
-    begin: i64,
-    end: i64,
-    /// Whether the next crash would make the job a letter.
-    is_last_chance: bool,
 }
 
 impl Findings {
@@ -177,27 +161,44 @@ struct Run<'a> {
     records: &'a Records,
     terms: &'a Terms,
     jobs: HashMap<i64, JobHistory>,
+    /// The attempts at each job.
+    attempts: HashMap<i64, Vec<Attempt<'a>>>,
     calls: Calls<'a>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
     fn jobs(&self) -> impl Iterator<Item = &JobHistory> {
         self.jobs.values()
+    }
+
+    /// Returns the attempts at all jobs.
+    fn attempts(&self) -> impl Iterator<Item = &Attempt<'a>> {
+        self.attempts.values().flatten()
+    }
+
+    fn job_of(&self, attempt: &Attempt<'_>) -> &JobHistory {
+        &self.jobs[&attempt.begin.job]
+    }
+
+    /// Returns the lease of an attempt. `None`: it has none, or a failover lost its claim.
+    fn lease_of(&self, attempt: &Attempt<'_>) -> Option<&LeaseSpan> {
+        Some(&self.job_of(attempt).leases[attempt.lease?])
     }
 }
 
 /// Checks all rules.
 pub(crate) fn check(records: &Records) -> Findings {
     let mut findings = Findings::default();
+    let (jobs, attempts) = check_jobs(records, &mut findings);
     let run = &Run {
         records,
         terms: &records.terms,
-        jobs: check_jobs(records, &mut findings),
+        jobs,
+        attempts,
         calls: Calls::of(records),
     };
-    batches::check(&mut findings);
-    groups::runs::check(&mut findings);
     for check in [
+        batches::check,
         groups::check,
         clients::check,
         captures::check,
@@ -217,13 +218,16 @@ pub(crate) fn check(records: &Records) -> Findings {
     findings
 }
 
-/// Checks what concerns one job at a time. Returns the histories of all jobs.
-fn check_jobs(records: &Records, findings: &mut Findings) -> HashMap<i64, JobHistory> {
+/// Checks what concerns one job at a time. Returns the histories of all jobs, and the attempts at each.
+fn check_jobs<'a>(
+    records: &'a Records,
+    findings: &mut Findings,
+) -> (HashMap<i64, JobHistory>, HashMap<i64, Vec<Attempt<'a>>>) {
     let terms = &records.terms;
     let renewals = records.renewals.iter();
     let renewed = grouped(renewals.map(|renewal| (renewal.worker, renewal)));
     let grants = grants(&records.trace);
-    let mut jobs: HashMap<i64, JobHistory> = HashMap::new();
+    let (mut jobs, mut attempts) = (HashMap::new(), HashMap::new());
     let mut handlers = records.handlers.as_slice();
     for changes in records.trace.chunk_by(|one, other| one.job == other.job) {
         let job = changes[0].job;
@@ -235,12 +239,13 @@ fn check_jobs(records: &Records, findings: &mut Findings) -> HashMap<i64, JobHis
         let (lost, own) = without_lost(own, &changes[0], terms);
         attempts::check_unknown_jobs(lost, terms, findings);
         let history = replay::replay(changes, terms, &renewed, &grants, findings);
-        attempts::check(&history, &own, records, findings);
+        let tried = attempts::check(&history, &own, records, findings);
         checkpoints::check(&history, &own, records, findings);
         jobs.insert(job, history);
+        attempts.insert(job, tried);
     }
     attempts::check_unknown_jobs(handlers, terms, findings);
-    jobs
+    (jobs, attempts)
 }
 
 /// Splits the events of an id: those of a job that a promoted standby did not have, and those of the later job that
@@ -249,19 +254,16 @@ fn without_lost<'a>(
     events: &'a [HandlerEvent],
     first: &RowChange,
     terms: &Terms,
-) -> (&'a [HandlerEvent], Cow<'a, [HandlerEvent]>) {
+) -> (&'a [HandlerEvent], Vec<&'a HandlerEvent>) {
     let split = match terms.lossy_windows.is_empty() {
         true => 0,
         false => events.partition_point(|event| event.at < first.began),
     };
     let (lost, own) = events.split_at(split);
-    let call = |event: &HandlerEvent| (event.process.clone(), event.call);
-    let calls: HashSet<(String, u64)> = lost.iter().map(call).collect();
-    if !own.iter().any(|event| calls.contains(&call(event))) {
-        return (lost, Cow::Borrowed(own));
-    }
+    let call = |event: &'a HandlerEvent| (&*event.process, event.call);
+    let calls: HashSet<(&str, u64)> = lost.iter().map(call).collect();
     let own = own.iter().filter(|event| !calls.contains(&call(event)));
-    (lost, own.cloned().collect())
+    (lost, own.collect())
 }
 
 /// Collects the values of each key, in order.

@@ -4,9 +4,8 @@
 mod assignment;
 
 use crate::checker::entries::Entry;
-use crate::checker::groups::runs;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Records, Rule, SuspectAttempt, Terms, batches, redaction};
+use crate::checker::{Findings, Records, Rule, Terms, redaction};
 use crate::history::{HandlerEvent, Phase};
 use crate::role::{BACKOFF_STEP, SNOOZE};
 
@@ -15,6 +14,7 @@ const CANCELLED_CLASS: &str = "cancelled";
 const CANCELLED: &str = "cancelled by an operator";
 
 /// An attempt at a job.
+#[derive(Debug)]
 pub(super) struct Attempt<'a> {
     pub(super) begin: &'a HandlerEvent,
     pub(super) end: Option<&'a HandlerEvent>,
@@ -22,12 +22,13 @@ pub(super) struct Attempt<'a> {
     pub(super) lease: Option<usize>,
 }
 
-pub(super) fn check(
+/// Checks the attempts at a job, and returns them.
+pub(super) fn check<'a>(
     job: &JobHistory,
-    events: &[HandlerEvent],
+    events: &[&'a HandlerEvent],
     records: &Records,
     findings: &mut Findings,
-) {
+) -> Vec<Attempt<'a>> {
     let terms = &records.terms;
     let mut attempts = assignment::attempts(job, events);
     let by_lease = assignment::assign(job, &mut attempts, terms, findings);
@@ -38,12 +39,11 @@ pub(super) fn check(
         let attempt = attempt.map(|at| &attempts[at]);
         check_verdict(job, span, attempt, terms, findings);
         check_entry(job, span, attempt, terms, findings);
-        runs::collect(job, span, attempt, findings);
         check_delay(job, span, result_of(span, attempt), findings);
     }
     check_overlaps(job, &attempts, terms, findings);
-    batches::check_job(job, &attempts, terms, findings);
     check_effects(job, events, records, findings);
+    attempts
 }
 
 /// Reports attempts at jobs that are not in the trace.
@@ -258,7 +258,7 @@ fn is_cancelled(end: &LeaseEnd) -> bool {
     matches!(end, LeaseEnd::Dead { cause, .. } if &**cause == "manual")
 }
 
-/// Counts overlapping attempts, which only a fault excuses, and collects those at suspects.
+/// Counts overlapping attempts, which only a fault excuses.
 fn check_overlaps(
     job: &JobHistory,
     attempts: &[Attempt<'_>],
@@ -277,23 +277,13 @@ fn check_overlaps(
                 findings.add(Rule::NoOverlap, job.job, younger.begin.at, text);
             }
         }
-        if let (Some(lease), Some(end)) = (younger.lease, younger.end)
-            && job.leases[lease].crashes > 0
-        {
-            findings.suspects.push(SuspectAttempt {
-                process: format!("{} of {}", younger.begin.process, job.queue),
-                begin: younger.begin.at,
-                end: end.at,
-                is_last_chance: job.leases[lease].crashes + 1 >= terms.max_crashes,
-            });
-        }
     }
 }
 
 /// Checks that a transactional handler's writes and the end of its job were one transaction.
 fn check_effects(
     job: &JobHistory,
-    events: &[HandlerEvent],
+    events: &[&HandlerEvent],
     records: &Records,
     findings: &mut Findings,
 ) {
@@ -310,8 +300,9 @@ fn check_effects(
         }
     }
     // After a failover another job may have the same id.
-    let is_transactional =
-        |event: &HandlerEvent| event.is_transactional && !records.terms.claim_may_be_lost(event.at);
+    let is_transactional = |event: &&HandlerEvent| {
+        event.is_transactional && !records.terms.claim_may_be_lost(event.at)
+    };
     if events.iter().any(is_transactional) {
         for generation in &job.done {
             if !records.effects.contains_key(&(job.job, *generation)) {

@@ -1,49 +1,39 @@
 //! Checks batches: each job is judged by its own verdict, and after a failure it runs alone.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use crate::checker::attempts::{Attempt, result_of};
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
-use crate::checker::{Findings, Rule, Terms, grouped};
-use crate::history::{InBatch, Phase};
+use crate::checker::{Findings, Rule, Run, Terms, grouped};
+use crate::history::Phase;
 use crate::role::batch::JOBS;
 
-/// An attempt in a batch.
-#[derive(Debug)]
-pub(super) struct Member {
-    process: String,
-    batch: InBatch,
-    job: i64,
-    queue: Arc<str>,
-    begin: i64,
-    /// How its handler ended, before its lease did.
-    result: Option<Phase>,
-    /// How it left its lease. `None`: its claim was lost.
-    end: Option<LeaseEnd>,
+pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
+    for (job, attempts) in &run.attempts {
+        check_job(&run.jobs[job], attempts, run.terms, findings);
+    }
+    let members = run.attempts().filter_map(|one| {
+        let batch = one.begin.batch?;
+        Some(((&*one.begin.process, batch.number), (one, batch.jobs)))
+    });
+    for members in grouped(members).values() {
+        check_members(members, run, findings);
+        for (member, _) in members {
+            check_verdict(member, members, run, findings);
+        }
+    }
 }
 
-/// Checks which attempts at a job may run with others, and collects those that did.
-pub(super) fn check_job(
-    job: &JobHistory,
-    attempts: &[Attempt<'_>],
-    terms: &Terms,
-    findings: &mut Findings,
-) {
+/// An attempt in a batch, and how many jobs its handler got.
+type Member<'a> = (&'a Attempt<'a>, usize);
+
+/// Checks which attempts at a job may run with others.
+fn check_job(job: &JobHistory, attempts: &[Attempt<'_>], terms: &Terms, findings: &mut Findings) {
     for (at, attempt) in attempts.iter().enumerate() {
         let Some(batch) = attempt.begin.batch else {
             continue;
         };
         let span = attempt.lease.map(|lease| &job.leases[lease]);
-        findings.batches.push(Member {
-            process: attempt.begin.process.clone(),
-            batch,
-            job: job.job,
-            queue: Arc::clone(&job.queue),
-            begin: attempt.begin.at,
-            result: span.and_then(|span| result_of(span, Some(attempt))),
-            end: span.map(|span| span.end.clone()),
-        });
         if batch.jobs == 1 {
             continue;
         }
@@ -87,44 +77,36 @@ fn must_run_alone(span: Option<&LeaseSpan>, has_failed: bool) -> Option<String> 
     }
 }
 
-/// Checks the jobs of each batch.
-pub(super) fn check(findings: &mut Findings) {
-    let members = std::mem::take(&mut findings.batches).into_iter();
-    let batches = grouped(members.map(|one| ((one.process.clone(), one.batch.number), one)));
-    for members in batches.values() {
-        check_members(members, findings);
-        for member in members {
-            check_verdict(member, members, findings);
-        }
-    }
-}
-
 /// Checks that a batch has no job twice, no job of another queue, and not more jobs than it may.
-fn check_members(members: &[Member], findings: &mut Findings) {
-    let first = &members[0];
+fn check_members(members: &[Member<'_>], run: &Run<'_>, findings: &mut Findings) {
+    let queue = &run.job_of(members[0].0).queue;
     let mut jobs = HashSet::new();
-    for member in members {
-        let what = if !jobs.insert(member.job) {
+    for (member, most) in members {
+        let most = JOBS.min(*most);
+        let what = if !jobs.insert(member.begin.job) {
             "it was in its batch twice".to_owned()
-        } else if member.queue != first.queue {
-            format!("its batch had a job of the queue {}", first.queue)
-        } else if jobs.len() > member.batch.jobs || jobs.len() > JOBS {
-            format!(
-                "it was job {} of a batch of {}",
-                jobs.len(),
-                member.batch.jobs.min(JOBS)
-            )
+        } else if run.job_of(member).queue != *queue {
+            format!("its batch had a job of the queue {queue}")
+        } else if jobs.len() > most {
+            format!("it was job {} of a batch of {most}", jobs.len())
         } else {
             continue;
         };
-        findings.add(Rule::Batch, member.job, member.begin, what);
+        findings.add(Rule::Batch, member.begin.job, member.begin.at, what);
     }
 }
 
 /// Checks that the job of a batch left its lease as its own handler's result demands.
-fn check_verdict(member: &Member, members: &[Member], findings: &mut Findings) {
-    let Some(end) = &member.end else { return };
-    let is_charged = match end {
+fn check_verdict(
+    member: &Attempt<'_>,
+    members: &[Member<'_>],
+    run: &Run<'_>,
+    findings: &mut Findings,
+) {
+    let Some(span) = run.lease_of(member) else {
+        return;
+    };
+    let is_charged = match &span.end {
         LeaseEnd::Charged { .. } => true,
         // An operator cancelled it meanwhile.
         LeaseEnd::Dead { cause, .. } if &**cause == "manual" => return,
@@ -132,16 +114,21 @@ fn check_verdict(member: &Member, members: &[Member], findings: &mut Findings) {
         LeaseEnd::Done => false,
         _ => return,
     };
-    let Some(result) = member.result.filter(|_| members.len() > 1) else {
+    let result = |one: &Attempt<'_>| result_of(run.lease_of(one)?, Some(one));
+    let Some(own) = result(member).filter(|_| members.len() > 1) else {
         return;
     };
-    if is_charged != [Phase::Retry, Phase::Reject].contains(&result) {
-        let mut others = members.iter().filter(|other| other.job != member.job);
-        let other = others.find(|other| other.result.is_some_and(|other| other != result));
+    if is_charged != [Phase::Retry, Phase::Reject].contains(&own) {
+        let mut others = members.iter().map(|(other, _)| *other);
+        let other = others.find(|other| result(other).is_some_and(|other| other != own));
         let other = other.map_or_else(String::new, |other| {
-            format!(" and that of its neighbour {} another result", other.job)
+            format!(
+                " and that of its neighbour {} another result",
+                other.begin.job
+            )
         });
-        let text = format!("its handler returned {result:?}{other}, but it ended as {end:?}");
-        findings.add(Rule::Batch, member.job, member.begin, text);
+        let end = &span.end;
+        let text = format!("its handler returned {own:?}{other}, but it ended as {end:?}");
+        findings.add(Rule::Batch, member.begin.job, member.begin.at, text);
     }
 }

@@ -7,7 +7,7 @@ mod events;
 mod fair;
 mod limited;
 mod ordered;
-pub(super) mod runs;
+mod runs;
 mod slots;
 
 #[cfg(test)]
@@ -43,4 +43,5 @@ pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
         fair::check(events, findings);
     }
     slots::check(run, &groups, findings);
+    runs::check(run, findings);
 }

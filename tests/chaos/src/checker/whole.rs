@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::checker::job_history::LeaseSpan;
 use crate::checker::{Findings, Rule, Run};
 use crate::db_trace::{Place, RowUpdate};
-use crate::history::{ClientEvent, Operation};
+use crate::history::{ClientEvent, HandlerEvent, Operation};
 use crate::role::operator::reason_of;
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     check_final_rows(run, findings);
     check_stops(run, findings);
     check_cancellations(run, findings);
-    check_suspects(findings);
+    check_suspects(run, findings);
     check_validations(run, findings);
     check_updates(run, findings);
     for what in &run.records.leftovers {
@@ -101,19 +102,25 @@ fn check_cancellations(run: &Run<'_>, findings: &mut Findings) {
 }
 
 /// Checks that a job on its last chance is the only suspect in its process.
-fn check_suspects(findings: &mut Findings) {
-    let mut attempts = std::mem::take(&mut findings.suspects);
-    attempts.sort_by_key(|attempt| attempt.begin);
-    for (at, younger) in attempts.iter().enumerate() {
-        let older = attempts[..at].iter().find(|older| {
-            older.process == younger.process
-                && older.end > younger.begin
-                && (older.is_last_chance || younger.is_last_chance)
+fn check_suspects(run: &Run<'_>, findings: &mut Findings) {
+    let attempts = run.attempts();
+    let leased =
+        attempts.filter_map(|attempt| Some((attempt.begin, attempt.end?, run.lease_of(attempt)?)));
+    let mut suspects: Vec<_> = leased.filter(|(.., span)| span.crashes > 0).collect();
+    suspects.sort_by_key(|(begin, ..)| begin.at);
+    let place = |begin: &HandlerEvent| (begin.process.clone(), run.jobs[&begin.job].queue.clone());
+    let is_last_chance = |span: &LeaseSpan| span.crashes + 1 >= run.terms.max_crashes;
+    for (at, (begin, _, span)) in suspects.iter().enumerate() {
+        let is_beside = suspects[..at].iter().any(|(older, end, of)| {
+            end.at > begin.at
+                && (is_last_chance(of) || is_last_chance(span))
+                && place(older) == place(begin)
         });
-        if let Some(older) = older {
-            let process = &older.process;
-            let text = format!("{process} ran another suspect beside one on its last chance");
-            findings.add(Rule::SuspectsAlone, None, younger.begin, text);
+        if is_beside {
+            let (process, queue) = place(begin);
+            let text =
+                format!("{process} of {queue} ran another suspect beside one on its last chance");
+            findings.add(Rule::SuspectsAlone, None, begin.at, text);
         }
     }
 }

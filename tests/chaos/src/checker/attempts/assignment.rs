@@ -11,15 +11,17 @@ fn is_same(one: &HandlerEvent, other: &HandlerEvent) -> bool {
 }
 
 /// Returns the attempts at a job, each with the latest lease that it may have.
-pub(super) fn attempts<'a>(job: &JobHistory, events: &'a [HandlerEvent]) -> Vec<Attempt<'a>> {
+pub(super) fn attempts<'a>(job: &JobHistory, events: &[&'a HandlerEvent]) -> Vec<Attempt<'a>> {
     let begins = events
         .iter()
+        .copied()
         .enumerate()
         .filter(|(_, event)| event.phase == Phase::Begin);
     begins
         .map(|(at, begin)| {
             let later = events[at + 1..]
                 .iter()
+                .copied()
                 .filter(|event| is_same(event, begin));
             // Unless the next event begins another attempt, it ends this one.
             let end = later.take(1).find(|event| event.phase != Phase::Begin);

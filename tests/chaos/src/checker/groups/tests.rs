@@ -157,6 +157,7 @@ impl Story {
             records: &self.records,
             terms: &self.records.terms,
             jobs: HashMap::new(),
+            attempts: HashMap::new(),
             calls: Calls::of(&self.records),
         };
         check(&run, &mut findings);
