@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use postgres::fallible_iterator::FallibleIterator as _;
+use postgres::types::FromSqlOwned;
 use postgres::{Client, Row};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -329,6 +330,11 @@ pub(crate) fn read<T: Traced>(client: &mut Client) -> Vec<T> {
     query(client, &rows, |row| {
         serde_json::from_str(row.get(0)).expect(T::QUERY)
     })
+}
+
+/// Reads the only value of a query.
+pub(crate) fn ask<T: FromSqlOwned>(client: &mut Client, query: &str) -> T {
+    client.query_one(query, &[]).expect(query).get(0)
 }
 
 /// Reads the result of a query.

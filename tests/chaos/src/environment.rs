@@ -239,12 +239,7 @@ impl Environment {
     pub(crate) fn wait_for_sql(&mut self, what: &str, condition: &str) {
         let query = format!("SELECT {condition}");
         let mut client = self.client();
-        self.wait_for(what, |_| {
-            client
-                .query_one(&query, &[])
-                .expect("ask the server")
-                .get(0)
-        });
+        self.wait_for(what, |_| db_trace::ask(&mut client, &query));
     }
 
     /// Waits until handlers of this life of the process run these attempts at these jobs, or any attempt.

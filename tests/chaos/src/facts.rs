@@ -1,5 +1,6 @@
 //! What a job carries from place to place, as the trace records it.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -55,16 +56,20 @@ pub(crate) enum Fact {
 }
 
 impl Facts {
+    /// Returns the number in a header.
+    fn header<T: FromStr>(&self, name: &str) -> Option<T> {
+        let headers: Value = serde_json::from_str(self.headers.as_deref()?).ok()?;
+        headers.get(name)?.as_str()?.parse().ok()
+    }
+
     /// Returns the checkpoint in the headers.
     pub(crate) fn checkpoint(&self) -> Option<u64> {
-        let headers: Value = serde_json::from_str(self.headers.as_deref()?).ok()?;
-        headers.get(CHECKPOINT)?.as_str()?.parse().ok()
+        self.header(CHECKPOINT)
     }
 
     /// Returns when the job expires.
     pub(crate) fn expires_at(&self) -> Option<i64> {
-        let headers: Value = serde_json::from_str(self.headers.as_deref()?).ok()?;
-        let limit: i64 = headers.get(EXPIRES_IN)?.as_str()?.parse().ok()?;
+        let limit: i64 = self.header(EXPIRES_IN)?;
         Some(self.enqueued + limit * 1000)
     }
 

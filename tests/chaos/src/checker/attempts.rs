@@ -6,6 +6,7 @@ mod assignment;
 use crate::checker::entries::Entry;
 use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan};
 use crate::checker::{Findings, Records, Rule, Terms, redaction};
+use crate::clock::micros;
 use crate::history::{HandlerEvent, Phase};
 use crate::role::{BACKOFF_STEP, SNOOZE};
 
@@ -60,12 +61,11 @@ pub(super) fn check_unknown_jobs(events: &[HandlerEvent], terms: &Terms, finding
 fn check_delay(job: &JobHistory, span: &LeaseSpan, result: Option<Phase>, findings: &mut Findings) {
     let expected = match (&span.end, result) {
         (LeaseEnd::Charged { .. }, Some(Phase::Retry)) => {
-            BACKOFF_STEP * span.attempt.unsigned_abs()
+            micros(BACKOFF_STEP * span.attempt.unsigned_abs())
         }
-        (LeaseEnd::Refunded { .. }, Some(Phase::Snooze)) => SNOOZE,
+        (LeaseEnd::Refunded { .. }, Some(Phase::Snooze)) => micros(SNOOZE),
         _ => return,
     };
-    let expected = i64::try_from(expected.as_micros()).unwrap_or(i64::MAX);
     let text = match (span.waits, &span.end) {
         (Some((least, most)), _) if !(least..=most).contains(&expected) => {
             format!("it waits for {least} to {most} µs instead of {expected} µs")

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::requests::Call;
 use super::{Findings, Rule, Run, grouped};
 use crate::checker::job_history::{JobHistory, LeaseSpan};
+use crate::clock::micros;
 use crate::history::{ClientEvent, Operation};
 use crate::role::standing::TICK_KEY;
 use crate::role::{WINDOW, follow_up_key};
@@ -107,10 +108,6 @@ fn check_keys(run: &Run<'_>, findings: &mut Findings) {
     }
 }
 
-fn window() -> i64 {
-    i64::try_from(WINDOW.as_micros()).unwrap_or(i64::MAX)
-}
-
 /// Checks that the jobs of a key with a window were stored at least one window apart.
 fn check_windows(run: &Run<'_>, findings: &mut Findings) {
     let with_keys = run
@@ -121,7 +118,7 @@ fn check_windows(run: &Run<'_>, findings: &mut Findings) {
         stored.sort_by_key(|job| job.enqueued);
         for pair in stored.windows(2) {
             let (apart, at) = (pair[1].enqueued.1 - pair[0].enqueued.0, pair[1].enqueued.1);
-            if apart < window() {
+            if apart < micros(WINDOW) {
                 let first = pair[0].job;
                 let text = format!(
                     "the window of {key} was open for another {apart} µs, after job {first}"
@@ -224,8 +221,8 @@ fn check_replaced(call: &Call<'_>, id: i64, at: i64, run: &Run<'_>, findings: &m
 fn check_existing(id: i64, call: &Call<'_>, at: i64, run: &Run<'_>, findings: &mut Findings) {
     let held = run.jobs.get(&id).is_some_and(|job| {
         // The commit of its enqueue may have been slow.
-        let in_window =
-            call.operation == Operation::EnqueueInWindow && job.enqueued.1 + window() >= call.at;
+        let in_window = call.operation == Operation::EnqueueInWindow
+            && job.enqueued.1 + micros(WINDOW) >= call.at;
         let mut keys = job.keys.iter();
         in_window || keys.any(|span| span.from.1 <= at && span.visible_to >= call.at)
     });

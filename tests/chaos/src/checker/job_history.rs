@@ -85,7 +85,7 @@ pub(crate) struct KeySpan {
 }
 
 /// The time during which a job was leased.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseSpan {
     pub(crate) process: Arc<str>,
     pub(crate) from: i64,
@@ -108,9 +108,10 @@ pub(crate) struct LeaseSpan {
 }
 
 /// How a job left a lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum LeaseEnd {
     /// It did not.
+    #[default]
     Held,
     Done,
     /// It returned, and its attempt counts.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use crate::checker::{Findings, Rule, Run, grouped};
+use crate::clock::micros;
 use crate::db_trace::{LeftLetter, LetterRow, PolicyTick};
 use crate::role::standing::{BATCH, GENERATIONS, INTERVAL};
 
 pub(super) fn check(run: &Run<'_>, findings: &mut Findings) {
     let records = run.records;
-    let interval = i64::try_from(INTERVAL.as_micros()).unwrap_or(i64::MAX);
+    let interval = micros(INTERVAL);
     let mut sent = sent(&records.letters);
     let mut next: HashMap<i64, i64> = HashMap::new();
     let mut left: HashMap<i64, LeftLetter> = HashMap::new();

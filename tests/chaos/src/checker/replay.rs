@@ -14,12 +14,13 @@ use uuid::Uuid;
 
 use content::Content;
 
-use crate::checker::job_history::{JobHistory, LeaseEnd, LeaseSpan, Vanished};
+use crate::checker::job_history::{JobHistory, LeaseSpan, Vanished};
 use crate::checker::{Findings, Grant, Rule, Terms};
 use crate::db_trace::{Change, Place, Renewal, RowChange};
 use crate::facts::Facts;
 
 /// The state of a job between two transactions.
+#[derive(Default)]
 struct Current<'a> {
     row: Option<&'a RowChange>,
     /// The state and generation of its letter.
@@ -53,15 +54,7 @@ pub(super) fn replay(
                 .map(|change| change.at),
             ..JobHistory::default()
         },
-        now: Current {
-            row: None,
-            letter: None,
-            done: None,
-            was_enqueued: false,
-            content: Content::default(),
-            letter_content: Content::default(),
-            ready_since: 0,
-        },
+        now: Current::default(),
         terms,
         renewed,
         grants,
@@ -343,12 +336,8 @@ impl<'a> Replay<'a, '_> {
             generation: entered.generation,
             refunds: entered.refunds,
             crashes: entered.crashes,
-            end: LeaseEnd::Held,
-            is_partial: false,
-            entry: None,
-            waits: None,
             checkpoint: entered.facts.as_deref().and_then(Facts::checkpoint),
-            stored: Vec::new(),
+            ..LeaseSpan::default()
         });
     }
 }

@@ -6,6 +6,7 @@ use redrive::schedule::{Missed, Overlap};
 
 use crate::checker::job_history::JobHistory;
 use crate::checker::{Findings, Rule, Run, grouped};
+use crate::clock::micros;
 use crate::db_trace::{Tick, TickOutcome};
 use crate::history::Operation;
 use crate::role::standing::{StandingSchedule, TICK_KEY, schedule_of};
@@ -73,7 +74,7 @@ fn check_jobs(
 
 /// Checks that no tick is left out or repeated, and that of several due ones only those run that the policy runs.
 fn check_rhythm(schedule: &StandingSchedule, ticks: &[&Tick], findings: &mut Findings) {
-    let interval = i64::try_from(schedule.every.as_micros()).unwrap_or(i64::MAX);
+    let interval = micros(schedule.every);
     let is_tick = |tick: &&&Tick| {
         matches!(
             tick.outcome,

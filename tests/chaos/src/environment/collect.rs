@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use postgres::Client;
 use redrive::limits::MAX_CRASHES;
 
 use super::{Environment, Finished, harness};
 use crate::checker::{Records, Terms};
-use crate::db_trace::{query, read};
+use crate::clock::micros;
+use crate::db_trace::{ask, query, read};
 use crate::gate;
 use crate::history::{self, ClientEvent, HandlerEvent, HistoryLine, Phase};
 use crate::metrics_page;
@@ -101,13 +101,12 @@ impl Environment {
         let held = format!(
             "SELECT group_key FROM redrive.held_groups WHERE queue = '{HELD}' AND waiting > 0"
         );
-        let is = |client: &mut Client, asked| query(client, asked, |row| row.get::<_, bool>(0))[0];
         let has_ended = self.supervise_until(timeout, |_| {
             // Jobs wait behind letters.
             for group in query(&mut client, &held, |row| row.get::<_, String>(0)) {
                 releaser.release(HELD, &group);
             }
-            is(&mut client, IS_DRAINED) || is(&mut client, IS_STUCK)
+            ask(&mut client, IS_DRAINED) || ask(&mut client, IS_STUCK)
         });
         if !has_ended {
             self.missing.push("the drain ends".to_owned());
@@ -184,7 +183,7 @@ impl Environment {
             }),
             wrong_statements: self.server.wrong_statements(),
             terms: Terms {
-                lease: i64::try_from(self.lease.as_micros()).unwrap_or(i64::MAX),
+                lease: micros(self.lease),
                 max_crashes: MAX_CRASHES.cast_signed(),
                 max_refunds: 10,
                 server_starts: self.server_starts.clone(),

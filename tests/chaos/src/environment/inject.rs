@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::{Environment, POLL};
 use crate::clock;
+use crate::db_trace::ask;
 use crate::fault::Fault;
 use crate::role::Role;
 
@@ -127,9 +128,8 @@ impl Environment {
 
     pub(super) fn record_server_start(&mut self) {
         let query = "SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint";
-        let started = self.server.client().query_one(query, &[]);
         self.server_starts
-            .push(started.expect("ask when the server started").get(0));
+            .push(ask(&mut self.server.client(), query));
     }
 
     fn kill_backend(&mut self) {

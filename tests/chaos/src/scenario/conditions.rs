@@ -1,5 +1,6 @@
 //! States that scenarios wait for, as SQL conditions on the trace and the tables.
 
+use crate::db_trace::ask;
 use crate::environment::Environment;
 
 pub(super) fn array(ids: &[i64]) -> String {
@@ -70,10 +71,7 @@ pub(super) fn letters_are(count: usize, state: &str) -> String {
 /// The last renewal so far; see [`have_renewed`].
 pub(super) fn last_renewal(env: &Environment) -> i64 {
     let last = "SELECT coalesce(max(seq), 0) FROM chaos.renewals";
-    env.client()
-        .query_one(last, &[])
-        .expect("read the renewals")
-        .get(0)
+    ask(&mut env.client(), last)
 }
 
 /// Every worker of these processes renewed this often since a renewal.

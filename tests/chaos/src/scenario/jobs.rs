@@ -9,6 +9,7 @@ use redrive::{NewJob, PauseEnd, Replace};
 use super::conditions::{have_ended, have_renewed, is_claimed_times, last_renewal};
 use super::{add_workers, enqueuer, serve};
 use crate::client::{Client, delayed, grouped, transactional};
+use crate::db_trace::ask;
 use crate::environment::Environment;
 use crate::fault::Fault;
 use crate::history::{LiveChange, Operation};
@@ -200,11 +201,7 @@ fn enqueue_across_a_turn(env: &mut Environment, client: &mut Client, turning: &m
             let turns = scope.spawn(|| turn(turning, FULL_CIRCLE));
             // Correct code gives up its lock at once and finishes.
             env.wait_for("a turn waits for the transaction or has passed it", |_| {
-                turns.is_finished()
-                    || observer
-                        .query_one(waits, &[])
-                        .expect("ask the server")
-                        .get(0)
+                turns.is_finished() || ask(&mut observer, waits)
             });
             transaction.commit().expect("commit");
         });

@@ -9,6 +9,7 @@ use redrive::{JobId, NewJob};
 use super::add_workers;
 use super::conditions::{array, have_recovered, letters_are};
 use crate::client::Client;
+use crate::db_trace::ask;
 use crate::environment::Environment;
 use crate::mutant::Patch;
 use crate::role::operator::letters_of;
@@ -62,11 +63,7 @@ pub(super) fn operators(env: &mut Environment) {
         let query = format!("SELECT {}", is_waiting(operators[1]));
         // Correct code skips the locked letter and never gets to the barrier.
         env.wait_for("the second operator waits or has finished", |_| {
-            second.is_finished()
-                || observer
-                    .query_one(&query, &[])
-                    .expect("ask the server")
-                    .get(0)
+            second.is_finished() || ask(&mut observer, &query)
         });
         for (name, operator) in [(operators[0], first), (operators[1], second)] {
             lock("pg_advisory_unlock", name);

@@ -2,6 +2,7 @@
 
 use super::Letter;
 use crate::checker::Rule;
+use crate::clock::micros;
 use crate::db_trace::LetterRow;
 use crate::history::Operation;
 use crate::role::keeping::{Afterwards, PRUNE_AGE, rule_of};
@@ -28,8 +29,7 @@ impl Letter<'_, '_> {
             let text = "it was archived with another content";
             self.violation(Rule::Retention, archived, text);
         }
-        let is_after =
-            |keep: std::time::Duration| age >= i64::try_from(keep.as_micros()).unwrap_or(i64::MAX);
+        let is_after = |keep| age >= micros(keep);
         let asked = |operation| self.calls.covers(by, operation, at);
         let is_lawful = match (rule_of(&old.state), archived) {
             (Some((keep, Afterwards::Archived)), Some(_)) => is_after(keep),

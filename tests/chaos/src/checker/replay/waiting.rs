@@ -1,11 +1,10 @@
 //! Checks a job that waits: how it becomes ready, is raised, is cancelled, or has no worker.
 
-use std::time::Duration;
-
 use redrive::Payload as _;
 
 use super::Replay;
 use crate::checker::Rule;
+use crate::clock::micros;
 use crate::db_trace::{Place, RowChange};
 use crate::facts::Facts;
 use crate::role::{AGED, AGED_PRIORITY, UnhandledWork};
@@ -79,11 +78,11 @@ impl Replay<'_, '_> {
     /// Checks a job whose priority a worker raised. Returns what it must carry.
     pub(super) fn raised(&mut self, left: &RowChange, row: &RowChange, before: &Facts) -> Facts {
         let expected = i32::from(AGED_PRIORITY) + i32::from(left.generation > 0);
-        if !self.has_been_ready(AGED, row) || before.priority >= expected {
+        let ready_for = row.at - self.now.ready_since;
+        if ready_for < micros(AGED) || before.priority >= expected {
             let text = format!(
-                "it was raised from {} after {} µs",
-                before.priority,
-                row.began - self.now.ready_since
+                "it was raised from {} after {ready_for} µs",
+                before.priority
             );
             self.violation(Rule::Aged, row.at, text);
         }
@@ -95,29 +94,10 @@ impl Replay<'_, '_> {
         }
     }
 
-    /// Whether it has been ready for this long.
-    fn has_been_ready(&self, time: Duration, change: &RowChange) -> bool {
-        let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-        change.at - self.now.ready_since >= time
-    }
-
     /// Checks a move that must change nothing else.
     fn unchanged(&mut self, left: &RowChange, entered: &RowChange) {
-        let counts = |row: &RowChange| {
-            let RowChange {
-                attempt,
-                max_attempts,
-                generation,
-                ..
-            } = row;
-            (
-                *attempt,
-                *max_attempts,
-                *generation,
-                row.crashes,
-                row.refunds,
-            )
-        };
+        let limits = |row: &RowChange| (row.attempt, row.max_attempts, row.generation);
+        let counts = |row: &RowChange| (limits(row), row.crashes, row.refunds);
         if counts(left) != counts(entered) {
             let text = "a move changed its attempts, generation, crashes or refunds";
             self.violation(Rule::Attempts, entered.at, text);
