@@ -240,21 +240,24 @@ impl Environment {
             .and_then(|begun| begun.first().copied())
     }
 
-    /// Checks that each of the jobs 1 to `jobs` is in one place, and that no rule was broken.
-    pub(crate) fn check(&self, jobs: i64) {
+    /// Stops a worker, and checks everything.
+    pub(crate) fn end(&self, worker: Worker, grace: Duration) -> StopReport {
+        let stopped = self.stop(worker, grace);
+        self.check();
+        self.check_no_leases();
+        let tables = self.server.tables();
+        let workers = &tables.workers;
+        assert!(workers.is_empty(), "workers are left: {workers:?}");
+        stopped
+    }
+
+    /// Checks that each job is in one place, and that no rule was broken.
+    pub(crate) fn check(&self) {
         let tables = self.server.tables();
         let attempts = self.attempts();
         assert!(attempts.broken.is_empty(), "{}", attempts.broken.join("\n"));
-        let places = tables.job_places();
-        for id in 1..=jobs {
-            let times = places.get(&id).copied().unwrap_or(0);
-            assert_eq!(times, 1, "job {id} is in {times} places");
-        }
-        assert_eq!(
-            i64::try_from(places.len()),
-            Ok(jobs),
-            "jobs without an enqueue: {places:?}"
-        );
+        let once = tables.enqueued.iter().map(|id| (*id, 1)).collect();
+        assert_eq!(tables.job_places(), once, "the places of each job");
         for id in &tables.done {
             assert!(
                 attempts.succeeded.contains(id),
@@ -286,26 +289,12 @@ impl Environment {
         );
     }
 
-    /// Checks that no lease and no worker is left.
-    pub(crate) fn check_no_leases_or_workers(&self) {
-        self.check_no_leases();
-        let tables = self.server.tables();
-        assert!(
-            tables.workers.is_empty(),
-            "workers are left: {:?}",
-            tables.workers
-        );
-    }
-
     /// Checks that no lease is left. After a silence a late renewal may recreate a worker's row,
     /// which then stays for one lease.
     pub(crate) fn check_no_leases(&self) {
         let tables = self.server.tables();
-        assert!(
-            tables.leases.is_empty(),
-            "leases are left: {:?}",
-            tables.leases
-        );
+        let leases = &tables.leases;
+        assert!(leases.is_empty(), "leases are left: {leases:?}");
     }
 }
 

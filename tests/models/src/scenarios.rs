@@ -24,79 +24,32 @@ pub struct Scenario {
     run: fn(),
 }
 
-/// All scenarios.
-pub const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "busy",
-        weight: 1,
-        run: busy,
-    },
-    Scenario {
-        name: "stopped",
-        weight: 1,
-        run: stopped,
-    },
-    Scenario {
-        name: "woken",
-        weight: 1,
-        run: woken,
-    },
-    Scenario {
-        name: "suspects",
-        weight: 1,
-        run: suspects,
-    },
-    Scenario {
-        name: "consecutive_suspects",
-        weight: 1,
-        run: consecutive_suspects,
-    },
-    Scenario {
-        name: "overrun",
-        weight: 1,
-        run: overrun,
-    },
-    Scenario {
-        name: "overrun_after_rest",
-        weight: 1,
-        run: overrun_after_rest,
-    },
-    Scenario {
-        name: "end_at_deadline",
-        weight: 1,
-        run: end_at_deadline,
-    },
-    Scenario {
-        name: "blocked_slot",
-        weight: 1,
-        run: blocked_slot,
-    },
-    Scenario {
-        name: "dropped",
-        weight: 1,
-        run: dropped,
-    },
-    Scenario {
-        name: "outage",
-        weight: 4,
-        run: outage,
-    },
-    Scenario {
-        name: "breaker",
-        weight: 4,
-        run: breaker,
-    },
-    Scenario {
-        name: "lost_trust",
-        weight: 10,
-        run: lost_trust,
-    },
-    Scenario {
-        name: "flood",
-        weight: 20,
-        run: flood,
-    },
-];
+/// Each scenario with its weight.
+macro_rules! scenarios {
+    ($($name:ident $weight:literal)+) => {
+        /// All scenarios.
+        pub const SCENARIOS: &[Scenario] = &[
+            $(Scenario { name: stringify!($name), weight: $weight, run: $name },)+
+        ];
+    };
+}
+
+scenarios! {
+    busy 1
+    stopped 1
+    woken 1
+    suspects 1
+    consecutive_suspects 1
+    overrun 1
+    overrun_after_rest 1
+    end_at_deadline 1
+    blocked_slot 1
+    dropped 1
+    outage 4
+    breaker 4
+    lost_trust 10
+    flood 20
+}
 
 impl Scenario {
     /// Runs it in this many schedules, with seeds from `seed` on.
@@ -123,9 +76,7 @@ fn busy() {
     let env = Environment::new(5, 4 * MS);
     let worker = env.worker(any_end).start().expect("a worker");
     env.wait_until_drained();
-    let stopped = env.stop(worker, SECOND);
-    env.check(5);
-    env.check_no_leases_or_workers();
+    let stopped = env.end(worker, SECOND);
     let tables = env.server.tables();
     let counts = stopped.stats;
     assert_eq!(counts.done, tables.done.len() as u64, "{counts:?}");
@@ -138,9 +89,7 @@ fn stopped() {
     let env = Environment::new(6, 4 * MS);
     let worker = env.worker(any_end).start().expect("a worker");
     thread::sleep(random_time(60 * MS));
-    env.stop(worker, random_time(20 * MS));
-    env.check(6);
-    env.check_no_leases_or_workers();
+    env.end(worker, random_time(20 * MS));
 }
 
 /// Enqueues start and commit at any moment, for an idle worker that polls once a minute.
@@ -163,7 +112,7 @@ fn woken() {
     }
     env.wait_until_drained();
     env.stop(worker, SECOND);
-    env.check(jobs);
+    env.check();
     for (id, began, committed) in committed {
         // Twice the duration of the enqueue, and some claims.
         let limit = 2 * (committed - began) + 100 * MS;
@@ -187,9 +136,7 @@ fn suspects() {
     env.make_suspects(suspects(0), LAST_CHANCE);
     let worker = env.worker(any_end).start().expect("a worker");
     env.wait_until_drained();
-    env.stop(worker, SECOND);
-    env.check(jobs);
-    env.check_no_leases_or_workers();
+    env.end(worker, SECOND);
 }
 
 /// Only suspects on their last chance, which succeed at once. Each one must follow the previous without a poll.
@@ -205,16 +152,13 @@ fn consecutive_suspects() {
     env.wait_until_drained();
     let took = begin.elapsed();
     assert!(took < SECOND, "{jobs} suspects took {took:?}");
-    env.stop(worker, SECOND);
-    env.check(jobs);
-    env.check_no_leases_or_workers();
+    env.end(worker, SECOND);
 }
 
 /// One job is slow. The others run in the other slot, and their verdicts are written, whichever slot
 /// ran them. The worker stops before or after the slow job ends.
 fn blocked_slot() {
-    let jobs = 12;
-    let env = Environment::new(jobs, 4 * MS);
+    let env = Environment::new(12, 4 * MS);
     let slow = 1 + i64::try_from(random(12)).unwrap_or(0);
     let worker = env
         .worker(move |id| match id == slow {
@@ -227,9 +171,7 @@ fn blocked_slot() {
     thread::sleep(SECOND);
     let done = env.server.tables().done.len();
     assert_eq!(done, 11, "all but the slow job");
-    env.stop(worker, random_time(4 * SECOND));
-    env.check(jobs);
-    env.check_no_leases_or_workers();
+    env.end(worker, random_time(4 * SECOND));
 }
 
 /// A worker is dropped without a stop, and another one takes over.
@@ -241,7 +183,7 @@ fn dropped() {
     let worker = env.worker(any_end).start().expect("a worker");
     env.wait_until_drained();
     env.stop(worker, SECOND);
-    env.check(4);
+    env.check();
 }
 
 /// The server is slow, unreachable, silent or mute at any moment, some of the time for longer than a
@@ -272,15 +214,14 @@ fn outage() {
             );
         }
     }
-    env.check(5);
+    env.check();
     env.check_no_leases();
 }
 
 /// A dependency of all jobs is down for the first seconds, under two workers. Each one may open the
 /// breaker, probe, and close it.
 fn breaker() {
-    let jobs = 6;
-    let env = Environment::new(jobs, 4 * MS);
+    let env = Environment::new(6, 4 * MS);
     let down_for = random_time(6 * SECOND);
     let until = Instant::now() + down_for;
     let plan = move |_| {
@@ -293,12 +234,10 @@ fn breaker() {
     let worker = || env.worker(plan).breaker_threshold(2).start();
     let workers = [(); 2].map(|()| worker().expect("a worker"));
     env.wait_until_drained();
-    for worker in workers {
-        env.stop(worker, SECOND);
-    }
-    env.check(jobs);
+    let [one, other] = workers;
+    env.stop(one, SECOND);
+    env.end(other, SECOND);
     env.check_no_charges();
-    env.check_no_leases_or_workers();
     let tables = env.server.tables();
     assert_eq!(tables.done.len(), 6, "an outage must not end a job");
     let breaker = tables.breakers.get("queue:q");
@@ -311,8 +250,7 @@ fn breaker() {
 
 /// A large claim waits behind two slow jobs while the server is silent for longer than a lease.
 fn lost_trust() {
-    let jobs = 24;
-    let env = Environment::new(jobs, 2 * MS);
+    let env = Environment::new(24, 2 * MS);
     let worker = env
         .worker(|id| match id {
             11 | 12 => (4 * SECOND, End::Done),
@@ -328,20 +266,17 @@ fn lost_trust() {
     env.server.set_health(Health::Healthy);
     env.wait_until_drained();
     env.stop(worker, 5 * SECOND);
-    env.check(jobs);
+    env.check();
     env.check_no_leases();
 }
 
 /// More jobs than one claim takes, so that the second fetcher starts. The worker stops at any moment.
 fn flood() {
-    let jobs = 1300;
-    let env = Environment::new(jobs, 2 * MS);
+    let env = Environment::new(1300, 2 * MS);
     let worker = env
         .worker(|_| (Duration::ZERO, End::Done))
         .start()
         .expect("a worker");
     thread::sleep(random_time(60 * MS));
-    env.stop(worker, random_time(20 * MS));
-    env.check(jobs);
-    env.check_no_leases_or_workers();
+    env.end(worker, random_time(20 * MS));
 }

@@ -66,6 +66,7 @@ pub(crate) enum Channel {
 /// The tables of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
+    pub(crate) enqueued: BTreeSet<i64>,
     pub(crate) ready: BTreeMap<i64, Stored>,
     pub(crate) delayed: BTreeMap<i64, (Instant, Stored)>,
     pub(crate) leases: BTreeMap<Uuid, Lease>,
@@ -193,6 +194,7 @@ impl Server {
                 };
                 tables.ready.insert(id, job);
             }
+            tables.enqueued.extend(ids);
             tables.notified.jobs += u64::from(notify);
             tables.note(|| format!("enqueued {ids:?}, notified: {notify}"));
         });

@@ -20,9 +20,7 @@ pub(super) fn overrun() {
         .start()
         .expect("a worker");
     thread::sleep(random_time(800 * MS));
-    env.stop(worker, random_time(100 * MS));
-    env.check(4);
-    env.check_no_leases_or_workers();
+    env.end(worker, random_time(100 * MS));
 }
 
 /// A handler exceeds its deadline after the worker was idle, and its watchdog perhaps rested.
@@ -39,9 +37,7 @@ pub(super) fn overrun_after_rest() {
     thread::sleep(SECOND);
     let leased = env.server.tables().leases.len();
     assert_eq!(leased, 0, "the job must be judged at its deadline");
-    env.stop(worker, random_time(100 * MS));
-    env.check(1);
-    env.check_no_leases_or_workers();
+    env.end(worker, random_time(100 * MS));
 }
 
 /// A handler ends at its deadline, while the watchdog replaces the other slot. Its slot either
@@ -68,7 +64,5 @@ pub(super) fn end_at_deadline() {
     thread::sleep(SECOND);
     let most = env.most_running();
     assert!(most <= SLOTS, "{most} handlers ran at once");
-    env.stop(worker, SECOND);
-    env.check(7);
-    env.check_no_leases_or_workers();
+    env.end(worker, SECOND);
 }

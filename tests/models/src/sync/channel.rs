@@ -8,6 +8,9 @@ use std::time::Duration;
 use super::clock::{self, Effect, Instant};
 
 pub(crate) use crate::select;
+pub(crate) use crossbeam_channel::{
+    RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError,
+};
 
 /// Creates a channel with this capacity.
 pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
@@ -16,7 +19,6 @@ pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         capacity,
         senders: 1,
         receivers: 1,
-        at: None,
     }));
     (Sender(Arc::clone(&channel)), Receiver(channel))
 }
@@ -26,22 +28,11 @@ pub(crate) fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     bounded(usize::MAX)
 }
 
-/// Creates a channel that is ready after this time.
-pub(crate) fn after(time: Duration) -> Receiver<()> {
-    let (sender, receiver) = bounded(1);
-    locked(&sender.0).at = Some(Instant::now() + time);
-    // Keeps the channel connected.
-    std::mem::forget(sender);
-    receiver
-}
-
 struct Queued<T> {
     messages: VecDeque<T>,
     capacity: usize,
     senders: usize,
     receivers: usize,
-    /// When a timer is ready.
-    at: Option<Instant>,
 }
 
 /// Never blocks, because all threads of a schedule share one system thread.
@@ -53,20 +44,19 @@ pub(crate) struct Sender<T>(Arc<Mutex<Queued<T>>>);
 
 impl<T> Sender<T> {
     pub(crate) fn send(&self, message: T) -> Result<(), SendError<T>> {
-        match self.offer(message, None) {
-            Ok(()) => Ok(()),
-            Err(SendTimeoutError::Timeout(message) | SendTimeoutError::Disconnected(message)) => {
-                Err(SendError(message))
+        let mut left = Some(message);
+        clock::wait_and_change(None, || match self.push(left.take()?) {
+            Ok(()) => Some(((), Effect::Some)),
+            Err(TrySendError::Disconnected(message)) => {
+                left = Some(message);
+                Some(((), Effect::None))
             }
-        }
-    }
-
-    pub(crate) fn send_timeout(
-        &self,
-        message: T,
-        time: Duration,
-    ) -> Result<(), SendTimeoutError<T>> {
-        self.offer(message, Some(Instant::now() + time))
+            Err(TrySendError::Full(message)) => {
+                left = Some(message);
+                None
+            }
+        });
+        left.map_or(Ok(()), |message| Err(SendError(message)))
     }
 
     pub(crate) fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
@@ -78,26 +68,6 @@ impl<T> Sender<T> {
             };
             (pushed, effect)
         })
-    }
-
-    fn offer(&self, message: T, until: Option<Instant>) -> Result<(), SendTimeoutError<T>> {
-        let mut left = Some(message);
-        let sent = clock::wait_and_change(until, || match self.push(left.take()?) {
-            Ok(()) => Some((true, Effect::Some)),
-            Err(TrySendError::Disconnected(message)) => {
-                left = Some(message);
-                Some((false, Effect::None))
-            }
-            Err(TrySendError::Full(message)) => {
-                left = Some(message);
-                None
-            }
-        });
-        match (sent, left) {
-            (Some(false), Some(message)) => Err(SendTimeoutError::Disconnected(message)),
-            (None, Some(message)) => Err(SendTimeoutError::Timeout(message)),
-            (_, None) | (Some(true), _) => Ok(()),
-        }
     }
 
     fn push(&self, message: T) -> Result<(), TrySendError<T>> {
@@ -167,18 +137,9 @@ impl<T> Receiver<T> {
         match channel.messages.pop_front() {
             Some(message) if was_full => Some((Ok(message), Effect::Some)),
             Some(message) => Some((Ok(message), Effect::None)),
-            // A timer sends no message; its receivers only check that it is ready.
-            None if channel.at.is_some_and(|at| at <= Instant::now()) => {
-                Some((Err(RecvError), Effect::None))
-            }
             None if channel.senders == 0 => Some((Err(RecvError), Effect::None)),
             None => None,
         }
-    }
-
-    /// Returns when a timer is ready.
-    pub(crate) fn at(&self) -> Option<Instant> {
-        locked(&self.0).at
     }
 }
 
@@ -246,36 +207,6 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SendError<T>(pub(crate) T);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrySendError<T> {
-    Full(T),
-    Disconnected(T),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendTimeoutError<T> {
-    Timeout(T),
-    Disconnected(T),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RecvError;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TryRecvError {
-    Empty,
-    Disconnected,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RecvTimeoutError {
-    Timeout,
-    Disconnected,
-}
-
 /// The result of one of three channels.
 pub(crate) enum First<A, B, C> {
     Of1(A),
@@ -293,13 +224,8 @@ pub(crate) fn first<A, B, C>(
     three: &Receiver<C>,
     time: Option<Duration>,
 ) -> Option<Received<A, B, C>> {
-    let timers = [one.at(), two.at(), three.at()];
-    let until = timers
-        .into_iter()
-        .flatten()
-        .chain(time.map(|time| Instant::now() + time))
-        .min();
-    let mut look = || {
+    let until = time.map(|time| Instant::now() + time);
+    clock::wait_and_change(until, || {
         let mut found = None;
         let begin = crate::scenario::random(3);
         for turn in 0..3 {
@@ -312,9 +238,7 @@ pub(crate) fn first<A, B, C>(
             });
         }
         found
-    };
-    // A timer that is due is ready.
-    clock::wait_and_change(until, &mut look).or_else(|| look().map(|(first, _)| first))
+    })
 }
 
 /// Creates a channel that is never ready.
