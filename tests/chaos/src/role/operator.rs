@@ -62,50 +62,6 @@ impl Operations {
         _ = self.log.call(operation, &[], ids, call);
     }
 
-    pub(crate) fn redrive(&self, letters: &LetterFilter) {
-        self.ask(Operation::Redrive, &[], || {
-            let redriven = self.db.dlq().redrive(letters, &self.operator)?;
-            Ok(numbers(&redriven.redriven))
-        });
-    }
-
-    pub(crate) fn discard(&self, letters: &LetterFilter) {
-        self.ask(Operation::Discard, &[], || {
-            Ok(numbers(&self.db.dlq().discard(letters, &self.operator)?))
-        });
-    }
-
-    fn reopen(&self, letters: &LetterFilter) {
-        self.ask(Operation::Reopen, &[], || {
-            Ok(numbers(&self.db.dlq().reopen(letters, &self.operator)?))
-        });
-    }
-
-    fn edit(&self, letters: &LetterFilter, merge: &str) {
-        self.ask(Operation::Edit, &[], || {
-            let edit = Edit::merge(merge)?;
-            let edited = self.db.dlq().edit(letters, &edit, &self.operator)?;
-            Ok(numbers(&edited.edited))
-        });
-    }
-
-    fn undo(&self, letters: &LetterFilter) {
-        self.ask(Operation::Undo, &[], || {
-            let (dlq, operator) = (self.db.dlq(), &self.operator);
-            let undone =
-                dlq.restore_versions_while(letters, None, operator, |_| ControlFlow::Continue(()))?;
-            Ok(numbers(&undone.letters))
-        });
-    }
-
-    /// Starts a redrive run of these letters and drives it to its end.
-    fn run(&self, letters: &LetterFilter) {
-        let options = run_options();
-        self.ask(Operation::Run, &[], || {
-            drive(&self.db, letters, &options, &self.operator)
-        });
-    }
-
     /// Validates open letters, and redrives those that pass by a run. Records which ones passed.
     pub(crate) fn redrive_valid(&self, letters: &LetterFilter) {
         let op = self.log.invoke(Operation::Run, &[], &[]);
@@ -194,29 +150,6 @@ impl Operations {
         Ok(admin.jobs().change(&filter, change, &self.operator)?.jobs)
     }
 
-    /// Pauses a queue.
-    pub(crate) fn pause(&self, queue: &str, end: PauseEnd) {
-        self.ask(Operation::Pause, &[], || {
-            Queue::new(&self.db, queue)?.pause(end, &self.operator)?;
-            Ok(vec![1])
-        });
-    }
-
-    pub(crate) fn resume(&self, queue: &str) {
-        self.ask(Operation::Resume, &[], || {
-            let was_paused = Queue::new(&self.db, queue)?.resume(&self.operator)?;
-            Ok(Vec::from_iter(was_paused.then_some(1)))
-        });
-    }
-
-    /// Releases a group. Records the letter that held it.
-    pub(crate) fn release(&self, queue: &str, group: &str) {
-        self.ask(Operation::Release, &[], || {
-            let letter = Queue::new(&self.db, queue)?.release_group(group, &self.operator)?;
-            Ok(letter.iter().map(|letter| letter.get()).collect())
-        });
-    }
-
     /// Redrives the letter that holds a group, discards it, or releases the group.
     fn with_held_group(&self, queue: &str, random: &mut fastrand::Rng) {
         let held = Queue::new(&self.db, queue).and_then(|queue| queue.held_groups(HELD_GROUPS));
@@ -242,91 +175,79 @@ impl Operations {
             Ok(vec![self.db.dlq().capture(&failure)?.id().get()])
         });
     }
+}
 
-    fn deliver(&self, letters: &LetterFilter) {
-        self.ask(Operation::Deliver, &[], || {
-            self.db.dlq().deliver(letters, &Outside, &self.operator)?;
-            Ok(Vec::new())
-        });
-    }
+/// Operations, each with its parameters, its name in the history, and its answer.
+macro_rules! operations {
+    ($db:ident, $operator:ident: $($(#[$doc:meta])* $visible:vis $name:ident($($of:ident: $type:ty),*) $operation:ident
+       => $answer:expr;)+) => {
+        impl Operations {
+            $($(#[$doc])* $visible fn $name(&self, $($of: $type),*) {
+                let ($db, $operator) = (&self.db, &self.operator);
+                self.ask(Operation::$operation, &[], || Ok($answer));
+            })+
+        }
+    };
+}
 
-    fn open_breaker(&self, lasting: Duration) {
-        self.ask(Operation::OpenBreaker, &[], || {
-            let (name, lasting) = (format!("queue:{QUEUE}"), Some(lasting));
-            self.db
-                .admin()
-                .open_breaker(&name, lasting, &self.operator)?;
-            Ok(vec![1])
-        });
-    }
-
-    fn close_breaker(&self) {
-        self.ask(Operation::CloseBreaker, &[], || {
-            let was_open = self.db.admin().close_breaker(GATEWAY, &self.operator)?;
-            Ok(Vec::from_iter(was_open.then_some(1)))
-        });
-    }
-
-    pub(crate) fn prune(&self, older_than: Duration) {
-        self.ask(Operation::Prune, &[], || {
-            Ok(counted(self.db.dlq().prune(older_than, &self.operator)?))
-        });
-    }
-
+operations! { db, operator:
+    pub(crate) redrive(letters: &LetterFilter) Redrive => numbers(&db.dlq().redrive(letters, operator)?.redriven);
+    pub(crate) discard(letters: &LetterFilter) Discard => numbers(&db.dlq().discard(letters, operator)?);
+    reopen(letters: &LetterFilter) Reopen => numbers(&db.dlq().reopen(letters, operator)?);
+    edit(letters: &LetterFilter, merge: &str) Edit =>
+        numbers(&db.dlq().edit(letters, &Edit::merge(merge)?, operator)?.edited);
+    undo(letters: &LetterFilter) Undo => {
+        let dlq = db.dlq();
+        let undone = dlq.restore_versions_while(letters, None, operator, |_| ControlFlow::Continue(()))?;
+        numbers(&undone.letters)
+    };
+    run(letters: &LetterFilter) Run => drive(db, letters, &run_options(), operator)?;
+    deliver(letters: &LetterFilter) Deliver => {
+        db.dlq().deliver(letters, &Outside, operator)?;
+        Vec::new()
+    };
+    pub(crate) restore(letters: &LetterFilter) Restore => numbers(&db.dlq().restore(letters, operator)?.letters);
+    delete_archived(letters: &LetterFilter) DeleteArchived => counted(db.dlq().delete_archived(letters, operator)?);
+    pub(crate) prune(older_than: Duration) Prune => counted(db.dlq().prune(older_than, operator)?);
     /// Applies the retention rules once.
-    pub(crate) fn apply_retention(&self) {
-        self.ask(Operation::Retention, &[], || {
-            keeping::set_retention(&self.db, &self.operator)?;
-            Ok(counted(self.db.dlq().retention().apply(&self.operator)?))
-        });
-    }
-
-    pub(crate) fn restore(&self, letters: &LetterFilter) {
-        self.ask(Operation::Restore, &[], || {
-            let restored = self.db.dlq().restore(letters, &self.operator)?;
-            Ok(numbers(&restored.letters))
-        });
-    }
-
-    fn delete_archived(&self, letters: &LetterFilter) {
-        self.ask(Operation::DeleteArchived, &[], || {
-            Ok(counted(
-                self.db.dlq().delete_archived(letters, &self.operator)?,
-            ))
-        });
-    }
-
+    pub(crate) apply_retention() Retention => {
+        keeping::set_retention(db, operator)?;
+        counted(db.dlq().retention().apply(operator)?)
+    };
     /// Erases a job or letter.
-    pub(crate) fn erase(&self, id: i64) {
-        self.ask(Operation::Erase, &[], || {
-            let one = LetterFilter::new().ids([JobId::new(id)]);
-            let erased = self.db.dlq().erase(&one, &self.operator)?;
-            Ok(counted(erased.jobs + erased.letters))
-        });
-    }
-
+    pub(crate) erase(id: i64) Erase => {
+        let erased = db.dlq().erase(&LetterFilter::new().ids([JobId::new(id)]), operator)?;
+        counted(erased.jobs + erased.letters)
+    };
+    /// Pauses a queue.
+    pub(crate) pause(queue: &str, end: PauseEnd) Pause => {
+        Queue::new(db, queue)?.pause(end, operator)?;
+        vec![1]
+    };
+    pub(crate) resume(queue: &str) Resume => counted(Queue::new(db, queue)?.resume(operator)?.into());
+    /// Releases a group. Records the letter that held it.
+    pub(crate) release(queue: &str, group: &str) Release => {
+        let letter = Queue::new(db, queue)?.release_group(group, operator)?;
+        letter.iter().map(|letter| letter.get()).collect()
+    };
+    open_breaker(lasting: Duration) OpenBreaker => {
+        db.admin().open_breaker(&format!("queue:{QUEUE}"), Some(lasting), operator)?;
+        vec![1]
+    };
+    close_breaker() CloseBreaker => counted(db.admin().close_breaker(GATEWAY, operator)?.into());
     /// Triggers a schedule. Records the job.
-    pub(crate) fn trigger(&self, schedule: &str) {
-        self.ask(Operation::Trigger, &[], || {
-            let triggered = self.db.schedules().trigger(schedule, &self.operator)?;
-            Ok(match triggered {
-                Triggered::New(job) | Triggered::Live(job) => vec![job.get()],
-                Triggered::Redriven(_) | Triggered::NotFound => Vec::new(),
-            })
-        });
-    }
-
+    pub(crate) trigger(schedule: &str) Trigger => match db.schedules().trigger(schedule, operator)? {
+        Triggered::New(job) | Triggered::Live(job) => vec![job.get()],
+        Triggered::Redriven(_) | Triggered::NotFound => Vec::new(),
+    };
     /// Pauses a schedule, or resumes it.
-    pub(crate) fn pause_schedule(&self, schedule: &str, is_paused: bool) {
-        self.ask(Operation::PauseSchedule, &[], || {
-            let schedules = self.db.schedules();
-            match is_paused {
-                true => schedules.pause(schedule, &self.operator).map(|_| ())?,
-                false => schedules.resume(schedule, &self.operator).map(|_| ())?,
-            }
-            Ok(Vec::new())
-        });
-    }
+    pub(crate) pause_schedule(schedule: &str, is_paused: bool) PauseSchedule => {
+        match is_paused {
+            true => db.schedules().pause(schedule, operator).map(|_| ())?,
+            false => db.schedules().resume(schedule, operator).map(|_| ())?,
+        }
+        Vec::new()
+    };
 }
 
 pub(super) fn run(options: &Options, stop: &AtomicBool) {
