@@ -90,14 +90,16 @@ BEGIN
     IF current_query() LIKE '%redrive.compact()%' THEN
         RETURN NULL;
     END IF;
-    IF TG_OP = 'INSERT' THEN
+    IF TG_OP = 'INSERT' OR TG_ARGV[0] = 'checkpoints' THEN
         INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
                                  unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
-        SELECT j.id, 'l', 'i', j.attempt, j.max_attempts, j.generation,
+        SELECT j.id, 'l', CASE TG_OP WHEN 'INSERT' THEN 'i' ELSE 'e' END, j.attempt, j.max_attempts, j.generation,
                j.crashes, j.refunds, l.lease_id, l.worker_id, (j.meta).unique_key,
                j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers, (j.meta).group_key, j.history,
                l.queue
-        FROM redrive.jobs_of(l) j;
+        FROM redrive.jobs_of(l) j
+        WHERE TG_OP = 'INSERT' OR j.id <> ALL (l.done) AND (j.meta).headers IS DISTINCT FROM
+            (SELECT (o.meta).headers FROM redrive.jobs_of(OLD) o WHERE o.id = j.id);
         RETURN NULL;
     END IF;
     INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker, unique_key,
@@ -107,22 +109,6 @@ BEGIN
     FROM redrive.jobs_of(l) j
     WHERE j.id <> ALL (gone)
         AND (TG_OP <> 'UPDATE' OR j.id = ANY (l.done));
-    RETURN NULL;
-END
-$$;
-
--- A worker stores checkpoints.
-CREATE FUNCTION chaos.trace_lease_content() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO chaos.trace (job, place, change, attempt, max_attempts, generation, crashes, refunds, lease, worker,
-                             unique_key, kind, priority, payload, enqueued, headers, group_key, history, queue)
-    SELECT j.id, 'l', 'e', j.attempt, j.max_attempts, j.generation,
-           j.crashes, j.refunds, NEW.lease_id, NEW.worker_id, (j.meta).unique_key,
-           j.kind, j.priority, j.payload, chaos.micros(j.enqueued_at), (j.meta).headers, (j.meta).group_key, j.history,
-           NEW.queue
-    FROM redrive.jobs_of(NEW) j
-    JOIN redrive.jobs_of(OLD) o ON o.id = j.id
-    WHERE j.id <> ALL (NEW.done) AND (j.meta).headers IS DISTINCT FROM (o.meta).headers;
     RETURN NULL;
 END
 $$;
@@ -180,9 +166,10 @@ CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.jobs_delayed
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_waiting('d');
 CREATE TRIGGER chaos AFTER INSERT OR UPDATE OF done OR DELETE ON redrive.leases
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease();
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease('jobs');
+-- A worker stores checkpoints.
 CREATE TRIGGER chaos_content AFTER UPDATE OF metas ON redrive.leases
-    FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease_content();
+    FOR EACH ROW EXECUTE FUNCTION chaos.trace_lease('checkpoints');
 -- Fires after redrive's triggers, which may still change the state.
 CREATE TRIGGER zz_chaos AFTER INSERT OR UPDATE OR DELETE ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION chaos.trace_letter();
