@@ -57,6 +57,8 @@ impl Environment {
         if !self.server.is_up() {
             self.start_server();
         }
+        // The last fault may have killed a backend, after which the server recovers.
+        drop(self.server.client());
         for role in [Role::Enqueuer, Role::Operator] {
             self.processes.stop(role, STOP);
         }

@@ -220,9 +220,8 @@ fn a_diverted_group_without_letters_is_a_violation() {
 #[test]
 fn a_fair_group_that_waits_has_its_turn_before_another_one_has_many() {
     let jobs = |most: i64, each: &str| {
-        (1..=most)
-            .map(|job| format!("{each} {job};"))
-            .collect::<String>()
+        let each = (1..=most).map(|job| format!("{each} {job};"));
+        each.collect::<Vec<_>>().concat()
     };
     let found = |turns, last: &str| {
         let enqueued = jobs(21, "enqueue") + "enqueue 100;";
