@@ -35,63 +35,43 @@ fn built() -> impl Strategy<Value = LetterFilter> {
         ][..],
     );
     let change = prop_oneof![
-        text().prop_map(Change::Queue),
-        text().prop_map(Change::Kind),
-        vec(text(), 0..3).prop_map(Change::Classes),
-        text().prop_map(Change::Message),
-        text().prop_map(Change::Version),
-        text().prop_map(Change::Source),
-        any::<i64>().prop_map(Change::FromId),
-        any::<i64>().prop_map(Change::Run),
-        any::<u32>().prop_map(Change::Generation),
-        any::<SystemTime>().prop_map(Change::DiedFrom),
-        any::<Duration>().prop_map(Change::OlderThan),
-        Just(Change::Words),
-        (text(), comparison, scalar)
-            .prop_map(|(path, how, value)| Change::Payload(path, how, value)),
+        text().prop_map(|queue| Change::of(|filter| filter.queue(queue))),
+        text().prop_map(|kind| Change::of(|filter| filter.kind(kind))),
+        vec(text(), 0..3).prop_map(|classes| Change::of(|filter| filter.error_classes(classes))),
+        text().prop_map(|part| Change::of(|filter| filter.message(part))),
+        text().prop_map(|version| Change::of(|filter| filter.version(version))),
+        text().prop_map(|source| Change::of(|filter| filter.source(source))),
+        any::<i64>().prop_map(|id| Change::of(move |filter| filter.ids_from(JobId::new(id)))),
+        any::<i64>().prop_map(|run| Change::of(move |filter| filter.run(RunId::new(run)))),
+        any::<u32>().prop_map(|from| Change::of(move |filter| filter.generation_from(from))),
+        any::<SystemTime>().prop_map(|moment| Change::of(move |filter| filter.died_from(moment))),
+        any::<Duration>().prop_map(|age| Change::of(move |filter| filter.older_than(age))),
+        Just(()).prop_map(|()| Change::of(|filter| {
+            let causes = [DeathCause::Exhausted, DeathCause::Manual];
+            filter.causes(causes).state(LetterState::Open)
+        })),
+        (text(), comparison, scalar).prop_map(|(path, how, value)| Change::of(move |filter| {
+            filter.clone().payload(&path, how, value).unwrap_or(filter)
+        })),
     ];
-    vec(change, 0..6)
-        .prop_map(|changes| changes.into_iter().fold(LetterFilter::new(), Change::make))
+    vec(change, 0..6).prop_map(|changes| {
+        let changes = changes.into_iter();
+        changes.fold(LetterFilter::new(), |filter, change| (change.0)(filter))
+    })
 }
 
-#[derive(Clone, Debug)]
-enum Change {
-    Queue(String),
-    Kind(String),
-    Classes(Vec<String>),
-    Message(String),
-    Version(String),
-    Source(String),
-    FromId(i64),
-    Run(i64),
-    Generation(u32),
-    DiedFrom(SystemTime),
-    OlderThan(Duration),
-    Words,
-    Payload(String, Comparison, Value),
-}
+/// A call of the builder.
+struct Change(Box<dyn FnOnce(LetterFilter) -> LetterFilter>);
 
 impl Change {
-    fn make(filter: LetterFilter, change: Change) -> LetterFilter {
-        match change {
-            Change::Queue(queue) => filter.queue(queue),
-            Change::Kind(kind) => filter.kind(kind),
-            Change::Classes(classes) => filter.error_classes(classes),
-            Change::Message(part) => filter.message(part),
-            Change::Version(version) => filter.version(version),
-            Change::Source(source) => filter.source(source),
-            Change::FromId(id) => filter.ids_from(JobId::new(id)),
-            Change::Run(run) => filter.run(RunId::new(run)),
-            Change::Generation(generation) => filter.generation_from(generation),
-            Change::DiedFrom(moment) => filter.died_from(moment),
-            Change::OlderThan(age) => filter.older_than(age),
-            Change::Words => filter
-                .causes([DeathCause::Exhausted, DeathCause::Manual])
-                .state(LetterState::Open),
-            Change::Payload(path, how, value) => {
-                filter.clone().payload(&path, how, value).unwrap_or(filter)
-            }
-        }
+    fn of(change: impl FnOnce(LetterFilter) -> LetterFilter + 'static) -> Change {
+        Change(Box::new(change))
+    }
+}
+
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Change")
     }
 }
 
