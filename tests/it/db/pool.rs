@@ -3,8 +3,8 @@
 use std::str::FromStr as _;
 
 use redrive::dlq::LetterState;
-use redrive::postgres::{Client, Config, NoTls};
-use redrive::r2d2::{CustomizeConnection, Pool};
+use redrive::postgres::{Client, Config, Error, NoTls};
+use redrive::r2d2::{CustomizeConnection, NopConnectionCustomizer, Pool};
 use redrive::r2d2_postgres::PostgresConnectionManager;
 use redrive::{Database, Failure, Job, NewJob, Pooler, Queue};
 use redrive_tests::{
@@ -13,50 +13,79 @@ use redrive_tests::{
 
 type Users = Pool<PostgresConnectionManager<NoTls>>;
 
-fn pool(test: &TestDatabase, connections: u32) -> Users {
+fn pool(test: &TestDatabase, customizer: Box<dyn CustomizeConnection<Client, Error>>) -> Users {
     let config = Config::from_str(test.url()).unwrap();
     Pool::builder()
-        .max_size(connections)
+        .max_size(5)
+        .connection_customizer(customizer)
         .build(PostgresConnectionManager::new(config, NoTls))
         .unwrap()
+}
+
+/// A queue on the connections of a pool.
+fn queue(users: &Users) -> Queue {
+    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
+    Queue::new(&db, "orders").unwrap()
+}
+
+/// Settings that the owner of the pool makes on each new connection.
+#[derive(Debug)]
+struct Customizer;
+
+impl CustomizeConnection<Client, Error> for Customizer {
+    fn on_acquire(&self, client: &mut Client) -> Result<(), Error> {
+        client.batch_execute(
+            "SET search_path = shop, public; SET statement_timeout = '7min'; SET jit = off;
+             SET tcp_keepalives_idle = 77",
+        )
+    }
 }
 
 #[test]
 fn pooled_connections_are_returned_with_their_original_settings() {
     let test = TestDatabase::migrated();
-    let users = pool(&test, 5);
-    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
-    let queue = Queue::new(&db, "orders").unwrap();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    finish(&queue, willing(&queue));
-    // All connections at once, so that those of the worker are among them.
-    let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
-    for connection in &mut connections {
-        for (setting, value) in [
-            ("enable_seqscan", "on"),
-            ("jit", "on"),
-            ("plan_cache_mode", "auto"),
-            ("lock_timeout", "0"),
-        ] {
-            assert_eq!(
-                connection.ask::<String>("SELECT current_setting($1)", &[&setting]),
-                value,
-                "{setting}"
-            );
+    let of_the_server = [
+        ("enable_seqscan", "on"),
+        ("jit", "on"),
+        ("plan_cache_mode", "auto"),
+        ("lock_timeout", "0"),
+    ];
+    let of_the_owner = [
+        ("search_path", "shop, public"),
+        ("statement_timeout", "7min"),
+        ("jit", "off"),
+        ("tcp_keepalives_idle", "77"),
+    ];
+    for (users, settings) in [
+        (
+            pool(&test, Box::new(NopConnectionCustomizer)),
+            of_the_server,
+        ),
+        (pool(&test, Box::new(Customizer)), of_the_owner),
+    ] {
+        let queue = queue(&users);
+        queue.enqueue_many(&Order::up_to(20)).unwrap();
+        finish(&queue, willing(&queue));
+        // All connections at once, so that those of the worker are among them.
+        let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
+        for connection in &mut connections {
+            for (setting, value) in settings {
+                let asked = "SELECT current_setting($1)";
+                let found: String = connection.ask(asked, &[&setting]);
+                assert_eq!(found, value, "{setting}");
+            }
+            let channels = "SELECT pg_listening_channels()";
+            let channels: Vec<String> = connection.column(channels, &[]);
+            assert_eq!(channels, [""; 0], "it still listens");
         }
-        let channels = connection
-            .query("SELECT pg_listening_channels()", &[])
-            .unwrap();
-        assert!(channels.is_empty(), "it still listens");
     }
 }
 
 #[test]
 fn a_connection_whose_statements_were_deallocated_prepares_them_again() {
     let test = TestDatabase::migrated();
-    let users = pool(&test, 5);
-    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
-    let queue = Queue::new(&db, "orders").unwrap();
+    let users = pool(&test, Box::new(NopConnectionCustomizer));
+    let queue = queue(&users);
     for _ in 0..2 {
         assert!(queue.is_drained().unwrap());
         let follows = |job: &Job<Order>| match job.payload().number {
@@ -71,52 +100,6 @@ fn a_connection_whose_statements_were_deallocated_prepares_them_again() {
         let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
         for connection in &mut connections {
             connection.sql("DISCARD ALL");
-        }
-    }
-}
-
-/// Settings that the owner of the pool makes on each new connection.
-#[derive(Debug)]
-struct Customizer;
-
-/// The settings, with what the server reports.
-const CUSTOM: [(&str, &str); 4] = [
-    ("search_path", "shop, public"),
-    ("statement_timeout", "7min"),
-    ("jit", "off"),
-    ("tcp_keepalives_idle", "77"),
-];
-
-impl CustomizeConnection<Client, postgres::Error> for Customizer {
-    fn on_acquire(&self, client: &mut Client) -> Result<(), postgres::Error> {
-        client.batch_execute(
-            "SET search_path = shop, public; SET statement_timeout = '7min'; SET jit = off;
-             SET tcp_keepalives_idle = 77",
-        )
-    }
-}
-
-#[test]
-fn settings_of_the_pools_owner_survive_a_worker() {
-    let test = TestDatabase::migrated();
-    let config = Config::from_str(test.url()).unwrap();
-    let users = Pool::builder()
-        .max_size(5)
-        .connection_customizer(Box::new(Customizer))
-        .build(PostgresConnectionManager::new(config, NoTls))
-        .unwrap();
-    let db = Database::from_pool(users.clone()).pooler(Pooler::Session);
-    let queue = Queue::new(&db, "orders").unwrap();
-    queue.enqueue_many(&Order::up_to(20)).unwrap();
-    finish(&queue, willing(&queue));
-    let mut connections: Vec<_> = (0..5).map(|_| users.get().unwrap()).collect();
-    for connection in &mut connections {
-        for (setting, value) in CUSTOM {
-            assert_eq!(
-                connection.ask::<String>("SELECT current_setting($1)", &[&setting]),
-                value,
-                "{setting}"
-            );
         }
     }
 }
