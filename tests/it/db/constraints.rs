@@ -87,6 +87,8 @@ fn the_schema_rejects_illegal_rows() {
     }
     let legal = [
         format!("{JOB}) VALUES (3, 'q', 'k', '{{}}')"),
+        format!("{JOB}, meta.priority, rank) VALUES (0, 'q', 'k', '{{}}', 1000, -2000)"),
+        format!("{JOB}, meta.max_attempts) VALUES (0, 'q', 'k', '{{}}', 1000)"),
         format!("{DELAYED}) VALUES (now(), 'q', 'k', '{{}}')"),
         format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 1, now())"),
         format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW})"),
