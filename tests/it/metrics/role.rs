@@ -9,10 +9,8 @@ use redrive_tests::{
 /// A database, its owner, and a role that can only read the metrics.
 fn granted() -> (TestDatabase, Client, Role) {
     let (test, mut owner) = TestDatabase::with_client();
-    let role = test.role("metrics");
+    let role = test.role_of("metrics", &["exporter"]);
     owner.sql(&format!("ALTER ROLE {} CONNECTION LIMIT 3", role.name()));
-    let left: String = owner.ask("SELECT redrive.grant_role($1, 'exporter')", &[&role.name()]);
-    assert_eq!(left, "", "a superuser can do all of it");
     (test, owner, role)
 }
 
@@ -96,16 +94,17 @@ fn the_exporter_role_sees_the_transactions_of_other_roles() {
 #[test]
 fn the_exporter_role_cannot_read_payloads_or_write() {
     let (_test, mut owner, role) = granted();
+    let open = "SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace
+                AND CASE WHEN c.relkind = 'S' THEN has_sequence_privilege($1, c.oid, 'USAGE, SELECT, UPDATE')
+                         WHEN c.relkind IN ('r', 'p', 'v')
+                         THEN has_table_privilege($1, c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')
+                             OR has_any_column_privilege($1, c.oid, 'SELECT, INSERT, UPDATE') END ORDER BY 1";
+    let open: Vec<String> = owner.column(open, &[&role.name()]);
+    assert_eq!(open, ["definitions", "migrations"]);
     let mut client = role.client();
-    let relations = "SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'redrive'::regnamespace \
-                     AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relname NOT IN ('migrations', 'definitions')";
-    let relations = owner.query(relations, &[]).unwrap();
-    assert!(relations.len() > 20, "{}", relations.len());
-    for relation in relations {
-        let name: String = relation.get(0);
-        client.refuses(&format!("SELECT FROM redrive.{name}"), &[], "42501");
-        client.refuses(&format!("TABLE redrive.{name}"), &[], "42501");
-    }
+    client.refuses("TABLE redrive.jobs", &[], "42501");
+    client.refuses("DELETE FROM redrive.migrations", &[], "42501");
+    client.refuses("DELETE FROM redrive.definitions", &[], "42501");
     // Everything in the schema that was not granted.
     let granted = "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'redrive'::regnamespace \
                    AND has_function_privilege($1, p.oid, 'EXECUTE') ORDER BY 1";
@@ -123,19 +122,6 @@ fn the_exporter_role_cannot_read_payloads_or_write() {
             "metrics_tables"
         ]
     );
-    for statement in [
-        "SELECT redrive.enqueue('orders', 'order', '{}')",
-        "SELECT redrive.grant_role(current_user, 'exporter')",
-        "INSERT INTO redrive.jobs (segment, queue, kind, payload) VALUES (0, 'a', 'b', '{}')",
-        "DELETE FROM redrive.dead_letters",
-        "INSERT INTO redrive.migrations (version, name, checksum, breaking) VALUES (99, 'a', 'b', false)",
-        "SELECT setval('redrive.ring_position', 1)",
-        "TRUNCATE redrive.jobs",
-        "CREATE TABLE redrive.mine ()",
-        "COPY (SELECT 1) TO PROGRAM 'true'",
-    ] {
-        client.refuses(statement, &[], "42501");
-    }
 }
 
 #[test]
