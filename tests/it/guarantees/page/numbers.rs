@@ -1,7 +1,5 @@
 //! The numbers of GUARANTEES.md equal those of the code and the schema.
 
-use std::time::Duration;
-
 use redrive_tests::{Sql, TestDatabase};
 
 use super::read;
@@ -78,50 +76,42 @@ const SUMS: &[(&str, [(&str, &str); 2])] = &[
     ),
 ];
 
-/// The numbers that are part of the schema: the name, a query for the number, and its unit.
-const SCHEMA: &[(&str, &str, &str)] = &[
-    // Tests the behaviour: of thirty attempts, it keeps this many.
-    (
-        "history",
-        "WITH RECURSIVE kept (attempt, history) AS ( \
-             VALUES (0, NULL::jsonb) UNION ALL \
-             SELECT attempt + 1, redrive.add_attempt(history, jsonb_build_object( \
-                 'attempt', attempt + 1, 'run_ms', 1, 'ended_at', now())) \
-             FROM kept WHERE attempt < 30) \
-         SELECT jsonb_array_length(history)::bigint FROM kept WHERE attempt = 30",
-        "",
-    ),
-    (
-        "identical deaths",
-        "SELECT (regexp_match(pg_get_functiondef('redrive.reopen'::regproc), \
-             'NEW.alike >= ([0-9]+) '))[1]::bigint",
-        "",
-    ),
+/// The numbers in the functions of the schema: the name, the function, what is written around it, and its unit.
+const FUNCTIONS: &[(&str, &str, &str, &str)] = &[
+    ("identical deaths", "reopen", "NEW.alike >= (#) ", ""),
     (
         "failed redrives",
-        "SELECT (regexp_match(pg_get_functiondef('redrive.reopen'::regproc), \
-             'NEW.failed_redrives >= ([0-9]+) '))[1]::bigint",
+        "reopen",
+        "NEW.failed_redrives >= (#) ",
         "",
     ),
     (
         "abandoned claims",
-        "SELECT (regexp_match(pg_get_functiondef('redrive.change_event'::regproc), \
-             'letter.crashes \\+ 1 >= ([0-9]+) '))[1]::bigint",
+        "change_event",
+        r"letter.crashes \+ 1 >= (#) ",
         "",
     ),
     (
         "snapshot wait",
-        "SELECT (regexp_match(pg_get_functiondef('redrive.is_seen_drained'::regproc), \
-             'interval ''([0-9]+) seconds'''))[1]::bigint",
+        "is_seen_drained",
+        "interval '(#) seconds'",
         " s",
     ),
     (
         "audit age",
-        "SELECT (regexp_match(pg_get_functiondef(p.oid), 'older_than < ''([0-9]+) days'''))[1]::bigint \
-         FROM pg_proc p WHERE p.oid::regproc::text = 'redrive.prune_audit'",
+        "prune_audit",
+        "older_than < '(#) days'",
         " days",
     ),
 ];
+
+/// Tests the behaviour: of thirty attempts, a history keeps this many.
+const HISTORY: &str = "WITH RECURSIVE kept (attempt, history) AS ( \
+         VALUES (0, NULL::jsonb) UNION ALL \
+         SELECT attempt + 1, redrive.add_attempt(history, jsonb_build_object( \
+             'attempt', attempt + 1, 'run_ms', 1, 'ended_at', now())) \
+         FROM kept WHERE attempt < 30) \
+     SELECT jsonb_array_length(history)::bigint FROM kept WHERE attempt = 30";
 
 /// A name in italics, and the value in brackets behind it.
 struct Stated {
@@ -169,25 +159,15 @@ fn assert_stated(stated: &[Stated], name: &str, ours: &str) {
 
 /// Returns the number in the largest unit that divides it.
 fn formatted(amount: Amount) -> String {
-    match amount {
-        Amount::Time(time) => {
-            let ms = time.as_millis();
-            let (day, hour, minute) = (86_400_000, 3_600_000, 60_000);
-            match ms {
-                _ if ms % day == 0 && ms > day => format!("{} days", grouped(ms / day)),
-                _ if ms % hour == 0 => format!("{} h", ms / hour),
-                _ if ms % minute == 0 => format!("{} min", ms / minute),
-                _ if ms % 1000 == 0 => format!("{} s", ms / 1000),
-                _ => format!("{ms} ms"),
-            }
-        }
-        Amount::Bytes(bytes) => match bytes {
-            _ if bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
-            _ if bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
-            _ => format!("{bytes} bytes"),
-        },
-        Amount::Count(count) => grouped(count),
-    }
+    let (number, units) = match amount {
+        Amount::Milliseconds(ms) if ms > DAY && ms % DAY == 0 => (ms, &[(DAY, " days")][..]),
+        Amount::Milliseconds(ms) => (ms, TIMES),
+        Amount::Bytes(bytes) => (bytes, SIZES),
+        Amount::Count(count) => (count, &[(1, "")][..]),
+    };
+    let unit = units.iter().find(|(unit, _)| number % unit == 0);
+    let (unit, name) = unit.expect("the last unit is one");
+    format!("{}{name}", grouped(number / unit))
 }
 
 /// Returns the number with a comma between thousands.
@@ -204,20 +184,35 @@ fn grouped(number: u128) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Amount {
-    Time(Duration),
+    Milliseconds(u128),
     Bytes(u128),
     Count(u128),
 }
 
+const DAY: u128 = 86_400_000;
+const TIMES: &[(u128, &str)] = &[
+    (3_600_000, " h"),
+    (60_000, " min"),
+    (1000, " s"),
+    (1, " ms"),
+];
+const SIZES: &[(u128, &str)] = &[(1 << 20, " MiB"), (1 << 10, " KiB"), (1, " bytes")];
+
 /// Returns the value of a constant in the source of the library.
 fn constant(file: &str, name: &str) -> Amount {
     let source = read(&format!("crates/redrive/src/{file}"));
+    let number = |text: &str| -> u128 {
+        text.split('*')
+            .map(|factor| factor.trim().replace('_', ""))
+            .map(|factor| factor.parse::<u128>().expect("a number"))
+            .product()
+    };
     if name.ends_with("_timeout") {
         // A setting of the sessions of a worker.
         let setting = format!("(\"{name}\", \"'");
         let (_, value) = source.split_once(&setting).expect("a setting");
         let (seconds, _) = value.split_once('s').expect("a unit");
-        return Amount::Time(Duration::from_secs(seconds.parse().expect("seconds")));
+        return Amount::Milliseconds(number(seconds) * 1000);
     }
     let head = format!("const {name}: ");
     let mut found = source.lines().filter(|line| line.contains(&head));
@@ -226,35 +221,19 @@ fn constant(file: &str, name: &str) -> Amount {
         .unwrap_or_else(|| panic!("{file} has no constant {name}"));
     assert_eq!(found.next(), None, "{file} has two constants {name}");
     let (_, written) = line.split_once(" = ").expect("a value");
-    let value = written.trim_end_matches(';');
-    let number = |text: &str| -> u128 {
-        text.split('*')
-            .map(|factor| factor.trim().replace('_', ""))
-            .map(|factor| factor.parse::<u128>().expect("a number"))
-            .product()
-    };
-    if let Some(time) = value.strip_prefix("Duration::from_") {
-        let (unit, amount) = time
-            .trim_end_matches(')')
-            .split_once('(')
-            .expect("a duration");
-        let amount = u64::try_from(number(amount)).expect("64 bits");
-        return Amount::Time(match unit {
-            "millis" => Duration::from_millis(amount),
-            "secs" => Duration::from_secs(amount),
-            "mins" => Duration::from_mins(amount),
-            "hours" => Duration::from_hours(amount),
+    let value = written.trim_end_matches([';', ')']);
+    if let Some((unit, amount)) = value.split_once('(') {
+        return match unit {
+            "Duration::from_millis" => Amount::Milliseconds(number(amount)),
+            "Duration::from_secs" => Amount::Milliseconds(number(amount) * 1000),
+            "Duration::from_mins" => Amount::Milliseconds(number(amount) * 60_000),
+            "Duration::from_hours" => Amount::Milliseconds(number(amount) * 3_600_000),
+            "NonZeroU32::MIN.saturating_add" => Amount::Count(1 + number(amount)),
             _ => panic!("{line}"),
-        });
-    }
-    if let Some(added_to_one) = value.strip_prefix("NonZeroU32::MIN.saturating_add(") {
-        return Amount::Count(1 + number(added_to_one.trim_end_matches(')')));
+        };
     }
     match name {
-        _ if name.ends_with("_MS") => {
-            let ms = u64::try_from(number(value)).expect("64 bits");
-            Amount::Time(Duration::from_millis(ms))
-        }
+        _ if name.ends_with("_MS") => Amount::Milliseconds(number(value)),
         _ if name.ends_with("_BYTES") => Amount::Bytes(number(value)),
         _ => Amount::Count(number(value)),
     }
@@ -270,22 +249,26 @@ fn every_number_equals_its_constant_in_the_code() {
         let sum = places
             .iter()
             .map(|(file, place)| match constant(file, place) {
-                Amount::Time(time) => time,
+                Amount::Milliseconds(ms) => ms,
                 other @ (Amount::Bytes(_) | Amount::Count(_)) => {
                     panic!("{place} is no time: {other:?}")
                 }
             });
-        assert_stated(&stated, name, &formatted(Amount::Time(sum.sum())));
+        assert_stated(&stated, name, &formatted(Amount::Milliseconds(sum.sum())));
     }
 }
 
 #[test]
 fn every_number_of_the_schema_equals_its_value_in_the_database() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let (stated, _) = stated();
-    for (name, question, unit) in SCHEMA {
-        let value: i64 = client.ask(question, &[]);
+    let history: i64 = client.ask(HISTORY, &[]);
+    assert_stated(&stated, "history", &history.to_string());
+    let asked = "SELECT (regexp_match(pg_get_functiondef(p.oid), $2))[1]::bigint FROM pg_proc p
+                 WHERE p.pronamespace = 'redrive'::regnamespace AND p.proname = $1";
+    for (name, function, around, unit) in FUNCTIONS {
+        let number = around.replace('#', "[0-9]+");
+        let value: i64 = client.ask(asked, &[function, &number]);
         assert_stated(&stated, name, &format!("{value}{unit}"));
     }
 }
@@ -295,10 +278,10 @@ fn the_text_has_no_number_that_is_not_compared() {
     let (stated, prose) = stated();
     let known: Vec<&str> = CONSTANTS
         .iter()
-        .chain(SCHEMA)
         .map(|(name, ..)| *name)
+        .chain(FUNCTIONS.iter().map(|(name, ..)| *name))
         .chain(SUMS.iter().map(|(name, _)| *name))
-        .chain(["italics", "unavailable"])
+        .chain(["history", "italics", "unavailable"])
         .collect();
     for Stated { name, .. } in &stated {
         assert!(known.contains(&&**name), "no number is called *{name}*");
