@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive_tests::{Dead, Order, Process, SOON, TestDatabase, has, letters_in, stats, wait_until};
@@ -42,8 +42,11 @@ fn under(db: &TestDatabase, folder: &Folder, line: &str, work: &[&str]) -> Comma
     command
 }
 
-fn error_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+/// Runs it, and returns how it ended and what it said.
+fn worked(db: &TestDatabase, folder: &Folder, line: &str, work: &[&str]) -> (ExitStatus, String) {
+    let output = under(db, folder, line, work).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status, said)
 }
 
 fn is_leased(db: &TestDatabase) -> bool {
@@ -118,8 +121,8 @@ fn a_command_starts_with_the_default_action_of_every_signal() {
         "grep -E '^Sig(Blk|Ign)' /proc/self/status > masks",
         "--drain",
     ];
-    let output = under(&db, &folder, line, &work).output().unwrap();
-    assert!(output.status.success(), "{}", error_of(&output));
+    let (status, error) = worked(&db, &folder, line, &work);
+    assert!(status.success(), "{error}");
     let masks = folder.file("masks");
     assert_eq!(masks.lines().count(), 2, "{masks}");
     for line in masks.lines() {
@@ -142,16 +145,9 @@ fn a_host_with_few_descriptors_runs_fewer_slots_and_each_command_gets_its_input(
         "40",
         "--drain",
     ];
-    let output = under(
-        &db,
-        &folder,
-        "ulimit -n 60; ulimit -s 64; exec \"$@\"",
-        &work,
-    )
-    .output()
-    .unwrap();
-    let error = error_of(&output);
-    assert!(output.status.success(), "{error}");
+    let limits = "ulimit -n 60; ulimit -s 64; exec \"$@\"";
+    let (status, error) = worked(&db, &folder, limits, &work);
+    assert!(status.success(), "{error}");
     has(
         &error,
         "of 40 slots: the limit of open files (ulimit -n) of 60 leaves",
@@ -176,54 +172,25 @@ fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
     let (queue, folder) = (db.queue("w"), Folder::new(&db));
     fs::write(folder.0.join("plain"), "").unwrap();
     queue.enqueue(&Order { number: 1 }).unwrap();
+    let work = |line: &str, command: &str| {
+        let line = format!("{line} exec \"$@\"");
+        let work = ["--exec", command, "--slots", "1", "--drain"];
+        worked(&db, &folder, &line, &work)
+    };
+    let (missing, gone) = ("does not exist", "mkdir gone; cd gone; rmdir ../gone;");
+    let no_file = "does not exist or is not executable";
     for (line, command, why) in [
-        (
-            "ulimit -n 30; exec \"$@\"",
-            "true",
-            "the limit of open files (ulimit -n) of 30",
-        ),
-        (
-            "ulimit -f 8; exec \"$@\"",
-            "true",
-            "the limit of the size of files (ulimit -f)",
-        ),
-        (
-            "ulimit -v 100000; exec \"$@\"",
-            "true",
-            "the limit of address space (ulimit -v)",
-        ),
-        (
-            "exec \"$@\"",
-            "./missing",
-            "`./missing` does not exist or is not executable",
-        ),
-        (
-            "exec \"$@\"",
-            "./plain --now",
-            "`./plain` does not exist or is not executable",
-        ),
-        (
-            "exec \"$@\"",
-            "no-such-program | cat",
-            "`no-such-program` does not exist",
-        ),
-        (
-            "mkdir gone; cd gone; rmdir ../gone; exec \"$@\"",
-            "true",
-            "the working directory is gone",
-        ),
+        ("ulimit -n 30;", "true", "of open files (ulimit -n) of 30"),
+        ("ulimit -f 8;", "true", "of the size of files (ulimit -f)"),
+        ("ulimit -v 100000;", "true", "of address space (ulimit -v)"),
+        ("", "./missing", &*format!("`./missing` {no_file}")),
+        ("", "./plain --now", &*format!("`./plain` {no_file}")),
+        ("", "no-such | cat", &*format!("`no-such` {missing}")),
+        (gone, "true", "the working directory is gone"),
     ] {
-        let output = under(
-            &db,
-            &folder,
-            line,
-            &["--exec", command, "--slots", "1", "--drain"],
-        )
-        .output()
-        .unwrap();
-        let error = error_of(&output);
-        assert_eq!(output.status.code(), Some(2), "{line} {command}: {error}");
-        assert!(error.contains(why), "{line} {command}: {error}");
+        let (status, error) = work(line, command);
+        assert_eq!(status.code(), Some(2), "{line} {command}: {error}");
+        has(&error, why);
     }
     for command in [
         "if true; then true; fi",
@@ -232,10 +199,8 @@ fn a_worker_that_cannot_run_its_commands_says_why_and_starts_nothing() {
         "'true'",
     ] {
         queue.enqueue(&Order { number: 2 }).unwrap();
-        let output = under(&db, &folder, "exec \"$@\"", &["--exec", command, "--drain"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{command}: {}", error_of(&output));
+        let (status, error) = work("", command);
+        assert!(status.success(), "{command}: {error}");
     }
     assert_eq!(letters_in(&db.open(), "w", LetterState::Open), 0);
 }
@@ -251,8 +216,8 @@ fn a_worker_runs_without_its_standard_descriptors() {
     ] {
         queue.enqueue(&Order { number: 1 }).unwrap();
         let work = ["--exec", "cat > input", "--drain"];
-        let output = under(&db, &folder, line, &work).output().unwrap();
-        assert!(output.status.success(), "{line}: {:?}", output.status);
+        let (status, _) = worked(&db, &folder, line, &work);
+        assert!(status.success(), "{line}: {status}");
         assert_eq!(folder.file("input"), "{\"number\":1}\n", "{line}");
     }
 }
