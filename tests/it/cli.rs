@@ -18,7 +18,6 @@ mod host;
 mod prune;
 mod runbooks;
 mod schedules;
-mod tables;
 mod terminal;
 
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! The terminal: text from the database cannot control it, and errors fit into it.
+//! The terminal: text from the database cannot control it, and tables and errors fit into it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
 use postgres::Client;
-use redrive_tests::{Sql, TestDatabase, ran};
+use redrive_tests::{Sql, TestDatabase, ran, words};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
@@ -15,47 +15,50 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 const EVIL: &str =
     "\u{1b}]52;c;ZXZpbA\u{7}\u{1b}[2J\u{202e}\u{9b}31m\u{2066}evil\u{200b}\u{feff}\r\u{8}";
 
-/// A placeholder for the queue.
-const QUEUE: &str = "the queue";
+/// Commands that show stored text; `NAME` stands for the queue.
+const READS: &str = r#"
+stats
+dlq
+dlq show 1
+dlq show 2
+dlq groups show 1
+dlq groups show 2
+dlq runs show 1
+schedule list
+dlq retention list
+dlq archive show 4
+dlq archive restore NAME
+dlq archive delete NAME
+dlq groups merge 1 2
+dlq groups split 2 --by error~e
+dlq redrive NAME
+dlq discard NAME --reason x
+dlq edit NAME --merge '{"a": 1}'
+dlq validate 1 --exec 'cat >&2; false'
+dlq deliver 1 --exec 'cat >&2; false' --yes
+job show 100
+job list NAME
+job cancel NAME
+job priority 7 NAME
+job edit NAME --merge '{"a": 1}'
+queue list
+breaker list
+redact list
+audit
+prune --dry-run"#;
 
-/// Commands that show stored text.
-const READS: &[&[&str]] = &[
-    &["stats"],
-    &["dlq"],
-    &["dlq", "list"],
-    &["dlq", "show", "1"],
-    &["dlq", "show", "2"],
-    &["dlq", "groups"],
-    &["dlq", "groups", "show", "1"],
-    &["dlq", "groups", "show", "2"],
-    &["dlq", "runs", "list"],
-    &["dlq", "runs", "show", "1"],
-    &["schedule", "list"],
-    &["dlq", "retention", "list"],
-    &["dlq", "archive", "list"],
-    &["dlq", "archive", "show", "4"],
-    &["dlq", "archive", "restore", QUEUE],
-    &["dlq", "archive", "delete", QUEUE],
-    &["dlq", "groups", "rules", "list"],
-    &["dlq", "groups", "merge", "1", "2"],
-    &["dlq", "groups", "split", "2", "--by", "error~e"],
-    &["dlq", "protection", "list"],
-    &["dlq", "redrive", QUEUE],
-    &["dlq", "discard", QUEUE, "--reason", "x"],
-    &["dlq", "edit", QUEUE, "--merge", "{\"a\": 1}"],
-    &["dlq", "validate", "1", "--exec", "cat >&2; false"],
-    &["dlq", "deliver", "1", "--exec", "cat >&2; false", "--yes"],
-    &["job", "show", "100"],
-    &["job", "list", QUEUE],
-    &["job", "cancel", QUEUE],
-    &["job", "priority", "7", QUEUE],
-    &["job", "edit", QUEUE, "--merge", "{\"a\": 1}"],
-    &["queue", "list"],
-    &["breaker", "list"],
-    &["redact", "list"],
-    &["audit"],
-    &["prune", "--dry-run"],
-];
+/// Commands that print nothing but a table, which fits into a narrow window.
+const LISTS: &str = r"
+job list
+dlq list
+dlq groups
+dlq groups rules list
+dlq archive list
+dlq protection list
+dlq runs list";
+
+/// The width of that window.
+const COLUMNS: usize = 60;
 
 fn is_harmful(character: char) -> bool {
     let hides = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
@@ -77,11 +80,11 @@ fn archive_rule_and_protection(client: &mut Client, name: &str) {
 
 #[test]
 fn every_text_from_the_database_is_escaped_before_it_is_printed() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     // Most operations check names. A role that can write the tables can store anything that the
     // constraints allow.
     let name: String = EVIL.chars().filter(|c| !c.is_control()).collect();
+    let name = name + ".orders.of.the.northern.warehouse.for.every.customer.abroad";
     let json = serde_json::to_string(&serde_json::json!({ EVIL: EVIL })).unwrap();
     let history = serde_json::to_string(&serde_json::json!([{
         "attempt": 1, "outcome": "retry", "error_class": EVIL, "error_message": EVIL, "host": EVIL,
@@ -147,39 +150,47 @@ fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     client.sql("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'");
     archive_rule_and_protection(&mut client, &name);
     let (mut shown, mut troubles) = (0, Vec::new());
-    for arguments in READS {
-        let arguments: Vec<&str> = arguments
-            .iter()
-            .map(|argument| if *argument == QUEUE { &*name } else { argument })
-            .collect();
-        let ran = ran(&test, &arguments);
-        assert_ne!(
-            ran.code,
-            std::process::ExitCode::from(2),
-            "{arguments:?}: {}",
-            ran.err
-        );
-        for line in ran.out.lines().chain(ran.err.lines()) {
-            if line.contains(is_harmful) {
-                troubles.push(format!("{arguments:?} shows {line:?}"));
+    let reads = READS.trim().lines().map(|line| (line, false));
+    let lists = LISTS.trim().lines().map(|line| (line, true));
+    for (line, is_table) in reads.chain(lists) {
+        let arguments = words(line).into_iter();
+        let arguments = arguments.map(|word| if word == "NAME" { name.clone() } else { word });
+        let ran = in_a_window(COLUMNS)
+            .arg("--no-wait")
+            .args(arguments)
+            .env("DATABASE_URL", test.url())
+            .output()
+            .unwrap();
+        let [out, err] = [ran.stdout, ran.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert_ne!(ran.status.code(), Some(2), "{line}: {err}");
+        assert!(!is_table || out.lines().count() > 1, "{line}: {out}{err}");
+        let is_wide = |text: &str| is_table && text.chars().count() > COLUMNS;
+        for text in out.lines().chain(err.lines()) {
+            if text.contains(is_harmful) || is_wide(text) {
+                troubles.push(format!("`{line}` shows {text:?}"));
             }
         }
-        shown += usize::from(ran.out.contains("evil"));
+        shown += usize::from(out.contains("evil"));
     }
     assert!(troubles.is_empty(), "\n{}\n", troubles.join("\n"));
     assert!(shown >= 12, "only {shown} commands showed anything of it");
 }
 
-/// Runs a command that fails, in a window of 50 columns.
-fn failing(stderr: impl Into<Stdio>) -> Command {
+/// The program in a window of this width.
+fn in_a_window(columns: usize) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
     command
-        .arg("stats")
         .env_remove("DATABASE_URL")
-        .envs([("COLUMNS", "50"), ("NO_COLOR", "1")])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(stderr);
+        .envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8")])
+        .env("COLUMNS", columns.to_string())
+        .stdin(Stdio::null());
+    command
+}
+
+/// A command that fails.
+fn failing(stderr: impl Into<Stdio>) -> Command {
+    let mut command = in_a_window(50);
+    command.arg("stats").stdout(Stdio::null()).stderr(stderr);
     command
 }
 
