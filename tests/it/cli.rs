@@ -1,5 +1,6 @@
 //! The command line, run in this process: output, exit codes and effects on the database.
 
+mod arguments;
 mod setup;
 
 mod jobs;
@@ -59,4 +60,11 @@ pub(crate) fn letters(db: &TestDatabase, queue: &Queue, count: usize) -> Vec<Job
     // The list is ordered by death, and jobs that run in parallel die in any order.
     ids.sort_unstable_by_key(|id| Reverse(*id));
     ids
+}
+
+/// A database with this many letters of the queue `orders`, and their ids, the newest job first.
+fn with_letters(count: usize) -> (TestDatabase, Queue, Vec<JobId>) {
+    let (db, queue) = TestDatabase::with_orders();
+    let ids = letters(&db, &queue, count);
+    (db, queue, ids)
 }

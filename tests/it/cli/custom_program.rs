@@ -54,16 +54,8 @@ fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
 }
 
 #[test]
-fn the_redrive_program_has_no_handlers() {
-    let test = TestDatabase::migrated();
-    test.fails(2, "work billing --drain")
-        .tells("--exec COMMAND");
-}
-
-#[test]
 fn a_program_can_work_on_some_kinds_or_run_a_command_instead() {
-    let test = TestDatabase::migrated();
-    let queue = test.queue("orders");
+    let (test, queue) = TestDatabase::with_orders();
     let program = Program::new("shop")
         .handle(|_: &Job<Order>| Err(Failure::reject("of the handler")))
         .handle(|_: &Job<Finish>| Ok(()));

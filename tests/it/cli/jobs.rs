@@ -8,12 +8,11 @@ use redrive::dlq::{DeathCause, LetterFilter};
 use redrive_tests::{Dead, Sql, TestDatabase, holds, put};
 use serde_json::json;
 
-use super::{payloads, ready, redrive};
+use super::{payloads, ready};
 
 #[test]
 fn a_bad_line_is_reported_and_rejects_or_skips_as_asked() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
+    let (db, queue) = TestDatabase::with_orders();
     let file = payloads(80_000, Some((70_001, "{\"order\": ")));
     let enqueue = format!("enqueue orders order.placed --file {file}");
 
@@ -33,55 +32,39 @@ fn the_exit_status_of_a_command_decides_the_outcome_of_its_job() {
         let job = NewJob::raw(kind, "{\"a\": 1}").unwrap();
         put(&db.queue("w"), job.max_attempts(attempts));
     }
-    let command = r#"test "$(cat)" = '{"a": 1}' || exit 3
+    let command = r#"test "$(cat)" = "{\"a\": 1}" || exit 3
         case $REDRIVE_KIND in
             rejected) echo "bad currency" >&2; exit 65;;
             failing) exit 1;;
             killed) kill -9 $$;;
         esac"#;
-    let worked = redrive(
-        &db,
-        &[
-            "work",
-            "w",
-            "--exec",
-            command,
-            "--drain",
-            "--json",
-            "--keep-done",
-            "1d",
-        ],
-    )
-    .exits_with(0);
-    holds(&worked.lines()[0], &json!({"done": 1, "dead": 3}));
+    let work = format!("work w --exec '{command}' --drain --json --keep-done 1d");
+    db.run(work).holds(&json!({"done": 1, "dead": 3}));
 
     let kept = db.run("job list w state=done --json").json();
-    holds(
-        &kept,
-        &json!({"kind": "done", "state": "done", "payload": null}),
-    );
-    let shown = db.run(format!("job show {}", kept["id"])).out;
-    assert!(
-        shown.contains(": done ") && !shown.contains("Payload"),
-        "{shown}"
-    );
+    let done = json!({"kind": "done", "state": "done", "payload": null});
+    holds(&kept, &done);
+    db.run(format!("job show {}", kept["id"]))
+        .shows(": done ")
+        .hides("Payload");
 
     let letters = db.open().listed(&LetterFilter::new().queue("w"));
-    assert_eq!(letters.len(), 3);
-    for (kind, cause, class) in [
+    let mut found: Vec<_> = letters
+        .iter()
+        .map(|letter| (&*letter.kind, letter.cause, &*letter.error_class))
+        .collect();
+    found.sort_by_key(|(kind, ..)| *kind);
+    let expected = [
         ("failing", DeathCause::Exhausted, "exit:1"),
         ("killed", DeathCause::Exhausted, "signal:9"),
         ("rejected", DeathCause::Rejected, "exit:65"),
-    ] {
-        let letter = letters.iter().find(|letter| letter.kind == kind);
-        let letter = letter.expect(kind);
-        assert_eq!(
-            (letter.cause, &*letter.error_class),
-            (cause, class),
-            "{kind}"
-        );
-        assert_eq!(letter.error_message == "bad currency", kind == "rejected");
-    }
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(
+        db.client()
+            .count("dead_letters WHERE error_message = 'bad currency'"),
+        1
+    );
 }
 
 #[test]
@@ -90,9 +73,6 @@ fn a_worker_names_its_class_version_and_backoff() {
     db.run("enqueue w k 1 --max-attempts 2");
     let command = "echo redrive-error-class: SchemaError >&2; echo field missing >&2; exit 1";
     let work = format!("work w --exec '{command}' --drain");
-    for wrong in ["--backoff 5s", "--flood-guard 100", "--flood-guard 0/1m"] {
-        db.fails(2, format!("{work} {wrong}"));
-    }
     db.run(format!(
         "{work} --backoff fixed:10ms --app-version 1.4.2 --flood-guard 100/1m"
     ));
@@ -189,60 +169,33 @@ fn jobs_show_cancel_and_priority_work_on_live_jobs() {
 }
 
 #[test]
-fn a_unique_job_is_stored_once_and_the_exit_code_shows_it() {
+fn an_enqueue_with_a_key_prints_the_job_that_has_it_and_the_exit_code_shows_it() {
     let db = TestDatabase::migrated();
-    let enqueue = "enqueue orders order {} --unique today";
-    let first = db.run(enqueue).out;
-    db.fails(1, enqueue)
+    let enqueue = |options: &str| format!("enqueue orders order [1] --unique {options}");
+    let first = db.run(enqueue("today --until-started")).out;
+    let id: i64 = first.trim().parse().unwrap();
+    db.fails(1, enqueue("today"))
         .prints(&first)
         .tells("nothing was enqueued");
-    let id: i64 = first.trim().parse().unwrap();
-    db.fails(1, format!("{enqueue} --json"))
+    db.fails(1, enqueue("today --json"))
         .holds(&json!({"stored": false, "unique": "today", "id": id}));
-    db.fails(
-        1,
-        "enqueue orders other {} --unique today --replace payload --json",
-    )
-    .holds(&json!({"id": id, "kind": null}))
-    .tells("is of another kind");
-    db.fails(2, "enqueue orders order {} --unique ''");
-    assert_eq!(ready(&db.queue("orders")), 1);
-}
-
-#[test]
-fn a_window_keeps_out_a_second_job_after_the_first_has_ended() {
-    let db = TestDatabase::migrated();
-    let enqueue = "enqueue orders order {} --unique 7";
-    let hourly = format!("{enqueue} --unique-window 1h");
-    let first = db.run(&hourly).out;
-    db.run(format!("job cancel {} --yes", first.trim()));
-    db.fails(1, &hourly)
-        .prints(&first)
-        .tells("opened its window");
-    db.run(enqueue);
-    for bad in ["0s", "3651d", "-1s"] {
-        db.fails(2, format!("{enqueue} --unique-window={bad}"));
-    }
-    db.fails(2, "enqueue orders order {} --unique-window 1h");
-}
-
-#[test]
-fn an_enqueue_replaces_the_waiting_job_with_its_key() {
-    let db = TestDatabase::migrated();
-    let enqueue = |options: &str| format!("enqueue orders order [1] {options}");
-    let first = db.run(enqueue("--unique today --until-started")).out;
-    let replace = enqueue("--unique today --replace both --delay 1h");
+    let other = "enqueue orders other {} --unique today --replace payload --json";
+    db.fails(1, other)
+        .holds(&json!({"id": id, "kind": null}))
+        .tells("is of another kind");
+    let replace = enqueue("today --replace both --delay 1h");
     db.run(&replace).prints(&first).tells("was changed");
     assert_eq!(ready(&db.queue("orders")), 0, "it is delayed");
     db.run(replace + " --json")
         .holds(&json!({"stored": false, "replaced": true}));
-    for bad in [
-        "--replace both",
-        "--until-started",
-        "--unique today --replace all",
-    ] {
-        db.fails(2, enqueue(bad));
-    }
+
+    let hourly = enqueue("7 --unique-window 1h");
+    let windowed = db.run(&hourly).out;
+    db.run(format!("job cancel {} --yes", windowed.trim()));
+    db.fails(1, &hourly)
+        .prints(&windowed)
+        .tells("opened its window");
+    db.run(enqueue("7"));
 }
 
 /// Enqueues a payload from stdin in a process.
@@ -266,8 +219,7 @@ fn enqueue_from_stdin(db: &TestDatabase, payload: &[u8]) -> Output {
 
 #[test]
 fn a_payload_on_stdin_that_is_too_large_is_refused_with_the_limit() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
+    let (db, queue) = TestDatabase::with_orders();
     let text = |length: usize| format!("\"{}\"\n", "x".repeat(length - 2));
     for length in [1024 * 1024 + 1, 1_100_000, 3_000_000] {
         let output = enqueue_from_stdin(&db, text(length).as_bytes());
@@ -293,8 +245,8 @@ fn headers_reach_the_command_and_a_late_job_never_runs() {
         .shows("header      redrive-expires-in-ms: 3600000");
     let age = "UPDATE redrive.jobs SET enqueued_at = enqueued_at - interval '2 hours'";
     db.client().sql(age);
-    let check = r#"test "$REDRIVE_HEADERS" = '{"tenant":"north","trace":"a=b"}'"#;
-    redrive(&db, &["work", "w", "--exec", check, "--drain"]).exits_with(0);
+    let check = r#"test "$REDRIVE_HEADERS" = "{\"tenant\":\"north\",\"trace\":\"a=b\"}""#;
+    db.run(format!("work w --exec '{check}' --drain"));
 
     let letters = db.open().listed(&LetterFilter::new());
     let [letter] = &letters[..] else {
@@ -302,26 +254,13 @@ fn headers_reach_the_command_and_a_late_job_never_runs() {
     };
     assert_eq!(letter.id.to_string().as_str(), late);
     assert_eq!(letter.cause, DeathCause::Expired);
-    for (options, why) in [
-        ("--header trace", "NAME=VALUE"),
-        ("--header redrive-x=1", "reserved"),
-        ("--expires-in 0s", "1 ms to ten years"),
-        ("--delay 1h --expires-in 1h", "before its delay"),
-    ] {
-        db.fails(2, format!("enqueue w order 3 {options}"))
-            .tells(why);
-    }
 }
 
 #[test]
 fn a_job_can_start_at_a_time_and_a_byte_order_mark_is_no_part_of_a_payload() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
+    let (db, queue) = TestDatabase::with_orders();
     db.run("enqueue orders k 1 --at 2001-02-03");
     assert_eq!(ready(&queue), 1, "in the past");
-    db.fails(2, "enqueue orders k 1 --at 9000-01-01T00:00:00Z")
-        .tells("the limit is 3650 days");
-    db.fails(2, "enqueue orders k 1 --at tomorrow");
     let output = enqueue_from_stdin(&db, "\u{feff}{\"a\": 1}\n".as_bytes());
     assert!(output.status.success(), "{output:?}");
     assert_eq!(ready(&queue), 2);
@@ -339,5 +278,4 @@ fn one_command_works_on_several_queues() {
     // What nothing handles is left, wherever it is.
     db.run("enqueue mail other 4");
     db.run(work("--kind k")).holds(&json!({"left": 1}));
-    db.fails(2, work("bad\n")).tells("queue");
 }

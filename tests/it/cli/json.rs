@@ -7,7 +7,7 @@ use std::fs;
 use redrive_tests::{Ran, TestDatabase, has};
 use serde_json::{Value, json};
 
-use super::letters;
+use super::with_letters;
 use crate::commands::{EXAMPLES, Example};
 
 /// Objects whose names are those of the user or of another vocabulary.
@@ -118,8 +118,7 @@ fn write(printed: &[(Example, BTreeSet<String>)]) {
 
 #[test]
 fn errors_and_further_items_are_objects() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 3);
+    let (db, ..) = with_letters(3);
     let told = |ran: &Ran| -> Value { serde_json::from_str(ran.err.trim()).expect("an object") };
     let some = db.run("dlq list --limit 2 --json");
     let last = &some.lines()[1]["id"];
@@ -175,8 +174,8 @@ fn a_bulk_command_that_matches_nothing_answers_with_0_and_says_why() {
 
 #[test]
 fn a_letter_names_its_schedule_and_its_events_are_in_the_vocabulary() {
-    let db = TestDatabase::migrated();
-    let id = letters(&db, &db.queue("orders"), 1)[0];
+    let (db, _, ids) = with_letters(1);
+    let id = ids[0];
     db.run(format!("dlq edit {id} --merge '{{\"a\": 1}}'"));
     db.run("schedule redrive hourly orders --every 1h");
     db.run("schedule trigger hourly --reason fixed");

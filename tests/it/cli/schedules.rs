@@ -27,42 +27,6 @@ fn setting_a_schedule_prints_its_next_five_ticks_first() {
 }
 
 #[test]
-fn an_invalid_schedule_is_rejected_with_the_position_of_the_mistake() {
-    let test = TestDatabase::migrated();
-    for (more, why) in [
-        (
-            "{} --cron '0 25 * * *'",
-            "at character 3: `25` is not a valid hour (0-23)",
-        ),
-        (
-            "{} --cron '0 8 * *'",
-            "at character 8: the line ends after 4 fields",
-        ),
-        (
-            "{} --cron @daily --zone Europe/Berln",
-            "unknown from character 12 on",
-        ),
-        ("{} --every 10x", "such as 500ms, 90s, 1h30m or 7d"),
-        ("{} --every 100ms", "1 second to 366 days"),
-        ("{ --every 1h", "the payload is not JSON"),
-        (
-            "{} --every 1h --missed twice",
-            "expected one of skip, once, all",
-        ),
-        (
-            "{} --every 1h --overlap both",
-            "expected one of allow, skip",
-        ),
-        ("{} --every 1h --header redrive-x=1", "is reserved"),
-        ("{}", "--cron"),
-        ("{} --every 1h --cron @daily", "cannot be used with"),
-    ] {
-        test.fails(2, format!("schedule set s q k {more}"))
-            .tells(why);
-    }
-}
-
-#[test]
 fn schedules_are_listed_shown_paused_triggered_and_removed() {
     let test = TestDatabase::migrated();
     for verb in ["show", "pause", "resume", "trigger", "remove", "history"] {

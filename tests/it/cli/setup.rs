@@ -1,4 +1,4 @@
-//! Migrating, arguments and connection settings.
+//! Migrating.
 
 use redrive_tests::TestDatabase;
 
@@ -27,39 +27,4 @@ fn migrate_check_reports_what_was_changed_by_hand() {
     // A later version may have done it.
     change("INSERT INTO redrive.migrations VALUES (9999, '9999_later', 'x', false)");
     db.run("migrate --check");
-}
-
-#[test]
-fn bad_arguments_exit_with_code_2() {
-    let db = TestDatabase::migrated();
-    let long = "x".repeat(101);
-    for line in [
-        "enqueue q k \"\\u0000\"",
-        "enqueue q k {nope",
-        "enqueue '' k 1",
-        &format!("enqueue {long} k 1"),
-        "enqueue q a\u{1b}b 1",
-        "enqueue q k 1 --delay -5s",
-        "enqueue q k 1 --delay 9999999d",
-        "enqueue q k 1 --max-attempts -1",
-        "enqueue q k 1 --priority 1001",
-        "enqueue q k",
-        "enqueue q k --file /nowhere.ndjson",
-        "work q --exec true --lease 1ms",
-        "work q --exec true --kind a --kind a",
-        "dlq discard 1 --reason ' '",
-        "dlq list --state asleep",
-        "dlq redrive",
-    ] {
-        let output = db.fails(2, line);
-        assert!(
-            output.err.contains("error:") && output.out.is_empty(),
-            "{line}: {}",
-            output.err
-        );
-    }
-    assert!(
-        db.open().admin().stats(None).unwrap().is_empty(),
-        "nothing was stored"
-    );
 }

@@ -4,13 +4,11 @@ use redrive::dlq::runs::RunId;
 use redrive_tests::{Sql, TestDatabase, has, holds, lacks};
 use serde_json::json;
 
-use super::super::letters;
+use super::super::with_letters;
 
 #[test]
 fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
-    let ids = letters(&db, &queue, 3);
+    let (db, _, ids) = with_letters(3);
     db.run("breaker open queue:orders --reason upgrade");
     let warns = |err: &str, letters: &str| {
         let what =
@@ -58,8 +56,7 @@ fn send_the_canary(db: &TestDatabase) {
 
 #[test]
 fn a_redrive_into_a_paused_queue_warns_and_the_run_names_the_pause() {
-    let db = TestDatabase::migrated();
-    let ids = letters(&db, &db.queue("orders"), 3);
+    let (db, _, ids) = with_letters(3);
     db.run("queue pause orders --reason upgrade");
     // The pause is named even if the breaker is open too.
     db.run("breaker open queue:orders");
@@ -98,8 +95,7 @@ fn kinds_without_a_worker_are_one_warning_per_queue() {
 
 #[test]
 fn only_the_letters_that_a_redrive_would_send_are_counted() {
-    let db = TestDatabase::migrated();
-    let ids = letters(&db, &db.queue("orders"), 4);
+    let (db, _, ids) = with_letters(4);
     // Two of them compete for a unique key.
     let key = "UPDATE redrive.dead_letters SET unique_key = 'k' WHERE id = ANY ($1)";
     let two: Vec<i64> = ids[..2].iter().map(|id| id.get()).collect();

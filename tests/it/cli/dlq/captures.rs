@@ -15,8 +15,7 @@ fn discard(db: &TestDatabase, id: JobId) {
 
 #[test]
 fn the_command_says_that_a_letter_was_reopened() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     let failure = ForeignFailure::new("kafka:orders", "1", "orders", "order", *b"{}")
         .error("Timeout", "no answer");
     let id = db.captures(&failure);
@@ -62,8 +61,7 @@ fn a_limited_capture_drops_nothing_and_takes_its_time() {
 
 #[test]
 fn the_screen_counts_captured_failures_by_source() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     test.run("dlq --json").holds(&json!({"sources": []}));
     let capture = |source: &str, count: i64| {
         let failure =

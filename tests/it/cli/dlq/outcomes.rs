@@ -6,7 +6,7 @@ use redrive::dlq::runs::{RedriveRun, RunState};
 use redrive_tests::{Ran, SOON, Sql, TestDatabase, ran_alone, wait_until, words};
 use serde_json::json;
 
-use super::super::letters;
+use super::super::with_letters;
 
 /// Runs a command without `--no-wait`.
 #[track_caller]
@@ -36,8 +36,7 @@ fn redriven(db: &TestDatabase, code: u8, options: &str, handler: &str) -> Ran {
 
 #[test]
 fn a_redrive_waits_for_the_outcomes_and_fails_if_too_many_letters_die() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 12);
+    let (db, ..) = with_letters(12);
     let broken = "echo broken >&2; exit 65";
     redriven(&db, 1, "--unthrottled", broken)
         .shows("run 1: 12 sent, 0 recovered, 12 died again\n")
@@ -52,8 +51,7 @@ fn a_redrive_waits_for_the_outcomes_and_fails_if_too_many_letters_die() {
 
 #[test]
 fn a_run_that_skips_a_letter_exits_with_1() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 2);
+    let (db, ..) = with_letters(2);
     let key = "UPDATE redrive.dead_letters SET unique_key = 'k'";
     db.client().sql(key);
     db.fails(1, "dlq redrive orders --yes")
@@ -63,8 +61,7 @@ fn a_run_that_skips_a_letter_exits_with_1() {
 
 #[test]
 fn a_drain_waits_until_a_run_that_skips_its_last_letters_has_ended() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 2);
+    let (db, ..) = with_letters(2);
     db.run("dlq redrive orders --detach --rate 1 --yes");
     db.run("dlq discard orders --reason tests --yes");
     db.run("work orders --exec true --drain");
@@ -74,8 +71,7 @@ fn a_drain_waits_until_a_run_that_skips_its_last_letters_has_ended() {
 
 #[test]
 fn a_redrive_without_a_worker_says_what_it_waits_for_and_stops_at_its_limit() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 3);
+    let (db, ..) = with_letters(3);
     let no_worker = "no live worker of queue `orders` handles kind `order.placed`";
     waiting(
         &db,
@@ -99,23 +95,4 @@ fn a_redrive_without_a_worker_says_what_it_waits_for_and_stops_at_its_limit() {
     db.run("work orders --exec true --drain");
     waiting(&db, 0, "dlq runs watch 1").shows("run 1: 3 sent, 3 recovered, 0 died again\n");
     waiting(&db, 1, "dlq runs watch 9").tells("run 9 does not exist");
-}
-
-#[test]
-fn a_run_names_the_rate_and_the_canary_that_it_waits_for() {
-    let db = TestDatabase::migrated();
-    letters(&db, &db.queue("orders"), 6);
-    for (options, wait) in [
-        ("--canary 1", "the outcomes of the canary: 1 job"),
-        ("--rate 1", "its rate of 1 per second: "),
-    ] {
-        db.run(format!("dlq redrive orders --detach --yes {options}"));
-        let id = newest(&db).expect("a run").id;
-        let show = format!("dlq runs show {id}");
-        db.run(&show).shows("driver           none");
-        let open = db.open();
-        let mut driver = open.dlq().runs().drive(id).unwrap().expect("no driver");
-        driver.step().unwrap();
-        db.run(&show).shows(format!("waiting for      {wait}"));
-    }
 }

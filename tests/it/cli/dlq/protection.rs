@@ -2,18 +2,15 @@
 
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::RunOptions;
-use redrive_tests::{TestDatabase, lacks, maria};
+use redrive_tests::{lacks, maria};
 use serde_json::json;
 
-use super::super::letters;
+use super::super::with_letters;
 
 #[test]
 fn a_protected_queue_needs_an_approval() {
-    let db = TestDatabase::migrated();
-    let orders = db.queue("orders");
-    letters(&db, &orders, 3);
+    let (db, orders, _) = with_letters(3);
     db.fails(1, "dlq protection list");
-    db.fails(2, "dlq protection set orders");
     db.run("dlq protection set orders --approve-above 2");
     db.run("dlq protection list").shows("another operator");
     db.run("dlq protection list --json")

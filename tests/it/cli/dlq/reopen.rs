@@ -1,16 +1,14 @@
 //! `dlq reopen`: a dry run by default, and the same selections as `dlq discard`.
 
 use redrive::dlq::LetterState;
-use redrive_tests::{Sql, TestDatabase, in_state, lacks};
+use redrive_tests::{Sql, in_state, lacks};
 use serde_json::json;
 
-use super::super::letters;
+use super::super::with_letters;
 
 #[test]
 fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
-    let ids = letters(&db, &queue, 5);
+    let (db, queue, ids) = with_letters(5);
     let count = |state| in_state(&queue, state);
     let discard = |which: &str| format!("dlq discard {which} --reason tests --json");
     db.run(discard(&ids[0].to_string()))
@@ -64,9 +62,7 @@ fn discarded_letters_are_reopened_by_condition_id_or_audit_record() {
 
 #[test]
 fn a_letter_that_another_session_has_locked_is_reported() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
-    let ids = letters(&db, &queue, 3);
+    let (db, queue, ids) = with_letters(3);
     let mut holder = db.client();
     let mut holder = holder.transaction().unwrap();
     let lock = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";

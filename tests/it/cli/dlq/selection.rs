@@ -5,7 +5,7 @@ use redrive::dlq::{ForeignFailure, LetterState};
 use redrive_tests::{Dead, Ran, Sql, TestDatabase, in_state, put};
 use serde_json::json;
 
-use super::super::{letters, ready};
+use super::super::{letters, ready, with_letters};
 
 /// Makes letters in the queue `orders`: `open` open ones and `quarantined` quarantined ones.
 fn quarantine(db: &TestDatabase, open: usize, quarantined: usize) -> Vec<i64> {
@@ -108,9 +108,7 @@ fn letters_given_by_id_are_named_with_their_state() {
 
 #[test]
 fn a_preview_of_other_states_counts_them_and_offers_nothing() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
-    letters(&db, &queue, 3);
+    let (db, queue, _) = with_letters(3);
     db.run("dlq discard orders --limit 2 --reason tests --yes");
     // One open letter and two discarded ones.
     db.fails(1, "dlq redrive orders state=discarded")
@@ -133,8 +131,7 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
 
 #[test]
 fn a_preview_selects_the_letters_that_the_run_selects() {
-    let db = TestDatabase::migrated();
-    let queue = db.queue("orders");
+    let (db, queue) = TestDatabase::with_orders();
     let ids = quarantine(&db, 3, 2);
     // Letter 0 lost its unique key to a live job; letters 1 and 2 share another key.
     let keys = "UPDATE redrive.dead_letters SET unique_key = $2 WHERE id = ANY ($1)";
