@@ -9,7 +9,7 @@ use redrive::admin::{BreakerState, Cancelled};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{Edit, Letter, LetterFilter, LetterState};
 use redrive::postgres::Transaction;
-use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd};
+use redrive::{Enqueued, Failure, Job, NewJob, Operator, PauseEnd, Queue};
 use redrive_tests::{
     Begin, Dead, Gate, Hold, Order, SOON, Sql, died, done, drained, letters_in, maria, new_order,
     no_drift, of_orders, only, put, stop, wait_until, worker,
@@ -172,8 +172,11 @@ fn a_cancel_reaches_a_running_job_with_the_next_renewal() {
     stop(worker);
 }
 
+/// Stops the claims of a queue, or lets them begin again.
+type Act = fn(&Queue, &Operator);
+
 #[test]
-fn a_worker_notices_an_open_breaker_without_a_notification() {
+fn a_worker_notices_breakers_and_pauses_without_a_notification() {
     let shared = PooledDatabase::new();
     let queue = shared.queue();
     let db = queue.database();
@@ -185,15 +188,32 @@ fn a_worker_notices_an_open_breaker_without_a_notification() {
             _ => Ok(()),
         });
     let operator = Operator::default().reason("a test");
-    db.admin()
-        .open_breaker("queue:orders", None, &operator)
-        .unwrap();
-    shared.renews(3);
-    let ids = queue.enqueue_many(&Order::up_to(9)[1..]).unwrap();
-    shared.renews(3);
-    assert_eq!(worker.stats().done, 0, "it has learnt that it may not");
-    assert!(db.admin().close_breaker("queue:orders", &operator).unwrap());
-    done(&worker, ids.len() as u64);
+    let breaker: (Act, Act) = (
+        |queue, by| {
+            let admin = queue.database().admin();
+            admin.open_breaker("queue:orders", None, by).unwrap();
+        },
+        |queue, by| {
+            let admin = queue.database().admin();
+            assert!(admin.close_breaker("queue:orders", by).unwrap());
+        },
+    );
+    let pause: (Act, Act) = (
+        |queue, by| {
+            queue.pause(PauseEnd::Resumed, by).unwrap();
+        },
+        |queue, by| assert!(queue.resume(by).unwrap()),
+    );
+    for (close, open) in [breaker, pause] {
+        close(&queue, &operator);
+        shared.renews(3);
+        let before = worker.stats().done;
+        queue.enqueue_many(&Order::up_to(9)[1..]).unwrap();
+        shared.renews(3);
+        assert_eq!(worker.stats().done, before, "it has learnt that it may not");
+        open(&queue, &operator);
+        done(&worker, before + 8);
+    }
 
     // Outages of its jobs open the breaker as well.
     queue.enqueue(&Order { number: 1 }).unwrap();
@@ -203,25 +223,6 @@ fn a_worker_notices_an_open_breaker_without_a_notification() {
             .iter()
             .any(|breaker| breaker.name == "queue:orders" && breaker.state != BreakerState::Closed)
     });
-    stop(worker);
-    shared.nothing_is_left();
-}
-
-#[test]
-fn a_worker_notices_a_pause_and_a_resume_without_a_notification() {
-    let shared = PooledDatabase::new();
-    let queue = shared.queue();
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(3))
-        .runs(|_: &Job<Order>| Ok(()));
-    let operator = Operator::default().reason("a test");
-    queue.pause(PauseEnd::Resumed, &operator).unwrap();
-    shared.renews(3);
-    let ids = queue.enqueue_many(&Order::up_to(8)).unwrap();
-    shared.renews(3);
-    assert_eq!(worker.stats().done, 0, "it has learnt that it may not");
-    assert!(queue.resume(&operator).unwrap());
-    done(&worker, ids.len() as u64);
     stop(worker);
     shared.nothing_is_left();
 }

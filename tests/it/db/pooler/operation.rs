@@ -1,12 +1,12 @@
 //! Operating through a pooler: commands, migrations, the exporter.
 
-use std::thread;
 use std::time::Duration;
 
+use redrive::Database;
 use redrive::admin::Cancelled;
 use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState};
 use redrive_tests::{
-    Bouncer, Dead, Exporter, Order, Sql, TempFile, TestDatabase, has, letters, letters_in,
+    Bouncer, Dead, Exporter, Order, Sql, TempFile, TestDatabase, at_once, has, letters, letters_in,
     no_drift, scalar, stats, words,
 };
 
@@ -51,15 +51,9 @@ fn every_operator_command_works() {
 fn eight_concurrent_migrators_apply_each_migration_once_through_a_pooler() {
     let test = TestDatabase::empty();
     let bouncer = Bouncer::before(test.url(), CONNECTIONS);
-    let applied: usize = thread::scope(|scope| {
-        let migrators: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| bouncer.open().migrate().unwrap().len()))
-            .collect();
-        migrators
-            .into_iter()
-            .map(|migrator| migrator.join().expect("a migrator"))
-            .sum()
-    });
+    let migrate = |db: Database| db.migrate().unwrap().len();
+    let applied = at_once(8, |_| bouncer.open(), migrate);
+    let applied: usize = applied.into_iter().sum();
     let all = "SELECT (SELECT count(*) FROM redrive.migrations) + (SELECT count(*) FROM redrive.definitions)";
     let all = scalar(&mut test.client(), all);
     assert_eq!(i64::try_from(applied).unwrap(), all);
