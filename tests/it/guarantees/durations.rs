@@ -7,9 +7,7 @@ use redrive::admin::{AuditFilter, JobFilter};
 use redrive::dlq::{Letter, LetterFilter, LetterState, Policy, RedriveOptions, RetentionRule};
 use redrive::metrics::Reader;
 use redrive::schedule::Schedule;
-use redrive::{
-    Backoff, Database, Failure, Job, Operator, PauseEnd, RateLimit, RateLimited, Result,
-};
+use redrive::{Database, Failure, Job, Operator, PauseEnd, RateLimit, RateLimited, Result};
 use redrive_tests::{
     Begin, Order, SOON, TestDatabase, drained, new_order, of_orders, wait_until, willing, worker,
 };
@@ -42,100 +40,75 @@ fn calls_about_jobs_and_letters_take_any_duration() {
     let go_on = |_| ControlFlow::Continue(());
     for time in ANY {
         let job = || new_order(1);
-        for (call, job) in [
-            ("delay", job().delay(time)),
-            ("expires_in", job().expires_in(time)),
-            ("unique_window", job().unique("k").unique_window(time)),
-        ] {
-            fine(call, time, queue.enqueue_job(job));
-        }
-        let letters = |filter: LetterFilter| filter.limit(10);
-        for filter in [
-            letters(LetterFilter::new().older_than(time)),
-            letters(LetterFilter::new().newer_than(time)),
-        ] {
+        let (older, newer) = (LetterFilter::new(), LetterFilter::new());
+        let filters = [older.older_than(time), newer.newer_than(time)];
+        for filter in filters.map(|filter| filter.limit(10)) {
             let listed: Option<Vec<Letter>> = fine("list", time, dlq.list(&filter));
             assert_eq!(listed.map_or(0, |letters| letters.len()), 0);
             let options = RedriveOptions::new().delay(time);
             fine("redrive", time, dlq.redrive_with(&filter, &options, &by));
         }
-        for filter in [
+        let (jobs, schedules) = (admin.jobs(), db.schedules());
+        let daily = Schedule::every("p", Duration::from_hours(24)).unwrap();
+        let policy = daily.redrive(Policy::new(of_orders()).longest_delay(time));
+        let nightly = Schedule::cron("c", "0 3 * * *").unwrap();
+        let nightly = nightly.job("orders", job()).missed_bounds(3, time);
+        let every = Schedule::every("s", time).map(|every| every.job("orders", job()));
+        let keyed = job().unique("k").unique_window(time);
+        let delete = RetentionRule::delete(LetterState::Discarded, time);
+        let archive = RetentionRule::archive(LetterState::Recovered, time);
+        let (older, newer) = (
             JobFilter::new().older_than(time),
             JobFilter::new().newer_than(time),
-        ] {
-            fine("count jobs", time, admin.jobs().count(&filter));
-        }
-        fine("count_prunable", time, dlq.count_prunable(time));
-        fine("prune", time, dlq.prune(time, &by));
-        fine("prune_while", time, dlq.prune_while(time, &by, go_on));
-        for rule in [
-            RetentionRule::delete(LetterState::Discarded, time),
-            RetentionRule::archive(LetterState::Recovered, time),
-        ] {
-            fine("retention", time, dlq.retention().set(&rule, &by));
-        }
-        fine("apply retention", time, dlq.retention().apply(&by));
-        let policy = Policy::new(of_orders()).longest_delay(time);
-        let daily = Schedule::every("p", Duration::from_hours(24)).unwrap();
-        fine(
-            "policy",
-            time,
-            db.schedules().set(&daily.redrive(policy), &by),
         );
-        fine("audit", time, admin.audit(&AuditFilter::new().since(time)));
-        fine(
-            "count_prunable_audit",
-            time,
-            admin.count_prunable_audit(time),
-        );
-        fine("prune_audit", time, admin.prune_audit(time, &by, go_on));
-        fine(
-            "open_breaker",
-            time,
-            admin.open_breaker("api", Some(time), &by),
-        );
-        fine("pause", time, queue.pause(PauseEnd::After(time), &by));
+        let since = AuditFilter::new().since(time);
         let limit = RateLimit::per(1, time);
-        fine(
-            "limit_rate",
-            time,
-            queue.limit_rate(RateLimited::Queue, limit, &by),
-        );
-        if let Some(schedule) = fine("every", time, Schedule::every("s", time)) {
-            fine(
-                "schedule",
-                time,
-                db.schedules().set(&schedule.job("orders", job()), &by),
-            );
+        for (call, result) in [
+            ("delay", queue.enqueue_job(job().delay(time)).map(drop)),
+            (
+                "expires_in",
+                queue.enqueue_job(job().expires_in(time)).map(drop),
+            ),
+            ("unique_window", queue.enqueue_job(keyed).map(drop)),
+            ("older jobs", jobs.count(&older).map(drop)),
+            ("newer jobs", jobs.count(&newer).map(drop)),
+            ("count_prunable", dlq.count_prunable(time).map(drop)),
+            ("prune", dlq.prune(time, &by).map(drop)),
+            ("prune_while", dlq.prune_while(time, &by, go_on).map(drop)),
+            ("delete", dlq.retention().set(&delete, &by).map(drop)),
+            ("archive", dlq.retention().set(&archive, &by).map(drop)),
+            ("apply retention", dlq.retention().apply(&by).map(drop)),
+            ("policy", schedules.set(&policy, &by).map(drop)),
+            (
+                "every",
+                every.and_then(|every| schedules.set(&every, &by).map(drop)),
+            ),
+            ("missed_bounds", schedules.set(&nightly, &by).map(drop)),
+            ("audit", admin.audit(&since).map(drop)),
+            (
+                "count_prunable_audit",
+                admin.count_prunable_audit(time).map(drop),
+            ),
+            ("prune_audit", admin.prune_audit(time, &by, go_on).map(drop)),
+            (
+                "open_breaker",
+                admin.open_breaker("api", Some(time), &by).map(drop),
+            ),
+            ("pause", queue.pause(PauseEnd::After(time), &by).map(drop)),
+            (
+                "limit_rate",
+                queue.limit_rate(RateLimited::Queue, limit, &by).map(drop),
+            ),
+        ] {
+            fine(call, time, result);
         }
-        let schedule = Schedule::cron("c", "0 3 * * *")
-            .unwrap()
-            .job("orders", job());
-        fine(
-            "missed_bounds",
-            time,
-            db.schedules().set(&schedule.missed_bounds(3, time), &by),
-        );
         let reading = Reader::new("1").read(&mut test.client(), time);
         assert!(!reading.families.is_empty());
     }
 }
 
 #[test]
-fn backoffs_and_failures_take_any_duration() {
-    for time in ANY {
-        for backoff in [
-            Backoff::exponential(time),
-            Backoff::linear(time),
-            Backoff::fixed(time),
-            Backoff::custom(move |_| time),
-        ] {
-            let backoff = backoff.max(time);
-            for attempt in [0, 1, u32::MAX] {
-                assert!(backoff.delay(attempt, 1.0) <= redrive::limits::MAX_BACKOFF);
-            }
-        }
-    }
+fn failures_take_any_duration() {
     let (_test, queue) = TestDatabase::with_orders();
     queue.enqueue_many(&Order::up_to(8)).unwrap();
     let worker = worker(&queue).runs(|job: &Job<Order>| {
