@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use redrive::JobId;
-use redrive::schedule::Triggered;
+use redrive::dlq::{LetterFilter, Policy};
+use redrive::schedule::{Schedule, Triggered};
 use redrive_tests::{Begin, SOON, Sql, TestDatabase, counted, has, scalar, stop, wait_until};
 
 use super::{HOUR, due_since, every, history, operator, set, status, ticking};
@@ -31,14 +32,18 @@ fn a_schedule_that_fails_stops_no_other() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
-    let names = ["a", "b", "c", "d"];
-    for name in names {
-        set(db, &every(name, HOUR));
+    let policy = Policy::new(LetterFilter::new());
+    let redriving = Schedule::every("e", HOUR).unwrap().redrive(policy);
+    let jobs = ["a", "b", "c", "d"].map(|name| (name, every(name, HOUR)));
+    for (name, schedule) in jobs.into_iter().chain([("e", redriving)]) {
+        set(db, &schedule);
         due_since(&mut client, name, HOUR / 2);
     }
     client.sql("UPDATE redrive.schedules SET cron = '0 0 30 2 *', zone = 'UTC', every = NULL WHERE name = 'a';
              -- This line has no tick in the last half hour, at any time of day.
              UPDATE redrive.schedules SET cron = '0 0 29 2 *', zone = 'Europe/Atlantis', every = NULL WHERE name = 'b';
+             UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"died_from\": \"nonsense\"}')
+             WHERE name = 'e';
              CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN RAISE EXCEPTION ''refused for a test''; END';
              CREATE TRIGGER refuse BEFORE INSERT ON redrive.schedule_ticks FOR EACH ROW
@@ -47,15 +52,18 @@ fn a_schedule_that_fails_stops_no_other() {
     wait_until("the last schedule", SOON, || history(db, "d").len() == 1);
     let trouble = |name| status(db, name).last_trouble.unwrap_or_default();
     wait_until("the errors", SOON, || {
-        ["a", "b", "c"].iter().all(|name| !trouble(name).is_empty())
+        ["a", "b", "c", "e"]
+            .iter()
+            .all(|name| !trouble(name).is_empty())
     });
+    has(trouble("e"), "nonsense");
     has(trouble("a"), "no time before the year 3000");
     has(trouble("b"), "`Europe/Atlantis` is unknown");
     has(trouble("c"), "refused for a test");
     assert_eq!(worker.failure(), None);
     assert_eq!(client.count("schedule_ticks"), 1);
     let soon = "schedules WHERE retry_at <= clock_timestamp() + interval '1 minute'";
-    assert_eq!(client.count(soon), 3, "they are tried again");
+    assert_eq!(client.count(soon), 4, "they are tried again");
     client.sql(
         "DROP TRIGGER refuse ON redrive.schedule_ticks;
              UPDATE redrive.schedules SET retry_at = clock_timestamp();

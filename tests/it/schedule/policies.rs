@@ -6,12 +6,9 @@ use postgres::{Client, GenericClient};
 use redrive::dlq::{LetterFilter, LetterState, Policy};
 use redrive::schedule::{Schedule, TickOutcome, Triggered};
 use redrive::{Database, JobId, Operator, PauseEnd};
-use redrive_tests::{
-    SOON, Sql, TestDatabase, at_once, letters, letters_in, new_order, put, scalar, statement, stop,
-    wait_until,
-};
+use redrive_tests::{Sql, TestDatabase, at_once, letters, letters_in, new_order, put, statement};
 
-use super::{HOUR, due_since, every, history, operator, read, set, status, ticking, try_tick};
+use super::{HOUR, due_since, every, history, operator, read, set, status, try_tick};
 
 /// Returns an hourly schedule with this policy.
 fn hourly(name: &str, policy: Policy) -> Schedule {
@@ -309,33 +306,6 @@ fn a_policy_that_only_counts_reports_and_changes_nothing() {
         client.ask::<String>(verbs, &[]),
         "set_policy trigger_schedule set_policy pause_schedule resume_schedule remove_schedule"
     );
-}
-
-#[test]
-fn a_failing_policy_does_not_stop_the_others() {
-    let (test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let mut client = test.client();
-    letters(&queue, 4);
-    for name in ["broken", "good"] {
-        set(db, &hourly(name, Policy::new(LetterFilter::new())));
-        due_since(&mut client, name, HOUR / 2);
-    }
-    client.sql(
-        "UPDATE redrive.schedules SET policy = jsonb_set(policy, '{letters}', '{\"died_from\": \"nonsense\"}') \
-         WHERE name = 'broken'",
-    );
-    let worker = ticking(&queue);
-    wait_until("the good one", SOON, || {
-        letters_in(db, "orders", LetterState::Recovered) == 4
-    });
-    stop(worker);
-    let trouble = status(db, "broken").last_trouble.unwrap_or_default();
-    assert!(trouble.contains("nonsense"), "{trouble}");
-    assert!(history(db, "broken").is_empty());
-    let soon = "SELECT count(*) FROM redrive.schedules
-                WHERE retry_at < clock_timestamp() + interval '2 minutes' AND next_at < clock_timestamp()";
-    assert_eq!(scalar(&mut client, soon), 1, "it is tried again soon");
 }
 
 #[test]
