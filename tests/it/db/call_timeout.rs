@@ -127,12 +127,6 @@ const PLAIN: &[(&str, Duration, Call)] = &[
     ("cancel", USUAL, |scene| {
         scene.db.admin().cancel(JobId::new(1 << 40)).map(drop)
     }),
-    ("list runs", USUAL, |scene| {
-        scene.db.dlq().runs().list(5).map(drop)
-    }),
-    ("list schedules", USUAL, |scene| {
-        scene.db.schedules().list().map(drop)
-    }),
     ("list letters", BULK, |scene| {
         scene.db.dlq().list(&of_orders()).map(drop)
     }),
@@ -164,9 +158,6 @@ const PLAIN: &[(&str, Duration, Call)] = &[
         let sink = |_: &Letter| Err(Failure::retry("not today"));
         scene.db.dlq().deliver(&of_orders(), &sink, &me()).map(drop)
     }),
-    ("apply retention", BULK, |scene| {
-        scene.db.dlq().retention().apply(&me()).map(drop)
-    }),
     ("change jobs", BULK, |scene| {
         let jobs = scene.db.admin().jobs();
         jobs.change(&JobFilter::new(), JobChange::RunNow, &me())
@@ -174,9 +165,6 @@ const PLAIN: &[(&str, Duration, Call)] = &[
     }),
     ("stats", BULK, |scene| {
         scene.db.admin().stats(None).map(drop)
-    }),
-    ("repair", BULK, |scene| {
-        scene.db.admin().repair(&me()).map(drop)
     }),
 ];
 

@@ -104,8 +104,7 @@ fn an_obstacle_is_refused_with_its_remedy() {
             "RESET session_replication_role",
         ),
     ] {
-        let test = TestDatabase::migrated();
-        let mut client = test.client();
+        let (test, mut client) = TestDatabase::with_client();
         let role = test.role_of("obstructed", &["worker", "enqueuer", "reader"]);
         client.sql(obstacle);
         let (db, url) = (role.open(), role.url());

@@ -31,7 +31,7 @@ fn start(queue: &Queue) -> redrive::Result<()> {
 
 /// Fails unless both catalogs have the same things.
 #[track_caller]
-fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>, of: &impl Display) {
+pub(super) fn same(ours: &BTreeSet<String>, theirs: &BTreeSet<String>, of: &impl Display) {
     let differing: Vec<&String> = ours.symmetric_difference(theirs).collect();
     assert!(differing.is_empty(), "{of}: {differing:#?}");
 }
@@ -267,8 +267,7 @@ fn what_cannot_be_replaced_is_named_and_changes_nothing() {
             "views/runs",
         ),
     ] {
-        let test = TestDatabase::migrated();
-        let mut client = test.client();
+        let (test, mut client) = TestDatabase::with_client();
         client.sql(other);
         let changed = "UPDATE redrive.definitions SET checksum = 'other' WHERE file = $1 OR file = 'functions/archive'";
         client.change(changed, &[&file]);
@@ -348,8 +347,7 @@ fn a_role_that_is_no_member_of_the_owner_migrates_nothing() {
 /// The server writes the definition of each, so that no text of the migrations has to be read.
 #[test]
 fn drift_names_every_kind_of_object_and_leaves_nothing() {
-    let test = TestDatabase::migrated();
-    let db = test.open();
+    let (test, db) = TestDatabase::opened();
     assert_eq!(db.admin().schema_drift().unwrap(), []);
     let changes = "
         CREATE OR REPLACE VIEW redrive.paused_queues AS

@@ -54,6 +54,14 @@ pub(super) fn inserted(client: &mut Client) -> i64 {
     client.ask(INSERT, &[])
 }
 
+/// A database, a session of a consumer, and an event that is pending.
+pub(super) fn one_event() -> (TestDatabase, Client, i64) {
+    let test = TestDatabase::migrated();
+    let mut client = with_search_path(&test);
+    let id = inserted(&mut client);
+    (test, client, id)
+}
+
 pub(super) fn claimed(client: &mut Client) -> Vec<i64> {
     let rows = client.query(CLAIM, &[]).unwrap();
     for row in &rows {
@@ -81,9 +89,7 @@ pub(super) fn expire_claims(test: &TestDatabase) -> u64 {
 
 #[test]
 fn an_inserted_event_is_captured() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     assert_eq!(event(&test, id), is("PENDING", 0));
     let letter = test.open().listed(&only(JobId::new(id))).pop().unwrap();
     assert_eq!(&*letter.queue, "dlq_events");
@@ -115,9 +121,7 @@ fn an_inserted_event_is_captured() {
 
 #[test]
 fn a_claimed_event_that_succeeds_is_recovered() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     assert_eq!(claimed(&mut client), [id]);
     assert_eq!(event(&test, id), is("PROCESSING", 0));
     assert_eq!(claimed(&mut client), [0_i64; 0], "it is claimed once");
@@ -141,9 +145,7 @@ fn a_claimed_event_that_succeeds_is_recovered() {
 
 #[test]
 fn a_claimed_event_that_fails_waits_for_its_retry() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     for retries in 0..7 {
         assert_eq!(claimed(&mut client), [id], "retry {retries}");
         assert_eq!(event(&test, id), is("PROCESSING", retries));
@@ -242,9 +244,7 @@ fn the_event_of_a_crashed_consumer_is_pending_again_without_a_worker() {
 
 #[test]
 fn an_event_that_kills_its_consumers_is_left_to_an_operator() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     let give_back = "UPDATE dlq_events SET status = 'PENDING' WHERE status = 'PROCESSING'";
     // An outcome in between begins the count again.
     for abandoned in [9, 10] {
@@ -276,9 +276,7 @@ fn an_event_that_kills_its_consumers_is_left_to_an_operator() {
 
 #[test]
 fn the_payload_of_an_event_is_jsonb_and_can_be_edited() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     let edit = "UPDATE dlq_events SET payload = payload || '{\"currency\": \"EUR\"}' WHERE payload @> '{\"order\": 7}'";
     assert_eq!(client.execute(edit, &[]).unwrap(), 1);
     assert_eq!(event(&test, id), is("PENDING", 0));

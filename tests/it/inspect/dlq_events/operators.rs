@@ -4,14 +4,12 @@ use redrive::JobId;
 use redrive::dlq::ForeignFailure;
 use redrive_tests::{Dead, Sql, TestDatabase, no_drift, scalar};
 
-use super::changes::{FAILURE, SUCCESS, claimed, expire_claims, inserted};
+use super::changes::{FAILURE, SUCCESS, claimed, expire_claims, one_event};
 use super::{event, with_search_path};
 
 #[test]
 fn an_operator_does_not_take_what_a_consumer_holds() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     assert_eq!(claimed(&mut client), [id]);
     let mut acts = |sent: i64, discarded: i64| {
         let redrive = format!("SELECT redrive('{{\"ids\": [{id}]}}')");
@@ -28,9 +26,7 @@ fn an_operator_does_not_take_what_a_consumer_holds() {
 
 #[test]
 fn a_discarded_event_that_is_reopened_is_pending_again() {
-    let test = TestDatabase::migrated();
-    let mut client = with_search_path(&test);
-    let id = inserted(&mut client);
+    let (test, mut client, id) = one_event();
     let acts = ["discard('{}', 'test')", "reopen_discarded('{}')"];
     for (act, status) in acts.into_iter().zip(["FAILED_PERMANENTLY", "PENDING"]) {
         assert_eq!(scalar(&mut client, &format!("SELECT {act}")), 1);
