@@ -6,9 +6,9 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
-use postgres::Client;
 use redrive_tests::{Sql, TestDatabase, ran, words};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::json;
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
 /// control, hides.
@@ -65,90 +65,48 @@ fn is_harmful(character: char) -> bool {
     hides || (character.is_control() && !matches!(character, '\n' | '\t'))
 }
 
-/// Stores the letter 4 in the archive, a rule of the group 1, and a protection.
-fn archive_rule_and_protection(client: &mut Client, name: &str) {
-    let archived = "INSERT INTO redrive.archived_letters (id, queue, letter) \
-        SELECT 4, l.queue, redrive.archive_json(l, $1::text, NULL) || '{\"id\": 4}' FROM redrive.dead_letters l WHERE l.id = 3";
-    client.change(archived, &[&EVIL]);
-    let rule = "INSERT INTO redrive.group_rules (group_id, action, pattern, person, reason) \
-                VALUES (1, 'payload', $1::text, $1::text, $1::text)";
-    client.change(rule, &[&EVIL]);
-    let protection =
-        "INSERT INTO redrive.protections (queue, roles) VALUES ($1::text, ARRAY[$2::text])";
-    client.change(protection, &[&format!("{name}2"), &EVIL]);
-}
+/// Stores a text in every place that a command shows. Most operations check names, but a role that can write the
+/// tables can store anything that the constraints allow.
+const STORED: &str = r#"
+INSERT INTO redrive.dead_letters (id, queue, kind, cause, error_class, error_message, error_detail, payload, history,
+                                  host, version, unique_key, enqueued_at, state, discard_reason)
+VALUES (1, 'NAME', 'NAME', 'rejected', 'EVIL', 'EVIL', 'EVIL', 'JSON', 'HISTORY', 'EVIL', 'EVIL', 'EVIL', now(), 'open', NULL),
+       (3, 'NAME', 'NAME', 'rejected', 'EVIL', 'EVIL', 'EVIL', 'JSON', 'HISTORY', 'EVIL', 'EVIL', 'EVIL', now(), 'discarded', 'EVIL');
+INSERT INTO redrive.dead_letters (id, queue, kind, cause, error_class, error_message, raw, content_type, headers, source,
+                                  position, enqueued_at)
+VALUES (2, 'NAME', 'NAME', 'captured', 'EVIL', 'EVIL', convert_to('EVIL', 'UTF8'), 'EVIL', 'JSON', 'EVIL', 'EVIL', now());
+INSERT INTO redrive.archived_letters (id, queue, letter)
+SELECT 4, l.queue, redrive.archive_json(l, 'EVIL', NULL) || '{"id": 4}' FROM redrive.dead_letters l WHERE l.id = 3;
+INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.history, meta.unique_key)
+VALUES (0, 100, 'NAME', 'EVIL', 'JSON', 'HISTORY', 'EVIL');
+INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at)
+VALUES (gen_random_uuid(), 'NAME', 'EVIL', 1, 'EVIL', 1, ARRAY['EVIL'], now() + interval '1 h');
+INSERT INTO redrive.group_rules (group_id, action, pattern, person, reason) VALUES (1, 'payload', 'EVIL', 'EVIL', 'EVIL');
+SELECT redrive.change_group(1, NULL, 'EVIL', 'EVIL', 'EVIL', 'EVIL');
+SELECT redrive.open_breaker('NAME', NULL::interval, 'EVIL', 'EVIL'), redrive.pause_queue('NAME', NULL, NULL, 'EVIL', 'EVIL');
+SELECT redrive.record_act('EVIL', 'EVIL', 'EVIL', 'JSON', 1, 'JSON');
+SELECT redrive.add_redaction(NULL, NULL, ARRAY['/EVIL'], '{}', 'EVIL', 'EVIL');
+SELECT redrive.set_policy('NAME', '{}'::jsonb, interval '1 h', person => 'EVIL', reason => 'EVIL');
+-- It keeps others from setting a policy of all queues.
+INSERT INTO redrive.protections (queue, roles) VALUES ('NAME2', ARRAY['EVIL'])"#;
 
 #[test]
 fn every_text_from_the_database_is_escaped_before_it_is_printed() {
     let (test, mut client) = TestDatabase::with_client();
-    // Most operations check names. A role that can write the tables can store anything that the
-    // constraints allow.
     let name: String = EVIL.chars().filter(|c| !c.is_control()).collect();
     let name = name + ".orders.of.the.northern.warehouse.for.every.customer.abroad";
-    let json = serde_json::to_string(&serde_json::json!({ EVIL: EVIL })).unwrap();
-    let history = serde_json::to_string(&serde_json::json!([{
+    let json = json!({ EVIL: EVIL }).to_string();
+    let history = json!([{
         "attempt": 1, "outcome": "retry", "error_class": EVIL, "error_message": EVIL, "host": EVIL,
         "version": EVIL, "run_ms": 1, "ended_at": "2026-11-22T00:00:00Z"
-    }]))
-    .unwrap();
-    let letter = "INSERT INTO redrive.dead_letters \
-            (id, queue, kind, cause, error_class, error_message, error_detail, payload, raw, content_type, \
-             headers, source, position, history, host, version, unique_key, enqueued_at, state, discard_reason) \
-         VALUES ($1, $2::text, $2::text, 'rejected', $3::text, $3::text, $3::text, $4::text::jsonb, NULL, NULL, NULL, \
-                 NULL, NULL, $5::text::jsonb, $3::text, $3::text, $3::text, now(), $6::text, \
-                 CASE $6::text WHEN 'discarded' THEN $3::text END)";
-    for (id, state) in [(1_i64, "open"), (3, "discarded")] {
-        client.change(letter, &[&id, &name, &EVIL, &json, &history, &state]);
-    }
-    let captured = "INSERT INTO redrive.dead_letters \
-            (id, queue, kind, cause, error_class, error_message, raw, content_type, headers, source, position, enqueued_at) \
-         VALUES (2, $1::text, $1::text, 'captured', $2::text, $2::text, convert_to($2::text, 'UTF8'), $2::text, \
-                 $3::text::jsonb, $2::text, $2::text, now())";
-    client.change(captured, &[&name, &EVIL, &json]);
-    let job = "INSERT INTO redrive.jobs (segment, id, queue, kind, payload, meta.history, meta.unique_key) \
-               VALUES (0, 100, $1::text, $2::text, $3::text::jsonb, $4::text::jsonb, $2::text)";
-    client.change(job, &[&name, &EVIL, &json, &history]);
-    let worker = "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, expires_at) \
-                  VALUES (gen_random_uuid(), $1::text, $2::text, 1, $2::text, 1, ARRAY[$2::text], now() + interval '1 h')";
-    client.change(worker, &[&name, &EVIL]);
-    for (statement, is_named) in [
-        (
-            "SELECT redrive.change_group(1, NULL, $1::text, $1::text, $1::text, $1::text)",
-            false,
-        ),
-        (
-            "SELECT redrive.open_breaker($2::text, NULL::interval, $1::text, $1::text), \
-                    redrive.pause_queue($2::text, NULL, NULL, $1::text, $1::text)",
-            true,
-        ),
-        (
-            "SELECT redrive.record_act($1::text, $1::text, $1::text, jsonb_build_object($1::text, $1::text), 1, jsonb_build_object($1::text, $1::text))",
-            false,
-        ),
-        (
-            "SELECT redrive.add_redaction(NULL, NULL, ARRAY['/' || $1::text], '{}', $1::text, $1::text)",
-            false,
-        ),
-        (
-            "SELECT redrive.set_policy($2::text, '{}'::jsonb, interval '1 h', person => $1::text, reason => $1::text)",
-            true,
-        ),
-    ] {
-        let texts: &[&(dyn postgres::types::ToSql + Sync)] = match is_named {
-            true => &[&EVIL, &name],
-            false => &[&EVIL],
-        };
-        let done = client.query(statement, texts);
-        done.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
-    }
-    ran(
-        &test,
-        &[
-            "dlq", "redrive", "id=1", "--reason", EVIL, "--yes", "--canary", "1", "--detach",
-        ],
-    );
+    }]);
+    let stored = STORED.replace("NAME", &name).replace("JSON", &json);
+    let stored = stored.replace("HISTORY", &history.to_string());
+    client.sql(&stored.replace("EVIL", EVIL));
+    let run = "dlq redrive id=1 --yes --canary 1 --detach --reason";
+    let run: Vec<&str> = run.split(' ').chain([EVIL]).collect();
+    ran(&test, &run);
     client.sql("UPDATE redrive.redrive_runs SET halted_because = reason, state = 'halted'");
-    archive_rule_and_protection(&mut client, &name);
     let (mut shown, mut troubles) = (0, Vec::new());
     let reads = READS.trim().lines().map(|line| (line, false));
     let lists = LISTS.trim().lines().map(|line| (line, true));
