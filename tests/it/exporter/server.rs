@@ -53,6 +53,22 @@ fn the_exporter_uses_one_read_only_connection() {
 }
 
 #[test]
+fn the_exporter_starts_before_the_schema_exists() {
+    let test = TestDatabase::empty();
+    let exporter = Exporter::start(PROGRAM, test.url());
+    wait_until("the missing schema to be the cause", SOON, || {
+        let asked = exporter.scrape(10);
+        !asked.is_up() && asked.value(r#"redrive_down{cause="schema"}"#) == Some(1.0)
+    });
+    let not_ready = exporter.get("/-/ready");
+    assert_eq!(not_ready.status, 503);
+    has(&not_ready.text, "schema");
+    test.open().migrate().unwrap();
+    assert!(exporter.scrape(10).is_up());
+    assert_eq!(exporter.get("/-/ready").status, 200);
+}
+
+#[test]
 fn the_file_with_the_url_is_read_for_each_connection() {
     let (old, new) = (TestDatabase::migrated(), TestDatabase::migrated());
     let file = TempFile::of(format!("{}\n", old.url()));
