@@ -41,6 +41,7 @@ pub(crate) mod slot;
 mod gatherer;
 mod overruns;
 mod watchdog;
+mod source;
 mod claimer;
 mod second_fetcher;
 mod fetcher;

@@ -5,31 +5,33 @@ use std::time::Duration;
 
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::pipeline::claim::demand::{Fill, MAX_BATCH};
 use crate::pipeline::claim::group_walk::GroupLook;
 use crate::pipeline::claim::groups::{GroupAnswer, claim_groups};
 use crate::pipeline::claim::mark::{IndexRange, Scan};
 use crate::pipeline::claim::measure::{Claimable, measure, store_marks};
-use crate::pipeline::claim::search::{Ended, Search};
+use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim_one};
-use crate::pipeline::group_tokens::{GroupRate, claim_with_group_tokens};
+use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, claim_with_group_tokens};
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
 use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
+use crate::worker::source::Source;
 use crate::worker::state::State;
 
 /// Claims over its own connection. All claimers of a worker share the search.
 pub(crate) struct Claimer {
     state: Arc<State>,
     db_caller: Arc<Mutex<DbCaller>>,
-    search: Arc<Mutex<Search>>,
+    /// Where it looks for jobs without a limit.
+    pub(crate) source: Source,
     /// The suspects that it may claim at most.
     suspects: Suspects,
-    /// The kinds not to claim.
-    except: Option<Arc<[String]>>,
+    /// The scan with which the last claim ended.
+    pub(crate) last_look: Scan,
     /// When the first of the jobs is due again that lacked a token of their group.
     due_at: Option<Instant>,
 }
@@ -38,15 +40,15 @@ impl Claimer {
     pub(crate) fn new(
         state: &Arc<State>,
         db_caller: Arc<Mutex<DbCaller>>,
-        search: &Arc<Mutex<Search>>,
+        source: Source,
         suspects: Suspects,
     ) -> Claimer {
         Claimer {
             state: Arc::clone(state),
             db_caller,
-            search: Arc::clone(search),
+            source,
             suspects,
-            except: None,
+            last_look: Scan::Full,
             due_at: None,
         }
     }
@@ -57,144 +59,126 @@ impl Claimer {
         self.due_at.take()
     }
 
-    /// Sets the kinds not to claim.
-    pub(crate) fn leave(&mut self, except: &[String]) {
-        let before = self.except.as_deref().unwrap_or_default();
-        if before == except {
-            return;
-        }
-        // Jobs of a kind that was excluded may lie below the marks.
-        if before.iter().any(|kind| !except.contains(kind)) {
-            lock(&self.search).restart();
-        }
-        self.except = (!except.is_empty()).then(|| except.into());
-    }
-
-    /// The kinds not to claim.
-    pub(crate) fn except(&self) -> Option<Arc<[String]>> {
-        self.except.clone()
-    }
-
-    /// Sets the kinds not to claim to those of another claimer.
-    pub(crate) fn leave_as(&mut self, except: Option<Arc<[String]>>) {
-        self.except = except;
-    }
-
     /// Returns which scan the next claim uses.
     pub(crate) fn look(&self) -> Scan {
-        lock(&self.search).scan(Instant::now())
+        self.source.search().scan(Instant::now())
     }
 
     /// Returns the time until a claim may read what lies below the marks.
     pub(crate) fn full_look_in(&self) -> Duration {
-        lock(&self.search).wait(Instant::now())
+        self.source.search().wait(Instant::now())
     }
 
     /// Claims up to `limit` jobs.
-    pub(crate) fn claim(&mut self, limit: usize) -> Result<(Scan, Vec<ClaimedJob>)> {
-        self.measure()?;
-        let before = lock(&self.search).scans_before(Instant::now());
+    pub(crate) fn claim(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
         let mut claimed = Vec::new();
-        for scan in before {
-            match self.claim_from(scan, 0, limit - claimed.len()) {
-                Ok(mut more) => claimed.append(&mut more),
-                Err(error) => return self.keep(claimed, error),
-            }
-            if claimed.len() >= limit {
-                return Ok((Scan::FromMarks, claimed));
+        for scan in self.scans(&self.source.clone())? {
+            let room = limit - claimed.len();
+            self.last_look = scan;
+            let more = match scan {
+                Scan::Gaps | Scan::Sweep => self.claim_from(scan, 0, room),
+                Scan::Full | Scan::FromMarks => self.claim_ahead(scan, room),
+            };
+            let has_failed = more.is_err();
+            add(&self.state, &mut claimed, more)?;
+            if has_failed || claimed.len() >= limit {
+                break;
             }
         }
-        match self.claim_ahead(limit - claimed.len()) {
-            Ok((scan, mut more)) => {
-                claimed.append(&mut more);
-                Ok((scan, claimed))
-            }
-            Err(error) => self.keep(claimed, error),
-        }
-    }
-
-    /// Returns what was claimed before an error, so that it runs. The next claim retries.
-    fn keep(&self, claimed: Vec<ClaimedJob>, error: Error) -> Result<(Scan, Vec<ClaimedJob>)> {
-        if claimed.is_empty() {
-            return Err(error);
-        }
-        self.state.report_error(&error, Duration::ZERO);
-        Ok((Scan::FromMarks, claimed))
+        Ok(claimed)
     }
 
     /// Claims from the marks, or from the start of the index.
-    fn claim_ahead(&mut self, limit: usize) -> Result<(Scan, Vec<ClaimedJob>)> {
-        let scan = self.look();
+    fn claim_ahead(&mut self, scan: Scan, limit: usize) -> Result<Vec<ClaimedJob>> {
         let lead = self.lead(limit);
         let claimed = self.claim_from(scan, lead, limit)?;
         if scan == Scan::FromMarks && lead > 0 && claimed.is_empty() {
             // Nothing lies past the other workers' batches, but they may have skipped some jobs.
-            return Ok((scan, self.claim_from(scan, 0, limit)?));
+            return self.claim_from(scan, 0, limit);
         }
-        Ok((scan, claimed))
+        Ok(claimed)
     }
 
     /// Claims with this scan. One from the marks starts `lead` ids after them.
     fn claim_from(&mut self, scan: Scan, lead: i64, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let asked_at = Instant::now();
-        let look = lock(&self.search).look(scan, lead);
-        let request = ClaimRequest {
-            limit,
-            parts: look.parts(),
-            ..self.request()
-        };
-        let state = Arc::clone(&self.state);
-        let groups = state.breakers.group_rate();
-        let charged = state.requesting(limit, || {
-            self.call("claim jobs", move |session| {
-                claim_with_group_tokens(session, &request, groups)
-            })
-        });
-        let took = asked_at.elapsed();
-        let charged = match charged {
-            Ok(charged) => charged,
-            Err(error) => {
-                lock(&self.search).note_failure(&look, asked_at, took);
-                return Err(error);
-            }
-        };
-        self.state.hold(&charged.jobs);
-        let ended = Ended {
-            asked_at,
-            took,
-            lead,
-            fill: Fill::of(charged.claimed(), limit),
-        };
-        let found = places(&charged.jobs).chain(places(&charged.put_off));
-        lock(&self.search).note(&look, ended, found);
-        self.due_at = self.due_at.into_iter().chain(charged.due_at).min();
+        let (source, groups) = (self.source.clone(), self.state.breakers.group_rate());
+        let request = self.request_of(&source, limit);
+        let charged = self.scan(
+            "claim jobs",
+            (&source, scan, lead),
+            request,
+            move |session, request| claim_with_group_tokens(session, request, groups),
+            |charged| Some((charged, limit)),
+        )?;
         Ok(charged.jobs)
     }
 
-    fn measure(&mut self) -> Result<()> {
-        let (search, kinds) = (Arc::clone(&self.search), self.state.config.kinds.clone());
-        let except = self.except.clone();
-        self.measure_for(&search, kinds.as_deref(), except.as_deref())
+    /// Returns the scans of the next claims of a source. Measures the queue before its first one, and stores the
+    /// marks of a large queue for other processes from time to time.
+    pub(crate) fn scans(&mut self, source: &Source) -> Result<Vec<Scan>> {
+        self.measure(source)?;
+        let (search, now) = (source.search(), Instant::now());
+        let mut scans = search.scans_before(now);
+        scans.push(search.scan(now));
+        Ok(scans)
     }
 
-    /// Measures the queue before the first claim of a search for these kinds, and stores the marks of a
-    /// large queue for other processes from time to time.
-    pub(crate) fn measure_for(
+    /// Claims from what a scan of a source reads, which starts `lead` ids after its marks. Records the jobs, and for how
+    /// many there was room, as `charged` finds them in the answer. `None`: it did not search.
+    pub(crate) fn scan<T: Send + 'static>(
         &mut self,
-        search: &Mutex<Search>,
-        kinds: Option<&[String]>,
-        except: Option<&[String]>,
-    ) -> Result<()> {
-        let claimable =
-            |state: &State| Claimable::new(state.config.queue.shared_name(), kinds, except);
+        doing: &str,
+        (source, scan, lead): (&Source, Scan, i64),
+        request: ClaimRequest,
+        claim: impl FnOnce(&mut Session, &ClaimRequest) -> Result<T> + Send + 'static,
+        charged: impl FnOnce(&T) -> Option<(&ChargedJobs, usize)>,
+    ) -> Result<T> {
+        let (state, asked_at) = (Arc::clone(&self.state), Instant::now());
+        let look = source.search().look(scan, lead);
+        let parts = look.parts();
+        let request = ClaimRequest { parts, ..request };
+        let answer = state.requesting(request.limit, || {
+            self.call(doing, move |session| claim(session, &request))
+        });
+        let took = asked_at.elapsed();
+        match answer.as_ref().map(charged) {
+            Ok(Some((charged, room))) => {
+                state.hold(&charged.jobs);
+                let ended = Ended {
+                    asked_at,
+                    took,
+                    lead,
+                    fill: Fill::of(charged.claimed(), room),
+                };
+                let found = charged.jobs.iter().chain(&charged.put_off);
+                let found = found.map(ClaimedJob::place);
+                let found = found.map(|(rank, id)| (rank, id.get()));
+                source.search().note(&look, ended, found);
+                self.due_at = self.due_at.into_iter().chain(charged.due_at).min();
+            }
+            Ok(None) => {}
+            Err(_) => source.search().note_failure(&look, asked_at, took),
+        }
+        answer
+    }
+
+    fn measure(&mut self, source: &Source) -> Result<()> {
+        let queue = self.state.config.queue.shared_name();
+        let claimable = || {
+            Claimable::new(
+                Arc::clone(&queue),
+                source.kinds.as_deref(),
+                source.except.as_deref(),
+            )
+        };
         let bytes = self.state.ready_bytes();
-        let wants = lock(search).wants_measure(Instant::now(), bytes);
+        let wants = source.search().wants_measure(Instant::now(), bytes);
         if let Some(ranks) = wants {
-            let claimable = claimable(&self.state);
+            let claimable = claimable();
             let measured = self.call("measure the queue", move |session| {
                 measure(session, &claimable, ranks)
             });
-            let mut search = lock(search);
+            let mut search = source.search();
             match measured {
                 Ok(measured) => search.measured(Instant::now(), measured),
                 Err(error) => {
@@ -204,19 +188,22 @@ impl Claimer {
             }
         }
         let marks: Option<Vec<(i32, i64)>> =
-            lock(search).marks_to_store(Instant::now()).map(|windows| {
-                windows
-                    .marks()
-                    .iter()
-                    .map(|(&rank, &id)| (rank, id))
-                    .collect()
-            });
+            source
+                .search()
+                .marks_to_store(Instant::now())
+                .map(|windows| {
+                    windows
+                        .marks()
+                        .iter()
+                        .map(|(&rank, &id)| (rank, id))
+                        .collect()
+                });
         if let Some(marks) = marks {
-            let claimable = claimable(&self.state);
+            let claimable = claimable();
             let newest = self.call("store the marks", move |session| {
                 store_marks(session, &claimable, &marks)
             })?;
-            lock(search).sample(Instant::now(), newest);
+            source.search().sample(Instant::now(), newest);
         }
         Ok(())
     }
@@ -235,12 +222,13 @@ impl Claimer {
     /// Claims one job after a notification. Returns none while full scans are rationed, because
     /// this is one, and if each group has a rate limit.
     pub(crate) fn claim_one(&mut self) -> Result<Vec<ClaimedJob>> {
-        self.measure()?;
+        self.measure(&self.source.clone())?;
         let has_group_rate = self.state.breakers.group_rate() == GroupRate::Limited;
         if has_group_rate || self.look() != Scan::Full {
             return Ok(Vec::new());
         }
-        let (request, segment) = (self.request(), self.state.segment());
+        let request = self.request_of(&self.source, 1);
+        let segment = self.state.segment();
         let state = Arc::clone(&self.state);
         let claimed = state.requesting(1, || {
             self.call("claim a job", move |session| {
@@ -253,10 +241,7 @@ impl Claimer {
 
     /// Claims up to `limit` jobs that wait for their group.
     pub(crate) fn claim_groups(&mut self, limit: usize, look: GroupLook) -> Result<GroupAnswer> {
-        let request = ClaimRequest {
-            limit,
-            ..self.request()
-        };
+        let request = self.request_of(&self.source, limit);
         let state = Arc::clone(&self.state);
         let answer = state.requesting(limit, || {
             self.call("claim jobs of groups", move |session| {
@@ -267,16 +252,16 @@ impl Claimer {
         Ok(answer)
     }
 
-    /// A request for one job from the start of the index.
-    pub(crate) fn request(&self) -> ClaimRequest {
+    /// A request for jobs of a source, from the start of the index.
+    pub(crate) fn request_of(&self, source: &Source, limit: usize) -> ClaimRequest {
         ClaimRequest {
             queue: self.state.config.queue.shared_name(),
             worker: self.state.identity.id,
-            kinds: self.state.config.kinds.clone(),
-            except: self.except.clone(),
+            kinds: source.kinds.clone(),
+            except: source.except.clone(),
             alone: Arc::clone(&self.state.config.alone),
             single: Arc::clone(&self.state.config.single),
-            limit: 1,
+            limit,
             suspects: self.suspects.min(self.state.suspects()),
             parts: Parts::Ranges(vec![IndexRange::ALL]),
         }
@@ -293,12 +278,19 @@ impl Claimer {
     }
 }
 
-/// Returns the ranks and ids of jobs.
-pub(crate) fn places(claimed: &[ClaimedJob]) -> impl Iterator<Item = (i32, i64)> {
-    claimed.iter().map(|job| {
-        let (rank, id) = job.place();
-        (rank, id.get())
-    })
+/// Adds what a claim returned to the jobs of the claims before it. Those run, even if it failed; the next round
+/// retries.
+pub(crate) fn add(
+    state: &State,
+    claimed: &mut Vec<ClaimedJob>,
+    more: Result<Vec<ClaimedJob>>,
+) -> Result<()> {
+    match more {
+        Ok(mut more) => claimed.append(&mut more),
+        Err(error) if claimed.is_empty() => return Err(error),
+        Err(error) => state.report_error(&error, Duration::ZERO),
+    }
+    Ok(())
 }
 
 /// Sends claimed jobs to the slots.

@@ -24,16 +24,16 @@ use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{TryRecvError, select};
 use crate::sync::thread::JoinHandle;
-use crate::worker::claimer::{Claimer, Dispatcher};
+use crate::worker::claimer::{Claimer, Dispatcher, add};
 use crate::worker::latch::LatchReceiver;
 use crate::worker::limits::MAX_PAUSE;
 use crate::worker::second_fetcher::{ClaimFrom, Help};
 use crate::worker::slot_state::SlotsGone;
+use crate::worker::source::Source;
 use crate::worker::state::{State, Woken};
 use crate::worker::wake_mode::{BUSY_POLL_INTERVAL, WakeMode, WakePolicy};
 use idle::IdleQueues;
 use limited::{ClaimTurn, LimitedSearch};
-use probe::ProbeSearch;
 
 /// The longest time between promotions. A promotion also returns when the next job is due.
 const PROMOTE_EVERY: Duration = Duration::from_secs(10);
@@ -137,11 +137,10 @@ pub(crate) struct Fetcher {
     next: Next,
     /// Whether it waits for nothing but notifications and its poll.
     only_polls: bool,
-    last_look: Scan,
     /// Where promotions look.
     due: DueSearch,
     /// Where the probes of each breaker look.
-    probes: HashMap<String, ProbeSearch>,
+    probes: HashMap<String, Source>,
     /// Where claims look for jobs of groups.
     walk: GroupWalk,
     /// Which jobs of a queue with groups the next claim takes first.
@@ -183,7 +182,6 @@ impl Fetcher {
             second,
             next: Next::Now,
             only_polls: false,
-            last_look: Scan::Full,
             due: DueSearch::Unknown,
             probes: HashMap::new(),
             walk: GroupWalk::new(),
@@ -248,6 +246,8 @@ impl Fetcher {
             None if plan.limits.is_empty() => self.round(demand, &plan.except),
             None => self.limited_round(demand, &plan),
         };
+        let due_at = self.claimer.take_due();
+        self.note_due(due_at);
         let claimed = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return Ok(self.pause_after_error(&error)),
@@ -280,7 +280,7 @@ impl Fetcher {
 
     /// Promotes due jobs and claims.
     fn claim_round(&mut self, demand: usize, except: &[String]) -> Result<Vec<ClaimedJob>> {
-        self.claimer.leave(except);
+        self.claimer.source.leave(except);
         self.promote_when_due()?;
         match self.state.breakers.has_groups() {
             true => self.claim_with_groups(demand),
@@ -297,19 +297,15 @@ impl Fetcher {
                 return Ok(told_of);
             }
         }
-        let mut claimed = self.claim(demand)?;
+        let mut claimed = self.claimer.claim(demand)?;
         self.ask_for_help(claimed.len(), ClaimFrom::Ring);
         // Nothing is left after the marks, but jobs may lie below them.
         if claimed.len() < demand
-            && self.last_look == Scan::FromMarks
+            && self.claimer.last_look == Scan::FromMarks
             && self.claimer.look() == Scan::Full
         {
-            match self.claim(demand - claimed.len()) {
-                Ok(mut more) => claimed.append(&mut more),
-                Err(error) if claimed.is_empty() => return Err(error),
-                // Run what was claimed. The next round retries.
-                Err(error) => self.state.report_error(&error, Duration::ZERO),
-            }
+            let more = self.claimer.claim(demand - claimed.len());
+            add(&self.state, &mut claimed, more)?;
         }
         // The notification may be for a delayed job. A promotion returns when it is due.
         if std::mem::take(&mut self.woken) && claimed.is_empty() {
@@ -327,14 +323,6 @@ impl Fetcher {
             .policy
             .claimed(Instant::now(), claimed.len(), found, notifications);
         claimed
-    }
-
-    fn claim(&mut self, limit: usize) -> Result<Vec<ClaimedJob>> {
-        let (look, claimed) = self.claimer.claim(limit)?;
-        self.last_look = look;
-        let due_at = self.claimer.take_due();
-        self.note_due(due_at);
-        Ok(claimed)
     }
 
     /// Records when a delayed job is due.
@@ -355,7 +343,7 @@ impl Fetcher {
         }
         let (now, walk) = (Instant::now(), self.walk.wait(Instant::now()));
         self.only_polls = self.policy.mode() == WakeMode::Notified
-            && self.last_look == Scan::Full
+            && self.claimer.last_look == Scan::Full
             && next.is_none()
             && walk.is_none()
             && self.due.sweep_in(now).is_none();
@@ -386,7 +374,7 @@ impl Fetcher {
         });
         let until_sweep = self.due.sweep_in(Instant::now()).unwrap_or(poll);
         let poll = poll.min(until_sweep.max(Duration::from_millis(1)));
-        match self.last_look {
+        match self.claimer.last_look {
             Scan::Full => poll.min(until_due),
             // Jobs below the marks have not been scanned yet.
             Scan::FromMarks | Scan::Gaps | Scan::Sweep => {

@@ -12,7 +12,6 @@ use crate::db::caller::DbCaller;
 use crate::db::spawn::spawn;
 use crate::error::Result;
 use crate::pipeline::claim::demand::MAX_BATCH;
-use crate::pipeline::claim::search::Search;
 use crate::pipeline::claim::side_walk::SideWalk;
 use crate::pipeline::claim::{ClaimedJob, Suspects};
 use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -20,6 +19,7 @@ use crate::sync::thread::JoinHandle;
 use crate::sync::{Instant, Mutex};
 use crate::worker::claimer::{Claimer, Dispatcher};
 use crate::worker::slot_state::SlotsGone;
+use crate::worker::source::Source;
 use crate::worker::state::State;
 
 /// How long it keeps an idle connection.
@@ -56,7 +56,7 @@ impl Help {
 /// What the second fetcher knows of a queue.
 pub(crate) struct Helped {
     pub(crate) state: Arc<State>,
-    pub(crate) search: Arc<Mutex<Search>>,
+    pub(crate) source: Source,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) walk: SideWalk,
 }
@@ -111,11 +111,12 @@ impl Helped {
         from: ClaimFrom,
         except: Except,
     ) -> Result<(), SlotsGone> {
-        let mut claimer = Claimer::new(&self.state, db_caller, &self.search, Suspects::Leave);
-        claimer.leave_as(except);
+        let mut source = self.source.clone();
+        source.except = except;
+        let mut claimer = Claimer::new(&self.state, db_caller, source, Suspects::Leave);
         let claimed = match from {
             ClaimFrom::Groups => claim_groups(&self.state, &mut claimer, &mut self.walk),
-            ClaimFrom::Ring => claimer.claim(MAX_BATCH).map(|(_, claimed)| claimed),
+            ClaimFrom::Ring => claimer.claim(MAX_BATCH),
         };
         match claimed {
             Ok(claimed) => self.dispatcher.dispatch(&self.state, claimed),

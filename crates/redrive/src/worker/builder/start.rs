@@ -8,7 +8,6 @@ use super::{WORKER_CONNECTIONS, WorkerBuilder};
 use crate::db::caller::DbCaller;
 use crate::db::database::Database;
 use crate::error::Result;
-use crate::pipeline::claim::search::Search;
 use crate::pipeline::claim::side_walk::SideWalk;
 use crate::pipeline::claim::{Suspects, WorkerId};
 use crate::pipeline::settlement::WorkerIdentity;
@@ -27,6 +26,7 @@ use crate::worker::settler::ToSettler;
 use crate::worker::slot::{self, SlotContext, SlotPool};
 use crate::worker::slot_state::{QueuedChunk, ToSlots};
 use crate::worker::slots::{SlotUser, Slots};
+use crate::worker::source::Source;
 use crate::worker::state::{Config, Shared, State};
 use crate::worker::{Served, Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
@@ -281,7 +281,7 @@ fn fetchers(
     let helped = queues.iter().zip(dispatchers);
     let helped = helped.map(|(state, dispatcher)| Helped {
         state: Arc::clone(state),
-        search: Arc::new(Mutex::new(Search::new())),
+        source: Source::new(state.config.kinds.clone(), &[]),
         dispatcher,
         walk: SideWalk::new(),
     });
@@ -290,7 +290,7 @@ fn fetchers(
         let claimer = Claimer::new(
             &one.state,
             Arc::clone(&db_caller),
-            &one.search,
+            one.source.clone(),
             Suspects::Any,
         );
         (Arc::clone(&one.state), claimer, one.dispatcher.clone())

@@ -10,6 +10,7 @@ use crate::pipeline::group_tokens::GroupRate;
 use crate::pipeline::settle::{ReleaseScope, release};
 use crate::sync::Instant;
 use crate::worker::breaker_state::ClaimPlan;
+use crate::worker::claimer::add;
 use crate::worker::second_fetcher::ClaimFrom;
 
 /// How long claims that the groups fill pass over the other jobs after there were none.
@@ -46,12 +47,7 @@ impl Fetcher {
             ClaimFrom::Groups => self.claim_ring_of_groups(rest),
             ClaimFrom::Ring => self.claim_groups(rest),
         };
-        match more {
-            Ok(mut more) => claimed.append(&mut more),
-            Err(error) if claimed.is_empty() => return Err(error),
-            // Run what was claimed. The next round retries.
-            Err(error) => self.state.report_error(&error, Duration::ZERO),
-        }
+        add(&self.state, &mut claimed, more)?;
         Ok(claimed)
     }
 

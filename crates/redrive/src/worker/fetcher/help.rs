@@ -21,7 +21,7 @@ impl Fetcher {
         self.meet_other_workers();
         // If there are other workers, they take the role of the second fetcher.
         if self.state.other_workers() == 0 {
-            self.second.ask(from, self.claimer.except());
+            self.second.ask(from, self.claimer.source.except.clone());
         }
     }
 

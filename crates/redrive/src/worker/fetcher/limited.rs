@@ -3,23 +3,21 @@
 //! Jobs without a limit are claimed as always, without the limited kinds. Each limit has claims and a
 //! search apart from those, so that a limit without tokens delays no other job.
 
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fetcher;
 use crate::error::Result;
+use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
-use crate::pipeline::claim::search::{Ended, Search};
-use crate::pipeline::claim::{ClaimRequest, ClaimedJob};
 use crate::pipeline::tokens::{LimitedClaim, TokenScope, claim_with_tokens};
-use crate::sync::{Instant, Mutex};
+use crate::sync::Instant;
 use crate::worker::breaker_state::{ClaimPlan, LocalLimit};
-use crate::worker::claimer::places;
-use crate::worker::latch::lock;
+use crate::worker::claimer::add;
 use crate::worker::passed_groups::PassedGroups;
+use crate::worker::source::Source;
 
 /// How long tokens gather until the next claim takes them, because a claim of one job costs as much as one
 /// of many.
@@ -33,14 +31,11 @@ const REST: Duration = Duration::from_millis(20);
 const PATIENT: Duration = Duration::from_millis(100);
 
 /// Where the claims of a limit look, and when.
-#[derive(Clone)]
 pub(super) struct LimitedSearch {
     limit: LocalLimit,
-    kinds: Option<Arc<[String]>>,
-    except: Option<Arc<[String]>>,
-    search: Arc<Mutex<Search>>,
-    walk: Arc<Mutex<GroupWalk>>,
-    pub(super) passed: Arc<PassedGroups>,
+    source: Source,
+    walk: GroupWalk,
+    pub(super) passed: PassedGroups,
     next: NextClaim,
 }
 
@@ -85,12 +80,7 @@ impl Fetcher {
                 ClaimTurn::Limited => self.claim_limited(room, plan),
                 ClaimTurn::Others => self.claim_others(room, plan),
             };
-            match more {
-                Ok(mut more) => claimed.append(&mut more),
-                Err(error) if claimed.is_empty() => return Err(error),
-                // Run what was claimed. The next round retries.
-                Err(error) => self.state.report_error(&error, Duration::ZERO),
-            }
+            add(&self.state, &mut claimed, more)?;
         }
         Ok(self.record_claim(claimed, demand))
     }
@@ -138,57 +128,46 @@ impl Fetcher {
             let Some(scope) = plan.limits.scope(&queue, limit.kind.as_deref()) else {
                 continue;
             };
-            match self.claim_under(&limit, &scope, room, plan) {
-                Ok(mut more) => claimed.append(&mut more),
-                Err(error) if claimed.is_empty() => return Err(error),
-                Err(error) => self.state.report_error(&error, Duration::ZERO),
+            let mut target = self.limited_search(&limit, plan);
+            if target.next.is_due(Instant::now()) {
+                let more = self.claim_under(&mut target, &scope, room);
+                add(&self.state, &mut claimed, more)?;
             }
+            self.limited.insert(limit.kind, target);
         }
         Ok(claimed)
     }
 
-    /// Claims jobs under one limit, unless it is too early.
+    /// Claims jobs under one limit.
     fn claim_under(
         &mut self,
-        limit: &LocalLimit,
+        target: &mut LimitedSearch,
         scope: &TokenScope,
         room: usize,
-        plan: &ClaimPlan,
     ) -> Result<Vec<ClaimedJob>> {
-        let target = self.limited_search(limit, plan);
-        if !target.next.is_due(Instant::now()) {
-            return Ok(Vec::new());
-        }
         let slots = self.state.slots.count;
         let free = slots.saturating_sub(self.state.in_flight());
         let room = in_time(room, free, scope.hold);
         let mut claimed = Vec::new();
-        let found = self.search_under(&target, scope, room, &mut claimed);
+        let found = self.search_under(target, scope, room, &mut claimed);
         let now = Instant::now();
-        let next = match found {
+        target.next = match found {
             Ok(LimitedFound::AllTokens) => NextClaim::Tokens(now + GATHER),
             Ok(LimitedFound::NoToken(wait)) => NextClaim::Tokens(now + wait.max(GATHER)),
             // The search, or the walk over the groups, continues.
-            Ok(LimitedFound::NoMore) if lock(&target.search).is_behind() => NextClaim::Tokens(now),
+            Ok(LimitedFound::NoMore) if target.source.search().is_behind() => {
+                NextClaim::Tokens(now)
+            }
             Ok(LimitedFound::NoMore) if self.state.breakers.has_groups() => {
-                let wait = lock(&target.walk).wait(now);
+                let wait = target.walk.wait(now);
                 wait.map_or(NextClaim::Jobs(now + REST), |wait| {
                     NextClaim::Tokens(now + wait)
                 })
             }
             Ok(LimitedFound::NoMore) | Err(_) => NextClaim::Jobs(now + REST),
         };
-        if let Some(known) = self.limited.get_mut(&limit.kind) {
-            known.next = next;
-        }
-        match found {
-            Err(error) if claimed.is_empty() => Err(error),
-            Err(error) => {
-                self.state.report_error(&error, Duration::ZERO);
-                Ok(claimed)
-            }
-            Ok(_) => Ok(claimed),
-        }
+        add(&self.state, &mut claimed, found.map(|_| Vec::new()))?;
+        Ok(claimed)
     }
 
     /// Returns where to search: where the last claim of the limit did, unless the limit or the kinds have
@@ -198,49 +177,36 @@ impl Fetcher {
             None => (self.state.config.kinds.clone(), except(plan)),
             Some(kind) => (Some([kind.clone()].into()), Vec::new()),
         };
-        let new = || LimitedSearch {
+        let known = self.limited.remove(&limit.kind).filter(|known| {
+            known.limit == *limit && known.source.is_for(kinds.as_deref(), &except)
+        });
+        known.unwrap_or_else(|| LimitedSearch {
             limit: limit.clone(),
-            kinds: kinds.clone(),
-            except: (!except.is_empty()).then(|| except.as_slice().into()),
-            search: Arc::new(Mutex::new(Search::new())),
-            walk: Arc::new(Mutex::new(GroupWalk::new())),
-            passed: Arc::default(),
+            source: Source::new(kinds, &except),
+            walk: GroupWalk::new(),
+            passed: PassedGroups::default(),
             next: NextClaim::Jobs(Instant::now()),
-        };
-        match self.limited.entry(limit.kind.clone()) {
-            Entry::Occupied(mut known) => {
-                let before = known.get();
-                let had = before.except.as_deref().unwrap_or_default();
-                if before.limit != *limit || before.kinds != kinds || had != except {
-                    known.insert(new());
-                }
-                known.get().clone()
-            }
-            Entry::Vacant(unknown) => unknown.insert(new()).clone(),
-        }
+        })
     }
 
     /// Searches the next parts of the queue, until the tokens or the room are used up. Adds the jobs to
     /// `claimed`.
     fn search_under(
         &mut self,
-        target: &LimitedSearch,
+        target: &mut LimitedSearch,
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<LimitedFound> {
-        let (kinds, except) = (target.kinds.as_deref(), target.except.as_deref());
-        self.claimer.measure_for(&target.search, kinds, except)?;
-        let mut scans = lock(&target.search).scans_before(Instant::now());
-        scans.push(lock(&target.search).scan(Instant::now()));
-        for scan in scans {
+        for scan in self.claimer.scans(&target.source)? {
             let found = self.scan_under(scan, target, scope, room - claimed.len(), claimed)?;
             if found != LimitedFound::NoMore || claimed.len() >= room {
                 return Ok(found);
             }
             // Nothing is left after the marks, but jobs may lie below them.
-            if scan == Scan::FromMarks && lock(&target.search).scan(Instant::now()) == Scan::Full {
-                return self.scan_under(Scan::Full, target, scope, room - claimed.len(), claimed);
+            let next = target.source.search().scan(Instant::now());
+            if scan == Scan::FromMarks && next == Scan::Full {
+                return self.scan_under(next, target, scope, room - claimed.len(), claimed);
             }
         }
         Ok(LimitedFound::NoMore)
@@ -250,30 +216,24 @@ impl Fetcher {
     fn scan_under(
         &mut self,
         scan: Scan,
-        target: &LimitedSearch,
+        target: &mut LimitedSearch,
         scope: &TokenScope,
         room: usize,
         claimed: &mut Vec<ClaimedJob>,
     ) -> Result<LimitedFound> {
-        let asked_at = Instant::now();
-        let look = lock(&target.search).look(scan, 0);
-        let request = ClaimRequest {
-            kinds: target.kinds.clone(),
-            except: target.except.clone(),
-            limit: room,
-            parts: look.parts(),
-            ..self.claimer.request()
-        };
-        let (state, scope) = (Arc::clone(&self.state), scope.clone());
-        let passed = target.passed.take();
-        let has_groups = state.breakers.has_groups();
-        let groups = has_groups.then(|| lock(&target.walk).look(room, 1, passed.clone()));
-        let answer = state.requesting(room, || {
-            self.call("claim jobs under a rate limit", move |session| {
-                claim_with_tokens(session, &scope, &request, groups.as_ref())
-            })
-        });
-        let took = asked_at.elapsed();
+        let (scope, passed, asked_at) = (scope.clone(), target.passed.take(), Instant::now());
+        let has_groups = self.state.breakers.has_groups();
+        let groups = has_groups.then(|| target.walk.look(room, 1, passed.clone()));
+        let answer = self.claimer.scan(
+            "claim jobs under a rate limit",
+            (&target.source, scan, 0),
+            self.claimer.request_of(&target.source, room),
+            move |session, request| claim_with_tokens(session, &scope, request, groups.as_ref()),
+            |answer| match answer {
+                LimitedClaim::Claimed(claim) => Some((&claim.ring, claim.tokens)),
+                LimitedClaim::NoToken(_) => None,
+            },
+        );
         let claim = match answer {
             Ok(LimitedClaim::Claimed(claim)) => claim,
             Ok(LimitedClaim::NoToken(wait)) => {
@@ -282,26 +242,16 @@ impl Fetcher {
             }
             Err(error) => {
                 target.passed.note(passed);
-                lock(&target.search).note_failure(&look, asked_at, took);
                 return Err(error);
             }
         };
-        let (before, ring) = (claimed.len(), claim.ring);
-        self.state.hold(&ring.jobs);
-        let ended = Ended {
-            asked_at,
-            took,
-            lead: 0,
-            fill: Fill::of(ring.claimed(), claim.tokens),
-        };
-        let found = places(&ring.jobs).chain(places(&ring.put_off));
-        lock(&target.search).note(&look, ended, found);
-        self.note_due(ring.due_at);
-        claimed.extend(ring.jobs);
+        let before = claimed.len();
+        claimed.extend(claim.ring.jobs);
         if let Some(answer) = claim.of_groups {
             self.state.hold(&answer.claimed);
             let (now, found) = (Instant::now(), answer.claimed.len());
-            lock(&target.walk).note(now, took, found, answer.place);
+            let took = now.duration_since(asked_at);
+            target.walk.note(now, took, found, answer.place);
             claimed.extend(answer.claimed);
         }
         Ok(match Fill::of(claimed.len() - before, claim.tokens) {
