@@ -83,42 +83,12 @@ pub(crate) fn take_probe(
     })
 }
 
-/// How a probe ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProbeOutcome {
-    /// The job succeeded.
-    Done,
-    /// The job met an outage of this dependency.
-    Outage,
-    /// The job ended in another way.
-    Other,
-    /// The job did not run.
-    Unrun,
-}
-
 /// The effect of a probe on its breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeVerdict {
     Close,
     Reopen,
     Release,
-}
-
-/// Decides what the end of a probe means. Pure.
-///
-/// A job that fails for another reason shows that its dependency works. After a flood of letters it
-/// does not: only success closes the breaker.
-pub(crate) fn judge_probe(cause: BreakerCause, ending: ProbeOutcome) -> ProbeVerdict {
-    match (ending, cause) {
-        (ProbeOutcome::Done, _)
-        | (ProbeOutcome::Other, BreakerCause::Outage | BreakerCause::Operator) => {
-            ProbeVerdict::Close
-        }
-        (ProbeOutcome::Outage, _) | (ProbeOutcome::Other, BreakerCause::Flood) => {
-            ProbeVerdict::Reopen
-        }
-        (ProbeOutcome::Unrun, _) => ProbeVerdict::Release,
-    }
 }
 
 /// Ends a probe. Returns `false` if the right was lost and nothing changed.
@@ -139,27 +109,4 @@ pub(crate) fn end_probe(session: &mut Session, probe: &Probe, ended: ProbeVerdic
         ],
     )?;
     Ok(!rows.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_probe_closes_the_breaker_unless_the_outage_persists() {
-        use BreakerCause::{Flood, Operator, Outage};
-        for (cause, ending, ended) in [
-            (Outage, ProbeOutcome::Done, ProbeVerdict::Close),
-            (Outage, ProbeOutcome::Other, ProbeVerdict::Close),
-            (Outage, ProbeOutcome::Outage, ProbeVerdict::Reopen),
-            (Outage, ProbeOutcome::Unrun, ProbeVerdict::Release),
-            (Flood, ProbeOutcome::Done, ProbeVerdict::Close),
-            (Flood, ProbeOutcome::Other, ProbeVerdict::Reopen),
-            (Flood, ProbeOutcome::Outage, ProbeVerdict::Reopen),
-            (Operator, ProbeOutcome::Other, ProbeVerdict::Close),
-            (Operator, ProbeOutcome::Outage, ProbeVerdict::Reopen),
-        ] {
-            assert_eq!(judge_probe(cause, ending), ended, "{cause} {ending:?}");
-        }
-    }
 }

@@ -17,7 +17,7 @@ use crate::pipeline::breaker::{
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::gates::Gates;
 use crate::pipeline::group_tokens::GroupRate;
-use crate::pipeline::probe::{Probe, ProbeOutcome, ProbeVerdict, judge_probe};
+use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
@@ -159,14 +159,7 @@ impl LocalBreakers {
         let mut known = lock(&self.known);
         let mut reports = Vec::new();
         if let Some(probe) = known.probes.remove(&lease) {
-            let ending = match (attempt, outage) {
-                (AttemptEnd::Done, _) => ProbeOutcome::Done,
-                (AttemptEnd::Unrun, _) => ProbeOutcome::Unrun,
-                (_, Some((name, _))) if name == probe.name => ProbeOutcome::Outage,
-                // An outage of another dependency shows that this one works.
-                (AttemptEnd::Outage { .. } | AttemptEnd::Other, _) => ProbeOutcome::Other,
-            };
-            let ended = judge_probe(probe.cause, ending);
+            let ended = judge_probe(&probe, attempt, outage.map(|(name, _)| name));
             reports.push(BreakerReport::Probed(probe, ended));
         }
         match (outage, attempt) {
@@ -368,6 +361,25 @@ impl LocalBreakers {
             && known.pause == LocalPause::No
             && known.limits.is_empty();
         self.quiet.store(quiet, Ordering::Relaxed);
+    }
+}
+
+/// Decides what the end of a probe means for its breaker.
+///
+/// A job that fails for another reason, such as an outage of another dependency, shows that its own works. After a flood
+/// of letters it does not: only success closes the breaker.
+fn judge_probe(probe: &Probe, attempt: AttemptEnd<'_>, outage_of: Option<&str>) -> ProbeVerdict {
+    match (attempt, probe.cause) {
+        (AttemptEnd::Unrun, _) => ProbeVerdict::Release,
+        (AttemptEnd::Done, _) => ProbeVerdict::Close,
+        (AttemptEnd::Outage { .. }, _) if outage_of == Some(&probe.name) => ProbeVerdict::Reopen,
+        (AttemptEnd::Outage { .. } | AttemptEnd::Other, BreakerCause::Flood) => {
+            ProbeVerdict::Reopen
+        }
+        (
+            AttemptEnd::Outage { .. } | AttemptEnd::Other,
+            BreakerCause::Outage | BreakerCause::Operator,
+        ) => ProbeVerdict::Close,
     }
 }
 

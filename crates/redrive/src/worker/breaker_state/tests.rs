@@ -180,19 +180,25 @@ fn the_plan_excludes_affected_kinds_and_names_the_next_probe() {
 
 #[test]
 fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
+    use BreakerCause::{Flood, Operator, Outage};
     let now = Instant::now();
-    for (attempt, ended) in [
-        (AttemptEnd::Done, ProbeVerdict::Close),
-        (AttemptEnd::Other, ProbeVerdict::Close),
-        (outage(Some("mail")), ProbeVerdict::Close),
-        (outage(None), ProbeVerdict::Reopen),
-        (AttemptEnd::Unrun, ProbeVerdict::Release),
+    for (cause, attempt, ended) in [
+        (Outage, AttemptEnd::Done, ProbeVerdict::Close),
+        (Outage, AttemptEnd::Other, ProbeVerdict::Close),
+        (Outage, outage(Some("mail")), ProbeVerdict::Close),
+        (Outage, outage(None), ProbeVerdict::Reopen),
+        (Outage, AttemptEnd::Unrun, ProbeVerdict::Release),
+        (Flood, AttemptEnd::Done, ProbeVerdict::Close),
+        (Flood, AttemptEnd::Other, ProbeVerdict::Reopen),
+        (Flood, outage(None), ProbeVerdict::Reopen),
+        (Operator, AttemptEnd::Other, ProbeVerdict::Close),
+        (Operator, outage(None), ProbeVerdict::Reopen),
     ] {
         let (breakers, lease) = (breakers(), lease());
         breakers.learn(open([gated("payments", &[], Some(Duration::ZERO))]), now);
         let probe = Probe {
             name: "payments".to_owned(),
-            cause: BreakerCause::Outage,
+            cause,
             number: 7,
         };
         let until = now + Duration::from_mins(1);
@@ -201,7 +207,8 @@ fn a_probe_runs_while_the_breaker_is_open_and_its_end_is_reported() {
         assert_eq!(breakers.plan(None, now).next, Some(until));
         assert_eq!(
             breakers.note(lease, "pay", attempt, now),
-            [BreakerReport::Probed(probe, ended)]
+            [BreakerReport::Probed(probe, ended)],
+            "{cause}"
         );
         assert!(
             breakers.stops(lease, "pay", now),
