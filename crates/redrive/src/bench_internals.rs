@@ -22,8 +22,8 @@ pub fn judge(failure: Option<Failure>, attempt: u32, attempts: u32, backoff: &Ba
         park: Duration::ZERO,
         random: 0.5,
     };
-    let outcome = failure.map_or(Outcome::Done, Outcome::Failed);
-    match judge::judge(outcome.classify(), &context) {
+    let failed = failure.map(|failure| Outcome::Failed(failure).classify());
+    match judge::judge(failed, &context) {
         Verdict::Done | Verdict::Dead { .. } => true,
         Verdict::Retry { .. }
         | Verdict::Snooze { .. }

@@ -11,12 +11,11 @@ use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::letter::Letter;
 use crate::error::{Error, Result};
-use crate::job::error_report::{ErrorReport, clip};
+use crate::job::error_report::clip;
 use crate::job::failure::Failure;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
 use crate::pipeline::attempt::run_handler;
-use crate::pipeline::outcome::Outcome;
 
 /// The ids per page.
 const PAGE: u64 = 500;
@@ -216,7 +215,7 @@ impl Hand {
         };
         let name = clip(sink.name().to_owned(), 200);
         let person = operator.by().map(str::to_owned);
-        let Some(report) = error_of(run_handler(|| sink.send(&letter))) else {
+        let Err(outcome) = run_handler(|| sink.send(&letter)) else {
             let why = operator.given_reason().map(str::to_owned);
             self.end(id, move |doing, session| {
                 session
@@ -225,6 +224,7 @@ impl Hand {
             })?;
             return Ok(Sent::Delivered);
         };
+        let report = outcome.classify().report;
         let undelivered = Undelivered {
             id,
             error_class: report.class.into(),
@@ -290,23 +290,5 @@ impl Hand {
                 let written = write(&doing, session);
                 session.end(&doing, written)
             })
-    }
-}
-
-/// Returns the error of a sink; `None` if it succeeded.
-fn error_of(outcome: Outcome) -> Option<ErrorReport> {
-    match outcome {
-        Outcome::Done => None,
-        Outcome::Failed(failure) => Some(failure.report),
-        Outcome::Panicked(report)
-        | Outcome::Undecodable { report, .. }
-        | Outcome::Unhandled(report)
-        | Outcome::Expired(report)
-        | Outcome::NotBegun(report) => Some(report),
-        Outcome::TimedOut(limit) => Some(ErrorReport::new(
-            "timeout",
-            format!("it took over {limit:?}"),
-            None,
-        )),
     }
 }

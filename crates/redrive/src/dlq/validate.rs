@@ -119,16 +119,11 @@ impl Validators {
                 .map_err(Failure::reject)
         });
         match outcome {
-            Outcome::Done => ValidationResult::Passed,
-            Outcome::Failed(failure) => ValidationResult::Failed(failure.message().to_owned()),
-            Outcome::Panicked(report) => {
+            Ok(()) => ValidationResult::Passed,
+            Err(Outcome::Panicked(report)) => {
                 ValidationResult::Failed(format!("the validator {}", report.message))
             }
-            Outcome::Undecodable { report, .. }
-            | Outcome::Unhandled(report)
-            | Outcome::Expired(report)
-            | Outcome::NotBegun(report) => ValidationResult::Failed(report.message),
-            Outcome::TimedOut(limit) => ValidationResult::Failed(format!("it took over {limit:?}")),
+            Err(outcome) => ValidationResult::Failed(outcome.classify().report.message),
         }
     }
 }

@@ -7,14 +7,9 @@ use crate::job::failure::Failure;
 use crate::job::follow_up::FollowUp;
 use crate::sync::Mutex;
 
-/// How the handler of a batch ended one of its jobs.
-#[derive(Debug)]
-pub(crate) enum Decision {
-    /// The job is done, with copies of the follow-ups that it had by then, for a batch that exceeds its deadline.
-    Done(Vec<FollowUp>),
-    /// The attempt failed.
-    Failed(Failure),
-}
+/// How the handler of a batch ended one of its jobs: it is done, with copies of the follow-ups that it had by then, for a
+/// batch that exceeds its deadline, or its attempt failed.
+pub(crate) type Decision = Result<Vec<FollowUp>, Failure>;
 
 /// The last decision about a job. The handler may change it until the batch ends.
 #[derive(Debug, Default)]
@@ -23,12 +18,12 @@ pub(crate) struct LastDecision(Mutex<Option<Box<Decision>>>);
 impl LastDecision {
     /// Records that the attempt failed.
     pub(crate) fn failed(&self, failure: Failure) {
-        self.set(Decision::Failed(failure));
+        self.set(Err(failure));
     }
 
     /// Records that the job is done, with the follow-ups so far.
     pub(crate) fn done(&self, follow_ups: Vec<FollowUp>) {
-        self.set(Decision::Done(follow_ups));
+        self.set(Ok(follow_ups));
     }
 
     fn set(&self, decision: Decision) {
@@ -39,10 +34,8 @@ impl LastDecision {
     /// Returns the decision so far.
     pub(crate) fn so_far(&self) -> Option<Result<(), Disposition>> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match last.as_deref()? {
-            Decision::Done(_) => Some(Ok(())),
-            Decision::Failed(failure) => Some(Err(failure.decision())),
-        }
+        let decision = last.as_deref()?.as_ref();
+        Some(decision.map(drop).map_err(Failure::decision))
     }
 
     /// Takes the decision.

@@ -22,15 +22,14 @@ struct PanicSite {
     backtrace: Option<String>,
 }
 
-/// Calls a handler. A panic is an outcome like any other.
-pub(crate) fn run_handler(handler: impl FnOnce() -> Result<(), Failure>) -> Outcome {
+/// Calls a handler. A panic is a failure like any other.
+pub(crate) fn run_handler<T>(handler: impl FnOnce() -> Result<T, Failure>) -> Result<T, Outcome> {
     install_hook();
     PANIC_SITE.set(Some(PanicSite::default()));
     let ended = caught(handler);
     let place = PANIC_SITE.take().unwrap_or_default();
     match ended {
-        Ok(Ok(())) => Outcome::Done,
-        Ok(Err(failure)) => Outcome::Failed(failure),
+        Ok(ended) => ended.map_err(Outcome::Failed),
         Err(panic) => {
             let text = panic.text();
             let message = match place.location {
@@ -38,7 +37,11 @@ pub(crate) fn run_handler(handler: impl FnOnce() -> Result<(), Failure>) -> Outc
                 // A resumed panic, for example from another thread, does not pass the hook.
                 None => format!("panicked: {text}"),
             };
-            Outcome::Panicked(ErrorReport::new("panic", message, place.backtrace))
+            Err(Outcome::Panicked(ErrorReport::new(
+                "panic",
+                message,
+                place.backtrace,
+            )))
         }
     }
 }
@@ -71,9 +74,9 @@ fn install_hook() {
 mod tests {
     use super::*;
 
-    fn message(outcome: &Outcome) -> &str {
-        let Outcome::Panicked(report) = outcome else {
-            panic!("not a panic: {outcome:?}")
+    fn message(ended: &Result<(), Outcome>) -> &str {
+        let Err(Outcome::Panicked(report)) = ended else {
+            panic!("not a panic: {ended:?}")
         };
         &report.message
     }
@@ -100,6 +103,6 @@ mod tests {
             }
         }
         assert!(message(&run_handler(|| panic::panic_any(Evil))).ends_with("without a message"));
-        assert!(matches!(run_handler(|| Ok(())), Outcome::Done));
+        assert!(matches!(run_handler(|| Ok(7)), Ok(7)));
     }
 }

@@ -1,4 +1,4 @@
-//! Outcomes: the result of an attempt, classified once for the metrics, the breakers and the verdict.
+//! Outcomes: why an attempt did not succeed, classified once for the metrics, the breakers and the verdict.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,9 @@ use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
 use crate::pipeline::failure_cause::FailureCause;
 
-/// The result of an attempt.
+/// The result of an attempt that did not succeed.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// The handler succeeded.
-    Done,
     /// The handler returned a failure.
     Failed(Failure),
     /// The handler panicked.
@@ -34,7 +32,7 @@ pub(crate) enum Outcome {
     TimedOut(Duration),
 }
 
-/// An attempt that did not succeed.
+/// A classified outcome.
 #[derive(Debug)]
 pub(crate) struct FailedAttempt {
     /// The cause to count. `None`: the handler snoozed the job, or none ran.
@@ -71,9 +69,7 @@ impl Outcome {
     /// Whether a handler ran. Otherwise the outcome shows nothing about the dependency of the job.
     pub(crate) fn has_run(&self) -> bool {
         match self {
-            Outcome::Done | Outcome::Failed(_) | Outcome::Panicked(_) | Outcome::TimedOut(_) => {
-                true
-            }
+            Outcome::Failed(_) | Outcome::Panicked(_) | Outcome::TimedOut(_) => true,
             Outcome::Undecodable { .. }
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
@@ -81,11 +77,10 @@ impl Outcome {
         }
     }
 
-    /// Classifies the outcome. Returns `None` if the attempt succeeded.
-    pub(crate) fn classify(self) -> Option<FailedAttempt> {
+    /// Classifies the outcome.
+    pub(crate) fn classify(self) -> FailedAttempt {
         let (cause, disposition, death, report) = match self {
-            Outcome::Done => return None,
-            Outcome::Failed(failure) => return Some(FailedAttempt::from(failure)),
+            Outcome::Failed(failure) => return FailedAttempt::from(failure),
             Outcome::Expired(report) => (None, Disposition::Reject, DeathCause::Expired, report),
             Outcome::NotBegun(report) => (
                 None,
@@ -124,14 +119,14 @@ impl Outcome {
                 )
             }
         };
-        Some(FailedAttempt {
+        FailedAttempt {
             cause,
             disposition,
             death,
             report,
             dependency: None,
             error: None,
-        })
+        }
     }
 }
 
@@ -170,7 +165,6 @@ mod tests {
             .find(|metric| metric.name == "redrive_job_attempts_failed_total")
             .expect("the counter of failed attempts");
         for (outcome, expected) in [
-            (Outcome::Done, None),
             (Outcome::Failed(Failure::snooze(second)), None),
             (Outcome::Expired(report()), None),
             (Outcome::NotBegun(report()), None),
@@ -202,7 +196,7 @@ mod tests {
             (Outcome::TimedOut(second), Some(FailureCause::Timeout)),
         ] {
             let shown = format!("{outcome:?}");
-            let cause = outcome.classify().and_then(|failed| failed.cause);
+            let cause = outcome.classify().cause;
             assert_eq!(cause, expected, "{shown}");
             if let Some(cause) = cause {
                 assert!(failed.labels[2].values.contains(&cause.as_str()));

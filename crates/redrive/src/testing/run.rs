@@ -169,8 +169,11 @@ fn run(
     let (result, options) = attempt(transaction, handlers, claimed, Arc::clone(&signal))?;
     let done = Settlement::done(lease, &meta, started.elapsed(), options.keep_done);
     let backoff = Backoff::default();
-    let judged = |outcome, follow_ups| {
-        let failed = options.ruled(outcome, false).classify();
+    let judged = |end: JobEnd| {
+        let (follow_ups, failed) = match end {
+            Ok(follow_ups) => (follow_ups, None),
+            Err(outcome) => (Vec::new(), Some(options.ruled(outcome, false).classify())),
+        };
         let in_outage = failed.as_ref().is_some_and(FailedAttempt::is_outage);
         let cause = failed.as_ref().and_then(|failed| failed.cause);
         let context = JudgeContext {
@@ -202,12 +205,12 @@ fn run(
     };
     let settled = match result {
         AttemptResult::Settled => done.clone(),
-        AttemptResult::Judge(outcome, follow_ups) => {
-            let settlement = judged(outcome, follow_ups);
+        AttemptResult::Judge(end) => {
+            let settlement = judged(end);
             match settle(transaction, identity, &settlement) {
                 // As a worker does it: a job whose follow-ups the database rejects has failed.
                 Err(error) if settlement.has_follow_ups() && !error.is_unavailable() => {
-                    let failed = judged(Outcome::Failed(not_accepted(&error)), Vec::new());
+                    let failed = judged(Err(Outcome::Failed(not_accepted(&error))));
                     settle(transaction, identity, &failed)?;
                     failed
                 }
@@ -259,16 +262,15 @@ fn attempt(
     signal: Arc<Signal>,
 ) -> Result<(AttemptResult, Arc<HandlerOptions>)> {
     let (table, kind) = (&handlers.table, Arc::clone(&claimed.meta.kind));
-    let judge = |(outcome, follow_ups): JobEnd| AttemptResult::Judge(outcome, follow_ups);
     if let Some(limit) = claimed.meta.expired(Instant::now()) {
-        return Ok((judge((expired(limit), Vec::new())), Arc::default()));
+        return Ok((AttemptResult::Judge(Err(expired(limit))), Arc::default()));
     }
     let Some(handler) = table.of(&kind) else {
         return Err(Error::invalid(format!("kind `{kind}` has no handler")));
     };
     let result = match &handler.call {
-        Call::Plain(run) => judge(run(claimed, signal)),
-        Call::Batch(batch) => judge(batch.attempt_one(claimed, signal)),
+        Call::Plain(run) => AttemptResult::Judge(run(claimed, signal)),
+        Call::Batch(batch) => AttemptResult::Judge(batch.attempt_one(claimed, signal)),
         Call::InTransaction(prepare) => {
             let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
             let (started, keep) = (Instant::now(), handler.options.keep_done);
@@ -276,7 +278,7 @@ fn attempt(
                 Ok(prepared) => in_savepoint(transaction, prepared, || {
                     Settlement::done(lease, &meta, started.elapsed(), keep)
                 })?,
-                Err(outcome) => judge((outcome, Vec::new())),
+                Err(outcome) => AttemptResult::Judge(Err(outcome)),
             }
         }
     };
@@ -295,36 +297,33 @@ fn in_savepoint(
     let settings = transaction.query_one(sql::SETTINGS.text, &[]);
     let settings = settings.map_err(failed)?;
     let mut savepoint = transaction.savepoint("redrive_attempt").map_err(failed)?;
-    let mut is_lost = false;
-    let outcome = run_handler(|| {
+    let ended = run_handler(|| {
         let follow_ups = handler(&mut savepoint)?;
         let done = done();
         let settled = settle_in_own(&mut savepoint, &done, &follow_ups, settings.get("began"))?;
-        is_lost = settled.is_none();
         // As a commit, it fails if the handler broke a deferred constraint. The rollback defers the constraints of the
         // test again.
         let committed = savepoint.batch_execute(
             "SAVEPOINT redrive_commit; SET CONSTRAINTS ALL IMMEDIATE; \
              ROLLBACK TO SAVEPOINT redrive_commit; SET LOCAL statement_timeout = 0",
         );
-        committed.map_err(|refused| not_committed(done.meta.id, refused))
+        committed.map_err(|refused| not_committed(done.meta.id, refused))?;
+        Ok(settled.is_some())
     });
-    if matches!(outcome, Outcome::Done) && !is_lost {
+    if let Ok(true) = ended {
         let (names, before): (Vec<String>, Vec<String>) =
             (settings.get("names"), settings.get("settings"));
         savepoint.run(DOING, &sql::RESTORE_SETTINGS, &[&names, &before])?;
         savepoint.commit().map_err(failed)?;
         return Ok(AttemptResult::Settled);
     }
-    if let Err(error) = savepoint.rollback() {
-        let Outcome::Failed(failure) = outcome else {
-            return Err(failed(error));
-        };
+    match (savepoint.rollback(), ended) {
+        (Ok(()), Ok(_)) => Ok(AttemptResult::Lost),
+        (Ok(()), Err(outcome)) => Ok(AttemptResult::Judge(Err(outcome))),
         // The handler ended the transaction of the test.
-        return Err(Error::invalid(format!("could not {DOING}: {failure}")).caused_by(error));
+        (Err(error), Err(Outcome::Failed(failure))) => {
+            Err(Error::invalid(format!("could not {DOING}: {failure}")).caused_by(error))
+        }
+        (Err(error), Ok(_) | Err(_)) => Err(failed(error)),
     }
-    Ok(match is_lost {
-        true => AttemptResult::Lost,
-        false => AttemptResult::Judge(outcome, Vec::new()),
-    })
 }

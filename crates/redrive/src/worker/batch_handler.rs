@@ -33,7 +33,7 @@ where
         }
         let mut ends = run(batch, &function).into_iter();
         let end = |outcome: Option<Outcome>| match outcome {
-            Some(outcome) => Some((outcome, Vec::new())),
+            Some(outcome) => Some(Err(outcome)),
             None => ends.next(),
         };
         undecodable.into_iter().filter_map(end).collect()
@@ -61,16 +61,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
         drop(batch);
         Ok(())
     });
-    let of_batch = match dropped {
-        panicked @ Outcome::Panicked(_) => panicked,
-        Outcome::Done
-        | Outcome::Failed(_)
-        | Outcome::Undecodable { .. }
-        | Outcome::Unhandled(_)
-        | Outcome::Expired(_)
-        | Outcome::NotBegun(_)
-        | Outcome::TimedOut(_) => ran,
-    };
+    let of_batch = dropped.and(ran);
     of_jobs
         .into_iter()
         .map(|(decision, follow_ups)| end_of(decision, follow_ups, &of_batch))
@@ -78,10 +69,14 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
 }
 
 /// Returns the end of a job: what the handler said about it or, if it said nothing, how the batch ended.
-fn end_of(decision: Option<Decision>, added: Vec<FollowUp>, of_batch: &Outcome) -> JobEnd {
+fn end_of(
+    decision: Option<Decision>,
+    added: Vec<FollowUp>,
+    of_batch: &Result<(), Outcome>,
+) -> JobEnd {
     match (decision, of_batch) {
-        (Some(Decision::Failed(failure)), _) => (Outcome::Failed(failure), Vec::new()),
-        (Some(Decision::Done(_)), _) | (None, Outcome::Done) => (Outcome::Done, added),
-        (None, failed) => (failed.clone(), Vec::new()),
+        (Some(Err(failure)), _) => Err(Outcome::Failed(failure)),
+        (Some(Ok(_)), _) | (None, Ok(())) => Ok(added),
+        (None, Err(outcome)) => Err(outcome.clone()),
     }
 }

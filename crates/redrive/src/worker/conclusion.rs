@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::job::death_cause::DeathCause;
-use crate::job::decision::Decision;
-use crate::job::follow_up::FollowUp;
 use crate::job::job::Signal;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
 use crate::pipeline::outcome::Outcome;
@@ -13,28 +11,22 @@ use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::worker::breaker_state::{AttemptEnd, BreakerReport};
+use crate::worker::handlers::JobEnd;
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::slot_state::RunningJob;
 use crate::worker::state::State;
 
-/// The end of an attempt at `now`. Only a success has follow-ups.
+/// The end of an attempt at `now`.
 pub(crate) struct EndedAttempt {
-    pub(crate) outcome: Outcome,
-    pub(crate) follow_ups: Vec<FollowUp>,
+    pub(crate) end: JobEnd,
     pub(crate) run_time: Duration,
     pub(crate) now: Instant,
 }
 
 impl EndedAttempt {
-    /// An end without follow-ups.
-    pub(crate) fn of(outcome: Outcome, run_time: Duration, now: Instant) -> EndedAttempt {
-        EndedAttempt {
-            outcome,
-            follow_ups: Vec::new(),
-            run_time,
-            now,
-        }
+    pub(crate) fn of(end: JobEnd, run_time: Duration, now: Instant) -> EndedAttempt {
+        EndedAttempt { end, run_time, now }
     }
 
     /// The end of a job of a running batch that the handler has decided about.
@@ -43,16 +35,8 @@ impl EndedAttempt {
         run_time: Duration,
         now: Instant,
     ) -> Option<EndedAttempt> {
-        let (outcome, follow_ups) = match signal.decision.take()? {
-            Decision::Done(follow_ups) => (Outcome::Done, follow_ups),
-            Decision::Failed(failure) => (Outcome::Failed(failure), Vec::new()),
-        };
-        Some(EndedAttempt {
-            outcome,
-            follow_ups,
-            run_time,
-            now,
-        })
+        let end = signal.decision.take()?.map_err(Outcome::Failed);
+        Some(EndedAttempt::of(end, run_time, now))
     }
 }
 
@@ -74,8 +58,14 @@ pub(crate) fn conclude(
 ) -> (Settlement, Vec<BreakerReport>) {
     state.count_unwritten();
     let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
-    let has_run = ended.outcome.has_run();
-    let failed = decided(state, running, ended.outcome).classify();
+    let has_run = ended.end.as_ref().err().is_none_or(Outcome::has_run);
+    let (follow_ups, failed) = match ended.end {
+        Ok(follow_ups) => (follow_ups, None),
+        Err(outcome) => (
+            Vec::new(),
+            Some(decided(state, running, outcome).classify()),
+        ),
+    };
     // Before a breaker takes the message.
     let failed = failed.map(|failed| match &state.config.hooks.redact {
         Some(redact) => failed.redacted(&**redact),
@@ -141,7 +131,7 @@ pub(crate) fn conclude(
         in_outage,
         cause,
         age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
-        follow_ups: ended.follow_ups,
+        follow_ups,
         keep_done: running.options.keep_done,
         checkpoint,
     };

@@ -173,8 +173,7 @@ impl HandlerOptions {
                         Undecodable::Die => false,
                     },
             },
-            Outcome::Done
-            | Outcome::Panicked(_)
+            Outcome::Panicked(_)
             | Outcome::Unhandled(_)
             | Outcome::Expired(_)
             | Outcome::NotBegun(_)
@@ -243,7 +242,7 @@ impl BatchCall {
     pub(crate) fn attempt_one(&self, job: ClaimedJob, signal: Arc<Signal>) -> JobEnd {
         let end = self.attempt(vec![(job, signal)]).pop();
         // A batch returns an end for each of its jobs.
-        end.unwrap_or((Outcome::Done, Vec::new()))
+        end.unwrap_or(Ok(Vec::new()))
     }
 }
 
@@ -282,8 +281,8 @@ impl Handler {
     }
 }
 
-/// How a job ended: its outcome, and the follow-ups of a success.
-pub(crate) type JobEnd = (Outcome, Vec<FollowUp>);
+/// How a job ended. A success has follow-ups.
+pub(crate) type JobEnd = Result<Vec<FollowUp>, Outcome>;
 
 /// Runs the handler of a decoded job in a transaction. Returns the follow-ups of a success.
 pub(crate) type Prepared = Box<dyn FnOnce(&mut Transaction<'_>) -> Result<Vec<FollowUp>, Failure>>;
@@ -317,20 +316,14 @@ where
     F: Fn(&Job<P>) -> Result<(), Failure> + Send + Sync + 'static,
 {
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
-        let job = match decode(claimed, signal, read) {
-            Ok(job) => job,
-            Err(outcome) => return (outcome, Vec::new()),
-        };
-        let mut follow_ups = Vec::new();
+        let job = decode(claimed, signal, read)?;
         // The payload is dropped inside, so that a panic in Drop counts as a panic of the handler.
-        let outcome = run_handler(|| {
+        run_handler(|| {
             function(&job)?;
             let added = job.follow_ups.take();
             drop(job);
-            follow_ups = added;
-            Ok(())
-        });
-        (outcome, follow_ups)
+            Ok(added)
+        })
     };
     Handler::new(Call::Plain(Arc::new(call)), defaults)
 }
@@ -362,27 +355,22 @@ pub(super) fn decode<P>(
     read: Read<P>,
 ) -> Result<Job<P>, Outcome> {
     let version = claimed.meta.headers.payload_version();
-    let mut decoded = None;
     // A panic in Deserialize means that the payload cannot be decoded.
-    let outcome = run_handler(|| {
-        decoded = Some(read(&claimed.payload.0, version)?);
-        Ok(())
-    });
-    match (decoded, outcome) {
-        (Some(payload), _) => Ok(Job {
+    match run_handler(|| read(&claimed.payload.0, version)) {
+        Ok(payload) => Ok(Job {
             meta: claimed.meta,
             payload,
             signal,
             follow_ups: FollowUps::default(),
         }),
-        (None, Outcome::Failed(failure)) => Err(Outcome::Undecodable {
+        Err(Outcome::Failed(failure)) => Err(Outcome::Undecodable {
             may_retry: failure.disposition == Disposition::Retry,
             report: failure.class(std::any::type_name::<P>()).report,
         }),
-        (None, Outcome::Panicked(report)) => Err(Outcome::Undecodable {
+        Err(Outcome::Panicked(report)) => Err(Outcome::Undecodable {
             may_retry: false,
             report,
         }),
-        (None, other) => Err(other),
+        Err(other) => Err(other),
     }
 }

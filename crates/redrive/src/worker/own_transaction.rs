@@ -28,13 +28,13 @@ use crate::pipeline::settle::settle_own;
 use crate::pipeline::settlement::Settlement;
 use crate::pipeline::{done_jobs, follow_up};
 use crate::sync::{Instant, Transaction};
-use crate::worker::handlers::{Call, Handler, Prepared};
+use crate::worker::handlers::{Call, Handler, JobEnd, Prepared};
 
 /// How a handler ended its job.
 #[derive(Debug)]
 pub(crate) enum AttemptResult {
-    /// The outcome must be judged and settled, with the follow-ups of a success.
-    Judge(Outcome, Vec<FollowUp>),
+    /// The end must be judged and settled.
+    Judge(JobEnd),
     /// The handler's transaction settled the job.
     Settled,
     /// The handler's transaction found the lease lost and did nothing.
@@ -49,14 +49,8 @@ pub(crate) fn attempt(
     db: &Database,
 ) -> AttemptResult {
     let prepare = match &handler.call {
-        Call::Plain(run) => {
-            let (outcome, follow_ups) = run(claimed, signal);
-            return AttemptResult::Judge(outcome, follow_ups);
-        }
-        Call::Batch(batch) => {
-            let (outcome, follow_ups) = batch.attempt_one(claimed, signal);
-            return AttemptResult::Judge(outcome, follow_ups);
-        }
+        Call::Plain(run) => return AttemptResult::Judge(run(claimed, signal)),
+        Call::Batch(batch) => return AttemptResult::Judge(batch.attempt_one(claimed, signal)),
         Call::InTransaction(prepare) => prepare,
     };
     let mut attempt = OwnAttempt {
@@ -70,23 +64,21 @@ pub(crate) fn attempt(
     };
     let prepared = match prepare(claimed, signal) {
         Ok(prepared) => prepared,
-        Err(outcome) => return AttemptResult::Judge(outcome, Vec::new()),
+        Err(outcome) => return AttemptResult::Judge(Err(outcome)),
     };
     let mut session = None;
-    let outcome = run_handler(|| {
+    let ended = run_handler(|| {
         let session = session.insert(db.session().map_err(|error| not_begun(&error))?);
         attempt.run(session, prepared)
     });
     // It returns to the pool before another one is asked for.
-    let lives = match (session.take(), &outcome) {
-        (Some(mut session), Outcome::Failed(_) | Outcome::Panicked(_)) => {
-            session.answers(db.call_timeout())
-        }
+    let lives = match (session.take(), &ended) {
+        (Some(mut session), Err(_)) => session.answers(db.call_timeout()),
         (_, _) => true,
     };
     match lives {
-        true => attempt.end(outcome),
-        false => attempt.end_of_session(db, outcome),
+        true => attempt.end(ended),
+        false => attempt.end_of_session(db, ended),
     }
 }
 
@@ -148,30 +140,24 @@ impl OwnAttempt {
         Ok(())
     }
 
-    fn end(self, outcome: Outcome) -> AttemptResult {
-        match outcome {
-            Outcome::Done if self.has_committed => AttemptResult::Settled,
-            Outcome::Done => AttemptResult::Lost,
-            Outcome::Failed(failure)
+    fn end(self, ended: Result<(), Outcome>) -> AttemptResult {
+        match ended {
+            Ok(()) if self.has_committed => AttemptResult::Settled,
+            Ok(()) => AttemptResult::Lost,
+            Err(Outcome::Failed(failure))
                 if self.server_started.is_none()
                     && failure.disposition == Disposition::Interrupted =>
             {
-                AttemptResult::Judge(Outcome::NotBegun(failure.report), Vec::new())
+                AttemptResult::Judge(Err(Outcome::NotBegun(failure.report)))
             }
-            Outcome::Failed(_)
-            | Outcome::Panicked(_)
-            | Outcome::Undecodable { .. }
-            | Outcome::Unhandled(_)
-            | Outcome::Expired(_)
-            | Outcome::NotBegun(_)
-            | Outcome::TimedOut(_) => AttemptResult::Judge(outcome, Vec::new()),
+            Err(outcome) => AttemptResult::Judge(Err(outcome)),
         }
     }
 
     /// Ends an attempt whose session has ended. Only an outage of the database is not charged.
-    fn end_of_session(self, db: &Database, outcome: Outcome) -> AttemptResult {
+    fn end_of_session(self, db: &Database, ended: Result<(), Outcome>) -> AttemptResult {
         let (Some(server_started), false) = (self.server_started, self.has_committed) else {
-            return self.end(outcome);
+            return self.end(ended);
         };
         let xid = self.xid.clone();
         let asked = db.call("ask for a handler's transaction", move |session| {
@@ -181,8 +167,8 @@ impl OwnAttempt {
         });
         match asked {
             Ok((_, true)) => AttemptResult::Settled,
-            Ok((true, false)) => self.end(outcome),
-            Ok((false, false)) | Err(_) => self.end(interrupted(outcome)),
+            Ok((true, false)) => self.end(ended),
+            Ok((false, false)) | Err(_) => self.end(ended.map_err(interrupted)),
         }
     }
 }
@@ -222,8 +208,7 @@ fn interrupted(outcome: Outcome) -> Outcome {
         Outcome::Panicked(report) => {
             Outcome::Failed(Failure::new(Disposition::Interrupted, report))
         }
-        Outcome::Done
-        | Outcome::Undecodable { .. }
+        Outcome::Undecodable { .. }
         | Outcome::Unhandled(_)
         | Outcome::Expired(_)
         | Outcome::NotBegun(_)

@@ -154,17 +154,12 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
         }
         let now = Instant::now();
         match attempted {
-            AttemptResult::Judge(outcome, follow_ups) => {
+            AttemptResult::Judge(end) => {
                 let run_time = now.saturating_duration_since(running.started);
-                if !matches!(outcome, Outcome::Done) {
+                if end.is_err() {
                     return_followers(context, &slot_state.take_followers());
                 }
-                let ended = EndedAttempt {
-                    outcome,
-                    follow_ups,
-                    run_time,
-                    now,
-                };
+                let ended = EndedAttempt::of(end, run_time, now);
                 conclude(context, slot_state, &running, ended);
                 state.count_finished(Some(run_time));
             }
@@ -366,6 +361,6 @@ fn end_unrun(
         signal: Arc::default(),
     };
     return_followers(context, &slot_state.take_followers());
-    let ended = EndedAttempt::of(outcome, Duration::ZERO, now);
+    let ended = EndedAttempt::of(Err(outcome), Duration::ZERO, now);
     conclude(context, slot_state, &running, ended);
 }

@@ -229,7 +229,7 @@ impl RunningSlot {
             if is_ours {
                 let ended = EndedAttempt::decided(&running.signal, run_time, now);
                 let ended = ended.unwrap_or_else(|| {
-                    EndedAttempt::of(Outcome::TimedOut(running.deadline), run_time, now)
+                    EndedAttempt::of(Err(Outcome::TimedOut(running.deadline)), run_time, now)
                 });
                 slot::conclude(context, &self.slot_state, running, ended);
                 if let Some(open) = running.signal.transaction.get() {

@@ -122,17 +122,12 @@ fn settle(
         None => (Duration::ZERO, Duration::ZERO),
     };
     let mut finished = None;
-    for (running, (outcome, follow_ups)) in running.iter().zip(ends) {
+    for (running, end) in running.iter().zip(ends) {
         let is_mine = !running.signal.given_away.swap(true, Ordering::AcqRel);
         // The one who takes the first job counts the end of the batch.
         finished.get_or_insert(is_mine);
         if is_mine {
-            let ended = EndedAttempt {
-                outcome,
-                follow_ups,
-                run_time,
-                now,
-            };
+            let ended = EndedAttempt::of(end, run_time, now);
             let (settlement, more) = conclusion::conclude(state, running, ended);
             settlements.push(settlement);
             reports.extend(more);
