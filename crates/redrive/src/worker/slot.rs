@@ -24,6 +24,7 @@ use crate::sync::channel::Sender;
 use crate::sync::handout::Taker;
 use crate::worker::breaker_state::AttemptEnd;
 use crate::worker::conclusion::{self, EndedAttempt};
+use crate::worker::handlers::{Handler, HandlerOptions};
 use crate::worker::latch::lock;
 use crate::worker::observer;
 use crate::worker::own_transaction::{self, AttemptResult};
@@ -107,42 +108,16 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
             },
         };
         let started = Instant::now();
-        // Start nothing if the worker stops, its leases may be lost, a breaker is open, the queue is
-        // paused, or the token of the job is lost.
-        let is_blocked = state
-            .breakers
-            .stops(claimed.lease, &claimed.meta.kind, started);
-        let is_late = claimed.start_by.is_some_and(|by| started >= by);
-        if is_blocked || is_late || state.stopping.is_set() || !state.trust.holds(started) {
-            return_followers(context, &slot_state.take_followers());
-            leave_unrun(context, &claimed, started);
-            state.count_finished(None);
-            continue;
-        }
-        if let Some(limit) = claimed.meta.expired(started) {
-            end_unrun(context, slot_state, &claimed, expired(limit), started);
-            state.count_finished(Some(Duration::ZERO));
-            continue;
-        }
-        let Some(handler) = state.config.handlers.of(&claimed.meta.kind) else {
-            end_unrun(context, slot_state, &claimed, unhandled(&claimed), started);
-            state.count_finished(Some(Duration::ZERO));
-            continue;
+        let handler = match startable(context, slot_state, &claimed, started) {
+            Ok(handler) => handler,
+            Err(run_time) => {
+                state.count_finished(run_time);
+                continue;
+            }
         };
-        let running = Arc::new(RunningJob {
-            queue,
-            lease: claimed.lease,
-            meta: Arc::clone(&claimed.meta),
-            started,
-            deadline: handler.options.deadline_or(state.config.deadline),
-            options: Arc::clone(&handler.options),
-            signal: Arc::default(),
-        });
+        let running = Arc::new(running(context, &claimed, &handler.options, started));
         let signal = Arc::clone(&running.signal);
-        lock(&slot_state.running).push(Arc::clone(&running));
-        if state.is_cancelled(running.meta.id) {
-            signal.cancel_by_operator();
-        }
+        show(state, slot_state, std::slice::from_ref(&running));
         #[cfg(feature = "tracing")]
         let _span = span::enter(&running.meta, 1);
         let db = state.config.queue.database();
@@ -180,6 +155,63 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
         lock(&slot_state.running).clear();
         if keep_slot(&running) == SlotEnd::Replaced {
             return;
+        }
+    }
+}
+
+/// Returns the handler of a job if it may start. Ends the job otherwise, and returns the run time to count.
+fn startable<'a>(
+    context: &'a SlotContext,
+    slot_state: &SlotState,
+    claimed: &ClaimedJob,
+    now: Instant,
+) -> Result<&'a Handler, Option<Duration>> {
+    let (state, kind) = (&context.state, &claimed.meta.kind);
+    let is_late = claimed.start_by.is_some_and(|by| now >= by);
+    // Start nothing if the worker stops, its leases may be lost, a breaker is open, the queue is
+    // paused, or the token of the job is lost.
+    if is_late
+        || state.breakers.stops(claimed.lease, kind, now)
+        || state.stopping.is_set()
+        || !state.trust.holds(now)
+    {
+        return_followers(context, &slot_state.take_followers());
+        leave_unrun(context, claimed, now);
+        return Err(None);
+    }
+    let outcome = match (claimed.meta.expired(now), state.config.handlers.of(kind)) {
+        (None, Some(handler)) => return Ok(handler),
+        (Some(limit), _) => expired(limit),
+        (None, None) => unhandled(claimed),
+    };
+    end_unrun(context, slot_state, claimed, outcome, now);
+    Err(Some(Duration::ZERO))
+}
+
+/// Describes a job for the other threads.
+fn running(
+    context: &SlotContext,
+    claimed: &ClaimedJob,
+    options: &Arc<HandlerOptions>,
+    started: Instant,
+) -> RunningJob {
+    RunningJob {
+        queue: context.settle.queue,
+        lease: claimed.lease,
+        meta: Arc::clone(&claimed.meta),
+        started,
+        deadline: options.deadline_or(context.state.config.deadline),
+        options: Arc::clone(options),
+        signal: Arc::default(),
+    }
+}
+
+/// Shows jobs to the other threads, before their handler runs. An operator may have cancelled one that waited.
+fn show(state: &State, slot_state: &SlotState, jobs: &[Arc<RunningJob>]) {
+    lock(&slot_state.running).extend_from_slice(jobs);
+    for running in jobs {
+        if state.is_cancelled(running.meta.id) {
+            running.signal.cancel_by_operator();
         }
     }
 }
@@ -351,15 +383,7 @@ fn end_unrun(
     outcome: Outcome,
     now: Instant,
 ) {
-    let running = RunningJob {
-        queue: context.settle.queue,
-        lease: claimed.lease,
-        meta: Arc::clone(&claimed.meta),
-        started: now,
-        deadline: context.state.config.deadline,
-        options: Arc::default(),
-        signal: Arc::default(),
-    };
+    let running = running(context, claimed, &Arc::default(), now);
     return_followers(context, &slot_state.take_followers());
     let ended = EndedAttempt::of(Err(outcome), Duration::ZERO, now);
     conclude(context, slot_state, &running, ended);

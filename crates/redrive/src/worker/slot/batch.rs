@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{SlotContext, end_unrun, expired, keep_slot, leave_unrun, unhandled};
+use super::{SlotContext, keep_slot, running, show, startable};
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
@@ -27,40 +27,24 @@ pub(super) enum SlotEnd {
 pub(super) fn run_batch(
     context: &SlotContext,
     slot_state: &SlotState,
-    jobs: Vec<ClaimedJob>,
+    mut jobs: Vec<ClaimedJob>,
 ) -> SlotEnd {
     let (state, started) = (&context.state, Instant::now());
-    let first_kind = jobs.first().map(|job| Arc::clone(&job.meta.kind));
-    let handler = first_kind.and_then(|kind| state.config.handlers.of(&kind));
-    let jobs = startable(context, slot_state, jobs, handler, started);
-    let batch = handler.and_then(Handler::batch);
-    let (Some(handler), Some(batch), false) = (handler, batch, jobs.is_empty()) else {
+    jobs.retain(|claimed| startable(context, slot_state, claimed, started).is_ok());
+    let handler = jobs.first();
+    let handler = handler.and_then(|job| state.config.handlers.of(&job.meta.kind));
+    let (Some(handler), Some(batch)) = (handler, handler.and_then(Handler::batch)) else {
         super::settle(context, slot_state.take_verdicts_of(context.settle.queue));
         state.count_finished(None);
         return SlotEnd::Kept;
     };
-    let running: Vec<Arc<RunningJob>> = jobs
+    let running = jobs
         .iter()
-        .map(|claimed| {
-            Arc::new(RunningJob {
-                queue: context.settle.queue,
-                lease: claimed.lease,
-                meta: Arc::clone(&claimed.meta),
-                started,
-                deadline: handler.options.deadline_or(state.config.deadline),
-                options: Arc::clone(&handler.options),
-                signal: Arc::default(),
-            })
-        })
-        .collect();
+        .map(|claimed| Arc::new(running(context, claimed, &handler.options, started)));
+    let running: Vec<Arc<RunningJob>> = running.collect();
     let signals = running.iter().map(|running| Arc::clone(&running.signal));
     let attempts = jobs.into_iter().zip(signals).collect();
-    lock(&slot_state.running).extend(running.iter().map(Arc::clone));
-    for running in &running {
-        if state.is_cancelled(running.meta.id) {
-            running.signal.cancel_by_operator();
-        }
-    }
+    show(state, slot_state, &running);
     #[cfg(feature = "tracing")]
     let _span = running
         .first()
@@ -74,34 +58,6 @@ pub(super) fn run_batch(
         Some(SlotEnd::Kept) if kept == running.len() => SlotEnd::Kept,
         Some(SlotEnd::Kept | SlotEnd::Replaced) | None => SlotEnd::Replaced,
     }
-}
-
-/// Returns the jobs that may start, and ends the others.
-fn startable(
-    context: &SlotContext,
-    slot_state: &SlotState,
-    jobs: Vec<ClaimedJob>,
-    handler: Option<&Handler>,
-    now: Instant,
-) -> Vec<ClaimedJob> {
-    let state = &context.state;
-    let is_over = state.stopping.is_set() || !state.trust.holds(now);
-    let may_start = |claimed: &ClaimedJob| {
-        let (lease, kind) = (claimed.lease, &claimed.meta.kind);
-        let is_late = claimed.start_by.is_some_and(|by| now >= by);
-        if is_over || is_late || state.breakers.stops(lease, kind, now) {
-            leave_unrun(context, claimed, now);
-            return false;
-        }
-        let outcome = match (claimed.meta.expired(now), handler) {
-            (Some(limit), _) => expired(limit),
-            (None, None) => unhandled(claimed),
-            (None, Some(_)) => return true,
-        };
-        end_unrun(context, slot_state, claimed, outcome, now);
-        false
-    };
-    jobs.into_iter().filter(may_start).collect()
 }
 
 /// Settles the jobs, except those that the watchdog or a stop has taken. Returns how many it settled.
