@@ -14,7 +14,7 @@ use redrive::metrics::{CATALOGUE, Metric, MetricKind};
 use super::promql::{self, Matcher, Part, Placed};
 use super::rules::{Rule, rules, tests};
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -22,7 +22,7 @@ fn all_rules() -> Vec<Rule> {
     rules(&root()).expect("the rules")
 }
 
-fn alerts() -> Vec<Rule> {
+pub(super) fn alerts() -> Vec<Rule> {
     all_rules()
         .into_iter()
         .filter(|rule| rule.is_alert)

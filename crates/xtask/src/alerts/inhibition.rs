@@ -1,12 +1,12 @@
 //! The example configuration of Alertmanager: which alerts its inhibition rules silence.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::rules::{FALSE_ALARMS, Rule, rules};
+use super::consistency::{alerts, root};
+use super::rules::{FALSE_ALARMS, Rule};
 use super::yaml;
 
 const CONFIGURATION: &str = "alerts/alertmanager.yml";
@@ -83,42 +83,26 @@ impl Inhibition {
     }
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 fn configuration() -> Value {
     yaml::read(&root().join(CONFIGURATION)).expect("the configuration")
 }
 
 fn inhibitions() -> Vec<Inhibition> {
     let texts = |rule: &Value, field: &str| -> Vec<String> {
-        let list = rule[field].as_array().expect("a list");
-        list.iter()
-            .map(|text| text.as_str().expect("a text").to_owned())
-            .collect()
+        serde_json::from_value(rule[field].clone()).expect("a list of texts")
     };
-    let matchers = |rule: &Value, field: &str| -> Vec<LabelPattern> {
-        texts(rule, field)
-            .iter()
-            .map(|text| LabelPattern::new(text))
-            .collect()
+    let matchers = |rule: &Value, field: &str| {
+        let texts = texts(rule, field);
+        texts.iter().map(|text| LabelPattern::new(text)).collect()
     };
     let configuration = configuration();
     let rules = configuration["inhibit_rules"].as_array().expect("rules");
-    rules
-        .iter()
-        .map(|rule| Inhibition {
-            source: matchers(rule, "source_matchers"),
-            target: matchers(rule, "target_matchers"),
-            equal: texts(rule, "equal"),
-        })
-        .collect()
-}
-
-fn alerts() -> Vec<Rule> {
-    let rules = rules(&root()).expect("the rules").into_iter();
-    rules.filter(|rule| rule.is_alert).collect()
+    let inhibition = |rule| Inhibition {
+        source: matchers(rule, "source_matchers"),
+        target: matchers(rule, "target_matchers"),
+        equal: texts(rule, "equal"),
+    };
+    rules.iter().map(inhibition).collect()
 }
 
 /// Returns the labels of an alert of one queue, table and instance, as its rule aggregates them.
