@@ -1,7 +1,7 @@
 //! The report of a run: each outcome, the counts, and what must change.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs;
 use std::path::Path;
 
@@ -52,15 +52,6 @@ pub(super) struct Report<'a> {
     pub(super) accepted: Accepted,
 }
 
-/// How many mutants ended in each way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    generated: usize,
-    invalid: usize,
-    killed: usize,
-    survived: usize,
-}
-
 impl Report<'_> {
     /// Writes the report as JSON.
     pub(super) fn write(&self, root: &Path) -> Result<()> {
@@ -86,25 +77,26 @@ impl Report<'_> {
 
     /// Returns the counts of each operator, and of all.
     pub(super) fn table(&self) -> String {
-        let mut rows: BTreeMap<String, Counts> = BTreeMap::new();
-        let mut all = Counts::default();
+        let (mut rows, mut all) = (BTreeMap::<String, [usize; 4]>::new(), [0; 4]);
         for (mutant, outcome) in &self.trials {
-            rows.entry(mutant.operator.name()).or_default().add(outcome);
-            all.add(outcome);
+            let column = match outcome {
+                Outcome::Invalid { .. } => 1,
+                Outcome::Killed { .. } => 2,
+                Outcome::Survived { .. } => 3,
+            };
+            for counts in [rows.entry(mutant.operator.name()).or_default(), &mut all] {
+                counts[0] += 1;
+                counts[column] += 1;
+            }
         }
-        let mut table = format!(
-            "{:<18}{:>10}{:>10}{:>10}{:>10}\n",
-            "", "generated", "invalid", "killed", "survived"
-        );
-        for (name, counts) in rows.into_iter().chain([("all".to_owned(), all)]) {
-            // Writing to a String cannot fail.
-            _ = writeln!(
-                table,
-                "{name:<18}{:>10}{:>10}{:>10}{:>10}",
-                counts.generated, counts.invalid, counts.killed, counts.survived
-            );
-        }
-        table
+        let line = |name: &str, columns: [&dyn Display; 4]| {
+            let columns = columns.map(|column| format!("{column:>10}"));
+            format!("{name:<18}{}\n", columns.concat())
+        };
+        let head = line("", [&"generated", &"invalid", &"killed", &"survived"]);
+        let rows = rows.into_iter().chain([("all".to_owned(), all)]);
+        let rows = rows.map(|(name, [a, b, c, d])| line(&name, [&a, &b, &c, &d]));
+        std::iter::once(head).chain(rows).collect()
     }
 
     /// Returns an error if a mutant survived without a reason, or if one with a reason did not.
@@ -123,17 +115,6 @@ impl Report<'_> {
         }
         ensure!(wrong.is_empty(), "mutants need attention:{wrong}");
         Ok(())
-    }
-}
-
-impl Counts {
-    fn add(&mut self, outcome: &Outcome) {
-        self.generated += 1;
-        match outcome {
-            Outcome::Invalid { .. } => self.invalid += 1,
-            Outcome::Killed { .. } => self.killed += 1,
-            Outcome::Survived { .. } => self.survived += 1,
-        }
     }
 }
 
