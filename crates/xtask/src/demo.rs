@@ -18,11 +18,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use self::binaries::{DemoPrograms, Session};
+use self::binaries::{Session, TARGETS};
 use self::metrics::Metrics;
 use self::orders::Forecast;
 use self::screen::Screen;
 use self::steps::Steps;
+use crate::cargo::Artifacts;
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres;
@@ -57,13 +58,13 @@ pub(crate) fn run(options: &DemoOptions, interrupt: &Interrupt) -> Result<()> {
         }
     };
     let forecast = Forecast::of(&file)?;
-    let binaries = DemoPrograms::build(interrupt)?;
+    let programs = Artifacts::build(&TARGETS, interrupt)?;
 
     let start = Instant::now();
     println!("redrive: a Friday evening");
     let database = Database::open(interrupt, &mut screen)?;
     let session = Session {
-        binaries: &binaries,
+        programs: &programs,
         queue: &database.queue,
         url: &database.url,
         folder: folder.path(),

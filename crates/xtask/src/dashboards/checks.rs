@@ -115,7 +115,7 @@ impl<'a> Checks<'a> {
         drawing: &Drawing<'_>,
     ) -> Result<()> {
         let environment = &recorded.environment;
-        let mut screen = Command::new(&environment.binaries.redrive);
+        let mut screen = Command::new(environment.programs.executable("redrive")?);
         screen.arg("dlq").env("DATABASE_URL", &environment.url);
         screen.env("CLICOLOR_FORCE", "1").env_remove("NO_COLOR");
         let screen = self.interrupt.stdout(&mut screen, SCREEN)?;

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use postgres::{Client, NoTls};
 use redrive::{Database, Queue};
 
-use super::environment::Executables;
 use super::workload::{self, Conditions, Workload};
+use crate::cargo::Artifacts;
 use crate::child::ChildGuard;
 use crate::interrupt::Interrupt;
 
@@ -18,7 +18,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(super) struct Context<'a> {
     pub(super) url: &'a str,
-    pub(super) binaries: &'a Executables,
+    pub(super) programs: &'a Artifacts,
     pub(super) interrupt: &'a Interrupt,
     pub(super) pause: Duration,
     pub(super) db: Database,
@@ -76,7 +76,7 @@ impl Context<'_> {
 
     /// Runs the command line to its end. Exit code 1 is fine: some letters were refused.
     pub(super) fn redrive(&self, arguments: &str) -> Result<()> {
-        let mut command = Command::new(&self.binaries.redrive);
+        let mut command = Command::new(self.programs.executable("redrive")?);
         command
             .args(arguments.split(' '))
             .env("DATABASE_URL", self.url);
@@ -94,7 +94,7 @@ impl Context<'_> {
     pub(super) fn start_worker(&self, queue: &str, command: &str) -> Result<ChildGuard> {
         let options = ["--slots", "1", "--lease", "2s"];
         ChildGuard::start(
-            Command::new(&self.binaries.redrive)
+            Command::new(self.programs.executable("redrive")?)
                 .args(["work", queue, "--exec", command])
                 .args(options)
                 .env("DATABASE_URL", self.url)

@@ -1,6 +1,5 @@
 //! The system that the dashboards observe: PostgreSQL, the exporter and Prometheus.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Environment<'a> {
     interrupt: &'a Interrupt,
-    pub(crate) binaries: Executables,
+    pub(crate) programs: Artifacts,
     pub(crate) url: String,
     exporter_address: String,
     exporter: ChildGuard,
@@ -48,28 +47,17 @@ pub(crate) struct Recorded<'a> {
     to: u64,
 }
 
-/// The built programs.
-#[derive(Clone, Debug)]
-pub(crate) struct Executables {
-    pub(crate) redrive: PathBuf,
-    pub(crate) exporter: PathBuf,
-}
-
 impl<'a> Environment<'a> {
     pub(crate) fn start(interrupt: &'a Interrupt) -> Result<Environment<'a>> {
         let targets = ["--bin", "redrive", "--bin", "redrive-exporter"];
-        let artifacts = Artifacts::build(&targets, interrupt)?;
-        let binaries = Executables {
-            redrive: artifacts.executable("redrive")?,
-            exporter: artifacts.executable("redrive-exporter")?,
-        };
+        let programs = Artifacts::build(&targets, interrupt)?;
         let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         let server = Binaries::find(interrupt)?;
         let cluster = Cluster::start(&server, Durability::Throwaway, interrupt)?;
         let url = cluster.create_database("shop")?;
         prepare(&url)?;
         let exporter_address = free_address("127.0.0.1:0")?;
-        let exporter = start_exporter(&binaries, &url, &exporter_address, interrupt)?;
+        let exporter = start_exporter(&programs, &url, &exporter_address, interrupt)?;
         let prometheus_address = free_address("127.0.0.1:0")?;
         let prometheus = prometheus::start(
             &exporter_address,
@@ -80,7 +68,7 @@ impl<'a> Environment<'a> {
         )?;
         Ok(Environment {
             interrupt,
-            binaries,
+            programs,
             url,
             exporter_address,
             exporter,
@@ -94,12 +82,12 @@ impl<'a> Environment<'a> {
     /// Runs all scenarios, with a pause after each.
     pub(crate) fn run_scenarios(mut self, pause: Duration) -> Result<Recorded<'a>> {
         let from = now();
-        let (url, binaries) = (self.url.clone(), self.binaries.clone());
-        scenarios::run_all(&url, &binaries, self.interrupt, pause, &mut || {
+        let (url, programs) = (&self.url, &self.programs);
+        scenarios::run_all(url, programs, self.interrupt, pause, &mut || {
             // A deployment replaces the exporter; its series must continue.
             self.exporter.stop(self.interrupt, GRACE)?;
             let address = &self.exporter_address;
-            self.exporter = start_exporter(&binaries, &url, address, self.interrupt)?;
+            self.exporter = start_exporter(programs, url, address, self.interrupt)?;
             Ok(())
         })?;
         Ok(Recorded {
@@ -157,13 +145,13 @@ fn prepare(url: &str) -> Result<()> {
 }
 
 fn start_exporter(
-    binaries: &Executables,
+    programs: &Artifacts,
     url: &str,
     address: &str,
     interrupt: &Interrupt,
 ) -> Result<ChildGuard> {
     let mut exporter = ChildGuard::start(
-        Command::new(&binaries.exporter)
+        Command::new(programs.executable("redrive-exporter")?)
             .args(["--web.listen-address", address, "--log-level", "error"])
             .env("DATABASE_URL", url),
     )?;

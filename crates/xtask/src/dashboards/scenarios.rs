@@ -13,8 +13,8 @@ use redrive::dlq::runs::{Rate, RunId, RunOptions};
 use redrive::dlq::{ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState};
 
 use super::context::{Context, TIMEOUT, connect, operator, run, say};
-use super::environment::Executables;
 use super::workload::{self, Workload};
+use crate::cargo::Artifacts;
 use crate::interrupt::Interrupt;
 
 /// How many pauses [`run_all`] takes.
@@ -25,14 +25,14 @@ const LAST_PAUSE: Duration = Duration::from_secs(20);
 /// Runs all scenarios with pauses between them. `replace` replaces the exporter.
 pub(crate) fn run_all(
     url: &str,
-    binaries: &Executables,
+    programs: &Artifacts,
     interrupt: &Interrupt,
     pause: Duration,
     replace: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let mut context = Context {
         url,
-        binaries,
+        programs,
         interrupt,
         pause,
         db: redrive::connect(url).context("cannot connect to the database")?,

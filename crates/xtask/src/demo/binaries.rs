@@ -18,31 +18,20 @@ const GRACE: Duration = Duration::from_secs(15);
 /// How many lines of a log an error shows.
 const LOG_LINES: usize = 15;
 
-/// The built programs.
-#[derive(Debug)]
-pub(crate) struct DemoPrograms {
-    order_service: PathBuf,
-    redrive: PathBuf,
-    pub(crate) exporter: PathBuf,
-}
-
-impl DemoPrograms {
-    pub(crate) fn build(interrupt: &Interrupt) -> Result<DemoPrograms> {
-        let mut targets = vec!["--bin", "redrive", "--bin", "redrive-exporter"];
-        targets.extend(["--example", "order_service"]);
-        let artifacts = Artifacts::build(&targets, interrupt)?;
-        Ok(DemoPrograms {
-            order_service: artifacts.executable("order_service")?,
-            redrive: artifacts.executable("redrive")?,
-            exporter: artifacts.executable("redrive-exporter")?,
-        })
-    }
-}
+/// What the demo builds.
+pub(super) const TARGETS: [&str; 6] = [
+    "--bin",
+    "redrive",
+    "--bin",
+    "redrive-exporter",
+    "--example",
+    "order_service",
+];
 
 /// Runs the programs on one queue of one database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Session<'a> {
-    pub(crate) binaries: &'a DemoPrograms,
+    pub(crate) programs: &'a Artifacts,
     pub(crate) queue: &'a str,
     pub(crate) url: &'a str,
     /// Where logs go.
@@ -53,13 +42,13 @@ pub(crate) struct Session<'a> {
 impl Session<'_> {
     /// Runs the command line to its end and returns its output.
     pub(crate) fn redrive(&self, arguments: &[&str]) -> Result<String> {
-        let mut command = Command::new(&self.binaries.redrive);
+        let mut command = Command::new(self.programs.executable("redrive")?);
         self.stdout(command.args(arguments))
     }
 
     /// Enqueues a file of orders.
     pub(crate) fn take_orders(&self, file: &Path) -> Result<String> {
-        let mut command = self.order_service();
+        let mut command = self.order_service()?;
         self.stdout(command.arg("take").arg(file))
     }
 
@@ -71,7 +60,7 @@ impl Session<'_> {
             .create(true)
             .open(&file)
             .with_context(|| format!("cannot write {}", file.display()))?;
-        let mut command = self.order_service();
+        let mut command = self.order_service()?;
         command.args([
             "work",
             "--gateway",
@@ -109,10 +98,10 @@ impl Session<'_> {
         anyhow!("{name} ended with {status}. The end of its log:\n    {end}")
     }
 
-    fn order_service(&self) -> Command {
-        let mut command = Command::new(&self.binaries.order_service);
+    fn order_service(&self) -> Result<Command> {
+        let mut command = Command::new(self.programs.executable("order_service")?);
         command.args(["--queue", self.queue]);
-        command
+        Ok(command)
     }
 
     fn stdout(&self, command: &mut Command) -> Result<String> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
@@ -17,12 +17,22 @@ const THREADS: usize = 4;
 /// The largest order it reads, in bytes.
 const MAX_ORDER: u64 = 1 << 20;
 
-/// The running gateway. It stops when dropped.
-#[derive(Debug)]
-pub(crate) struct Gateway {
-    url: String,
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+/// The running gateway. Its threads end with the process.
+#[derive(Clone)]
+pub(crate) struct Gateway(Arc<Shared>);
+
+/// What all threads share.
+struct Shared {
+    server: Server,
+    is_down: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The name of the order for each idempotency key.
+    ledger: BTreeMap<String, String>,
+    answers: BTreeMap<u16, u64>,
 }
 
 impl Gateway {
@@ -30,163 +40,55 @@ impl Gateway {
     pub(crate) fn start() -> Result<Gateway> {
         let server = Server::http("127.0.0.1:0")
             .map_err(|error| anyhow!("cannot start the payment gateway: {error}"))?;
-        let url = format!("http://{}", server.server_addr());
-        let shared = Arc::new(Shared {
+        let gateway = Gateway(Arc::new(Shared {
             server,
             is_down: AtomicBool::new(false),
             state: Mutex::default(),
-        });
-        let threads = (0..THREADS).map(|_| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || shared.serve())
-        });
-        Ok(Gateway {
-            url,
-            threads: threads.collect(),
-            shared,
-        })
+        }));
+        for _ in 0..THREADS {
+            let gateway = gateway.clone();
+            thread::spawn(move || {
+                while let Ok(request) = gateway.0.server.recv() {
+                    gateway.answer(request);
+                }
+            });
+        }
+        Ok(gateway)
     }
 
     /// Returns the URL for orders.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.0.server.server_addr())
     }
 
     /// Answers every request with 503 from now on.
     pub(crate) fn go_down(&self) {
-        self.shared.is_down.store(true, Ordering::SeqCst);
+        self.0.is_down.store(true, Ordering::SeqCst);
     }
 
     /// Answers normally again.
     pub(crate) fn come_back(&self) {
-        self.shared.is_down.store(false, Ordering::SeqCst);
+        self.0.is_down.store(false, Ordering::SeqCst);
     }
 
     /// Returns how many orders it has charged.
     pub(crate) fn charged(&self) -> u64 {
-        self.shared.with_state(|state| state.ledger.len() as u64)
+        self.state().ledger.len() as u64
     }
 
-    /// Returns how often it gave each answer.
-    pub(crate) fn answers(&self) -> Answers {
-        self.shared.with_state(|state| state.answers)
+    /// Returns how often it gave each answer: 201 for charged, 200 for charged before, 422 for malformed, 503
+    /// while down.
+    pub(crate) fn answers(&self) -> BTreeMap<u16, u64> {
+        self.state().answers.clone()
     }
 
     /// Returns the names of the charged orders, each with its number of charges.
     pub(crate) fn ledger(&self) -> BTreeMap<String, u64> {
-        self.shared.with_state(|state| {
-            let mut names = BTreeMap::new();
-            for name in state.ledger.values() {
-                *names.entry(name.clone()).or_default() += 1;
-            }
-            names
-        })
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        for _ in &self.threads {
-            self.shared.server.unblock();
+        let mut names = BTreeMap::new();
+        for name in self.state().ledger.values() {
+            *names.entry(name.clone()).or_default() += 1;
         }
-        for thread in self.threads.drain(..) {
-            // A panic has printed its message.
-            _ = thread.join();
-        }
-    }
-}
-
-/// How often the gateway gave each answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Answers {
-    /// 201: charged now.
-    pub(crate) charged: u64,
-    /// 200: charged before.
-    pub(crate) repeated: u64,
-    /// 422: malformed.
-    pub(crate) rejected: u64,
-    /// 503: down.
-    pub(crate) unavailable: u64,
-}
-
-/// Why an order is malformed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rejection {
-    /// The error class.
-    pub(crate) error: &'static str,
-    pub(crate) message: String,
-}
-
-/// Validates an order. Every field is optional, so any JSON object is accepted.
-pub(crate) fn validate(order: &Value) -> Result<(), Rejection> {
-    let reject = |error, message| Err(Rejection { error, message });
-    if !order.is_object() {
-        return reject("NotAnObject", "an order is a JSON object".to_owned());
-    }
-    match order.get("currency") {
-        None => {}
-        Some(Value::String(code))
-            if code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase()) => {}
-        Some(Value::String(code)) => {
-            return reject(
-                "InvalidCurrency",
-                format!("currency `{code}` is not an ISO 4217 code"),
-            );
-        }
-        Some(other) => {
-            return reject(
-                "InvalidCurrency",
-                format!("currency {other} is not a string"),
-            );
-        }
-    }
-    match order.get("amount") {
-        None => Ok(()),
-        Some(Value::Number(amount)) if amount.as_f64().is_some_and(|amount| amount > 0.0) => Ok(()),
-        Some(Value::Number(amount)) => {
-            reject("NegativeAmount", format!("amount {amount} is not positive"))
-        }
-        Some(other) => reject("InvalidAmount", format!("amount {other} is not a number")),
-    }
-}
-
-/// Returns the field `order`. Orders without it share the empty name.
-pub(crate) fn name_of(order: &Value) -> String {
-    order
-        .get("order")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
-}
-
-/// The state that all threads share.
-struct Shared {
-    server: Server,
-    is_down: AtomicBool,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// The name of the order for each idempotency key.
-    ledger: BTreeMap<String, String>,
-    answers: Answers,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Answers requests until it is unblocked.
-    fn serve(&self) {
-        while let Ok(request) = self.server.recv() {
-            self.answer(request);
-        }
+        names
     }
 
     fn answer(&self, mut request: Request) {
@@ -197,13 +99,9 @@ impl Shared {
             .map(|header| header.value.as_str().to_owned());
         let mut body = Vec::new();
         // Read to the end even when down, because the connection is reused.
-        let body = request
-            .as_reader()
-            .take(MAX_ORDER)
-            .read_to_end(&mut body)
-            .map(|_| body);
-        let (status, answer) = match (request.method(), key, body) {
-            (Method::Post, Some(key), Ok(body)) => self.charge(key, &body),
+        let read = request.as_reader().take(MAX_ORDER).read_to_end(&mut body);
+        let (status, answer) = match (request.method(), key, read) {
+            (Method::Post, Some(key), Ok(_)) => self.charge(key, &body),
             (Method::Post, None, _) => (400, json!({"message": "no Idempotency-Key"})),
             (_, _, Err(error)) => (400, json!({"message": error.to_string()})),
             (_, _, _) => (405, json!({"message": "use POST"})),
@@ -217,92 +115,109 @@ impl Shared {
     }
 
     fn charge(&self, key: String, body: &[u8]) -> (u16, Value) {
-        if self.is_down.load(Ordering::SeqCst) {
-            self.with_state(|state| state.answers.unavailable += 1);
-            return (
-                503,
-                json!({"error": "Unavailable", "message": "down for maintenance"}),
-            );
-        }
-        let order = match serde_json::from_slice::<Value>(body) {
-            Ok(order) => order,
-            Err(error) => return (400, json!({"message": format!("not JSON: {error}")})),
-        };
-        self.with_state(|state| match validate(&order) {
-            Err(Rejection { error, message }) => {
-                state.answers.rejected += 1;
-                (422, json!({"error": error, "message": message}))
+        let mut state = self.state();
+        let (status, answer) = if self.0.is_down.load(Ordering::SeqCst) {
+            let message = "down for maintenance";
+            (503, json!({"error": "Unavailable", "message": message}))
+        } else {
+            match serde_json::from_slice::<Value>(body) {
+                Err(error) => (400, json!({"message": format!("not JSON: {error}")})),
+                Ok(order) => match (validate(&order), state.ledger.entry(key)) {
+                    (Err((error, message)), _) => {
+                        (422, json!({"error": error, "message": message}))
+                    }
+                    (Ok(()), Entry::Occupied(_)) => (200, json!({"charged": "before"})),
+                    (Ok(()), Entry::Vacant(entry)) => {
+                        entry.insert(name_of(&order));
+                        (201, json!({"charged": "now"}))
+                    }
+                },
             }
-            Ok(()) => match state.ledger.entry(key) {
-                Entry::Occupied(_) => {
-                    state.answers.repeated += 1;
-                    (200, json!({"charged": "before"}))
-                }
-                Entry::Vacant(entry) => {
-                    entry.insert(name_of(&order));
-                    state.answers.charged += 1;
-                    (201, json!({"charged": "now"}))
-                }
-            },
-        })
+        };
+        *state.answers.entry(status).or_default() += 1;
+        (status, answer)
     }
 
-    fn with_state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+    fn state(&self) -> MutexGuard<'_, State> {
         // Each change is atomic, so the state is valid even after a panic.
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Validates an order. Every field is optional, so any JSON object is accepted. The error is a class and a message.
+pub(crate) fn validate(order: &Value) -> Result<(), (&'static str, String)> {
+    let is_code = |code: &str| code.len() == 3 && code.bytes().all(|b| b.is_ascii_uppercase());
+    let wrong = match (order.get("currency"), order.get("amount")) {
+        _ if !order.is_object() => ("NotAnObject", "an order is a JSON object".to_owned()),
+        (Some(Value::String(code)), _) if !is_code(code) => {
+            let message = format!("currency `{code}` is not an ISO 4217 code");
+            ("InvalidCurrency", message)
+        }
+        (Some(other), _) if !other.is_string() => (
+            "InvalidCurrency",
+            format!("currency {other} is not a string"),
+        ),
+        (_, None) => return Ok(()),
+        (_, Some(Value::Number(amount))) if amount.as_f64().is_some_and(|amount| amount > 0.0) => {
+            return Ok(());
+        }
+        (_, Some(Value::Number(amount))) => {
+            ("NegativeAmount", format!("amount {amount} is not positive"))
+        }
+        (_, Some(other)) => ("InvalidAmount", format!("amount {other} is not a number")),
+    };
+    Err(wrong)
+}
+
+/// Returns the field `order`. Orders without it share the empty name.
+pub(crate) fn name_of(order: &Value) -> String {
+    order
+        .get("order")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-    use std::net::TcpStream;
-
     use super::*;
 
     #[test]
     fn a_malformed_order_is_rejected_with_its_cause() {
-        let check = |order: Value| validate(&order).map_err(|rejection| rejection.message);
-        assert_eq!(check(json!({"currency": "EUR", "amount": 1})), Ok(()));
-        assert_eq!(check(json!({"anything": ["else"]})), Ok(()));
-        assert_eq!(
-            check(json!({"currency": "USD "})),
-            Err("currency `USD ` is not an ISO 4217 code".to_owned())
-        );
-        assert_eq!(
-            check(json!({"amount": -5})),
-            Err("amount -5 is not positive".to_owned())
-        );
-        assert_eq!(
-            check(json!({"amount": "49,90"})),
-            Err("amount \"49,90\" is not a number".to_owned())
-        );
-        assert_eq!(
-            check(json!([])),
-            Err("an order is a JSON object".to_owned())
-        );
+        for (order, message) in [
+            (json!({"currency": "EUR", "amount": 1}), None),
+            (json!({"anything": ["else"]}), None),
+            (
+                json!({"currency": "USD "}),
+                Some("currency `USD ` is not an ISO 4217 code"),
+            ),
+            (
+                json!({"currency": null}),
+                Some("currency null is not a string"),
+            ),
+            (json!({"amount": -5}), Some("amount -5 is not positive")),
+            (
+                json!({"amount": "49,90"}),
+                Some("amount \"49,90\" is not a number"),
+            ),
+            (json!([]), Some("an order is a JSON object")),
+        ] {
+            let found = validate(&order).err().map(|(_, message)| message);
+            assert_eq!(found.as_deref(), message, "{order}");
+        }
     }
 
     #[test]
     fn an_order_is_charged_once_and_not_while_down() {
         let gateway = Gateway::start().expect("it starts");
         let post = |key: &str, body: &str| {
-            let mut stream = TcpStream::connect(gateway.url().trim_start_matches("http://"))
-                .expect("it listens");
-            write!(
-                stream,
-                "POST /payments HTTP/1.1\r\nHost: gateway\r\nIdempotency-Key: {key}\r\n\
-                 Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            )
-            .expect("it is sent");
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).expect("it answers");
-            answer
-                .split(' ')
-                .nth(1)
-                .and_then(|status| status.parse().ok())
-                .unwrap_or(0_u16)
+            let sent = ureq::post(gateway.url())
+                .config()
+                .http_status_as_error(false)
+                .build()
+                .header("Idempotency-Key", key)
+                .send(body);
+            sent.expect("it answers").status().as_u16()
         };
         gateway.go_down();
         assert_eq!(post("1", r#"{"order":"F-1"}"#), 503);
@@ -311,12 +226,7 @@ mod tests {
         assert_eq!(post("1", r#"{"order":"F-1"}"#), 200);
         assert_eq!(post("2", r#"{"order":"F-2","currency":"eur"}"#), 422);
         assert_eq!(gateway.ledger(), BTreeMap::from([("F-1".to_owned(), 1)]));
-        let all_once = Answers {
-            charged: 1,
-            repeated: 1,
-            rejected: 1,
-            unavailable: 1,
-        };
-        assert_eq!(gateway.answers(), all_once);
+        let each_once = [200, 201, 422, 503].map(|status| (status, 1));
+        assert_eq!(gateway.answers(), BTreeMap::from(each_once));
     }
 }

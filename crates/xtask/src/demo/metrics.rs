@@ -43,7 +43,7 @@ impl Metrics {
         let log =
             File::create(&file).with_context(|| format!("cannot write {}", file.display()))?;
         let exporter = ChildGuard::start(
-            Command::new(&session.binaries.exporter)
+            Command::new(session.programs.executable("redrive-exporter")?)
                 .args(["--web.listen-address", &address])
                 .env("DATABASE_URL", session.url)
                 .stdout(Stdio::null())

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
-use serde_json::Value;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Deserializer, Map, Value};
 
 use super::gateway::{name_of, validate};
 
@@ -89,32 +89,17 @@ impl Forecast {
     /// Reads a file of orders.
     pub(crate) fn of(path: &Path) -> Result<Forecast> {
         let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-        Forecast::read(BufReader::new(file)).map_err(|(line, error)| {
-            anyhow!(
-                "line {line} of {} is not a JSON object: {error}\nThe demo reads NDJSON, one JSON \
-                 object a line.",
-                path.display()
-            )
-        })
+        Forecast::read(BufReader::new(file))
+            .with_context(|| format!("{} is not NDJSON, one JSON object a line", path.display()))
     }
 
-    fn read(lines: impl io::BufRead) -> Result<Forecast, (usize, String)> {
+    fn read(orders: impl Read) -> Result<Forecast> {
         let mut forecast = Forecast::default();
-        for (number, line) in (1..).zip(lines.lines()) {
-            let line = line.map_err(|error| (number, error.to_string()))?;
-            if line.trim().is_empty() {
-                continue;
-            }
-            let order: Value =
-                serde_json::from_str(&line).map_err(|error| (number, in_line(&error)))?;
-            if !order.is_object() {
-                return Err((number, "another JSON value".to_owned()));
-            }
-            forecast.count(order);
+        // The reader counts lines, which the error names.
+        for order in Deserializer::from_reader(orders).into_iter::<Map<String, Value>>() {
+            forecast.count(Value::Object(order?));
         }
-        if forecast.events == 0 {
-            return Err((1, "the file is empty".to_owned()));
-        }
+        ensure!(forecast.events > 0, "the file is empty");
         Ok(forecast)
     }
 
@@ -135,13 +120,6 @@ impl Forecast {
         }
         *self.delivered.entry(name_of(&order)).or_default() += 1;
     }
-}
-
-/// Removes the line number, which counts from the line itself.
-fn in_line(error: &serde_json::Error) -> String {
-    error
-        .to_string()
-        .replace(" at line 1 column ", " at column ")
 }
 
 #[cfg(test)]
@@ -193,16 +171,10 @@ mod tests {
                 delivered
             }
         );
-        assert_eq!(
-            Forecast::read("{}\n[]\n".as_bytes())
-                .expect_err("no object")
-                .0,
-            2
-        );
-        assert_eq!(
-            Forecast::read("{}\n{\n".as_bytes()).expect_err("no JSON").0,
-            2
-        );
+        for wrong in ["{}\n[]\n", "{}\n{,\n"] {
+            let error = Forecast::read(wrong.as_bytes()).expect_err("no object");
+            assert!(error.to_string().contains("line 2"), "{error}");
+        }
         Forecast::read("\n".as_bytes()).expect_err("nothing");
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::gateway::{Answers, Gateway};
+use super::gateway::Gateway;
 use super::orders::Forecast;
-use super::screen::grouped;
 use anyhow::{Result, ensure};
+use indicatif::HumanCount;
 
 /// The final numbers from three independent sources: the file, the queue and the gateway.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +29,8 @@ pub(super) struct Reconciliation {
     pub(super) discarded: u64,
     /// Letters that are still open.
     pub(super) letters: u64,
-    /// The answers of the gateway.
-    pub(super) answers: Answers,
+    /// How often the gateway gave each answer.
+    pub(super) answers: BTreeMap<u16, u64>,
 }
 
 impl Reconciliation {
@@ -50,29 +50,32 @@ impl Reconciliation {
 
     /// Returns an error that lists every mismatch.
     pub(super) fn check(&self) -> Result<()> {
-        let kept = self.delivered + self.discarded + self.letters;
-        let mismatches: Vec<String> = [
-            (kept != self.events)
-                .then(|| format!("{} orders arrived, {} are accounted for", self.events, kept)),
-            (self.discarded + self.letters != self.undeliverable).then(|| {
-                let left = self.discarded + self.letters;
+        let left = self.discarded + self.letters;
+        let (events, kept) = (self.events, self.delivered + left);
+        let mut mismatches = Vec::new();
+        for (is_wrong, what) in [
+            (
+                kept != events,
+                format!("{events} orders arrived, {kept} are accounted for"),
+            ),
+            (
+                left != self.undeliverable,
                 format!(
                     "{} orders are undeliverable, {left} were not delivered",
                     self.undeliverable
-                )
-            }),
-            (self.lost > 0).then(|| format!("{} orders are lost", self.lost)),
-            (self.charged_twice > 0).then(|| format!("{} excess charges", self.charged_twice)),
-            (self.live > 0).then(|| format!("{} jobs are still live", self.live)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        ensure!(
-            mismatches.is_empty(),
-            "the numbers do not add up: {}",
-            mismatches.join("; ")
-        );
+                ),
+            ),
+            (self.lost > 0, format!("{} orders are lost", self.lost)),
+            (
+                self.charged_twice > 0,
+                format!("{} excess charges", self.charged_twice),
+            ),
+            (self.live > 0, format!("{} jobs are still live", self.live)),
+        ] {
+            mismatches.extend(is_wrong.then_some(what));
+        }
+        let all = mismatches.join("; ");
+        ensure!(mismatches.is_empty(), "the numbers do not add up: {all}");
         Ok(())
     }
 }
@@ -87,39 +90,31 @@ fn excess(these: &BTreeMap<String, u64>, those: &BTreeMap<String, u64>) -> u64 {
 
 impl fmt::Display for Reconciliation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let directly = self.delivered.saturating_sub(self.recovered);
-        let mut line = |number: u64, what: &str| writeln!(f, "{:>9}  {what}", grouped(number));
-        line(self.events, "orders arrived")?;
-        line(
-            self.delivered,
-            &format!(
-                "delivered: {} directly, {} after a redrive",
-                grouped(directly),
-                grouped(self.recovered)
-            ),
-        )?;
-        line(self.discarded, "discarded, with a reason")?;
-        line(self.letters, "left in the dead letter queue")?;
-        writeln!(f)?;
-        let mut line = |number: u64, what: &str| writeln!(f, "{:>9}  {what}", grouped(number));
-        line(self.lost, "lost")?;
-        line(self.charged_twice, "charged twice")?;
-        line(self.live, "still running")?;
-        let Answers {
-            charged,
-            repeated,
-            rejected,
-            unavailable,
-        } = self.answers;
+        let directly = HumanCount(self.delivered.saturating_sub(self.recovered));
+        let recovered = HumanCount(self.recovered);
+        let delivered = format!("delivered: {directly} directly, {recovered} after a redrive");
+        for (number, what) in [
+            (self.events, "orders arrived"),
+            (self.delivered, &*delivered),
+            (self.discarded, "discarded, with a reason"),
+            (self.letters, "left in the dead letter queue\n"),
+            (self.lost, "lost"),
+            (self.charged_twice, "charged twice"),
+            (self.live, "still running\n"),
+        ] {
+            let number = HumanCount(number).to_string();
+            writeln!(f, "{number:>9}  {what}")?;
+        }
+        let answers = |status| HumanCount(self.answers.get(&status).copied().unwrap_or(0));
         write!(
             f,
-            "\nThe gateway received {} requests: it charged {} orders, rejected {} malformed ones,\n\
+            "The gateway received {} requests: it charged {} orders, rejected {} malformed ones,\n\
              was down for {}, and recognized {} as charged before.",
-            grouped(charged + repeated + rejected + unavailable),
-            grouped(charged),
-            grouped(rejected),
-            grouped(unavailable),
-            grouped(repeated),
+            HumanCount(self.answers.values().sum()),
+            answers(201),
+            answers(422),
+            answers(503),
+            answers(200),
         )
     }
 }
@@ -127,6 +122,8 @@ impl fmt::Display for Reconciliation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    type Spoil = fn(&mut Reconciliation);
 
     #[test]
     fn mismatches_are_listed() {
@@ -143,34 +140,25 @@ mod tests {
         let shown = good.to_string();
         assert!(shown.contains("5 directly, 2 after a redrive"), "{shown}");
 
-        let message =
-            |reconciliation: Reconciliation| reconciliation.check().expect_err("wrong").to_string();
-        let lost = message(Reconciliation {
-            delivered: 6,
-            lost: 1,
-            ..good.clone()
-        });
-        assert!(lost.contains("10 orders arrived, 9 are") && lost.contains("1 orders are lost"));
-        assert!(
-            message(Reconciliation {
-                live: 1,
-                ..good.clone()
-            })
-            .contains("1 jobs are still live")
-        );
-        assert!(
-            message(Reconciliation {
-                charged_twice: 1,
-                ..good.clone()
-            })
-            .contains("1 excess charges")
-        );
-        let undelivered = Reconciliation {
-            delivered: 6,
-            letters: 3,
-            ..good
-        };
-        assert!(message(undelivered).contains("3 orders are undeliverable, 4 were not"));
+        let cases: [(Spoil, &str); 5] = [
+            (
+                |one| one.delivered = 6,
+                "10 orders arrived, 9 are accounted for",
+            ),
+            (|one| one.lost = 1, "1 orders are lost"),
+            (|one| one.live = 1, "1 jobs are still live"),
+            (|one| one.charged_twice = 1, "1 excess charges"),
+            (
+                |one| one.letters = 3,
+                "3 orders are undeliverable, 4 were not delivered",
+            ),
+        ];
+        for (spoil, expected) in cases {
+            let mut spoilt = good.clone();
+            spoil(&mut spoilt);
+            let message = spoilt.check().expect_err("wrong").to_string();
+            assert!(message.contains(expected), "{message}");
+        }
     }
 
     #[test]

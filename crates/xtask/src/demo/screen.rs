@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The indentation below a heading.
 const INDENT: &str = "       ";
@@ -110,35 +110,11 @@ impl std::fmt::Display for Progress {
         write!(
             f,
             "{} of {} delivered · {} waiting · {} backing off · {} dead",
-            grouped(self.delivered),
-            grouped(self.events),
-            grouped(waiting),
-            grouped(self.backing_off),
-            grouped(self.letters)
+            HumanCount(self.delivered),
+            HumanCount(self.events),
+            HumanCount(waiting),
+            HumanCount(self.backing_off),
+            HumanCount(self.letters)
         )
-    }
-}
-
-/// Formats a number with separators: `20,000`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_separated() {
-        let shown = [0, 999, 1_000, 20_000, 1_234_567].map(grouped);
-        assert_eq!(shown, ["0", "999", "1,000", "20,000", "1,234,567"]);
     }
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use indicatif::HumanCount;
 use redrive::Database;
 use redrive::admin::{FailureCount, QueueStats};
 
@@ -12,7 +13,7 @@ use super::binaries::Session;
 use super::gateway::Gateway;
 use super::orders::Forecast;
 use super::reconciliation::Reconciliation;
-use super::screen::{Progress, Screen, grouped};
+use super::screen::{Progress, Screen};
 use crate::cargo::typed;
 use crate::child::ChildGuard;
 
@@ -25,8 +26,7 @@ const REFUNDS: &str = "NegativeAmount";
 
 /// The state that all steps share.
 pub(super) struct Steps<'a> {
-    /// The running release of the order service. The first field: it must stop before the gateway
-    /// that it calls.
+    /// The running release of the order service.
     service: Option<ChildGuard>,
     session: Session<'a>,
     forecast: &'a Forecast,
@@ -141,7 +141,7 @@ impl<'a> Steps<'a> {
         ])?;
         self.wait_until_settled()?;
         let totals = self.totals()?;
-        let (recovered, open) = (grouped(totals.recovered), grouped(totals.open));
+        let (recovered, open) = (HumanCount(totals.recovered), HumanCount(totals.open));
         self.screen
             .print(format!("{recovered} recovered, {open} died again."));
         Ok(())
@@ -181,7 +181,7 @@ impl<'a> Steps<'a> {
         self.screen.heading("19:00", "Reconciliation");
         self.screen.print(reconciliation.to_string());
         reconciliation.check()?;
-        let events = grouped(self.forecast.events);
+        let events = HumanCount(self.forecast.events);
         self.screen
             .heading("     ", &format!("{events} in, {events} accounted for."));
         Ok(())
@@ -199,7 +199,7 @@ impl<'a> Steps<'a> {
     fn start_release(&mut self, release: u8) -> Result<()> {
         self.screen
             .command(&format!("order_service work --release {release}"));
-        self.service = Some(self.session.start_service(self.gateway.url(), release)?);
+        self.service = Some(self.session.start_service(&self.gateway.url(), release)?);
         Ok(())
     }
 
