@@ -1,43 +1,101 @@
-//! Warnings about letters whose jobs would wait in a paused queue, behind a breaker or for a worker,
-//! or that another run sends.
+//! What keeps the jobs of letters from starting: a paused queue, an open breaker, a missing worker, or another run
+//! that sends the letters.
 
-use redrive::dlq::{Blocked, Gated, OverlappingRun, Unserved};
+use std::collections::BTreeMap;
+
+use redrive::dlq::{Gated, OverlappingRun, Unserved};
 
 use crate::prelude::*;
 
-/// Warns about jobs whose queue has no worker for their kind, or is paused, and about jobs behind a
-/// breaker.
-pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Context<'_>) {
-    for (queue, kinds) in by_queue(unserved) {
-        let letters = counted(kinds.iter().map(|waiting| waiting.letters).sum(), "letter");
-        cx.say(match *kinds {
-            [waiting] => format!(
-                "warning: no live worker of queue `{queue}` handles kind `{}`: {letters} would \
-                 wait there",
-                waiting.kind
-            ),
-            _ => format!(
-                "warning: no live worker takes {} kinds of `{queue}` ({letters} would wait): \
-                 redrive stats {}",
-                kinds.len(),
-                operand(queue)
-            ),
-        });
+/// Something that keeps jobs from starting.
+pub(super) struct Block {
+    /// Tells it from others, without numbers and times.
+    pub(super) id: String,
+    /// Such as `breaker queue:orders is open for 5m`.
+    pub(super) because: String,
+    /// The end of it.
+    until: &'static str,
+    /// The letters of all queues and kinds.
+    letters: u64,
+    /// The command that ends it, or tells more.
+    next: String,
+}
+
+impl Block {
+    /// One line about the jobs that wait.
+    pub(super) fn line(&self) -> String {
+        format!(
+            "{}: {}; {}",
+            self.because,
+            counted(self.letters, "job"),
+            self.next
+        )
     }
-    for (gate, letters) in by_gate(gated) {
-        let letters = counted(letters, "letter");
-        let (since, open) = (ago(gate.since), open(gate));
-        cx.say(match &gate.breaker {
-            Some(breaker) => format!(
-                "warning: breaker {breaker} is open for {since}: {letters} would wait until it \
-                 closes: {open}"
+}
+
+/// Each pause and each breaker once, and then each queue that has no worker for some kinds.
+pub(super) fn blocks(unserved: &[Unserved], gated: &[Gated]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for gate in gated {
+        let (id, state, until, next) = match &gate.breaker {
+            Some(breaker) => (
+                format!("breaker {breaker}"),
+                "open",
+                "it closes",
+                format!("redrive breaker close {}", operand(breaker)),
             ),
-            None => format!(
-                "warning: queue `{}` is paused for {since}: {letters} would wait until it is \
-                 resumed: {open}",
-                gate.queue
+            None => (
+                format!("queue `{}`", gate.queue),
+                "paused",
+                "it is resumed",
+                format!("redrive queue resume {}", operand(&gate.queue)),
             ),
-        });
+        };
+        match blocks.iter_mut().find(|known| known.id == id) {
+            Some(known) => known.letters += gate.letters,
+            None => blocks.push(Block {
+                because: format!("{id} is {state} for {}", ago(gate.since)),
+                id,
+                until,
+                letters: gate.letters,
+                next,
+            }),
+        }
+    }
+    let mut queues: BTreeMap<&str, Vec<&Unserved>> = BTreeMap::new();
+    for kind in unserved {
+        queues.entry(&kind.queue).or_default().push(kind);
+    }
+    blocks.extend(queues.into_iter().map(|(queue, kinds)| {
+        let names: Vec<&str> = kinds.iter().map(|of| &*of.kind).collect();
+        let handled = match *names {
+            [kind] => format!("kind `{kind}`"),
+            _ => format!("{} of its kinds", names.len()),
+        };
+        Block {
+            id: format!("{queue} {}", names.join(" ")),
+            because: format!("no live worker of queue `{queue}` handles {handled}"),
+            until: "one does",
+            letters: kinds.iter().map(|of| of.letters).sum(),
+            next: format!("redrive stats {}", operand(queue)),
+        }
+    }));
+    blocks
+}
+
+/// Warns about what keeps the jobs of letters from starting.
+pub(super) fn warn_blocked(unserved: &[Unserved], gated: &[Gated], cx: &mut Context<'_>) {
+    for block in blocks(unserved, gated) {
+        let letters = counted(block.letters, "letter");
+        let Block {
+            because,
+            until,
+            next,
+            ..
+        } = block;
+        cx.say(format!(
+            "warning: {because}: {letters} would wait until {until}: {next}"
+        ));
     }
 }
 
@@ -50,102 +108,6 @@ pub(super) fn warn_overlapping(runs: &[OverlappingRun], cx: &mut Context<'_>) {
             letters = counted(overlapping.letters, "letter")
         ));
     }
-}
-
-/// Describes each pause, each breaker and each missing worker that the jobs of a run wait for.
-pub(super) fn waits(blocked: &Blocked) -> Vec<String> {
-    let gates = by_gate(&blocked.gated).into_iter().map(|(gate, jobs)| {
-        let (since, jobs, open) = (ago(gate.since), counted(jobs, "job"), open(gate));
-        match &gate.breaker {
-            Some(breaker) => format!("breaker {breaker}, open for {since}: {jobs}; {open}"),
-            None => format!("queue `{}`, paused for {since}: {jobs}; {open}", gate.queue),
-        }
-    });
-    let workers = by_queue(&blocked.unserved).into_iter();
-    let workers = workers.map(|(queue, kinds)| {
-        let jobs = counted(kinds.iter().map(|waiting| waiting.letters).sum(), "job");
-        match *kinds {
-            [unserved] => format!(
-                "a worker of queue `{queue}` for kind `{}`: {jobs}",
-                unserved.kind
-            ),
-            _ => format!(
-                "a worker of queue `{queue}` for {} kinds: {jobs}",
-                kinds.len()
-            ),
-        }
-    });
-    gates.chain(workers).collect()
-}
-
-/// The kinds without a worker of each queue.
-fn by_queue(unserved: &[Unserved]) -> Vec<(&str, Vec<&Unserved>)> {
-    let mut queues: Vec<(&str, Vec<&Unserved>)> = Vec::new();
-    for waiting in unserved {
-        match queues.iter_mut().find(|(queue, _)| *queue == waiting.queue) {
-            Some((_, kinds)) => kinds.push(waiting),
-            None => queues.push((&waiting.queue, vec![waiting])),
-        }
-    }
-    queues
-}
-
-/// Describes each pause, each breaker, and each queue without workers, that jobs wait for, in a few words.
-pub(super) fn reasons(blocked: &Blocked) -> Vec<String> {
-    let gates = by_gate(&blocked.gated).into_iter().map(|(gate, _)| {
-        let since = ago(gate.since);
-        match &gate.breaker {
-            Some(breaker) => format!("breaker {breaker} is open {since}"),
-            None => format!("queue `{}` is paused {since}", gate.queue),
-        }
-    });
-    let workers = by_queue(&blocked.unserved).into_iter();
-    let workers = workers.map(|(queue, kinds)| match *kinds {
-        [unserved] => format!(
-            "no live worker of queue `{queue}` handles kind `{}`",
-            unserved.kind
-        ),
-        _ => format!(
-            "no live worker of queue `{queue}` handles {} of its kinds",
-            kinds.len()
-        ),
-    });
-    gates.chain(workers).collect()
-}
-
-/// The pauses, breakers, queues and kinds that the jobs of a run wait for, without numbers and times.
-pub(super) fn blocked_by(blocked: &Blocked) -> Vec<String> {
-    let gates = by_gate(&blocked.gated).into_iter();
-    let gates = gates.map(|(gate, _)| match &gate.breaker {
-        Some(breaker) => breaker.clone(),
-        None => format!("pause {}", gate.queue),
-    });
-    let workers = blocked.unserved.iter();
-    let workers = workers.map(|unserved| format!("{} {}", unserved.queue, unserved.kind));
-    gates.chain(workers).collect()
-}
-
-/// The command that lets the jobs start.
-fn open(gate: &Gated) -> String {
-    match &gate.breaker {
-        Some(breaker) => format!("redrive breaker close {}", operand(breaker)),
-        None => format!("redrive queue resume {}", operand(&gate.queue)),
-    }
-}
-
-/// Each pause and each breaker once, with the letters of all queues and kinds behind it.
-fn by_gate(gated: &[Gated]) -> Vec<(&Gated, u64)> {
-    let mut gates: Vec<(&Gated, u64)> = Vec::new();
-    for each in gated {
-        let is_same = |known: &Gated| {
-            known.breaker == each.breaker && (each.breaker.is_some() || known.queue == each.queue)
-        };
-        match gates.iter_mut().find(|(known, _)| is_same(known)) {
-            Some((_, letters)) => *letters += each.letters,
-            None => gates.push((each, each.letters)),
-        }
-    }
-    gates
 }
 
 pub(super) fn unserved_json(unserved: &[Unserved]) -> Vec<impl Serialize> {

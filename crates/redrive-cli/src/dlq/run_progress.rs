@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use redrive::dlq::Blocked;
 use redrive::dlq::runs::{RedriveRun, RunId, RunState};
 
-use super::blocked::{blocked_by, reasons, waits};
+use super::blocked::blocks;
 use super::run_report::per_second;
 use crate::prelude::*;
 use crate::terminal::Progress;
@@ -40,15 +39,14 @@ impl Reports {
             return Ok(None);
         };
         let blocked = db.dlq().runs().blocked(id)?;
-        let by = blocked_by(&blocked);
+        let blocks = blocks(&blocked.unserved, &blocked.gated);
+        let by: Vec<String> = blocks.iter().map(|block| block.id.clone()).collect();
+        let reasons: Vec<&str> = blocks.iter().map(|block| &*block.because).collect();
         let is_first = self.reported_at.is_none();
         let is_newly_blocked = !by.is_empty() && by != self.blocked_by;
         self.reported_at = Some(Instant::now());
         self.blocked_by = by;
-        let line = format!(
-            "run {id}: {}",
-            Situation::of(&run).status(&reasons(&blocked))
-        );
+        let line = format!("run {id}: {}", Situation::of(&run).status(&reasons));
         if self.is_blocked() {
             progress.show(&*line);
         }
@@ -63,10 +61,9 @@ impl Reports {
     }
 }
 
-/// Describes each thing that a run waits for: breakers, workers, outcomes, its rate.
-pub(super) fn run_waits(run: &RedriveRun, blocked: &Blocked) -> Vec<String> {
-    let own = Situation::of(run).own_wait();
-    waits(blocked).into_iter().chain(own).collect()
+/// What a run waits for, apart from breakers and workers: outcomes, its rate.
+pub(super) fn own_wait(run: &RedriveRun) -> Option<String> {
+    Situation::of(run).own_wait()
 }
 
 /// The numbers of a run that decide what it waits for.
@@ -108,7 +105,7 @@ impl Situation {
     }
 
     /// One line. `reasons` are the breakers and missing workers.
-    fn status(&self, reasons: &[String]) -> String {
+    fn status(&self, reasons: &[&str]) -> String {
         if !reasons.is_empty() {
             return format!("waiting, {}", reasons.join("; "));
         }
@@ -236,8 +233,8 @@ mod tests {
             assert!(told.ends_with("300 recovered, 7 died again"), "{told}");
             assert_eq!(situation.own_wait().as_deref(), wait);
         }
-        let reasons = ["breaker queue:q is open 13m", "no live worker"].map(str::to_owned);
-        let status = "waiting, breaker queue:q is open 13m; no live worker";
+        let reasons = ["breaker queue:q is open for 13m", "no live worker"];
+        let status = "waiting, breaker queue:q is open for 13m; no live worker";
         assert_eq!(SENDING.status(&reasons), status);
     }
 }

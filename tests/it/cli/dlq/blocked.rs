@@ -29,20 +29,23 @@ fn a_redrive_into_an_open_breaker_warns_and_the_run_names_it() {
     let created = db.run(CANARY);
     warns(&created.err, "2 letters");
     let show = || db.run("dlq runs show 1");
-    show().hides("waiting for");
+    show().hides("blocked");
     send_the_canary(&db);
     show()
-        .shows("waiting for      breaker queue:orders, open for ")
+        .shows("blocked          breaker queue:orders is open for ")
         .shows(": 1 job; redrive breaker close queue:orders")
-        .shows("waiting for      a worker of queue `orders` for kind `order.placed`: 1 job");
+        .shows(NO_WORKER);
     let gated = &db.run("dlq runs show 1 --json").json()["gated"][0];
     holds(gated, &json!({"breaker": "queue:orders", "letters": 1}));
 
     db.run("breaker close queue:orders");
-    show().hides("breaker").shows("waiting for      a worker");
+    show().hides("breaker").shows(NO_WORKER);
     db.run("work orders --exec true --drain");
-    show().hides("waiting for");
+    show().hides("blocked");
 }
+
+const NO_WORKER: &str =
+    "blocked          no live worker of queue `orders` handles kind `order.placed`: 1 job";
 
 /// Creates the run 1.
 const CANARY: &str = "dlq redrive orders --canary 1 --detach --yes";
@@ -74,7 +77,7 @@ fn a_redrive_into_a_paused_queue_warns_and_the_run_names_the_pause() {
     db.run(CANARY);
     send_the_canary(&db);
     db.run("dlq runs show 1")
-        .shows("waiting for      queue `orders`, paused for ")
+        .shows("blocked          queue `orders` is paused for ")
         .shows(": 1 job; redrive queue resume orders");
     db.run("queue resume orders");
     db.run("dlq runs show 1").shows("breaker queue:orders");
@@ -88,7 +91,8 @@ fn kinds_without_a_worker_are_one_warning_per_queue() {
          SELECT 'orders', 'kind.' || n, 'rejected', 'Timeout', 'no answer', '{}', now() FROM generate_series(1, 32) n";
     db.client().sql(letters);
     let preview = db.run("dlq redrive orders");
-    let warning = "warning: no live worker takes 32 kinds of `orders` (32 letters would wait)";
+    let warning =
+        "warning: no live worker of queue `orders` handles 32 of its kinds: 32 letters would wait";
     assert_eq!(preview.err.matches("warning").count(), 1, "{}", preview.err);
     preview.tells(warning);
 }
@@ -100,7 +104,8 @@ fn only_the_letters_that_a_redrive_would_send_are_counted() {
     let key = "UPDATE redrive.dead_letters SET unique_key = 'k' WHERE id = ANY ($1)";
     let two: Vec<i64> = ids[..2].iter().map(|id| id.get()).collect();
     db.client().change(key, &[&two]);
-    let warning = |letters: &str| format!("kind `order.placed`: {letters} would wait there");
+    let warning =
+        |letters: &str| format!("kind `order.placed`: {letters} would wait until one does");
     for (limit, letters, words) in [("4", 3, "3 letters"), ("1", 1, "1 letter")] {
         let preview = db.run(format!("dlq redrive orders --limit {limit} --json"));
         preview.tells(warning(words));

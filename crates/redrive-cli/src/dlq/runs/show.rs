@@ -4,7 +4,8 @@ use redrive::dlq::runs::{RunId, RunLetter};
 use redrive::dlq::{Blocked, LetterState};
 
 use super::no_run;
-use crate::dlq::run_progress::run_waits;
+use crate::dlq::blocked::blocks;
+use crate::dlq::run_progress::own_wait;
 use crate::dlq::run_report::{print_run, run_line, skips};
 use crate::letter::skip_reason;
 use crate::prelude::*;
@@ -93,9 +94,11 @@ pub(super) fn show(id: RunId, cx: &mut Context<'_>) -> Result<Ending> {
         json_line(cx.out, &run_line(&run, &skips, Some(&blocked)))?;
     } else {
         print_run(&run, &skips, cx.out)?;
-        for wait in run_waits(&run, &blocked) {
-            let label = format!("  {:<16} ", "waiting for");
-            write_labelled(cx.out, &label, &clean(&wait))?;
+        let blocks = blocks(&blocked.unserved, &blocked.gated);
+        let blocked = blocks.iter().map(|block| ("blocked", block.line()));
+        let own = own_wait(&run).map(|wait| ("waiting for", wait));
+        for (name, wait) in blocked.chain(own) {
+            write_labelled(cx.out, &format!("  {name:<16} "), &clean(&wait))?;
         }
     }
     Ok(Ending::Done)
