@@ -1,6 +1,6 @@
 //! The command line: its commands and the layout of its help.
 
-use clap::{Args, CommandFactory as _, Parser};
+use clap::{CommandFactory as _, Parser};
 
 use crate::admin::{
     AuditCommand, BreakerCommand, Erase, Migrate, Prune, QueueCommand, RedactCommand, Repair,
@@ -14,7 +14,7 @@ use crate::optional::Optional as _;
 use crate::registry::Registry;
 use crate::schedule::ScheduleCommand;
 use crate::selection::WORDS;
-use crate::subcommands::subcommands;
+use crate::subcommands::{Plain, subcommands};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -76,22 +76,19 @@ subcommands! {
         Erase(Erase) = Operator,
         Audit(AuditCommand) = _,
         Repair(Repair) = Operator,
-        #[command(hide = true)]
-        Connection(Connection) = Reader,
+        /// Options that select the database and limit the wait for it
+        #[command(
+            hide = true,
+            after_help = CONNECTION_HELP,
+            before_help = "Examples:\n  redrive help connection"
+        )]
+        Connection(Plain).run(connection) = Reader,
     }
 }
 
-/// Options that select the database and limit the wait for it
-#[derive(Args, Debug)]
-#[command(after_help = CONNECTION_HELP, before_help = "Examples:\n  redrive help connection")]
-pub(crate) struct Connection {}
-
-impl Connection {
-    #[expect(clippy::unused_self, reason = "every command has the same signature")]
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        writeln!(cx.out, "{CONNECTION_HELP}")?;
-        Ok(Ending::Done)
-    }
+fn connection(cx: &mut Context<'_>) -> Result<Ending> {
+    writeln!(cx.out, "{CONNECTION_HELP}")?;
+    Ok(Ending::Done)
 }
 
 /// The command line of a program, ready to parse.

@@ -8,7 +8,7 @@ mod redrive;
 mod change;
 mod history;
 
-use crate::subcommands::subcommands;
+use crate::subcommands::{Plain, subcommands};
 
 subcommands! {
     /// Enqueue jobs or redrive letters by a cron line or at an interval
@@ -16,7 +16,16 @@ subcommands! {
     /// Schedules live in the database. The workers run their ticks, each exactly once; no other process
     /// is needed.
     pub(crate) enum ScheduleCommand {
-        List(list::ListSchedules) = Reader,
+        /// List schedules with their last and next tick
+        #[command(
+            before_help = "\
+Examples:
+  redrive schedule list
+  redrive schedule list --json | jq -r 'select(.last_error) | .id'
+",
+            after_help = "The exit code is 1 if there are no schedules."
+        )]
+        List(Plain).run(list::list) = Reader,
         Show(show::ShowSchedule) = Reader,
         Set(Box<set::SetSchedule>) = _,
         Redrive(Box<redrive::SetPolicy>) = _,

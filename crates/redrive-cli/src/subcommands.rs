@@ -1,5 +1,26 @@
 //! The subcommands of a command.
 
+use clap::Args;
+
+use crate::context::{Context, Ending};
+use crate::error::Result;
+
+/// A command without arguments of its own.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(crate) struct Plain {}
+
+impl Plain {
+    #[expect(clippy::unused_self, reason = "every command has the same signature")]
+    pub(crate) fn run(
+        &self,
+        run: fn(&mut Context<'_>) -> Result<Ending>,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        run(cx)
+    }
+}
+
 /// The subcommands of a command: `Pause(Arguments).change(true) = Operator`. The arguments have the
 /// method that is named, or `run`. The role of a command that has subcommands itself is `_`.
 macro_rules! subcommands {

@@ -14,17 +14,14 @@ subcommands! {
     /// was redacted goes back only with --force, or after an edit replaced the redacted values. `redact
     /// apply` redacts existing letters.
     pub(crate) enum RedactCommand {
-        List(ListRedactions) = Reader,
+        /// List the redactions
+        #[command(before_help = "Example:\n  redrive redact list\n")]
+        List(Plain).run(list) = Reader,
         Add(AddRedaction) = Operator,
         Apply(apply::ApplyRedactions) = Operator,
         Remove(RemoveRedaction) = Operator,
     }
 }
-
-/// List the redactions
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive redact list\n")]
-pub(crate) struct ListRedactions {}
 
 /// Redact payload values by path, or parts of texts by pattern
 #[derive(Args, Debug)]
@@ -75,25 +72,22 @@ pub(crate) struct RemoveRedaction {
     reason: Reason,
 }
 
-impl ListRedactions {
-    #[expect(clippy::unused_self, reason = "every command has the same signature")]
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let redactions = cx.database()?.dlq().redactions().list()?;
-        let values = |redaction: &Redaction| match redaction.keeps_types() {
-            true => "of their type",
-            false => "[redacted]",
-        };
-        let table = table!((id, redaction) in &redactions => {
-            Number "ID" => id,
-            Text "QUEUE" => redaction.for_queue().unwrap_or("(every)"),
-            Name "KIND" => redaction.for_kind().unwrap_or("(every)"),
-            Text "PATHS" => redaction.paths().join(" "),
-            Text "PATTERNS" => redaction.patterns().join(" "),
-            Text "VALUES" => values(redaction),
-        });
-        let json = |(id, redaction): &(RedactionId, Redaction)| redaction_json(*id, redaction);
-        cx.list("there are no redactions", &redactions, json, &table)
-    }
+fn list(cx: &mut Context<'_>) -> Result<Ending> {
+    let redactions = cx.database()?.dlq().redactions().list()?;
+    let values = |redaction: &Redaction| match redaction.keeps_types() {
+        true => "of their type",
+        false => "[redacted]",
+    };
+    let table = table!((id, redaction) in &redactions => {
+        Number "ID" => id,
+        Text "QUEUE" => redaction.for_queue().unwrap_or("(every)"),
+        Name "KIND" => redaction.for_kind().unwrap_or("(every)"),
+        Text "PATHS" => redaction.paths().join(" "),
+        Text "PATTERNS" => redaction.patterns().join(" "),
+        Text "VALUES" => values(redaction),
+    });
+    let json = |(id, redaction): &(RedactionId, Redaction)| redaction_json(*id, redaction);
+    cx.list("there are no redactions", &redactions, json, &table)
 }
 
 fn redaction_json(id: RedactionId, redaction: &Redaction) -> serde_json::Value {

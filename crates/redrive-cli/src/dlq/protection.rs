@@ -11,16 +11,13 @@ subcommands! {
     /// The database enforces a protection whenever letters are sent back. A run that was created before goes
     /// on: cancel it. Only the owner of the schema can change a protection.
     pub(super) enum ProtectionCommand {
-        List(ListProtections) = Reader,
+        /// List the protected queues
+        #[command(before_help = "Example:\n  redrive dlq protection list\n")]
+        List(Plain).run(list) = Reader,
         Set(SetProtection) = Owner,
         Remove(RemoveProtection) = Owner,
     }
 }
-
-/// List the protected queues
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq protection list\n")]
-pub(crate) struct ListProtections {}
 
 /// Set the protection of a queue; an earlier one is replaced
 #[derive(Args, Debug)]
@@ -88,28 +85,25 @@ impl RemoveProtection {
     }
 }
 
-impl ListProtections {
-    #[expect(clippy::unused_self, reason = "every command has the same signature")]
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let protections = cx.database()?.dlq().protections()?;
-        let approver = |of: &Protection| match (of.approve_above, of.approver) {
-            (None, _) => "",
-            (Some(_), Approver::OtherRole) => "another role",
-            (Some(_), _) => "another operator",
-        };
-        let table = table!(protection in &protections => {
-            Text "QUEUE" => protection.queue,
-            Number "APPROVAL ABOVE" => protection.approve_above.map(grouped).unwrap_or_default(),
-            Word "APPROVED BY" => approver(protection),
-            Text "ROLES" => protection.roles.join(", "),
-        });
-        cx.list(
-            "no queue is protected",
-            &protections,
-            protection_json,
-            &table,
-        )
-    }
+fn list(cx: &mut Context<'_>) -> Result<Ending> {
+    let protections = cx.database()?.dlq().protections()?;
+    let approver = |of: &Protection| match (of.approve_above, of.approver) {
+        (None, _) => "",
+        (Some(_), Approver::OtherRole) => "another role",
+        (Some(_), _) => "another operator",
+    };
+    let table = table!(protection in &protections => {
+        Text "QUEUE" => protection.queue,
+        Number "APPROVAL ABOVE" => protection.approve_above.map(grouped).unwrap_or_default(),
+        Word "APPROVED BY" => approver(protection),
+        Text "ROLES" => protection.roles.join(", "),
+    });
+    cx.list(
+        "no queue is protected",
+        &protections,
+        protection_json,
+        &table,
+    )
 }
 
 fn protection_json(protection: &Protection) -> impl Serialize {

@@ -11,16 +11,13 @@ subcommands! {
     ///
     /// Without a rule, letters are kept forever. The workers and `redrive prune` apply the rules.
     pub(super) enum RetentionCommand {
-        List(ListRules) = Reader,
+        /// List the rules; `redrive prune --dry-run` counts the letters that they affect now
+        #[command(before_help = "Example:\n  redrive dlq retention list\n")]
+        List(Plain).run(list) = Reader,
         Set(SetRule) = Operator,
         Remove(RemoveRule) = Operator,
     }
 }
-
-/// List the rules; `redrive prune --dry-run` counts the letters that they affect now
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq retention list\n")]
-pub(crate) struct ListRules {}
 
 /// Set the rule for letters in a state, in one queue or in every queue
 ///
@@ -71,20 +68,16 @@ pub(crate) struct RemoveRule {
 /// Stands for the queue of a rule that applies to every queue.
 pub(crate) const EVERY_QUEUE: &str = "(every)";
 
-impl ListRules {
-    #[expect(clippy::unused_self, reason = "every command has the same signature")]
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let rules = cx.database()?.dlq().retention().list()?;
-        let table = table!(rule in &rules => {
-            Text "QUEUE" => rule.for_queue().unwrap_or(EVERY_QUEUE),
-            Word "STATE" => rule.state(),
-            Number "KEEP" => short(rule.keep()),
-            Word "THEN" => rule.action(),
-        });
-        let none =
-            "there are no retention rules; letters are kept until `redrive prune --older-than`";
-        cx.list(none, &rules, rule_json, &table)
-    }
+fn list(cx: &mut Context<'_>) -> Result<Ending> {
+    let rules = cx.database()?.dlq().retention().list()?;
+    let table = table!(rule in &rules => {
+        Text "QUEUE" => rule.for_queue().unwrap_or(EVERY_QUEUE),
+        Word "STATE" => rule.state(),
+        Number "KEEP" => short(rule.keep()),
+        Word "THEN" => rule.action(),
+    });
+    let none = "there are no retention rules; letters are kept until `redrive prune --older-than`";
+    cx.list(none, &rules, rule_json, &table)
 }
 
 /// A rule as JSON.

@@ -7,44 +7,29 @@ use redrive::schedule::ScheduleStatus;
 
 use crate::prelude::*;
 
-/// List schedules with their last and next tick
-#[derive(Args, Debug)]
-#[command(
-    before_help = "\
-Examples:
-  redrive schedule list
-  redrive schedule list --json | jq -r 'select(.last_error) | .id'
-",
-    after_help = "The exit code is 1 if there are no schedules."
-)]
-pub(crate) struct ListSchedules {}
-
-impl ListSchedules {
-    #[expect(clippy::unused_self, reason = "every command has the same signature")]
-    pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let schedules = cx.database()?.schedules().list()?;
-        let last = |schedule: &ScheduleStatus| match schedule.last_at {
-            Some(at) => format!("{} ago", ago(at)),
-            None => "-".to_owned(),
-        };
-        let table = table!(schedule in &schedules => {
-            Text "SCHEDULE" => schedule.name,
-            Text "RHYTHM" => rhythm(schedule),
-            Text "DOES" => does(schedule),
-            Word "MISSED" => schedule.missed,
-            Word "OVERLAP" => schedule.overlap,
-            Word "NEXT" => next_tick(schedule),
-            Word "LAST" => last(schedule),
-        });
-        let ending = cx.list("there are no schedules", &schedules, schedule_json, &table)?;
-        for schedule in schedules.iter().filter(|_| !cx.global.json) {
-            if let Some(error) = &schedule.last_trouble {
-                let (name, error) = (one_line(&schedule.name), one_line(error));
-                writeln!(cx.out, "\nThe last tick of `{name}` failed: {error}")?;
-            }
+pub(super) fn list(cx: &mut Context<'_>) -> Result<Ending> {
+    let schedules = cx.database()?.schedules().list()?;
+    let last = |schedule: &ScheduleStatus| match schedule.last_at {
+        Some(at) => format!("{} ago", ago(at)),
+        None => "-".to_owned(),
+    };
+    let table = table!(schedule in &schedules => {
+        Text "SCHEDULE" => schedule.name,
+        Text "RHYTHM" => rhythm(schedule),
+        Text "DOES" => does(schedule),
+        Word "MISSED" => schedule.missed,
+        Word "OVERLAP" => schedule.overlap,
+        Word "NEXT" => next_tick(schedule),
+        Word "LAST" => last(schedule),
+    });
+    let ending = cx.list("there are no schedules", &schedules, schedule_json, &table)?;
+    for schedule in schedules.iter().filter(|_| !cx.global.json) {
+        if let Some(error) = &schedule.last_trouble {
+            let (name, error) = (one_line(&schedule.name), one_line(error));
+            writeln!(cx.out, "\nThe last tick of `{name}` failed: {error}")?;
         }
-        Ok(ending)
     }
+    Ok(ending)
 }
 
 /// Reports that no schedule has this name.

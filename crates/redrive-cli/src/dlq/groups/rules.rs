@@ -7,16 +7,13 @@ use crate::prelude::*;
 subcommands! {
     /// List, apply and remove the rules that merge and split groups
     pub(super) enum GroupRules {
-        List(ListRules) = Reader,
+        /// List the rules, in the order in which they apply
+        #[command(before_help = "Example:\n  redrive dlq groups rules list\n")]
+        List(Plain).run(list) = Reader,
         Apply(ApplyRule) = Operator,
         Remove(RemoveRule) = Operator,
     }
 }
-
-/// List the rules, in the order in which they apply
-#[derive(Args, Debug)]
-#[command(before_help = "Example:\n  redrive dlq groups rules list\n")]
-pub(crate) struct ListRules {}
 
 /// Move the letters that a merge or split left out because they were locked
 #[derive(Args, Debug)]
@@ -93,25 +90,22 @@ pub(super) fn report(
     ))
 }
 
-impl ListRules {
-    #[expect(clippy::unused_self, reason = "every command has the same signature")]
-    fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let rules = cx.database()?.dlq().groups().rules()?;
-        let action = |rule: &GroupRule| match &rule.action {
-            GroupRuleAction::MergeInto(into) => format!("merge into {into}"),
-            GroupRuleAction::Split(by) => format!("split by {by}"),
-            _ => "unknown".to_owned(),
-        };
-        let table = table!(rule in &rules => {
-            Number "ID" => rule.id,
-            Number "GROUP" => rule.group,
-            Text "RULE" => action(rule),
-            Number "AGE" => ago(rule.at),
-            Text "OPERATOR" => rule.by.as_deref().unwrap_or_default(),
-            Text "TITLE" => rule.title.as_deref().unwrap_or_default(),
-        });
-        cx.list("there are no group rules", &rules, rule_json, &table)
-    }
+fn list(cx: &mut Context<'_>) -> Result<Ending> {
+    let rules = cx.database()?.dlq().groups().rules()?;
+    let action = |rule: &GroupRule| match &rule.action {
+        GroupRuleAction::MergeInto(into) => format!("merge into {into}"),
+        GroupRuleAction::Split(by) => format!("split by {by}"),
+        _ => "unknown".to_owned(),
+    };
+    let table = table!(rule in &rules => {
+        Number "ID" => rule.id,
+        Number "GROUP" => rule.group,
+        Text "RULE" => action(rule),
+        Number "AGE" => ago(rule.at),
+        Text "OPERATOR" => rule.by.as_deref().unwrap_or_default(),
+        Text "TITLE" => rule.title.as_deref().unwrap_or_default(),
+    });
+    cx.list("there are no group rules", &rules, rule_json, &table)
 }
 
 fn rule_json(rule: &GroupRule) -> impl Serialize {
