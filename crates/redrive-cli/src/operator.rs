@@ -1,6 +1,7 @@
 //! The operator who runs this command, for the audit log: user and host name.
 
 use clap::Args;
+use nix::unistd::{Uid, User};
 use redrive::Operator;
 
 /// Why the operator acts.
@@ -40,46 +41,19 @@ pub(crate) fn current(reason: Option<&str>) -> Operator {
     }
 }
 
-/// `user@host`. Without a variable that names the user, the name comes from `/etc/passwd`; without an
-/// entry there, it is `uid 1000`.
+/// `user@host`. Without a variable that names the user, the name is that of the account; without an account, it is
+/// `uid 1000`.
 fn name() -> String {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let uid = rustix::process::getuid().as_raw();
-    let from_passwd = || {
-        let entries = std::fs::read_to_string("/etc/passwd").ok()?;
-        user_of(uid, &entries).map(str::to_owned)
-    };
+    let uid = Uid::current();
+    let account = || Some(User::from_uid(uid).ok()??.name);
     let user = variable("USER")
         .or_else(|| variable("LOGNAME"))
-        .or_else(from_passwd)
+        .or_else(account)
         .unwrap_or_else(|| format!("uid {uid}"));
     let host = rustix::system::uname()
         .nodename()
         .to_string_lossy()
         .into_owned();
     format!("{user}@{host}")
-}
-
-/// Returns the name of a user from the lines of `/etc/passwd`: `name:password:uid:…`.
-fn user_of(uid: u32, entries: &str) -> Option<&str> {
-    entries.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next().filter(|name| !name.is_empty())?;
-        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_user_is_found_by_its_number() {
-        let entries =
-            "root:x:0:0:root:/root:/bin/sh\n\n:x:7:7::/:\n# x:0\nmaria:x:1000:1000::/srv/maria:";
-        assert_eq!(user_of(0, entries), Some("root"));
-        assert_eq!(user_of(1000, entries), Some("maria"));
-        assert_eq!(user_of(7, entries), None, "an empty name");
-        assert_eq!(user_of(10, entries), None);
-    }
 }

@@ -1,5 +1,7 @@
 //! Numbers for people.
 
+use indicatif::HumanCount;
+
 /// A count and its noun: `1 letter`, `2 letters`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     match count {
@@ -10,13 +12,5 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 
 /// A number with a comma between thousands: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
