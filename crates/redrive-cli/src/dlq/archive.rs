@@ -148,14 +148,8 @@ impl ExportArchive {
         }
         while let Some(last) = page.last() {
             for archived in &page {
-                let letter = &archived.letter;
-                let mut line = CaptureLine::of(letter);
-                if letter.raw_size.is_some()
-                    && let Some(raw) = db.dlq().archived_bytes(letter.id)?
-                {
-                    line.set_raw(&raw);
-                }
-                json_line(cx.out, &line)?;
+                let all = |id| db.dlq().archived_bytes(id);
+                json_line(cx.out, &CaptureLine::of(&archived.letter, all)?)?;
             }
             let next = filter.clone().limit(PAGE).after(last.letter.id);
             page = db.dlq().archived(&next)?;

@@ -45,12 +45,7 @@ impl ExportLetters {
         let (mut skipped, mut named) = (0_u64, Vec::new());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
-                let mut line = CaptureLine::of(letter);
-                if letter.raw_size.is_some()
-                    && let Some(raw) = db.dlq().captured_bytes(letter.id)?
-                {
-                    line.set_raw(&raw);
-                }
+                let line = CaptureLine::of(letter, |id| db.dlq().captured_bytes(id))?;
                 return json_line(cx.out, &line);
             }
             match &letter.payload {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redrive::JobId;
 use redrive::dlq::{ForeignFailure, Letter, LetterPast};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -57,8 +58,16 @@ pub(crate) struct CaptureLine {
 }
 
 impl CaptureLine {
-    /// A letter as a line from which it can be captured.
-    pub(crate) fn of(letter: &Letter) -> CaptureLine {
+    /// A letter as a line from which it can be captured. `all` reads the captured bytes of a letter that has only their
+    /// start.
+    pub(crate) fn of(
+        letter: &Letter,
+        all: impl FnOnce(JobId) -> redrive::Result<Option<Vec<u8>>>,
+    ) -> redrive::Result<CaptureLine> {
+        let all = match letter.raw_size {
+            Some(_) => all(letter.id)?,
+            None => None,
+        };
         let mut line = CaptureLine {
             source: letter
                 .source
@@ -83,23 +92,18 @@ impl CaptureLine {
             letter: Some(LetterPast::of(letter)),
             ..CaptureLine::default()
         };
-        match (&letter.raw, &letter.payload) {
-            (Some(raw), _) => line.set_raw(raw),
+        match (all.as_ref().or(letter.raw.as_ref()), &letter.payload) {
+            (Some(raw), _) => match std::str::from_utf8(raw) {
+                Ok(text) => line.raw = Some(text.to_owned()),
+                Err(_) => line.raw_base64 = Some(STANDARD.encode(raw)),
+            },
             // A line cannot have its line breaks.
             (None, Some(payload)) if payload.get().contains(['\n', '\r']) => {
                 line.raw = Some(payload.get().to_owned());
             }
             (None, payload) => line.payload.clone_from(payload),
         }
-        line
-    }
-
-    /// Sets the captured bytes, of which the letter may have had only the start.
-    pub(crate) fn set_raw(&mut self, raw: &[u8]) {
-        (self.raw, self.raw_base64) = match std::str::from_utf8(raw) {
-            Ok(text) => (Some(text.to_owned()), None),
-            Err(_) => (None, Some(STANDARD.encode(raw))),
-        };
+        Ok(line)
     }
 
     /// Parses a line.
