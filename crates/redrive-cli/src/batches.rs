@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::context::{Context, Ending};
 use crate::error::Result;
@@ -62,16 +62,17 @@ pub(crate) enum Undo {
     OfAudit(fn(i64) -> String),
 }
 
-/// A change of many rows.
+/// A change of many rows, in words.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Batches {
     /// A row: `letter`.
     pub(crate) noun: &'static str,
+    /// The action in JSON: `delete`.
+    pub(crate) action: &'static str,
     /// The label of the progress bar: `deleting`.
     pub(crate) progressive: &'static str,
     /// The participle: `deleted`.
     pub(crate) participle: &'static str,
-    /// The rows that would change.
-    pub(crate) total: u64,
     pub(crate) undo: Undo,
 }
 
@@ -84,14 +85,15 @@ pub(crate) struct Ended<T> {
 }
 
 impl Batches {
-    /// Changes rows. If an error ends it, says how much was done.
+    /// Changes rows, `total` at the most. If an error ends it, says how much was done.
     pub(crate) fn run<T>(
         &self,
+        total: u64,
         cx: &mut Context<'_>,
         change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
     ) -> Result<Ended<T>> {
         let mut stop = StopSignal::listen()?;
-        let progress = Progress::of(self.progressive, self.total);
+        let progress = Progress::of(self.progressive, total);
         let (mut so_far, mut course) = (SoFar::default(), ControlFlow::Continue(()));
         let changed = change(&mut |now| {
             so_far = now;
@@ -100,11 +102,11 @@ impl Batches {
             course
         });
         drop(progress);
-        let message = self.stopped(so_far);
+        let message = self.stopped(so_far, total);
         if changed.is_err() && so_far.done > 0 {
             cx.say(&message);
         }
-        let is_stopped = course.is_break() && so_far.tried < self.total;
+        let is_stopped = course.is_break() && so_far.tried < total;
         Ok(Ended {
             so_far,
             result: changed?,
@@ -115,23 +117,36 @@ impl Batches {
     /// Changes rows, and reports their number.
     pub(crate) fn count<T>(
         &self,
-        action: &str,
+        total: u64,
         cx: &mut Context<'_>,
         change: impl FnOnce(GoOn<'_>) -> redrive::Result<T>,
     ) -> Result<Ending> {
-        let ended = self.run(cx, change)?;
+        let ended = self.run(total, cx, change)?;
         let done = ended.so_far.done;
-        let name = format!("{}s", self.noun.replace(' ', "_"));
-        let text = format!("{} {}", counted(done, self.noun), self.participle);
-        let ending = cx.print(
-            &json!({ "action": action, "dry_run": false, name: done }),
-            text,
-        )?;
+        let ending = cx.print(&self.json(done), self.text(done))?;
         ended.or_stopped(ending, cx)
     }
 
+    /// What was done.
+    pub(crate) fn text(&self, done: u64) -> String {
+        format!("{} {}", counted(done, self.noun), self.participle)
+    }
+
+    fn json(&self, done: u64) -> Value {
+        let name = format!("{}s", self.noun.replace(' ', "_"));
+        json!({ "action": self.action, "dry_run": false, name: done })
+    }
+
+    /// What was done and left as one line of JSON.
+    pub(crate) fn line(&self, done: u64, skipped: Vec<Value>, audit: Option<i64>) -> Value {
+        let mut line = self.json(done);
+        line["skipped"] = skipped.into();
+        line["audit"] = audit.into();
+        line
+    }
+
     /// How much was done by a command that ends early, and how to undo it.
-    pub(crate) fn stopped(&self, SoFar { done, audit, .. }: SoFar) -> String {
+    pub(crate) fn stopped(&self, SoFar { done, audit, .. }: SoFar, total: u64) -> String {
         let undo = match self.undo {
             Undo::None => None,
             Undo::Hint(hint) => (done > 0).then(|| hint.to_owned()),
@@ -141,7 +156,7 @@ impl Batches {
         format!(
             "stopped: {} of {} {}{}",
             grouped(done),
-            counted(self.total, self.noun),
+            counted(total, self.noun),
             self.participle,
             undo.map(|undo| format!("; {undo}")).unwrap_or_default()
         )
@@ -180,12 +195,12 @@ mod tests {
         ] {
             let batches = Batches {
                 noun: "letter",
+                action: "discard",
                 progressive: "discarding",
                 participle: "discarded",
-                total: 200_001,
                 undo,
             };
-            assert_eq!(batches.stopped(SoFar::of(done, audit)), message);
+            assert_eq!(batches.stopped(SoFar::of(done, audit), 200_001), message);
         }
     }
 }

@@ -4,10 +4,10 @@ use redrive::Database;
 use redrive::dlq::{Letter, LetterFilter};
 use serde_json::{Value, json};
 
-use crate::context::Context;
+use crate::context::{Context, Ending};
 use crate::error::Result;
 use crate::left_out::{LeftOut, left_out_json, write_left_out};
-use crate::terminal::{Table, json_line};
+use crate::terminal::Table;
 
 /// How many letters or jobs are shown.
 pub(crate) const SAMPLE: u64 = 5;
@@ -43,6 +43,22 @@ pub(crate) struct DryRun<'a> {
 }
 
 impl DryRun<'_> {
+    /// A command that would change so many letters, and leave none out.
+    pub(crate) fn of_letters(
+        action: &'static str,
+        affected: u64,
+        to_act: Vec<&'static str>,
+    ) -> Self {
+        DryRun {
+            noun: "letter",
+            action,
+            affected,
+            matching: affected,
+            left_out: &[],
+            to_act,
+        }
+    }
+
     pub(crate) fn json(&self) -> Value {
         let name = format!("{}s", self.noun);
         json!({
@@ -56,22 +72,24 @@ impl DryRun<'_> {
     pub(crate) fn show(
         &self,
         heading: &str,
-        sample: impl FnOnce() -> Result<Table>,
+        sample: impl FnOnce() -> Result<Option<Table>>,
         cx: &mut Context<'_>,
-    ) -> Result<()> {
+    ) -> Result<Ending> {
         if cx.global.json {
-            return json_line(cx.out, &self.json());
+            return cx.json(&self.json());
         }
         if self.matching == 0 {
-            return Ok(());
+            return Ok(Ending::Done);
         }
         writeln!(cx.out, "{heading}\n")?;
         write_left_out(self.noun, self.left_out, cx.out)?;
         if self.affected > 0 {
-            sample()?.write(cx.out)?;
-            writeln!(cx.out)?;
+            if let Some(sample) = sample()? {
+                sample.write(cx.out)?;
+                writeln!(cx.out)?;
+            }
             cx.propose(&self.to_act)?;
         }
-        Ok(())
+        Ok(Ending::Done)
     }
 }

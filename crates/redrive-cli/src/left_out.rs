@@ -20,6 +20,19 @@ pub(crate) struct LeftOut {
     pub(crate) include: Option<String>,
 }
 
+impl LeftOut {
+    /// Letters or jobs that nothing includes, if there are any.
+    pub(crate) fn of(count: u64, reason: &'static str, because: &str) -> Option<LeftOut> {
+        (count > 0).then(|| LeftOut {
+            count,
+            reason,
+            state: None,
+            because: because.to_owned(),
+            include: None,
+        })
+    }
+}
+
 /// Prints one line per reason, and an empty one after them.
 pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], out: &mut dyn Write) -> Result<()> {
     for line in lines {
@@ -50,8 +63,8 @@ pub(crate) fn left_out_json(name: &str, lines: &[LeftOut]) -> Vec<Value> {
     lines.iter().map(line).collect()
 }
 
-/// The number of letters that match, in words: `12 open letters match`.
-pub(crate) fn matching(letters: u64, states: &str) -> String {
-    let verb = if letters == 1 { "matches" } else { "match" };
-    format!("{} {verb}", counted(letters, &format!("{states} letter")))
+/// How many match, in words: `12 open letters match`.
+pub(crate) fn matching(count: u64, noun: &str) -> String {
+    let verb = if count == 1 { "matches" } else { "match" };
+    format!("{} {verb}", counted(count, noun))
 }

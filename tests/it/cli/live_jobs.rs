@@ -117,10 +117,10 @@ fn jobs_given_by_id_change_at_once() {
     db.run(format!("job show {a} --json"))
         .holds(&json!({"payload": {"number": 100}}));
     db.fails(1, format!("job cancel {a} {b} --limit 1"))
-        .tells(format!("job {b} is beyond --limit"));
+        .tells(format!("job {b} was not cancelled: it is beyond --limit"));
     let cancelled = db.fails(1, format!("job cancel {b} 999999"));
     assert_eq!(cancelled.out.lines().count(), 1, "{}", cancelled.out);
-    cancelled.tells("job 999999 does not exist");
+    cancelled.tells("job 999999 was not cancelled: it does not exist");
 }
 
 /// Every command that changes jobs given by id explains alike why it did not change one.

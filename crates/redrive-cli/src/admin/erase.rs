@@ -67,12 +67,12 @@ impl Erase {
         let operator = self.confirm.reason.operator();
         let batches = Batches {
             noun: "row",
+            action: "erase",
             progressive: "erasing",
             participle: "erased",
-            total: rows(found),
             undo: Undo::Hint("repeat the command for the rest"),
         };
-        let ended = batches.run(cx, |go_on| {
+        let ended = batches.run(rows(found), cx, |go_on| {
             let go_on = |so_far: &Erasure| go_on(rows(so_far).into());
             db.dlq().erase_while(filter, &operator, go_on)
         })?;

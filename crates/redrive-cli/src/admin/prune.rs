@@ -77,9 +77,9 @@ impl Prune {
         let operator = self.confirm.reason.operator();
         let letters = Batches {
             noun: "letter",
+            action: "prune",
             progressive: "pruning letters",
             participle: "pruned",
-            total,
             undo: Undo::Hint("deleted letters cannot be restored"),
         };
         let batches = match scope {
@@ -98,7 +98,7 @@ impl Prune {
                 ..letters
             },
         };
-        batches.count("prune", cx, |go_on| {
+        batches.count(total, cx, |go_on| {
             let go_on = |done: u64| go_on(done.into());
             match scope {
                 Scope::Audit(age) => db.admin().prune_audit(*age, &operator, go_on),

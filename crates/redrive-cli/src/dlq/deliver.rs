@@ -10,10 +10,10 @@ use redrive::{Failure, JobId};
 use serde_json::Value;
 
 use super::letter_table::letter_table;
-use super::none_matched::{NoneMatched, list_command};
-use super::not_done::{say_not_done, skipped_json};
+use super::none_matched::NoneMatched;
+use super::not_done::NotDone;
 use crate::batches::{Batches, Undo};
-use crate::dry_run::first_letters;
+use crate::dry_run::{DryRun, first_letters};
 use crate::prelude::*;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::Progress;
@@ -77,9 +77,29 @@ impl Deliver {
         let open = self.selection.letters()?.state(LetterState::Open);
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);
-        if is_dry_run || (total == 0 && self.selection.ids().is_empty()) {
-            let sample = first_letters(&db, &open, total)?;
-            return self.dry_run(total, &sample, cx);
+        let is_nothing = total == 0 && (is_dry_run || self.selection.ids().is_empty());
+        if is_dry_run {
+            let to_act = match self.force {
+                true => self.selection.to_act_with_reason(),
+                false => self.selection.to_act(),
+            };
+            let dry_run = DryRun {
+                matching,
+                ..DryRun::of_letters("deliver", total, to_act)
+            };
+            let heading = format!("{} would be delivered.", counted(total, "open letter"));
+            let sample = || Ok(Some(letter_table(&first_letters(&db, &open, total)?)));
+            dry_run.show(&heading, sample, cx)?;
+        } else if is_nothing {
+            cx.no_change("deliver", "letters", false)?;
+        }
+        if is_nothing {
+            let letters = self.selection.letters()?;
+            let states = [LetterState::Open];
+            return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
+        }
+        if is_dry_run {
+            return Ok(Ending::Done);
         }
         let progress = Progress::of("delivering", total);
         let so_far = Arc::new(Mutex::new(SoFar::default()));
@@ -101,10 +121,8 @@ impl Deliver {
         };
         drop(interrupt);
         drop(progress);
-        report(&done, cx)?;
-        let is_any_left =
-            !done.failed.is_empty() || !done.skipped.is_empty() || !done.redacted.is_empty();
-        Ok(Ending::of(!done.delivered.is_empty() && !is_any_left))
+        let not_done = NotDone::letters(&done.skipped, &[LetterState::Open], Some(&open), &db)?;
+        report(&done, not_done, cx)
     }
 
     /// The sink, and the shell if the sink is a command.
@@ -135,42 +153,6 @@ impl Deliver {
     fn name(&self) -> &str {
         self.sink.as_deref().unwrap_or("command")
     }
-
-    fn dry_run(&self, total: u64, sample: &[Letter], cx: &mut Context<'_>) -> Result<Ending> {
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({
-                    "action": "deliver", "dry_run": self.selection.is_dry_run(), "letters": total,
-                }),
-            )?;
-        }
-        if total == 0 {
-            let none = NoneMatched {
-                queue: self.selection.queue(),
-                filter: &self.selection.letters()?,
-                states: &[LetterState::Open],
-                what: "no open letter matches".to_owned(),
-                quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
-            };
-            return none.say(cx);
-        }
-        if !cx.global.json {
-            writeln!(
-                cx.out,
-                "{} would be delivered.\n",
-                counted(total, "open letter")
-            )?;
-            letter_table(sample).write(cx.out)?;
-            writeln!(cx.out)?;
-            let to_act = match self.force {
-                true => self.selection.to_act_with_reason(),
-                false => self.selection.to_act(),
-            };
-            cx.propose(&to_act)?;
-        }
-        Ok(Ending::Done)
-    }
 }
 
 /// A sink of this program, or a command.
@@ -190,12 +172,12 @@ impl SoFar {
         let delivered = self.accepted.len() as u64;
         let deliver = Batches {
             noun: "letter",
+            action: "deliver",
             progressive: "delivering",
             participle: "delivered",
-            total,
             undo: Undo::Always("the others stay open"),
         };
-        let stopped = deliver.stopped(delivered.into());
+        let stopped = deliver.stopped(delivered.into(), total);
         if is_json {
             let mut out = io::stdout().lock();
             print_outcomes(&self.accepted, "delivered", &mut out)?;
@@ -254,7 +236,16 @@ fn print_sum(delivered: u64, failed: u64, skipped: &[Value], out: &mut dyn Write
     )
 }
 
-fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
+/// Reports what was delivered. The exit code is 1 if a letter was not, or if none was.
+fn report(done: &Deliveries, mut not_done: NotDone, cx: &mut Context<'_>) -> Result<Ending> {
+    let cause = "its payload was redacted; `redrive dlq edit` replaces it, --force --reason TEXT \
+                 delivers it";
+    let redacted = done.redacted.iter();
+    not_done
+        .0
+        .extend(redacted.map(|id| (*id, ("redacted", cause.to_owned()))));
+    let is_all = done.failed.is_empty() && not_done.0.is_empty();
+    let ending = Ending::of(is_all && !done.delivered.is_empty());
     if cx.global.json {
         for (ids, outcome) in [
             (&done.delivered, "delivered"),
@@ -269,11 +260,9 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
             );
             json_line(cx.out, &line)?;
         }
-        let skipped = done.skipped.iter().map(|id| (*id, "not_open"));
-        let redacted = done.redacted.iter().map(|id| (*id, "redacted"));
-        let skipped = skipped_json("letters", skipped.chain(redacted));
         let (delivered, failed) = (done.delivered.len() as u64, done.failed.len() as u64);
-        return print_sum(delivered, failed, &skipped, cx.out);
+        print_sum(delivered, failed, &not_done.json("letters"), cx.out)?;
+        return Ok(ending);
     }
     writeln!(
         cx.out,
@@ -290,17 +279,6 @@ fn report(done: &Deliveries, cx: &mut Context<'_>) -> Result<()> {
         let more = (done.failed.len() - MAX_NAMED) as u64;
         cx.say(format!("{} more were not delivered", grouped(more)));
     }
-    let cause = "it is not open, or another process is using it";
-    let skipped = done.skipped.iter().map(|id| (*id, cause.to_owned()));
-    let skipped: Vec<(JobId, String)> = skipped.collect();
-    say_not_done("letter", &skipped, "delivered", cx);
-    if !done.redacted.is_empty() {
-        let redacted = done.redacted.len() as u64;
-        cx.say(format!(
-            "{} not delivered: the payload was redacted; `redrive dlq edit` replaces it, --force \
-             --reason TEXT delivers it",
-            counted(redacted, "letter")
-        ));
-    }
-    Ok(())
+    not_done.say("letter", "delivered", cx);
+    Ok(ending)
 }

@@ -3,6 +3,7 @@
 use redrive::dlq::LetterState;
 
 use super::state_change::StateChange;
+use crate::batches::{Batches, Undo};
 use crate::prelude::*;
 
 /// Close open letters without redriving them
@@ -30,13 +31,18 @@ impl Discard {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         self.selection.check_reason("discarding")?;
         let discard = StateChange {
-            command: "discard",
-            participle: "discarded",
-            progressive: "discarding",
+            batches: Batches {
+                noun: "letter",
+                action: "discard",
+                progressive: "discarding",
+                participle: "discarded",
+                undo: Undo::OfAudit(|audit| {
+                    format!("undo: redrive dlq reopen audit={audit} --yes")
+                }),
+            },
             to_act: self.selection.to_act_with_reason(),
             takes: &[LetterState::Open, LetterState::Quarantined],
             change: |dlq, filter, operator, go_on| dlq.discard_while(filter, operator, go_on),
-            undo: |audit| format!("undo: redrive dlq reopen audit={audit} --yes"),
             quarantined: &|conditions| {
                 let reason = self.selection.confirm.reason.text().unwrap_or("TEXT");
                 let reason = quoted(reason);

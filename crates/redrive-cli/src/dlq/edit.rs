@@ -5,12 +5,33 @@ use redrive::dlq::{LetterFilter, LetterState};
 
 use super::edit_preview::Preview;
 use super::edit_report::{is_nothing, report_edit};
+use super::filter::{count, in_states};
+use super::not_done::NotDone;
 use super::payload_edit::PayloadEdit;
 use crate::batches::{Batches, SoFar, Undo};
+use crate::dry_run::DryRun;
 use crate::prelude::*;
 
 /// Why an edit or a restore changed nothing.
 const NONE_EDITABLE: &str = "no open or quarantined letter matches";
+
+/// The states of the letters that can be edited.
+const EDITABLE: [LetterState; 2] = [LetterState::Open, LetterState::Quarantined];
+
+const EDIT: Batches = Batches {
+    noun: "letter",
+    action: "edit",
+    progressive: "editing",
+    participle: "edited",
+    undo: Undo::OfAudit(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
+};
+/// Undoing a restore is a restore too.
+const RESTORE: Batches = Batches {
+    action: "restore_payload",
+    progressive: "restoring",
+    participle: "restored",
+    ..EDIT
+};
 
 /// Change the payloads of open and quarantined letters
 ///
@@ -97,15 +118,16 @@ impl Edit {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
-        let batches = batches("editing", "edited", self.editable(filter, db)?);
-        let ended = batches.run(cx, |go_on| {
+        let ended = EDIT.run(self.editable(filter, db)?, cx, |go_on| {
             db.dlq()
                 .edit_while(filter, edit, &self.selection.operator(), |so_far| {
                     let edited = SoFar::of(so_far.edited.len(), so_far.audit);
                     go_on(edited.and_unchanged(so_far.unchanged))
                 })
         })?;
-        let ending = report_edit("letter", &ended.result, &[], cx)?;
+        let done = &ended.result;
+        let not_done = NotDone::letters(&done.skipped, &EDITABLE, Some(filter), db)?;
+        let ending = report_edit(&EDIT, done, &[], &not_done, cx)?;
         if is_nothing(&ended.result) && !ended.is_stopped() {
             return cx.nothing(NONE_EDITABLE);
         }
@@ -114,57 +136,41 @@ impl Edit {
 
     /// Counts the letters that can be edited.
     fn editable(&self, filter: &LetterFilter, db: &Database) -> Result<u64> {
-        let mut letters = 0;
-        let named = filter.named_states();
-        for state in [LetterState::Open, LetterState::Quarantined] {
-            if named.as_ref().is_none_or(|named| named.contains(&state)) {
-                letters += db.dlq().count(&filter.clone().state(state))?.letters;
-            }
-        }
+        let letters = count(in_states(filter.clone(), &EDITABLE).as_ref(), db)?;
         Ok(self.selection.limited(letters))
     }
 
     /// Shows how many letters would get an earlier payload.
     fn preview_restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let letters = self.editable(filter, db)?;
-        if letters == 0 {
-            cx.no_change("restore_payload", "letters", true)?;
-            return Edit::none_restored(filter, cx);
-        }
+        let letters = self.editable(filter, &cx.database()?)?;
         let version = match self.change.restore {
             Some(version) => format!("version {version} of their payload"),
             None => "their payload before the last edit".to_owned(),
         };
-        cx.print(
-            &json!({ "dry_run": true, "action": "restore_payload", "letters": letters }),
-            format!(
-                "{} would get {version}, if they have one.",
-                counted(letters, "letter")
-            ),
-        )?;
-        match cx.global.json {
-            true => Ok(Ending::Done),
-            false => cx.propose(&self.selection.to_act()),
+        let to_act = self.selection.to_act();
+        let dry_run = DryRun::of_letters(RESTORE.action, letters, to_act);
+        let letters = counted(letters, "letter");
+        let heading = format!("{letters} would get {version}, if they have one.");
+        dry_run.show(&heading, || Ok(None), cx)?;
+        match dry_run.matching {
+            0 => Edit::none_restored(filter, cx),
+            _ => Ok(Ending::Done),
         }
     }
 
     /// Restores the payloads of all matching letters in batches, until a signal arrives.
     fn restore_matching(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
-        let batches = batches("restoring", "restored", self.editable(filter, db)?);
         let (version, operator) = (self.change.restore, self.selection.operator());
-        let ended = batches.run(cx, |go_on| {
+        let ended = RESTORE.run(self.editable(filter, db)?, cx, |go_on| {
             db.dlq()
                 .restore_versions_while(filter, version, &operator, |so_far| {
                     go_on(SoFar::of(so_far.letters.len(), so_far.audit))
                 })
         })?;
         let SoFar { done, audit, .. } = ended.so_far;
-        cx.print(
-            &json!({ "action": "restore_payload", "dry_run": false, "letters": done, "audit": audit }),
-            format!("{} restored", counted(done, "letter")),
-        )?;
+        let line = RESTORE.line(done, Vec::new(), audit);
+        cx.print(&line, RESTORE.text(done))?;
         if done == 0 && !ended.is_stopped() {
             return Edit::none_restored(filter, cx);
         }
@@ -204,16 +210,5 @@ impl Edit {
             }
         }
         Ok(ending)
-    }
-}
-
-/// An edit or a restore. Undoing a restore is a restore too.
-fn batches(progressive: &'static str, participle: &'static str, total: u64) -> Batches {
-    Batches {
-        noun: "letter",
-        progressive,
-        participle,
-        total,
-        undo: Undo::OfAudit(|audit| format!("undo: redrive dlq edit audit={audit} --undo --yes")),
     }
 }

@@ -6,7 +6,7 @@ use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
 use super::counts::counts;
 use super::filter::StateArg;
 use super::letter_table::letter_table;
-use super::none_matched::{NoneMatched, list_command};
+use super::none_matched::NoneMatched;
 use crate::letter::letter_line;
 use crate::prelude::*;
 
@@ -73,13 +73,9 @@ impl ListLetters {
     }
 
     fn none_matched(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let none = NoneMatched {
-            queue: self.words.queue(),
-            filter,
-            states: &filter.named_states().unwrap_or_default(),
-            what: format!("no letter matches {filter}"),
-            quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
-        };
+        let states = filter.named_states().unwrap_or_default();
+        let mut none = NoneMatched::of(self.words.queue(), filter, &states);
+        none.what = format!("no letter matches {filter}");
         none.say(cx)
     }
 }

@@ -24,7 +24,22 @@ pub(super) struct NoneMatched<'a> {
     pub(super) quarantined: &'a dyn Fn(&str) -> String,
 }
 
-impl NoneMatched<'_> {
+impl<'a> NoneMatched<'a> {
+    /// A command that lists quarantined letters.
+    pub(super) fn of(
+        queue: Option<&'a str>,
+        filter: &'a LetterFilter,
+        states: &'a [LetterState],
+    ) -> NoneMatched<'a> {
+        NoneMatched {
+            queue,
+            filter,
+            states,
+            what: format!("no {} letter matches", words(states)),
+            quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
+        }
+    }
+
     /// Says that nothing matched and what would match.
     pub(super) fn say(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;

@@ -1,7 +1,9 @@
-//! Letters given by id that a command did not change: a line per letter, or per cause if there are
-//! many.
+//! Letters or jobs that a command did not change: a line for each, or for each cause if there are many.
+
+use std::collections::BTreeMap;
 
 use redrive::JobId;
+use redrive::dlq::{LetterFilter, LetterState};
 use serde_json::Value;
 
 use crate::prelude::*;
@@ -9,65 +11,120 @@ use crate::prelude::*;
 /// How many letters have one line each, and how many are named in the line of a cause.
 const NAMED: usize = 5;
 
-/// Says which letters were not changed, and why.
-pub(super) fn say_not_done(
-    noun: &str,
-    letters: &[(JobId, String)],
-    participle: &str,
-    cx: &mut Context<'_>,
-) {
-    for line in lines(noun, letters, participle) {
-        cx.say(line);
+/// Why a letter or job did not change: in one word for JSON, and as text.
+pub(crate) type Why = (&'static str, String);
+
+/// Letters or jobs that a command did not change, and why.
+#[derive(Debug, Default)]
+pub(crate) struct NotDone(pub(crate) Vec<(JobId, Why)>);
+
+impl NotDone {
+    /// Finds out why a command that takes letters in these states, and with these conditions, left some
+    /// unchanged. `None`: the conditions exclude all of these states.
+    pub(super) fn letters(
+        ids: &[JobId],
+        takes: &[LetterState],
+        filter: Option<&LetterFilter>,
+        db: &Database,
+    ) -> Result<NotDone> {
+        let states = states_of(&LetterFilter::new(), ids, db)?;
+        let matching = filter
+            .map(|filter| states_of(filter, ids, db))
+            .transpose()?;
+        let why = |id: &JobId| match states.get(id) {
+            None => ("gone", "it does not exist".to_owned()),
+            Some(state) if !takes.contains(state) => (state.as_str(), format!("it is {state}")),
+            Some(_) if matching.as_ref().is_some_and(|of| of.contains_key(id)) => locked(),
+            Some(state) => {
+                let cause = format!("it is {state} and does not match the conditions");
+                ("conditions", cause)
+            }
+        };
+        Ok(NotDone(ids.iter().map(|id| (*id, why(id))).collect()))
     }
-}
 
-/// The letters or jobs that were not changed as JSON, by reason.
-pub(crate) fn skipped_json<'a>(
-    names: &str,
-    letters: impl Iterator<Item = (JobId, &'a str)>,
-) -> Vec<Value> {
-    let json = |(reason, ids): (&str, Vec<JobId>)| {
-        let ids: Vec<i64> = ids.into_iter().map(JobId::get).collect();
-        json!({ "reason": reason, names: ids.len(), "ids": ids })
-    };
-    by_cause(letters).into_iter().map(json).collect()
-}
+    /// As JSON, by reason.
+    pub(crate) fn json(&self, names: &str) -> Vec<Value> {
+        let json = |(reason, ids): (&str, Vec<JobId>)| {
+            let ids: Vec<i64> = ids.into_iter().map(JobId::get).collect();
+            json!({ "reason": reason, names: ids.len(), "ids": ids })
+        };
+        let reasons = self.0.iter().map(|(id, (reason, _))| (*id, *reason));
+        grouped_by(reasons).into_iter().map(json).collect()
+    }
 
-/// The letters of each cause.
-fn by_cause<'a>(letters: impl Iterator<Item = (JobId, &'a str)>) -> Vec<(&'a str, Vec<JobId>)> {
-    let mut causes: Vec<(&str, Vec<JobId>)> = Vec::new();
-    for (id, cause) in letters {
-        match causes.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, ids)) => ids.push(id),
-            None => causes.push((cause, vec![id])),
+    /// Says which were not changed, and why.
+    pub(crate) fn say(&self, noun: &str, participle: &str, cx: &mut Context<'_>) {
+        for line in self.lines(noun, participle) {
+            cx.say(line);
         }
     }
-    causes
+
+    fn lines(&self, noun: &str, participle: &str) -> Vec<String> {
+        if self.0.len() <= NAMED {
+            let line = |(id, (_, cause)): &(JobId, Why)| {
+                let cause = cause.replace(ID, &id.to_string());
+                format!("{noun} {id} was not {participle}: {cause}")
+            };
+            return self.0.iter().map(line).collect();
+        }
+        let mut causes = grouped_by(self.0.iter().map(|(id, (_, cause))| (*id, &**cause)));
+        causes.sort_by_key(|(_, ids)| std::cmp::Reverse(ids.len()));
+        let line = |(cause, ids): &(&str, Vec<JobId>)| {
+            let named: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
+            let more = if ids.len() > NAMED { " ..." } else { "" };
+            let verb = if ids.len() == 1 { "was" } else { "were" };
+            let letters = counted(ids.len() as u64, noun);
+            let (named, cause) = (named.join(" "), cause.replace(ID, "ID"));
+            format!("{letters} {verb} not {participle}: {cause} ({named}{more})")
+        };
+        causes.iter().map(line).collect()
+    }
 }
 
-fn lines(noun: &str, letters: &[(JobId, String)], participle: &str) -> Vec<String> {
-    if letters.len() <= NAMED {
-        let line = |(id, cause): &(JobId, String)| {
-            let cause = cause.replace(ID, &id.to_string());
-            format!("{noun} {id} was not {participle}: {cause}")
-        };
-        return letters.iter().map(line).collect();
+/// Why a letter did not change that has the right state and matches.
+pub(super) fn locked() -> Why {
+    (
+        "locked",
+        "another operation or a consumer holds it".to_owned(),
+    )
+}
+
+/// The states of letters, of those that exist and match.
+pub(super) fn states_of(
+    filter: &LetterFilter,
+    ids: &[JobId],
+    db: &Database,
+) -> Result<BTreeMap<JobId, LetterState>> {
+    let mut states = BTreeMap::new();
+    if ids.is_empty() {
+        return Ok(states);
     }
-    let mut causes = by_cause(letters.iter().map(|(id, cause)| (*id, &**cause)));
-    causes.sort_by_key(|(_, ids)| std::cmp::Reverse(ids.len()));
-    let line = |(cause, ids): &(&str, Vec<JobId>)| {
-        let named: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
-        let more = if ids.len() > NAMED { " ..." } else { "" };
-        let verb = if ids.len() == 1 { "was" } else { "were" };
-        let letters = counted(ids.len() as u64, noun);
-        let (named, cause) = (named.join(" "), cause.replace(ID, "ID"));
-        format!("{letters} {verb} not {participle}: {cause} ({named}{more})")
-    };
-    causes.iter().map(line).collect()
+    let some = filter
+        .clone()
+        .ids(ids.iter().copied())
+        .limit(ids.len() as u64);
+    db.dlq().for_each(&some, |letter| -> Result<()> {
+        states.insert(letter.id, letter.state);
+        Ok(())
+    })?;
+    Ok(states)
+}
+
+/// The letters or jobs with each reason or cause.
+fn grouped_by<'a>(all: impl Iterator<Item = (JobId, &'a str)>) -> Vec<(&'a str, Vec<JobId>)> {
+    let mut groups: Vec<(&str, Vec<JobId>)> = Vec::new();
+    for (id, of) in all {
+        match groups.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, ids)) => ids.push(id),
+            None => groups.push((of, vec![id])),
+        }
+    }
+    groups
 }
 
 /// The place of the letter's id in a cause that suggests a command.
-pub(super) const ID: &str = "{id}";
+pub(crate) const ID: &str = "{id}";
 
 #[cfg(test)]
 mod tests {
@@ -76,24 +133,24 @@ mod tests {
     #[test]
     fn many_letters_are_counted_by_cause() {
         let forced = format!("quarantined: redrive dlq redrive {ID} --force");
-        let letter = |id, cause: &str| (JobId::new(id), cause.to_owned());
+        let letter = |id, cause: &str| (JobId::new(id), ("why", cause.to_owned()));
         let few = [letter(7, &forced), letter(9, "it is recovered")];
         assert_eq!(
-            lines("letter", &few, "redriven"),
+            NotDone(few.into()).lines("letter", "redriven"),
             [
                 "letter 7 was not redriven: quarantined: redrive dlq redrive 7 --force",
                 "letter 9 was not redriven: it is recovered",
             ]
         );
-        let mut many: Vec<(JobId, String)> = (1..=7).map(|id| letter(id, &forced)).collect();
+        let mut many: Vec<(JobId, Why)> = (1..=7).map(|id| letter(id, &forced)).collect();
         many.insert(3, letter(100, "it is recovered"));
         assert_eq!(
-            lines("letter", &many, "redriven"),
+            NotDone(many).lines("letter", "redriven"),
             [
                 "7 letters were not redriven: quarantined: redrive dlq redrive ID --force (1 2 3 4 5 ...)",
                 "1 letter was not redriven: it is recovered (100)",
             ]
         );
-        assert!(lines("letter", &[], "redriven").is_empty());
+        assert!(NotDone::default().lines("letter", "redriven").is_empty());
     }
 }

@@ -8,13 +8,15 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::ArgGroup;
+use redrive::JobId;
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
+use super::filter::in_states;
 use super::follow::follow;
-use super::none_matched::{NoneMatched, words};
-use super::not_done::{ID, say_not_done, skipped_json};
+use super::none_matched::NoneMatched;
+use super::not_done::{ID, NotDone, states_of};
 use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
 use crate::prelude::*;
@@ -179,24 +181,15 @@ impl Redrive {
         if !self.selection.ids().is_empty() {
             return Ok(Some(letters));
         }
-        let mut states = self.states().to_vec();
-        if let Some(named) = letters.named_states() {
-            states.retain(|state| named.contains(state));
-        }
-        Ok((!states.is_empty()).then(|| letters.states(states)))
+        Ok(in_states(letters, self.states()))
     }
 
     /// Says that no letter can be redriven, and why.
     fn nothing_matched(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let none = NoneMatched {
-            queue: self.selection.queue(),
-            filter: &self.selection.letters()?,
-            states: self.states(),
-            what: format!("no {} letter matches", words(self.states())),
-            quarantined: &|conditions| {
-                format!("redrive dlq redrive {conditions} --force --reason TEXT")
-            },
-        };
+        let letters = self.selection.letters()?;
+        let mut none = NoneMatched::of(self.selection.queue(), &letters, self.states());
+        none.quarantined =
+            &|conditions| format!("redrive dlq redrive {conditions} --force --reason TEXT");
         none.say(cx)
     }
 
@@ -236,22 +229,21 @@ impl Redrive {
         let done = db
             .dlq()
             .redrive_with(&letters, &self.options(), &operator)?;
-        report(&done, cx)?;
-        let mut not_done = Vec::new();
-        for (id, skip) in &done.skipped {
-            let cause = match (skip, db.dlq().get(*id)?) {
-                (Skip::NotOpen, Some(letter)) => format!(
-                    "it is {} ({}, {})",
-                    letter.state, letter.cause, letter.error_class
-                ),
+        let skipped: Vec<JobId> = done.skipped.iter().map(|(id, _)| *id).collect();
+        let states = states_of(&LetterFilter::new(), &skipped, db)?;
+        let why = |(id, skip): &(JobId, Skip)| {
+            let cause = match (skip, states.get(id)) {
+                (Skip::NotOpen, Some(state)) => format!("it is {state}"),
                 (Skip::Quarantined | Skip::Redacted, _) => {
                     format!("{skip}: redrive dlq redrive {ID} --force --reason TEXT")
                 }
                 _ => skip.to_string(),
             };
-            not_done.push((*id, cause));
-        }
-        say_not_done("letter", &not_done, "redriven", cx);
+            (*id, (skip.as_str(), cause))
+        };
+        let not_done = NotDone(done.skipped.iter().map(why).collect());
+        report(&done, &not_done, cx)?;
+        not_done.say("letter", "redriven", cx);
         warn_blocked(&done.unserved, &done.gated, cx);
         let are_all_redriven = done.skipped.is_empty()
             && validated
@@ -316,15 +308,14 @@ fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
     )
 }
 
-fn report(done: &Redriven, cx: &mut Context<'_>) -> Result<Ending> {
+fn report(done: &Redriven, not_done: &NotDone, cx: &mut Context<'_>) -> Result<Ending> {
     let redriven = done.redriven.len() as u64;
-    let skipped = done.skipped.iter().map(|(id, skip)| (*id, skip.as_str()));
     cx.print(
         &json!({
             "action": "redrive",
             "dry_run": false,
             "letters": redriven,
-            "skipped": skipped_json("letters", skipped),
+            "skipped": not_done.json("letters"),
             "unserved": unserved_json(&done.unserved),
             "gated": gated_json(&done.gated),
         }),

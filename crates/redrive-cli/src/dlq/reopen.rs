@@ -4,6 +4,7 @@ use redrive::dlq::LetterState;
 
 use super::none_matched::list_command;
 use super::state_change::StateChange;
+use crate::batches::{Batches, Undo};
 use crate::prelude::*;
 
 /// Open discarded letters again
@@ -31,17 +32,20 @@ pub(super) struct Reopen {
 impl Reopen {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let reopen = StateChange {
-            command: "reopen",
-            participle: "reopened",
-            progressive: "reopening",
+            batches: Batches {
+                noun: "letter",
+                action: "reopen",
+                progressive: "reopening",
+                participle: "reopened",
+                undo: Undo::OfAudit(|audit| {
+                    format!(
+                        "undo: redrive dlq discard audit={audit} state=open,quarantined --reason TEXT --yes"
+                    )
+                }),
+            },
             to_act: self.selection.to_act(),
             takes: &[LetterState::Discarded],
             change: |dlq, filter, operator, go_on| dlq.reopen_while(filter, operator, go_on),
-            undo: |audit| {
-                format!(
-                    "undo: redrive dlq discard audit={audit} state=open,quarantined --reason TEXT --yes"
-                )
-            },
             quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
         };
         reopen.run(&self.selection, cx)

@@ -1,15 +1,14 @@
 //! Shared by `discard` and `reopen`: moves letters into another state, and says how to undo it.
 
-use std::fmt;
 use std::ops::ControlFlow;
 
+use redrive::Operator;
 use redrive::dlq::{Changed, Dlq, LetterFilter, LetterState};
-use redrive::{JobId, Operator};
 
 use super::letter_table::letter_table;
 use super::none_matched::{NoneMatched, words};
-use super::not_done::{say_not_done, skipped_json};
-use crate::batches::{Batches, SoFar, Undo};
+use super::not_done::{NotDone, locked};
+use crate::batches::{Batches, SoFar};
 use crate::dry_run::{DryRun, first_letters};
 use crate::left_out::{LeftOut, matching};
 use crate::prelude::*;
@@ -22,58 +21,15 @@ pub(super) type GoOn<'a> = &'a mut dyn FnMut(&Changed) -> ControlFlow<()>;
 
 /// A command that moves letters into another state.
 pub(super) struct StateChange<'a> {
-    /// The subcommand.
-    pub(super) command: &'static str,
-    /// The participle: `discarded`.
-    pub(super) participle: &'static str,
-    /// The label of the progress bar: `discarding`.
-    pub(super) progressive: &'static str,
+    pub(super) batches: Batches,
     /// The words that make a dry run act.
     pub(super) to_act: Vec<&'static str>,
     /// The states of the letters that it takes. The first is the default.
     pub(super) takes: &'static [LetterState],
     /// The call that changes letters.
     pub(super) change: fn(Dlq<'_>, &LetterFilter, &Operator, GoOn<'_>) -> redrive::Result<Changed>,
-    /// The command that undoes the operation of an audit record.
-    pub(super) undo: fn(i64) -> String,
     /// The command that takes quarantined letters with these conditions.
     pub(super) quarantined: &'a dyn Fn(&str) -> String,
-}
-
-/// Why a letter did not change.
-#[derive(Clone, Copy, Debug)]
-enum Skipped {
-    Missing,
-    /// No letter in this state is taken.
-    State(LetterState),
-    /// It is in a state that is taken.
-    Conditions(LetterState),
-    Locked,
-}
-
-impl Skipped {
-    /// Its name in JSON.
-    fn as_str(self) -> &'static str {
-        match self {
-            Skipped::Missing => "gone",
-            Skipped::State(state) => state.as_str(),
-            Skipped::Conditions(_) => "conditions",
-            Skipped::Locked => "locked",
-        }
-    }
-}
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Skipped::Missing => f.write_str("it does not exist"),
-            Skipped::State(state) => write!(f, "it is {state}"),
-            Skipped::Conditions(state) => {
-                write!(f, "it is {state} and does not match the conditions")
-            }
-            Skipped::Locked => f.write_str("another operation or a consumer holds it"),
-        }
-    }
 }
 
 impl StateChange<'_> {
@@ -116,7 +72,7 @@ impl StateChange<'_> {
         let letters = taken.as_ref().map_or(Ok(0), count)?;
         let dry_run = DryRun {
             noun: "letter",
-            action: self.command,
+            action: self.batches.action,
             affected: selection.limited(letters),
             matching: letters,
             left_out: &self.left_out(selection, db)?,
@@ -124,13 +80,16 @@ impl StateChange<'_> {
         };
         let heading = format!(
             "{}; {} would be {}.",
-            matching(letters, &words(&self.states(selection)?)),
+            matching(
+                letters,
+                &format!("{} letter", words(&self.states(selection)?))
+            ),
             grouped(dry_run.affected),
-            self.participle
+            self.batches.participle
         );
         let taken = taken.unwrap_or_default();
         let affected = dry_run.affected;
-        let sample = || Ok(letter_table(&first_letters(db, &taken, affected)?));
+        let sample = || Ok(Some(letter_table(&first_letters(db, &taken, affected)?)));
         dry_run.show(&heading, sample, cx)?;
         match letters {
             0 => self.nothing_matched(selection, cx),
@@ -165,17 +124,15 @@ impl StateChange<'_> {
     /// Says that no letter can be changed, and why.
     fn nothing_matched(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
         let states = self.states(selection)?;
-        let what = match states.is_empty() {
-            true => format!("no letter in these states can be {}", self.participle),
-            false => format!("no {} letter matches", words(&states)),
-        };
-        let none = NoneMatched {
-            queue: selection.queue(),
-            filter: &selection.letters()?,
-            states: &states,
-            what,
-            quarantined: self.quarantined,
-        };
+        let letters = selection.letters()?;
+        let mut none = NoneMatched::of(selection.queue(), &letters, &states);
+        none.quarantined = self.quarantined;
+        if states.is_empty() {
+            none.what = format!(
+                "no letter in these states can be {}",
+                self.batches.participle
+            );
+        }
         none.say(cx)
     }
 
@@ -188,31 +145,21 @@ impl StateChange<'_> {
         // As many as match now, so that letters that die meanwhile cannot prolong the command.
         let total = selection.limited(db.dlq().count(&filter)?.letters);
         let some = filter.clone().limit(total);
-        let batches = Batches {
-            noun: "letter",
-            progressive: self.progressive,
-            participle: self.participle,
-            total,
-            undo: Undo::OfAudit(self.undo),
-        };
-        let ended = batches.run(cx, |go_on| {
+        let ended = self.batches.run(total, cx, |go_on| {
             (self.change)(db.dlq(), &some, &selection.operator(), &mut |so_far| {
                 go_on(SoFar::of(so_far.letters.len(), so_far.audit))
             })
         })?;
         let SoFar { done, audit, .. } = ended.so_far;
         // A batch passes over letters that another session has locked.
-        let locked = match total.saturating_sub(done) {
+        let left = match total.saturating_sub(done) {
             0 => Vec::new(),
             _ if ended.is_stopped() => Vec::new(),
             missing => db.dlq().list(&filter.limit(missing.min(MAX_SKIPPED)))?,
         };
-        let skipped: Vec<(JobId, Skipped)> = locked
-            .iter()
-            .map(|letter| (letter.id, Skipped::Locked))
-            .collect();
-        self.report(done, &skipped, audit, cx)?;
-        let ending = ended.or_stopped(Ending::of(skipped.is_empty()), cx)?;
+        let not_done = NotDone(left.iter().map(|letter| (letter.id, locked())).collect());
+        let ending = report(&self.batches, done, &not_done, audit, cx)?;
+        let ending = ended.or_stopped(ending, cx)?;
         match done {
             0 if ending == Ending::Done => self.nothing_matched(selection, cx),
             _ => Ok(ending),
@@ -230,60 +177,24 @@ impl StateChange<'_> {
             })?,
             None => Changed::default(),
         };
-        let mut skipped = Vec::new();
-        for id in selection.ids() {
-            if !changed.letters.contains(&id) {
-                skipped.push((id, self.why_skipped(id, taken.as_ref(), db)?));
-            }
-        }
-        self.report(changed.letters.len() as u64, &skipped, changed.audit, cx)?;
-        Ok(Ending::of(skipped.is_empty()))
+        let mut rest = selection.ids();
+        rest.retain(|id| !changed.letters.contains(id));
+        let not_done = NotDone::letters(&rest, self.takes, taken.as_ref(), db)?;
+        let done = changed.letters.len() as u64;
+        report(&self.batches, done, &not_done, changed.audit, cx)
     }
+}
 
-    /// Finds out why a letter given by id did not change.
-    fn why_skipped(
-        &self,
-        id: JobId,
-        taken: Option<&LetterFilter>,
-        db: &Database,
-    ) -> Result<Skipped> {
-        let Some(letter) = db.dlq().get(id)? else {
-            return Ok(Skipped::Missing);
-        };
-        if !self.takes.contains(&letter.state) {
-            return Ok(Skipped::State(letter.state));
-        }
-        let matches = match taken {
-            Some(taken) => db.dlq().count(&taken.clone().ids([id]))?.letters > 0,
-            None => false,
-        };
-        Ok(match matches {
-            true => Skipped::Locked,
-            false => Skipped::Conditions(letter.state),
-        })
-    }
-
-    fn report(
-        &self,
-        changed: u64,
-        skipped: &[(JobId, Skipped)],
-        audit: Option<i64>,
-        cx: &mut Context<'_>,
-    ) -> Result<()> {
-        let participle = self.participle;
-        let reasons = skipped.iter().map(|(id, why)| (*id, why.as_str()));
-        cx.print(
-            &json!({
-                "action": self.command,
-                "dry_run": false,
-                "letters": changed,
-                "skipped": skipped_json("letters", reasons),
-                "audit": audit,
-            }),
-            format!("{} {participle}", counted(changed, "letter")),
-        )?;
-        let causes = skipped.iter().map(|(id, why)| (*id, why.to_string()));
-        say_not_done("letter", &causes.collect::<Vec<_>>(), participle, cx);
-        Ok(())
-    }
+/// Reports a change. The exit code is 1 if a letter did not change.
+fn report(
+    batches: &Batches,
+    done: u64,
+    not_done: &NotDone,
+    audit: Option<i64>,
+    cx: &mut Context<'_>,
+) -> Result<Ending> {
+    let line = batches.line(done, not_done.json("letters"), audit);
+    cx.print(&line, batches.text(done))?;
+    not_done.say("letter", batches.participle, cx);
+    Ok(Ending::of(not_done.0.is_empty()))
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 use redrive::JobId;
 use redrive::dlq::{LetterState, Validation, ValidationResult};
 
-use super::none_matched::{NoneMatched, list_command, words};
-use super::not_done::say_not_done;
+use super::none_matched::NoneMatched;
+use super::not_done::NotDone;
 use super::validators::{ValidatorArgs, error_json, print_errors};
 use crate::prelude::*;
 
@@ -67,33 +67,19 @@ impl Validate {
                 is_any_listed = true;
                 write_result(letter.id, result, is_json, out)
             })?;
+        let states = open.named_states().unwrap_or_default();
         if validation.passed + validation.failed + validation.unchecked == 0 {
-            let states = open.named_states().unwrap_or_default();
-            let none = NoneMatched {
-                queue: self.selection.queue(),
-                filter: &open,
-                states: &states,
-                what: format!("no {} letter matches", words(&states)),
-                quarantined: &|conditions| list_command(conditions, LetterState::Quarantined),
-            };
-            return none.say(cx);
+            return NoneMatched::of(self.selection.queue(), &open, &states).say(cx);
         }
-        let why = |id: JobId| {
-            Ok::<_, Error>(match db.dlq().get(id)? {
-                Some(letter) => format!("it is {}", letter.state),
-                None => "it does not exist".to_owned(),
-            })
-        };
-        let unseen = unseen.into_iter().map(|id| Ok((id, why(id)?)));
-        let unseen = unseen.collect::<Result<Vec<_>>>()?;
-        say_not_done("letter", &unseen, "checked", cx);
+        let unseen = NotDone::letters(&unseen, &states, Some(&open), &db)?;
+        unseen.say("letter", "checked", cx);
         if self.failing || self.passing {
             cx.out.flush()?;
             cx.say(counts(&validation));
             return Ok(Ending::of(is_any_listed));
         }
         report(&validation, cx)?;
-        Ok(Ending::of(validation.failed == 0 && unseen.is_empty()))
+        Ok(Ending::of(validation.failed == 0 && unseen.0.is_empty()))
     }
 }
 

@@ -135,6 +135,6 @@ fn bad_edits_are_rejected_and_letters_that_cannot_be_edited_are_reported() {
         .shows("/nothing");
     test.run(format!("dlq redrive {id}"));
     test.fails(1, format!("dlq edit {id} --set 1"))
-        .tells("neither open nor quarantined");
+        .tells("was not edited: it is redriving");
     assert_eq!(in_state(&queue, LetterState::Redriving), 1);
 }

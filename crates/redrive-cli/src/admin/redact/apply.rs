@@ -1,6 +1,7 @@
 //! `redrive redact apply`: applies the redactions to existing letters.
 
 use crate::batches::{Batches, Undo};
+use crate::dry_run::DryRun;
 use crate::prelude::*;
 
 /// Apply the redactions to letters that exist already
@@ -37,27 +38,20 @@ impl ApplyRedactions {
             );
         }
         if !self.confirm.yes {
-            cx.print(
-                &json!({ "dry_run": true, "action": "redact", "letters": letters }),
-                format!(
-                    "{} would be redacted, which cannot be undone.",
-                    counted(letters, "letter")
-                ),
-            )?;
-            return match cx.global.json {
-                true => Ok(Ending::Done),
-                false => cx.propose(&["--yes"]),
-            };
+            let dry_run = DryRun::of_letters("redact", letters, vec!["--yes"]);
+            let letters = counted(letters, "letter");
+            let heading = format!("{letters} would be redacted, which cannot be undone.");
+            return dry_run.show(&heading, || Ok(None), cx);
         }
         let batches = Batches {
             noun: "letter",
+            action: "redact",
             progressive: "redacting",
             participle: "redacted",
-            total: letters,
             undo: Undo::Hint("repeat the command for the others; a redaction cannot be undone"),
         };
         let operator = self.confirm.reason.operator();
-        batches.count("redact", cx, |go_on| {
+        batches.count(letters, cx, |go_on| {
             let apply = |redacted: u64| go_on(redacted.into());
             db.dlq().redactions().apply_while(&filter, &operator, apply)
         })

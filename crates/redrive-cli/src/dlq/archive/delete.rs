@@ -2,7 +2,7 @@
 
 use super::{nothing_matched, table};
 use crate::batches::{Batches, Undo};
-use crate::dry_run::SAMPLE;
+use crate::dry_run::{DryRun, SAMPLE};
 use crate::prelude::*;
 
 /// Delete archived letters
@@ -31,35 +31,29 @@ impl DeleteArchived {
         let db = cx.database()?;
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
         let is_confirmed = self.selection.confirm.yes;
-        if cx.global.json && (total == 0 || !is_confirmed) {
-            let line = json!({ "action": "delete", "dry_run": !is_confirmed, "letters": total });
-            json_line(cx.out, &line)?;
-        }
         if total == 0 {
+            cx.no_change("delete", "letters", !is_confirmed)?;
             return Ok(nothing_matched(&filter, cx));
         }
-        if cx.global.json && !is_confirmed {
-            return Ok(Ending::Done);
-        }
         if !is_confirmed {
-            writeln!(
-                cx.out,
-                "{} would be deleted from the archive, which cannot be undone.\n",
+            let dry_run = DryRun::of_letters("delete", total, vec!["--yes"]);
+            let heading = format!(
+                "{} would be deleted from the archive, which cannot be undone.",
                 counted(total, "letter")
-            )?;
-            table(&db.dlq().archived(&filter.limit(SAMPLE.min(total)))?).write(cx.out)?;
-            writeln!(cx.out)?;
-            return cx.propose(&["--yes"]);
+            );
+            let some = filter.limit(SAMPLE.min(total));
+            let sample = || Ok(Some(table(&db.dlq().archived(&some)?)));
+            return dry_run.show(&heading, sample, cx);
         }
         let batches = Batches {
             noun: "letter",
+            action: "delete",
             progressive: "deleting",
             participle: "deleted",
-            total,
             undo: Undo::Hint("deleted letters cannot be restored"),
         };
         let operator = self.selection.operator();
-        batches.count("delete", cx, |go_on| {
+        batches.count(total, cx, |go_on| {
             let delete = |deleted: u64| go_on(deleted.into());
             db.dlq().delete_archived_while(&filter, &operator, delete)
         })

@@ -1,11 +1,12 @@
 //! `redrive dlq archive restore`: moves archived letters back.
 
-use redrive::JobId;
 use redrive::dlq::{LetterFilter, NotRestored, Restored};
 
 use super::nothing_matched;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::not_done::skipped_json;
+use crate::dlq::not_done::NotDone;
+use crate::dry_run::DryRun;
+use crate::left_out::LeftOut;
 use crate::prelude::*;
 
 /// Move archived letters back, with their ids, history and counts
@@ -39,39 +40,23 @@ impl RestoreArchived {
     }
 
     fn preview(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
-        let db = &cx.database()?;
-        let preview = db.dlq().preview_restore(filter)?;
-        let restorable = preview.letters.len() as u64;
-        if cx.global.json {
-            json_line(
-                cx.out,
-                &json!({
-                    "dry_run": true,
-                    "action": "restore",
-                    "letters": restorable,
-                    "matching": restorable + preview.left.len() as u64,
-                    "skipped": skipped_json("letters", left_reasons(&preview)),
-                }),
-            )?;
+        let preview = cx.database()?.dlq().preview_restore(filter)?;
+        let (restorable, left) = (preview.letters.len() as u64, &preview.left);
+        let left_out = NotRestored::ALL.into_iter().filter_map(|reason| {
+            let same = left.iter().filter(|(_, why)| *why == reason);
+            LeftOut::of(same.count() as u64, reason.as_str(), because(reason))
+        });
+        let dry_run = DryRun {
+            matching: restorable + left.len() as u64,
+            left_out: &left_out.collect::<Vec<_>>(),
+            ..DryRun::of_letters("restore", restorable, self.selection.to_act())
+        };
+        let heading = format!("{} would be restored.", counted(restorable, "letter"));
+        dry_run.show(&heading, || Ok(None), cx)?;
+        match dry_run.matching {
+            0 => Ok(nothing_matched(filter, cx)),
+            _ => Ok(Ending::Done),
         }
-        if restorable == 0 && preview.left.is_empty() {
-            return Ok(nothing_matched(filter, cx));
-        }
-        if cx.global.json {
-            return Ok(Ending::Done);
-        }
-        writeln!(
-            cx.out,
-            "{} would be restored.",
-            counted(restorable, "letter")
-        )?;
-        for line in left_lines(&preview) {
-            writeln!(cx.out, "{line}")?;
-        }
-        if restorable > 0 {
-            cx.propose(&self.selection.to_act())?;
-        }
-        Ok(Ending::Done)
     }
 
     /// Restores letters in batches, until a signal arrives.
@@ -79,83 +64,57 @@ impl RestoreArchived {
         let db = &cx.database()?;
         let batches = Batches {
             noun: "letter",
+            action: "restore",
             progressive: "restoring",
             participle: "restored",
-            total: self.selection.limited(db.dlq().count_archived(filter)?),
             undo: Undo::OfAudit(|audit| {
                 format!("the restored letters: redrive dlq list audit={audit} --state any")
             }),
         };
         let mut so_far = Restored::default();
-        let ended = batches.run(cx, |go_on| {
-            db.dlq()
-                .restore_while(filter, &self.selection.operator(), |restored| {
-                    so_far = restored.clone();
-                    let done = SoFar::of(restored.letters.len(), restored.audit);
-                    go_on(done.and_unchanged(restored.left.len() as u64))
-                })
-        })?;
+        let ended = batches.run(
+            self.selection.limited(db.dlq().count_archived(filter)?),
+            cx,
+            |go_on| {
+                db.dlq()
+                    .restore_while(filter, &self.selection.operator(), |restored| {
+                        so_far = restored.clone();
+                        let done = SoFar::of(restored.letters.len(), restored.audit);
+                        go_on(done.and_unchanged(restored.left.len() as u64))
+                    })
+            },
+        )?;
         let done = ended.so_far.done;
-        let ids = self.selection.ids().into_iter();
-        let missing: Vec<JobId> = ids
-            .filter(|id| {
-                !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == id)
-            })
-            .collect();
+        let left = so_far.left.iter();
+        let left = left.map(|(id, why)| (*id, (why.as_str(), because(*why).to_owned())));
+        let mut not_done = NotDone(left.collect());
+        for id in self.selection.ids() {
+            if !so_far.letters.contains(&id) && !so_far.left.iter().any(|(left, _)| *left == id) {
+                let why = ("gone", "it is not in the archive".to_owned());
+                not_done.0.push((id, why));
+            }
+        }
+        let line = batches.line(done, not_done.json("letters"), so_far.audit);
         if cx.global.json {
-            let missing = missing.iter().map(|id| (*id, "gone"));
-            json_line(
-                cx.out,
-                &json!({
-                    "action": "restore",
-                    "dry_run": false,
-                    "letters": done,
-                    "skipped": skipped_json("letters", left_reasons(&so_far).chain(missing)),
-                    "audit": so_far.audit,
-                }),
-            )?;
-        } else if done > 0 || !so_far.left.is_empty() {
-            writeln!(cx.out, "{} restored", counted(done, "letter"))?;
+            json_line(cx.out, &line)?;
+        } else if done > 0 || !not_done.0.is_empty() {
+            writeln!(cx.out, "{}", batches.text(done))?;
         }
-        for line in left_lines(&so_far) {
-            cx.say(line);
+        not_done.say("letter", batches.participle, cx);
+        let ending = ended.or_stopped(Ending::of(not_done.0.is_empty()), cx)?;
+        match ending == Ending::Done && done == 0 {
+            true => Ok(nothing_matched(filter, cx)),
+            false => Ok(ending),
         }
-        if ended.or_stopped(Ending::Done, cx)? == Ending::NothingMatched {
-            return Ok(Ending::NothingMatched);
-        }
-        if !missing.is_empty() {
-            let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            cx.say(format!("not in the archive: {}", missing.join(", ")));
-        } else if done == 0 && so_far.left.is_empty() {
-            return Ok(nothing_matched(filter, cx));
-        }
-        Ok(Ending::of(so_far.left.is_empty() && missing.is_empty()))
     }
 }
 
-/// The letters that stay, each with the reason in one word.
-fn left_reasons(restored: &Restored) -> impl Iterator<Item = (JobId, &'static str)> {
-    let left = restored.left.iter();
-    left.map(|(id, reason)| (*id, reason.as_str()))
-}
-
-/// One line for each reason, with an example.
-fn left_lines(restored: &Restored) -> Vec<String> {
-    let line = |reason: NotRestored| {
-        let (example, _) = restored.left.iter().find(|(_, why)| *why == reason)?;
-        let because = match reason {
-            NotRestored::IdTaken => "another letter has the id",
-            NotRestored::PositionTaken => "the failure was captured again",
-            NotRestored::KeyTaken => "a live job holds the unique key",
-            _ => reason.as_str(),
-        };
-        let same = restored.left.iter().filter(|(_, why)| *why == reason);
-        let letters = same.count() as u64;
-        let stay = if letters == 1 { "stays" } else { "stay" };
-        Some(format!(
-            "{} {stay} in the archive, because {because}; for example {example}",
-            counted(letters, "letter")
-        ))
-    };
-    NotRestored::ALL.into_iter().filter_map(line).collect()
+/// Why a letter stays in the archive.
+fn because(reason: NotRestored) -> &'static str {
+    match reason {
+        NotRestored::IdTaken => "another letter has the id",
+        NotRestored::PositionTaken => "the failure was captured again",
+        NotRestored::KeyTaken => "a live job holds the unique key",
+        _ => reason.as_str(),
+    }
 }

@@ -4,6 +4,7 @@ use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, RedrivePreview, Sk
 
 use super::validated::Validated;
 use crate::dlq::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
+use crate::dlq::filter::{count, in_states};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
@@ -42,7 +43,7 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
         preview.left_out.extend(states);
         left_out_lines = validated.left_out();
     }
-    let matching_letters = matching_letters(dry_run, &filter, db)?;
+    let matching_letters = count(in_states(filter, dry_run.states).as_ref(), db)?;
     let affected = preview.letters();
     left_out_lines.extend(left_out(&preview));
     let left_out = left_out_lines;
@@ -73,7 +74,10 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
         writeln!(
             cx.out,
             "{}; {} would be redriven.\n",
-            matching(matching_letters, &words(dry_run.states)),
+            matching(
+                matching_letters,
+                &format!("{} letter", words(dry_run.states))
+            ),
             grouped(affected)
         )?;
         write_left_out("letter", &left_out, cx.out)?;
@@ -102,18 +106,6 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
         (_, 0) => Some(Ending::NothingMatched),
         _ => Some(Ending::Done),
     })
-}
-
-/// How many letters match, without the limit, in the states from which letters are redriven.
-fn matching_letters(dry_run: &DryRun<'_>, filter: &LetterFilter, db: &Database) -> Result<u64> {
-    let named = filter.named_states();
-    let mut letters = 0;
-    for state in dry_run.states {
-        if named.as_ref().is_none_or(|named| named.contains(state)) {
-            letters += db.dlq().count(&filter.clone().state(*state))?.letters;
-        }
-    }
-    Ok(letters)
 }
 
 fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {

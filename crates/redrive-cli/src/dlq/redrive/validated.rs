@@ -58,29 +58,15 @@ impl ValidateArgs {
 impl Validated {
     /// The letters that are left out because they do not pass.
     pub(super) fn left_out(&self) -> Vec<LeftOut> {
-        let line = |count, reason, because: &str, include: Option<&str>| LeftOut {
-            count,
-            reason,
-            state: None,
-            because: because.to_owned(),
-            include: include.map(str::to_owned),
-        };
-        let mut lines = vec![
-            line(
-                self.validation.failed,
-                "invalid",
-                "failed validation",
-                Some("`redrive dlq edit` repairs them"),
-            ),
-            line(
-                self.validation.unchecked,
-                "unchecked",
-                "no validator for the kind",
-                None,
-            ),
-        ];
-        lines.retain(|line| line.count > 0);
-        lines
+        let Validation {
+            failed, unchecked, ..
+        } = self.validation;
+        let failed = LeftOut::of(failed, "invalid", "failed validation").map(|line| LeftOut {
+            include: Some("`redrive dlq edit` repairs them".to_owned()),
+            ..line
+        });
+        let unchecked = LeftOut::of(unchecked, "unchecked", "no validator for the kind");
+        failed.into_iter().chain(unchecked).collect()
     }
 
     /// Says how many letters are left out, and why.

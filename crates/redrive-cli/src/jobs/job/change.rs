@@ -1,14 +1,14 @@
 //! `redrive job cancel`, `priority`, `set` and `run-now`.
 
-use redrive::JobId;
 use redrive::admin::{Cancelled, JobChange, JobCount, JobFilter, JobState, LiveJob};
+use redrive::{JobId, Operator};
 
-use super::report::{left_out_jobs, live_jobs, live_or_say, sample};
-use super::show::not_found;
+use super::report::{live, sample};
+use super::show::gone;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::skipped_json;
+use crate::dlq::{NotDone, Why};
 use crate::dry_run::DryRun;
-use crate::left_out::{LeftOut, left_out_json, write_left_out};
+use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::prelude::*;
 
 pub(super) const AFTER_HELP: &str = "\
@@ -58,15 +58,11 @@ impl Priority {
 /// A change in words.
 struct Act {
     change: JobChange,
-    /// The subcommand.
-    action: &'static str,
-    participle: &'static str,
-    progressive: &'static str,
+    batches: Batches,
     /// The states of the jobs that it changes.
     takes: &'static [JobState],
     /// Why it leaves out jobs in these states, in one word and as text.
     others: Option<(&'static str, String)>,
-    undo: Undo,
 }
 
 /// The jobs that match a selection.
@@ -80,37 +76,50 @@ struct Found {
 
 impl Act {
     fn of(change: JobChange) -> Act {
-        let cancel = Act {
-            change,
+        let batches = Batches {
+            noun: "job",
             action: "cancel",
-            participle: "cancelled",
             progressive: "cancelling",
-            takes: &[JobState::Ready, JobState::Delayed],
-            others: None,
-            undo: Undo::OfAudit(|audit| format!("undo: redrive dlq redrive audit={audit} --yes")),
+            participle: "cancelled",
+            undo: Undo::None,
         };
         match change {
             JobChange::SetPriority(priority) => Act {
-                action: "priority",
-                participle: "given the priority",
-                progressive: "setting the priority",
+                change,
+                batches: Batches {
+                    action: "priority",
+                    participle: "given the priority",
+                    progressive: "setting the priority",
+                    ..batches
+                },
+                takes: &[JobState::Ready, JobState::Delayed],
                 others: Some((
                     "unchanged",
                     format!("they have priority {priority} already"),
                 )),
-                undo: Undo::None,
-                ..cancel
             },
             JobChange::RunNow => Act {
-                action: "run-now",
-                participle: "made ready",
-                progressive: "making ready",
+                change,
+                batches: Batches {
+                    action: "run-now",
+                    participle: "made ready",
+                    progressive: "making ready",
+                    ..batches
+                },
                 takes: &[JobState::Delayed],
                 others: Some(("ready", "they are ready already".to_owned())),
-                undo: Undo::None,
-                ..cancel
             },
-            JobChange::Cancel | _ => cancel,
+            JobChange::Cancel | _ => Act {
+                change,
+                batches: Batches {
+                    undo: Undo::OfAudit(|audit| {
+                        format!("undo: redrive dlq redrive audit={audit} --yes")
+                    }),
+                    ..batches
+                },
+                takes: &[JobState::Ready, JobState::Delayed],
+                others: None,
+            },
         }
     }
 
@@ -147,15 +156,19 @@ impl Act {
         let db = &cx.database()?;
         let dry_run = DryRun {
             noun: "job",
-            action: self.action,
+            action: self.batches.action,
             affected: found.affected,
             matching: found.matching,
             left_out: &found.left_out,
             to_act: selection.to_act(),
         };
-        let (jobs, affected) = (live_jobs(found.matching), grouped(found.affected));
-        let heading = format!("{jobs}; {affected} would be {}.", self.participle);
-        let sample = || Ok(sample(db.admin().jobs().list(&found.filter)?, self.takes));
+        let jobs = matching(found.matching, "live job");
+        let affected = grouped(found.affected);
+        let heading = format!("{jobs}; {affected} would be {}.", self.batches.participle);
+        let sample = || {
+            let jobs = db.admin().jobs().list(&found.filter)?;
+            Ok(Some(sample(jobs, self.takes)))
+        };
         dry_run.show(&heading, sample, cx)?;
         Ok(Ending::of(found.affected > 0))
     }
@@ -168,30 +181,19 @@ impl Act {
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
-        let batches = Batches {
-            noun: "job",
-            progressive: self.progressive,
-            participle: self.participle,
-            total: found.affected,
-            undo: self.undo,
-        };
         // As many as match now, so that jobs that are enqueued meanwhile cannot prolong the command.
         let filter = found.filter.clone().limit(found.affected);
         let (jobs, operator) = (db.admin().jobs(), selection.operator());
-        let ended = batches.run(cx, |go_on| {
+        let ended = self.batches.run(found.affected, cx, |go_on| {
             jobs.change_while(&filter, self.change, &operator, |so_far| {
                 go_on(SoFar::of(so_far.jobs.len(), so_far.audit))
             })
         })?;
         let SoFar { done, audit, .. } = ended.so_far;
         if cx.global.json || found.matching > 0 {
-            cx.print(
-                &json!({
-                    "action": self.action, "dry_run": false, "jobs": done,
-                    "skipped": left_out_json("jobs", &found.left_out), "audit": audit,
-                }),
-                format!("{} {}", counted(done, "job"), self.participle),
-            )?;
+            let skipped = left_out_json("jobs", &found.left_out);
+            let line = self.batches.line(done, skipped, audit);
+            cx.print(&line, self.batches.text(done))?;
         }
         if !cx.global.json {
             write_left_out("job", &found.left_out, cx.out)?;
@@ -202,65 +204,37 @@ impl Act {
     /// Changes the jobs given by id, and explains why others did not change.
     fn change_ids(&self, selection: &Bulk, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
-        let (filter, jobs) = (selection.jobs()?, db.admin().jobs());
-        let operator = selection.operator();
+        let (filter, operator) = (selection.jobs()?, selection.operator());
+        let jobs = db.admin().jobs();
         let changed = jobs.change(&selection.limited_jobs()?, self.change, &operator)?;
-        let (mut done, mut skipped) = (0, Vec::new());
+        let is_limited = changed.jobs.len() as u64 >= selection.limited(u64::MAX);
+        let (mut done, mut not_done) = (Vec::new(), NotDone::default());
         for id in selection.ids() {
-            let outcome = if changed.jobs.contains(&id) {
-                Ok(self.changed(id))
-            } else if changed.jobs.len() as u64 >= selection.limited(u64::MAX) {
-                cx.say(format!("job {id} is beyond --limit"));
-                Err("limit")
-            } else {
-                match (live_or_say(id, &filter, cx)?, self.change) {
-                    (Err(reason), _) => Err(reason),
-                    (Ok(_), JobChange::Cancel) => {
-                        self.cancelled(id, jobs.cancel(id, &operator)?, cx)?
-                    }
-                    (Ok(job), JobChange::SetPriority(_) | JobChange::RunNow | _) => {
-                        self.unchanged(&job, cx)
-                    }
-                }
+            let outcome = match changed.jobs.contains(&id) {
+                true => Ok(self.changed(id)),
+                false if is_limited => Err(("limit", "it is beyond --limit".to_owned())),
+                false => match live(id, &filter, db)? {
+                    Err(why) => Err(why),
+                    Ok(job) => self.unchanged(&job, &operator, db)?,
+                },
             };
             match outcome {
-                Ok(text) => {
-                    done += 1;
-                    if !cx.global.json {
-                        writeln!(cx.out, "{text}")?;
-                    }
-                }
-                Err(reason) => skipped.push((id, reason)),
+                Ok(text) => done.push(text),
+                Err(why) => not_done.0.push((id, why)),
             }
         }
         if cx.global.json {
-            let skipped = skipped_json("jobs", skipped.iter().copied());
-            let line = json!({
-                "action": self.action, "dry_run": false, "jobs": done, "skipped": skipped,
-                "audit": changed.audit,
-            });
+            let number = done.len() as u64;
+            let skipped = not_done.json("jobs");
+            let line = self.batches.line(number, skipped, changed.audit);
             json_line(cx.out, &line)?;
-        }
-        Ok(Ending::of(skipped.is_empty()))
-    }
-
-    /// Says what became of a job that was running a moment ago.
-    fn cancelled(
-        &self,
-        id: JobId,
-        how: Cancelled,
-        cx: &mut Context<'_>,
-    ) -> Result<std::result::Result<String, &'static str>> {
-        Ok(match how {
-            Cancelled::Dead => Ok(self.changed(id)),
-            Cancelled::Asked => Ok(format!(
-                "job {id} is running; its handler was asked to stop"
-            )),
-            Cancelled::NotLive | _ => {
-                not_found(id, cx)?;
-                Err("gone")
+        } else {
+            for text in done {
+                writeln!(cx.out, "{text}")?;
             }
-        })
+        }
+        not_done.say("job", self.batches.participle, cx);
+        Ok(Ending::of(not_done.0.is_empty()))
     }
 
     fn changed(&self, id: JobId) -> String {
@@ -271,25 +245,27 @@ impl Act {
         }
     }
 
-    /// Says why a live job did not change. A job that is as it should be counts as changed.
+    /// What became of a live job that did not change at once. One that is as it should be counts as changed.
     fn unchanged(
         &self,
         job: &LiveJob,
-        cx: &mut Context<'_>,
-    ) -> std::result::Result<String, &'static str> {
-        let id = job.id;
-        cx.say(match self.change {
-            JobChange::SetPriority(priority) if job.priority == priority => {
-                return Ok(self.changed(id));
-            }
-            JobChange::SetPriority(_) => {
-                format!("job {id} is {}; its priority cannot change", job.state)
-            }
-            JobChange::RunNow | JobChange::Cancel | _ => {
-                format!("job {id} is {} already", job.state)
-            }
-        });
-        Err(job.state.as_str())
+        operator: &Operator,
+        db: &Database,
+    ) -> Result<std::result::Result<String, Why>> {
+        let (id, state) = (job.id, job.state);
+        Ok(match self.change {
+            JobChange::SetPriority(priority) if job.priority == priority => Ok(self.changed(id)),
+            JobChange::SetPriority(_) => Err((state.as_str(), format!("it is {state}"))),
+            JobChange::RunNow => Err((state.as_str(), format!("it is {state} already"))),
+            // It was running a moment ago.
+            JobChange::Cancel | _ => match db.admin().jobs().cancel(id, operator)? {
+                Cancelled::Dead => Ok(self.changed(id)),
+                Cancelled::Asked => Ok(format!(
+                    "job {id} is running; its handler was asked to stop"
+                )),
+                Cancelled::NotLive | _ => Err(("gone", format!("it {}", gone(id, db)?))),
+            },
+        })
     }
 
     /// The matching jobs that it leaves out, if it changes `changeable` of them.
@@ -300,10 +276,10 @@ impl Act {
             }
             JobChange::SetPriority(_) | JobChange::RunNow | _ => "a worker runs them",
         };
-        let leased = left_out_jobs(count.leased, "leased", running);
+        let leased = LeftOut::of(count.leased, "leased", running);
         let rest = count.waiting().saturating_sub(changeable);
         let others = self.others.as_ref();
-        let others = others.and_then(|(reason, because)| left_out_jobs(rest, reason, because));
+        let others = others.and_then(|(reason, because)| LeftOut::of(rest, reason, because));
         leased.into_iter().chain(others).collect()
     }
 }

@@ -1,11 +1,14 @@
 //! `redrive job edit`: changes the payloads of waiting jobs.
 
+use std::collections::BTreeMap;
+
 use clap::ArgGroup;
+use redrive::JobId;
 use redrive::admin::JobFilter;
 
-use super::report::{left_out_jobs, live_or_say};
+use super::report::live;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{PayloadEdit, Preview, is_nothing, report_edit};
+use crate::dlq::{NotDone, PayloadEdit, Preview, Why, is_nothing, report_edit};
 use crate::left_out::{LeftOut, write_left_out};
 use crate::prelude::*;
 
@@ -59,7 +62,7 @@ impl EditJobs {
     /// Matching jobs that cannot be edited because they run.
     fn left_out(&self, db: &Database) -> Result<Vec<LeftOut>> {
         let count = db.admin().jobs().count(&self.selection.jobs()?)?;
-        let leased = left_out_jobs(count.leased, "leased", "a worker runs them");
+        let leased = LeftOut::of(count.leased, "leased", "a worker runs them");
         Ok(leased.into_iter().collect())
     }
 
@@ -75,24 +78,34 @@ impl EditJobs {
         let left_out = self.left_out(db)?;
         let batches = Batches {
             noun: "job",
+            action: "edit",
             progressive: "editing",
             participle: "edited",
-            total: self.selection.limited(jobs.count(filter)?.waiting()),
             undo: Undo::None,
         };
-        let ended = batches.run(cx, |go_on| {
+        let total = self.selection.limited(jobs.count(filter)?.waiting());
+        let ended = batches.run(total, cx, |go_on| {
             jobs.edit_while(filter, edit, &self.selection.operator(), |so_far| {
                 let edited = SoFar::of(so_far.edited.len(), None);
                 go_on(edited.and_unchanged(so_far.unchanged))
             })
         })?;
-        let mut ending = report_edit("job", &ended.result, &left_out, cx)?;
+        let (done, jobs) = (&ended.result, self.selection.jobs()?);
+        let changed = || {
+            let cause = "a worker claimed it or another operator changed it";
+            ("changed", cause.to_owned())
+        };
+        let mut whys: BTreeMap<JobId, Why> =
+            done.skipped.iter().map(|id| (*id, changed())).collect();
         for id in self.selection.ids() {
-            let is_edited = ended.result.edited.contains(&id);
-            if !is_edited && live_or_say(id, &self.selection.jobs()?, cx)?.is_err() {
-                ending = Ending::NothingMatched;
+            if !done.edited.contains(&id)
+                && let Err(why) = live(id, &jobs, db)?
+            {
+                whys.insert(id, why);
             }
         }
+        let not_done = NotDone(whys.into_iter().collect());
+        let ending = report_edit(&batches, done, &left_out, &not_done, cx)?;
         if is_nothing(&ended.result) && self.selection.ids().is_empty() && !ended.is_stopped() {
             return cx.nothing(NONE_WAITING);
         }

@@ -3,6 +3,7 @@
 use redrive::admin::{JobState, LiveJob};
 use redrive::{HeldGroup, JobId};
 
+use crate::dlq::ID;
 use crate::letter::{attempt_lines, print_attempts, waiting};
 use crate::prelude::*;
 
@@ -97,14 +98,19 @@ fn details(job: &LiveJob, held: Option<&HeldGroup>) -> Details {
 }
 
 /// Reports that no such job exists, and points to its letter.
-pub(super) fn not_found(id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
-    let db = &cx.database()?;
-    cx.nothing(match db.dlq().get(id)? {
-        Some(letter) => format!(
-            "job {id} has ended; its letter is {}: redrive dlq show {id}",
-            letter.state
-        ),
-        None => format!("job {id} does not exist, or it is done"),
+fn not_found(id: JobId, cx: &mut Context<'_>) -> Result<Ending> {
+    let gone = gone(id, &cx.database()?)?.replace(ID, &id.to_string());
+    cx.nothing(format!("job {id} {gone}"))
+}
+
+/// What became of a job that is not live.
+pub(super) fn gone(id: JobId, db: &Database) -> Result<String> {
+    Ok(match db.dlq().get(id)? {
+        Some(letter) => {
+            let state = letter.state;
+            format!("has ended; its letter is {state}: redrive dlq show {ID}")
+        }
+        None => "does not exist, or it is done".to_owned(),
     })
 }
 
