@@ -62,7 +62,7 @@ pub use snapshot::snapshot;
 pub use statement::{Sql, statement};
 pub use tally::Tally;
 pub use texts::{has, holds, lacks, refusal};
-pub use wait::{SOON, eventually, wait_until};
+pub use wait::{SOON, blocked, eventually, wait_until};
 pub use work::{
     Begin, counted, died, done, drained, finish, ids, in_state, informed, letters, letters_in,
     live_job, lost, new_order, put, retried, stats, stop, told, willing, work_off, worker,

@@ -3,6 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use postgres::Client;
+
+use crate::read::scalar;
+
 /// The deadline of a wait. Only a bug or an overloaded machine takes this long.
 pub const SOON: Duration = Duration::from_mins(1);
 
@@ -27,6 +31,16 @@ pub fn wait_until(what: &str, deadline: Duration, condition: impl FnMut() -> boo
         comes_true(deadline, condition),
         "waited {deadline:?}: {what}"
     );
+}
+
+/// Waits until this many sessions of the database wait for a lock.
+#[track_caller]
+pub fn blocked(client: &mut Client, sessions: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    wait_until("sessions to wait for a lock", SOON, || {
+        scalar(client, waiting) == sessions
+    });
 }
 
 /// Waits until the condition holds. Returns whether it does before the deadline.

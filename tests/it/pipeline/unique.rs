@@ -10,7 +10,7 @@ use std::thread;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob};
-use redrive_tests::{SOON, TestDatabase, new_order, scalar, wait_until};
+use redrive_tests::{TestDatabase, blocked, new_order};
 
 fn order(number: i64) -> NewJob {
     new_order(number)
@@ -35,12 +35,7 @@ fn enqueue_behind(
 ) -> Enqueued {
     let queue = test.queue("orders");
     let second = thread::spawn(move || queue.enqueue_job(job).unwrap());
-    let waits = "SELECT count(*) FROM pg_stat_activity \
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let mut observer = test.client();
-    wait_until("the second to wait", SOON, || {
-        scalar(&mut observer, waits) == 1
-    });
+    blocked(&mut test.client(), 1);
     end(transaction).unwrap();
     second.join().expect("an enqueuer")
 }

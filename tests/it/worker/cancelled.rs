@@ -8,12 +8,9 @@ use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, JobId, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, drained, new_order, reap, scalar,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, blocked, drained, new_order, reap,
     stop, wait_until, worker,
 };
-
-const WAITS: &str = "SELECT count(*) FROM pg_stat_activity \
-    WHERE datname = current_database() AND wait_event_type = 'Lock'";
 
 /// A renewal would tell the handlers, too.
 const LEASE: Duration = Duration::from_mins(30);
@@ -130,9 +127,7 @@ fn a_cancellation_follows_its_job_past_whoever_locks_the_lease() {
         holder.sql("SELECT FROM redrive.leases FOR UPDATE");
         let cancelled = std::thread::scope(|scope| {
             let cancelling = scope.spawn(|| cancel(queue.database(), id, audited));
-            wait_until("the cancellation to wait for the lease", SOON, || {
-                scalar(&mut observer, WAITS) == 1
-            });
+            blocked(&mut observer, 1);
             end(&mut holder);
             holder.commit().unwrap();
             cancelling.join().unwrap().unwrap()

@@ -5,7 +5,7 @@ use std::thread;
 use super::{bury, change, driver, expire, start, unthrottled};
 use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunState};
 use redrive::postgres::{Client, Transaction};
-use redrive_tests::{SOON, Sql, TestDatabase, wait_until};
+use redrive_tests::{SOON, Sql, TestDatabase, blocked, wait_until};
 use uuid::Uuid;
 
 /// Three chunks, the last one short.
@@ -84,15 +84,6 @@ fn concurrent_steps_lock_different_chunks_and_do_not_wait() {
     all_are_live_once(&test, LETTERS);
 }
 
-/// Waits until a session waits for a lock.
-fn is_waited_for(test: &TestDatabase) {
-    let mut client = test.client();
-    let asked = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
-    wait_until("a session to wait for a lock", SOON, || {
-        client.ask(asked, &[])
-    });
-}
-
 #[test]
 fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     let test = TestDatabase::migrated();
@@ -105,7 +96,7 @@ fn a_pause_waits_for_running_steps_and_rejects_the_next() {
     let run = the_run(&test).id;
     let became = thread::scope(|scope| {
         let paused = scope.spawn(|| change(&test, "pause", run).became);
-        is_waited_for(&test);
+        blocked(&mut test.client(), 1);
         first.commit().unwrap();
         paused.join().unwrap()
     });

@@ -3,25 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use postgres::Client;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterState};
 use redrive::{Enqueued, Operator, Queue, Worker};
 use redrive_tests::{
-    Dead, Gate, SOON, Sql, TestDatabase, done, drained, expire_leases, in_state, letters,
+    Dead, Gate, SOON, Sql, TestDatabase, blocked, done, drained, expire_leases, in_state, letters,
     letters_in, of_orders, only, put, stop, wait_until,
 };
 
 use super::{at_the_gate, database, deadlocks, order, redriven};
-
-/// Waits until this many sessions wait for a lock.
-fn wait_until_waiting(client: &mut Client, sessions: i64) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    wait_until("a session to wait for a lock", SOON, || {
-        client.ask::<i64>(waiting, &[]) == sessions
-    });
-}
 
 #[test]
 fn a_settle_waits_for_no_enqueue_of_its_keys() {
@@ -59,7 +49,7 @@ fn settle_locks_the_letters_of_redriven_jobs_in_id_order() {
     let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
     transaction.change(lock, &[&ids[0].get()]);
     gate.open();
-    wait_until_waiting(&mut watching, 1);
+    blocked(&mut watching, 1);
     transaction.change(lock, &[&ids[1].get()]);
     transaction.commit().unwrap();
     drained(&queue);
@@ -89,7 +79,7 @@ fn a_repeated_capture_locks_letters_in_id_order() {
         let db = db.clone();
         move || db.dlq().capture_many(&both).map(|captures| captures.len())
     });
-    wait_until_waiting(&mut watching, 1);
+    blocked(&mut watching, 1);
     transaction.change(lock, &[&"0/1"]);
     transaction.commit().unwrap();
     assert_eq!(again.join().expect("who captures").unwrap(), 2);
@@ -147,7 +137,7 @@ fn a_death_locks_its_letters_before_it_creates_their_group() {
                 let free = "SELECT FROM redrive.dead_letters FOR UPDATE SKIP LOCKED";
                 watching.query(free, &[]).unwrap().is_empty()
             });
-            wait_until_waiting(&mut watching, 1);
+            blocked(&mut watching, 1);
             group.commit().unwrap();
             dying.join().unwrap()
         });
@@ -189,12 +179,12 @@ fn a_capture_whose_letter_was_deleted_starts_again_without_locks() {
     };
     // It locks the first letter and waits for the deletion of the second, then for the third.
     let first = capture(&[0, 1, 2]);
-    wait_until_waiting(&mut watching, 1);
+    blocked(&mut watching, 1);
     deletion.commit().unwrap();
-    wait_until_waiting(&mut watching, 1);
+    blocked(&mut watching, 1);
     // It inserts the second and waits for the lock of the first.
     let second = capture(&[0, 1]);
-    wait_until_waiting(&mut watching, 2);
+    blocked(&mut watching, 2);
     transaction.commit().unwrap();
     assert_eq!(first.join().unwrap().unwrap(), 3);
     assert_eq!(second.join().unwrap().unwrap(), 2);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use postgres::GenericClient;
-use redrive_tests::{SOON, TestDatabase, scalar, wait_until};
+use redrive_tests::{TestDatabase, blocked};
 
 use super::changes::{CLAIM, claimed, inserted};
 use super::{event, with_search_path};
@@ -51,10 +51,7 @@ fn of_two_claims_of_one_event_one_gets_it() {
     let mut transaction = one.transaction().unwrap();
     assert_eq!(transaction.execute(claim, &[&id]).unwrap(), 1);
     let waiting = std::thread::spawn(move || other.execute(claim, &[&id]).unwrap());
-    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    wait_until("the other claim to wait", SOON, || {
-        scalar(&mut watch, blocked) == 1
-    });
+    blocked(&mut watch, 1);
     transaction.commit().unwrap();
     assert_eq!(waiting.join().unwrap(), 0);
     assert_eq!(event(&test, id).0, "PROCESSING");

@@ -3,7 +3,7 @@
 use postgres::Client;
 use redrive::metrics::{Reader, Reading};
 use redrive_tests::{
-    Order, SOON, Sql, TestDatabase, number, read, reads, says, series, wait_until,
+    Order, SOON, Sql, TestDatabase, blocked, number, read, reads, says, series, wait_until,
 };
 
 use super::{about, reading};
@@ -168,12 +168,8 @@ fn server_settings_and_transactions_are_published() {
     let (mut holder, mut waiter) = (test.client(), test.client());
     let mut held = holder.transaction().unwrap();
     held.sql("LOCK TABLE redrive.retention IN ACCESS EXCLUSIVE MODE");
-    let pid: i32 = waiter.ask("SELECT pg_backend_pid()", &[]);
     let waiting = std::thread::spawn(move || waiter.batch_execute("TABLE redrive.retention"));
-    wait_until("a session to wait", SOON, || {
-        let asked = "SELECT FROM pg_stat_activity WHERE pid = $1 AND wait_event_type = 'Lock'";
-        client.query_opt(asked, &[&pid]).unwrap().is_some()
-    });
+    blocked(&mut client, 1);
     let reading = read(&mut Reader::new("1"), &mut client);
     held.rollback().unwrap();
     waiting.join().unwrap().unwrap();
