@@ -20,23 +20,10 @@ fn snooze(_: &Job<Order>) -> Result<(), Failure> {
 }
 
 #[test]
-fn a_worker_that_lost_its_lease_cannot_complete_a_job() {
-    stale(succeed);
-}
-
-#[test]
-fn a_worker_that_lost_its_lease_cannot_dead_letter_a_job() {
-    stale(reject);
-}
-
-#[test]
-fn a_worker_that_lost_its_lease_cannot_retry_a_job() {
-    stale(retry);
-}
-
-#[test]
-fn a_worker_that_lost_its_lease_cannot_snooze_a_job() {
-    stale(snooze);
+fn a_worker_that_lost_its_lease_cannot_end_retry_or_snooze_a_job() {
+    for answer in [succeed as Verdict, reject, retry, snooze] {
+        stale(answer);
+    }
 }
 
 #[test]

@@ -91,12 +91,6 @@ fn invalid_limits_are_rejected_and_store_nothing() {
             RateLimit::per(0, SECOND),
             "0 starts; it must allow 1 to 1000000",
         ),
-        (
-            RateLimited::Queue,
-            RateLimit::per(1, Duration::ZERO),
-            "from 1 ms to 31 days",
-        ),
-        (RateLimited::Queue, one.burst(0), "a burst of 0"),
         (RateLimited::Kind(""), one, "invalid kind name"),
         (RateLimited::Kind(" mail"), one, "invalid kind name"),
     ] {
