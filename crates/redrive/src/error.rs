@@ -335,6 +335,16 @@ impl StdError for Error {
 }
 
 #[cfg(test)]
+impl Error {
+    /// Fails the test unless this is an error of the caller that says so.
+    #[track_caller]
+    pub(crate) fn assert_invalid(&self, why: &str) {
+        assert!(self.is_invalid(), "{self:?}");
+        assert!(self.to_string().contains(why), "`{why}` is not in: {self}");
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

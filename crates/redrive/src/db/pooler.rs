@@ -40,20 +40,3 @@ words! {
         Transaction = "transaction",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mode_parses_as_it_displays() {
-        for pooler in [Pooler::Session, Pooler::Transaction] {
-            assert_eq!(pooler.to_string().parse::<Pooler>().ok(), Some(pooler));
-        }
-        for wrong in ["", "statement", "Transaction", "\u{1b}[1m"] {
-            let error = wrong.parse::<Pooler>().expect_err(wrong);
-            assert!(error.is_invalid(), "{error:?}");
-            assert!(!error.to_string().contains('\u{1b}'), "{error}");
-        }
-    }
-}

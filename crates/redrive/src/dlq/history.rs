@@ -173,91 +173,66 @@ fn in_utc(stored: String) -> String {
 mod tests {
     use super::*;
 
+    /// A field of each attempt.
+    fn each<T>(json: &str, field: impl Fn(AttemptRecord) -> T) -> Vec<T> {
+        let attempts = attempts(&JsonText(json.as_bytes().into()));
+        attempts.into_iter().map(field).collect()
+    }
+
     #[test]
     fn all_times_of_a_history_have_one_format() {
-        let attempts = read(
+        let ended = each(
             r#"[[1, 12, "2026-11-20T10:00:00.120Z"],
                 {"attempt": 2, "ended_at": "2026-11-20T10:00:01.5+00:00"},
                 {"attempt": 3, "ended_at": "2026-11-20T12:00:02.123999+02:00"},
                 {"attempt": 4, "ended_at": "long ago"}, {"attempt": 5}]"#,
+            |attempt| attempt.ended_at.as_deref().unwrap_or("-").to_owned(),
         );
-        let ended: Vec<_> = attempts.iter().map(|a| a.ended_at.as_deref()).collect();
-        assert_eq!(
-            ended,
-            [
-                Some("2026-11-20T10:00:00.120Z"),
-                Some("2026-11-20T10:00:01.500Z"),
-                Some("2026-11-20T10:00:02.123Z"),
-                Some("long ago"),
-                None
-            ]
-        );
-    }
-
-    fn read(json: &str) -> Vec<AttemptRecord> {
-        attempts(&JsonText(json.as_bytes().into()))
+        let seconds = ["00.120", "01.500", "02.123"];
+        let written = seconds.map(|seconds| format!("2026-11-20T10:00:{seconds}Z"));
+        assert_eq!(ended[..3], written);
+        assert_eq!(ended[3..], ["long ago", "-"]);
     }
 
     #[test]
     fn a_record_takes_missing_fields_from_the_next() {
-        let attempts = read(
-            r#"[{"attempt": 1, "host": "web-2"},
-                {"attempt": 2, "error_class": null},
-                {"attempt": 3, "error_class": "Timeout", "host": "web-1", "pid": 7}]"#,
-        );
-        let classes: Vec<_> = attempts.iter().map(|a| a.error_class.as_deref()).collect();
-        assert_eq!(classes, [None, None, Some("Timeout")]);
-        let hosts: Vec<_> = attempts.iter().map(|a| a.host.as_deref()).collect();
-        assert_eq!(hosts, [Some("web-2"), Some("web-1"), Some("web-1")]);
-        assert_eq!(
-            attempts.iter().map(|a| a.pid).collect::<Vec<_>>(),
-            [Some(7); 3]
-        );
-        assert_eq!(attempts[0].version, None);
+        let json = r#"[{"attempt": 1, "host": "web-2"},
+            {"attempt": 2, "error_class": null},
+            {"attempt": 3, "error_class": "Timeout", "host": "web-1", "pid": 7}]"#;
+        let class = Some("Timeout".to_owned());
+        assert_eq!(each(json, |a| a.error_class), [None, None, class]);
+        let hosts = ["web-2", "web-1", "web-1"].map(|host| Some(host.to_owned()));
+        assert_eq!(each(json, |a| a.host), hosts);
+        assert_eq!(each(json, |a| a.pid), [Some(7); 3]);
+        assert_eq!(each(json, |a| a.version)[0], None);
     }
 
     #[test]
     fn a_record_without_words_is_an_array() {
-        let attempts = read(
-            r#"[[1, 12, "2026-11-20T10:00:00.123Z"], {"attempt": 2, "host": "web-1"},
-                [3, 7, "2026-11-20T10:00:01.000Z", "timeout"],
-                {"attempt": 4, "host": "web-2", "outcome": "exhausted"}]"#,
-        );
-        assert_eq!((attempts[0].attempt, attempts[0].run_ms), (1, Some(12)));
-        assert_eq!(
-            attempts[0].ended_at.as_deref(),
-            Some("2026-11-20T10:00:00.123Z")
-        );
-        let hosts: Vec<_> = attempts.iter().map(|a| a.host.as_deref()).collect();
-        let outcomes: Vec<_> = attempts.iter().map(|a| &*a.outcome).collect();
-        assert_eq!(outcomes, ["timeout", "timeout", "timeout", "exhausted"]);
-        let (one, two) = (Some("web-1"), Some("web-2"));
-        assert_eq!(hosts, [one, one, two, two]);
+        let json = r#"[[1, 12, "2026-11-20T10:00:00.123Z"], {"attempt": 2, "host": "web-1"},
+            [3, 7, "2026-11-20T10:00:01.000Z", "timeout"],
+            {"attempt": 4, "host": "web-2", "outcome": "exhausted"}]"#;
+        let facts = each(json, |a| (a.attempt, a.run_ms, a.ended_at));
+        let ended = Some("2026-11-20T10:00:00.123Z".to_owned());
+        assert_eq!(facts[0], (1, Some(12), ended));
+        let outcomes = ["timeout", "timeout", "timeout", "exhausted"];
+        assert_eq!(each(json, |a| a.outcome), outcomes);
+        let hosts = ["web-1", "web-1", "web-2", "web-2"].map(|host| Some(host.to_owned()));
+        assert_eq!(each(json, |a| a.host), hosts);
     }
 
     #[test]
     fn a_record_that_cannot_be_read_hides_no_other() {
-        let outcomes = |json| -> Vec<String> {
-            read(json)
-                .into_iter()
-                .map(|attempt| attempt.outcome)
-                .collect()
-        };
-        assert_eq!(outcomes("{}"), ["unreadable"]);
-        assert!(outcomes("[]").is_empty());
-        let odd = r#"[5, {"attempt": 1, "outcome": "failed"}, {"attempt": -1}, [1e9999], null, {"run_ms": 1e999},
-                      {"attempt": 2, "outcome": "timeout"}]"#;
-        assert_eq!(
-            outcomes(odd),
-            [
-                "unreadable",
-                "failed",
-                "unreadable",
-                "unreadable",
-                "unreadable",
-                "unreadable",
-                "timeout"
-            ]
-        );
+        for (json, outcomes) in [
+            ("{}", "unreadable"),
+            ("[]", ""),
+            (
+                r#"[5, {"attempt": 1, "outcome": "failed"}, {"attempt": -1}, [1e9999], null,
+                    {"run_ms": 1e999}, {"attempt": 2, "outcome": "timeout"}]"#,
+                "unreadable failed unreadable unreadable unreadable unreadable timeout",
+            ),
+        ] {
+            assert_eq!(each(json, |a| a.outcome).join(" "), outcomes);
+        }
     }
 }

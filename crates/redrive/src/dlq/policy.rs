@@ -177,10 +177,7 @@ mod tests {
             (Policy::new(LetterFilter::new().limit(3)), "batch"),
         ] {
             let error = policy.options().expect_err(why);
-            assert!(
-                error.is_invalid() && error.to_string().contains(why),
-                "{error}"
-            );
+            error.assert_invalid(why);
         }
     }
 }

@@ -327,6 +327,12 @@ mod tests {
                 "",
             ),
             (
+                Failure::from(Wrapped(parsed().into())),
+                type_name::<Wrapped>(),
+                "cannot charge",
+                "caused by: invalid digit found in string",
+            ),
+            (
                 Failure::any(Gateway::Timeout),
                 type_name::<Gateway>(),
                 "the gateway did not answer",

@@ -277,35 +277,6 @@ mod tests {
     use super::*;
     use crate::job::error_report::MAX_MESSAGE_BYTES;
 
-    #[derive(Debug)]
-    struct Outer(std::num::ParseIntError);
-
-    impl fmt::Display for Outer {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("cannot read the amount")
-        }
-    }
-
-    impl StdError for Outer {
-        fn source(&self) -> Option<&(dyn StdError + 'static)> {
-            Some(&self.0)
-        }
-    }
-
-    #[test]
-    fn an_error_tells_its_type_message_and_causes() {
-        let failure = Failure::from(Outer("x".parse::<i32>().expect_err("not a number")));
-        assert_eq!(failure.disposition, Disposition::Retry);
-        assert!(
-            failure.report.class.ends_with("failure::tests::Outer"),
-            "{}",
-            failure.report.class
-        );
-        assert_eq!(failure.report.message, "cannot read the amount");
-        let detail = failure.report.detail.expect("a cause");
-        assert!(detail.starts_with("caused by: invalid digit"), "{detail}");
-    }
-
     #[test]
     fn text_is_made_safe_for_the_database() {
         #[derive(Debug)]

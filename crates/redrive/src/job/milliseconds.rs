@@ -7,15 +7,3 @@ pub(crate) fn milliseconds(time: Duration) -> i64 {
     let up = time.as_nanos().div_ceil(1_000_000);
     i64::try_from(up).unwrap_or(i64::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_delay_is_never_rounded_down() {
-        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
-        assert_eq!(milliseconds(Duration::from_millis(1500)), 1500);
-        assert_eq!(milliseconds(Duration::MAX), i64::MAX);
-    }
-}

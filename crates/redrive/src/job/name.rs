@@ -75,10 +75,7 @@ mod tests {
             ("a ", "space"),
         ] {
             let error = check("kind", bad).expect_err(bad);
-            assert!(
-                error.is_invalid() && error.to_string().contains(why),
-                "{error}"
-            );
+            error.assert_invalid(why);
         }
     }
 }

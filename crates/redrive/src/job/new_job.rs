@@ -303,10 +303,7 @@ mod tests {
             (job().group("a\0b"), "the group contains NUL"),
         ] {
             let error = bad.check("q").expect_err(why);
-            assert!(
-                error.is_invalid() && error.to_string().contains(why),
-                "{error}"
-            );
+            error.assert_invalid(why);
         }
     }
 }

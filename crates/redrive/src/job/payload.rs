@@ -375,10 +375,7 @@ mod tests {
             ("1 2", "not JSON"),
         ] {
             let error = Json::parse(json).expect_err(json);
-            assert!(
-                error.is_invalid() && error.to_string().contains(why),
-                "{json}: {error}"
-            );
+            error.assert_invalid(why);
         }
     }
 

@@ -240,54 +240,44 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn assert_published(readings: &[(u64, f64, f64)], regressions: u64) {
-        let mut fixture = Fixture::new();
-        for &(minute, read, published) in readings {
-            let found = fixture.counter(minute, read);
-            assert!(
-                (found - published).abs() < 1e-9,
-                "minute {minute}: {found}, expected {published}"
-            );
+    #[test]
+    fn a_counter_that_fell_stays_constant_until_it_catches_up_or_continues_with_an_offset() {
+        // Each reading: the minute, what was read, and what is published.
+        for (readings, regressions) in [
+            (&[(0, 10.0, 10.0), (1, 10.0, 10.0), (2, 12.0, 12.0)][..], 0),
+            (
+                &[
+                    (0, 50.0, 50.0),
+                    (1, 47.0, 50.0),
+                    (2, 49.0, 50.0),
+                    (3, 53.0, 53.0),
+                ],
+                1,
+            ),
+            (
+                &[
+                    (0, 50.0, 50.0),
+                    (1, 3.0, 50.0),
+                    (4, 4.0, 50.0),
+                    (6, 5.0, 50.0),
+                    (7, 6.0, 51.0),
+                    (8, 16.0, 61.0),
+                    // It falls a second time.
+                    (9, 15.0, 61.0),
+                    (14, 15.0, 61.0),
+                    (15, 17.0, 63.0),
+                ],
+                2,
+            ),
+        ] {
+            let mut fixture = Fixture::new();
+            for &(minute, read, published) in readings {
+                let found = fixture.counter(minute, read);
+                let is_right = (found - published).abs() < 1e-9;
+                assert!(is_right, "minute {minute}: {found}, expected {published}");
+            }
+            assert_eq!(fixture.guard.regressions(), regressions);
         }
-        assert_eq!(fixture.guard.regressions(), regressions);
-    }
-
-    #[test]
-    fn a_growing_counter_is_published_unchanged() {
-        assert_published(&[(0, 10.0, 10.0), (1, 10.0, 10.0), (2, 12.0, 12.0)], 0);
-    }
-
-    #[test]
-    fn a_counter_that_fell_stays_constant_until_it_catches_up() {
-        assert_published(
-            &[
-                (0, 50.0, 50.0),
-                (1, 47.0, 50.0),
-                (2, 49.0, 50.0),
-                (3, 53.0, 53.0),
-            ],
-            1,
-        );
-    }
-
-    #[test]
-    fn a_counter_that_does_not_catch_up_continues_with_an_offset() {
-        assert_published(
-            &[
-                (0, 50.0, 50.0),
-                (1, 3.0, 50.0),
-                (4, 4.0, 50.0),
-                (6, 5.0, 50.0),
-                (7, 6.0, 51.0),
-                (8, 16.0, 61.0),
-                // It falls a second time.
-                (9, 15.0, 61.0),
-                (14, 15.0, 61.0),
-                (15, 17.0, 63.0),
-            ],
-            2,
-        );
     }
 
     #[test]

@@ -82,27 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_recorded_with_message_and_location() {
-        let text = run_handler(|| panic!("boom"));
-        assert!(message(&text).contains("attempt.rs:"), "{text:?}");
-        assert!(message(&text).ends_with(": boom"), "{text:?}");
-        let formatted = run_handler(|| panic!("boom {}", 7));
-        assert!(message(&formatted).ends_with(": boom 7"), "{formatted:?}");
-        let odd = run_handler(|| panic::panic_any(7));
-        assert!(message(&odd).ends_with("without a message"), "{odd:?}");
+    fn a_panic_is_recorded_with_its_location_if_it_has_one() {
+        let here = run_handler(|| panic!("boom"));
+        assert!(message(&here).contains("attempt.rs:"), "{here:?}");
+        assert!(message(&here).ends_with(": boom"), "{here:?}");
         let handed_on = run_handler(|| panic::resume_unwind(Box::new("from elsewhere")));
         assert_eq!(message(&handed_on), "panicked: from elsewhere");
-    }
-
-    #[test]
-    fn a_panic_payload_that_panics_when_dropped_is_leaked() {
-        struct Evil;
-        impl Drop for Evil {
-            fn drop(&mut self) {
-                panic!("again");
-            }
-        }
-        assert!(message(&run_handler(|| panic::panic_any(Evil))).ends_with("without a message"));
-        assert!(matches!(run_handler(|| Ok(7)), Ok(7)));
     }
 }

@@ -135,174 +135,108 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn verdict(outcome: impl Into<Option<Outcome>>, attempt: u32, cancelled: bool) -> Verdict {
-        let backoff = Backoff::linear(SECOND);
-        judge(
-            outcome.into().map(Outcome::classify),
-            &JudgeContext {
-                attempt,
-                max_attempts: 3,
-                cancelled,
-                backoff: &backoff,
-                outage_age: None,
-                park: 8 * SECOND,
-                random: 1.0,
-            },
-        )
+    /// The verdict in words, for a job with three attempts and a linear backoff.
+    fn told(outcome: impl Into<Option<Outcome>>, attempt: u32, cancelled: bool) -> String {
+        after_outages(outcome, attempt, cancelled, None, 1.0)
     }
 
-    /// The verdict on an outage in the last attempt, after this long of outages.
-    fn outage(age: Option<Duration>, attempt: u32, random: f64) -> Verdict {
-        judge(
-            Some(Outcome::Failed(Failure::outage("down")).classify()),
-            &JudgeContext {
-                attempt,
-                max_attempts: 3,
-                cancelled: false,
-                backoff: &Backoff::linear(SECOND),
-                outage_age: age,
-                park: 8 * SECOND,
-                random,
-            },
-        )
-    }
-
-    fn report() -> ErrorReport {
-        ErrorReport::new("C", "m".to_owned(), None)
-    }
-
-    fn undecodable(may_retry: bool) -> Outcome {
-        let report = report();
-        Outcome::Undecodable { report, may_retry }
-    }
-
-    fn cause(verdict: &Verdict) -> Option<DeathCause> {
-        match verdict {
-            Verdict::Dead { cause, .. } => Some(*cause),
-            Verdict::Done
-            | Verdict::Retry { .. }
-            | Verdict::Snooze { .. }
-            | Verdict::Refund { .. }
-            | Verdict::Outage { .. } => None,
-        }
-    }
-
-    #[test]
-    fn a_success_always_counts() {
-        assert_eq!(verdict(None, 3, true), Verdict::Done);
-    }
-
-    #[test]
-    fn failures_retry_until_the_attempts_are_used_up() {
-        let failed = || Outcome::Failed(Failure::retry("m"));
-        let Verdict::Retry { delay, .. } = verdict(failed(), 2, false) else {
-            panic!("no retry")
+    fn after_outages(
+        outcome: impl Into<Option<Outcome>>,
+        attempt: u32,
+        cancelled: bool,
+        outage_age: Option<Duration>,
+        random: f64,
+    ) -> String {
+        let context = JudgeContext {
+            attempt,
+            max_attempts: 3,
+            cancelled,
+            backoff: &Backoff::linear(SECOND),
+            outage_age,
+            park: 8 * SECOND,
+            random,
         };
-        assert_eq!(delay, 2 * SECOND);
-        assert_eq!(
-            cause(&verdict(failed(), 3, false)),
-            Some(DeathCause::Exhausted)
-        );
-        assert_eq!(
-            cause(&verdict(failed(), 4, false)),
-            Some(DeathCause::Exhausted)
-        );
-        assert_eq!(
-            cause(&verdict(Outcome::Panicked(report()), 3, false)),
-            Some(DeathCause::Exhausted)
-        );
-        assert_eq!(
-            cause(&verdict(Outcome::TimedOut(SECOND), 3, false)),
-            Some(DeathCause::Timeout)
-        );
-    }
-
-    #[test]
-    fn a_permanent_failure_dies_at_once() {
-        for (outcome, expected) in [
-            (Outcome::Failed(Failure::reject("m")), DeathCause::Rejected),
-            (undecodable(false), DeathCause::Undecodable),
-            (Outcome::Unhandled(report()), DeathCause::Unhandled),
-            (Outcome::Expired(report()), DeathCause::Expired),
-        ] {
-            assert_eq!(cause(&verdict(outcome, 1, false)), Some(expected));
+        match judge(outcome.into().map(Outcome::classify), &context) {
+            Verdict::Done => "done".to_owned(),
+            Verdict::Retry { delay, report } => format!("retry {delay:?}: {}", report.message),
+            Verdict::Snooze { delay } => format!("snooze {delay:?}"),
+            Verdict::Outage { delay, report } => format!("outage {delay:?}: {}", report.message),
+            Verdict::Refund { delay, report } => format!("refund {delay:?}: {}", report.message),
+            Verdict::Dead { cause, .. } => format!("dead {cause}"),
         }
     }
 
     #[test]
-    fn a_payload_that_another_program_may_read_has_its_attempts() {
-        let retried = verdict(undecodable(true), 2, false);
-        assert!(matches!(retried, Verdict::Retry { .. }), "{retried:?}");
-        let last = verdict(undecodable(true), 3, false);
-        assert_eq!(cause(&last), Some(DeathCause::Undecodable));
-    }
-
-    #[test]
-    fn a_cancelled_job_that_fails_dies() {
-        for outcome in [
-            undecodable(true),
-            Outcome::Failed(Failure::retry("m")),
-            Outcome::Failed(Failure::snooze(SECOND)),
-            Outcome::Failed(Failure::outage("down")),
-            Outcome::Panicked(report()),
-            Outcome::TimedOut(SECOND),
+    fn each_outcome_has_its_verdict() {
+        let failed = Outcome::Failed;
+        let report = || ErrorReport::new("C", "m".to_owned(), None);
+        let undecodable = |may_retry| {
+            let report = report();
+            Outcome::Undecodable { report, may_retry }
+        };
+        let retry = || failed(Failure::retry("m"));
+        let interrupted = || {
+            let mut failure = Failure::retry("away");
+            failure.disposition = Disposition::Interrupted;
+            failed(failure)
+        };
+        for (outcome, attempt, cancelled, expected) in [
+            // Failures retry until the attempts are used up.
+            (retry(), 2, false, "retry 2s: m"),
+            (retry(), 3, false, "dead exhausted"),
+            (retry(), 4, false, "dead exhausted"),
+            (Outcome::Panicked(report()), 3, false, "dead exhausted"),
+            (Outcome::TimedOut(SECOND), 3, false, "dead timeout"),
+            // A permanent failure dies at once.
+            (failed(Failure::reject("m")), 1, false, "dead rejected"),
+            (undecodable(false), 1, false, "dead undecodable"),
+            (Outcome::Unhandled(report()), 1, false, "dead unhandled"),
+            (Outcome::Expired(report()), 1, false, "dead expired"),
+            // Another program may read the payload.
+            (undecodable(true), 2, false, "retry 2s: m"),
+            (undecodable(true), 3, false, "dead undecodable"),
+            // A cancelled job that fails dies.
+            (undecodable(true), 1, true, "dead manual"),
+            (retry(), 1, true, "dead manual"),
+            (failed(Failure::snooze(SECOND)), 1, true, "dead manual"),
+            (failed(Failure::outage("down")), 1, true, "dead manual"),
+            (Outcome::Panicked(report()), 1, true, "dead manual"),
+            (Outcome::TimedOut(SECOND), 1, true, "dead manual"),
+            (interrupted(), 1, true, "dead manual"),
+            // The database decides when the job has had its refunds.
+            (interrupted(), 1, false, "refund 5s: away"),
+            (interrupted(), 3, false, "refund 5s: away"),
+            (interrupted(), 4, false, "refund 5s: away"),
+            // A handler chooses its delay.
+            (failed(Failure::snooze(SECOND)), 3, false, "snooze 1s"),
         ] {
-            assert_eq!(cause(&verdict(outcome, 1, true)), Some(DeathCause::Manual));
+            let case = format!("{outcome:?}, attempt {attempt}, cancelled: {cancelled}");
+            assert_eq!(told(outcome, attempt, cancelled), expected, "{case}");
         }
+        assert_eq!(told(None, 3, true), "done", "a success always counts");
+        let after = failed(Failure::retry("m").after(Duration::MAX));
+        let longest = format!("retry {MAX_BACKOFF:?}: m");
+        assert_eq!(told(after, 1, false), longest, "within the limit");
     }
 
     #[test]
     fn an_outage_costs_no_attempt_for_a_day() {
+        let outage = |age, attempt, random| {
+            let outcome = Outcome::Failed(Failure::outage("down"));
+            after_outages(outcome, attempt, false, age, random)
+        };
         let day = MAX_OUTAGE;
         for (age, random, expected) in [
-            (None, 0.0, 6 * SECOND),
-            (Some(Duration::ZERO), 0.5, 8 * SECOND),
-            (Some(60 * SECOND), 0.5, 15 * SECOND),
-            (Some(day.saturating_sub(SECOND)), 1.0, 75 * SECOND),
+            (None, 0.0, "outage 6s: down"),
+            (Some(Duration::ZERO), 0.5, "outage 8s: down"),
+            (Some(60 * SECOND), 0.5, "outage 15s: down"),
+            (Some(day.saturating_sub(SECOND)), 1.0, "outage 75s: down"),
         ] {
             for attempt in [1, 3, 4] {
-                let Verdict::Outage { delay, report } = outage(age, attempt, random) else {
-                    panic!("not parked after {age:?}, on attempt {attempt}")
-                };
-                assert_eq!((delay, &*report.message), (expected, "down"));
+                assert_eq!(outage(age, attempt, random), expected, "{age:?} {attempt}");
             }
         }
-        let Verdict::Retry { delay, .. } = outage(Some(day), 2, 1.0) else {
-            panic!("still parked after a day")
-        };
-        assert_eq!(delay, 2 * SECOND, "the backoff of its kind");
-        assert_eq!(
-            cause(&outage(Some(2 * day), 3, 1.0)),
-            Some(DeathCause::Exhausted)
-        );
-    }
-
-    #[test]
-    fn an_interrupted_attempt_is_refunded_unless_the_job_is_cancelled() {
-        let interrupted = || {
-            let mut failure = Failure::retry("away");
-            failure.disposition = Disposition::Interrupted;
-            Outcome::Failed(failure)
-        };
-        // The database decides when the job has had its refunds.
-        for attempt in [1, 3, 4] {
-            let Verdict::Refund { delay, report } = verdict(interrupted(), attempt, false) else {
-                panic!("charged on attempt {attempt}")
-            };
-            assert_eq!((delay, &*report.message), (INTERRUPTED, "away"));
-        }
-        let cancelled = verdict(interrupted(), 1, true);
-        assert_eq!(cause(&cancelled), Some(DeathCause::Manual));
-    }
-
-    #[test]
-    fn a_handler_chooses_its_delay_within_the_limit() {
-        let after = Outcome::Failed(Failure::retry("m").after(Duration::MAX));
-        let Verdict::Retry { delay, .. } = verdict(after, 1, false) else {
-            panic!("no retry")
-        };
-        assert_eq!(delay, MAX_BACKOFF);
-        let snoozed = verdict(Outcome::Failed(Failure::snooze(SECOND)), 3, false);
-        assert_eq!(snoozed, Verdict::Snooze { delay: SECOND });
+        assert_eq!(outage(Some(day), 2, 1.0), "retry 2s: down", "its backoff");
+        assert_eq!(outage(Some(2 * day), 3, 1.0), "dead exhausted");
     }
 }

@@ -83,33 +83,9 @@ pub(crate) fn string() -> impl Strategy<Value = String> {
 
 /// Texts that are almost filters.
 pub(crate) fn conditions() -> impl Strategy<Value = String> {
-    let key = select(
-        &[
-            "queue",
-            "kind",
-            "class",
-            "group",
-            "cause",
-            "state",
-            "id",
-            "age",
-            "died",
-            "generation",
-            "message",
-            "version",
-            "host",
-            "source",
-            "run",
-            "payload.a",
-            "payload[0]",
-            "payload",
-            "payload.\"x y\"[12].é",
-            "payload.a..b",
-            "payload.\"",
-            "limit",
-            "",
-        ][..],
-    );
+    let keys = "queue kind class group cause state id age died generation message version host source run audit \
+                payload.a payload[0] payload payload.\"x_y\"[12].é payload.a..b payload.\" limit ";
+    let key = select(keys.split(' ').collect::<Vec<_>>()).prop_map(|key| key.replace('_', " "));
     let operator = select(&["=", "!=", "<", "<=", ">", ">=", "~", "!", "==", ""][..]);
     let value = prop_oneof![
         "[a-z0-9,.:@+-]{0,8}",

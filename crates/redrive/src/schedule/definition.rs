@@ -247,10 +247,7 @@ mod tests {
             ),
         ] {
             let error = schedule.checked().expect_err(why);
-            assert!(
-                error.is_invalid() && error.to_string().contains(why),
-                "{error}"
-            );
+            error.assert_invalid(why);
         }
         let good = job().unique("k").group("g").without_keys();
         let good = daily().job("q", good.header("a", "b").expires_in(minute));

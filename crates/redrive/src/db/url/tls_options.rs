@@ -279,10 +279,7 @@ mod tests {
             ("postgres://me@host/db?S3cret=2", "percent-encoded"),
         ] {
             let error = take(bad).expect_err(bad);
-            assert!(
-                error.is_invalid() && error.to_string().contains(named),
-                "{error}"
-            );
+            error.assert_invalid(named);
             assert!(!error.to_string().to_lowercase().contains("s3"), "{error}");
         }
     }

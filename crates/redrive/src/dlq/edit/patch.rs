@@ -203,36 +203,30 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_holds_as_a_whole_or_changes_nothing() {
+    fn an_edit_holds_as_a_whole_or_changes_nothing() {
         let patch = || {
             Edit::patch(
                 r#"[{"op":"replace","path":"/a","value":2},{"op":"test","path":"/b","value":1}]"#,
             )
         };
-        assert_eq!(
-            made(patch(), Some(r#"{"a":1,"b":1}"#)).as_deref(),
-            Ok(r#"{"a":2,"b":1}"#)
-        );
-        assert_eq!(
-            made(patch(), Some(r#"{"a":2,"b":1}"#)).as_deref(),
-            Ok("same")
-        );
-        assert!(made(patch(), Some(r#"{"a":1,"b":2}"#)).is_err());
-        assert!(made(patch(), Some(r#"{"b":1}"#)).is_err());
-        assert!(made(patch(), None).is_err());
-    }
-
-    #[test]
-    fn a_merge_sets_and_takes_out() {
         let merge = || Edit::merge(r#"{"a":{"b":null,"c":3}}"#);
-        assert_eq!(
-            made(merge(), Some(r#"{"a":{"b":1},"d":[]}"#)).as_deref(),
-            Ok(r#"{"a":{"c":3},"d":[]}"#)
-        );
-        assert_eq!(
-            made(merge(), Some(r#"{"a":{"c":3}}"#)).as_deref(),
-            Ok("same")
-        );
+        for (edit, payload, expected) in [
+            (patch(), Some(r#"{"a":1,"b":1}"#), Some(r#"{"a":2,"b":1}"#)),
+            (patch(), Some(r#"{"a":2,"b":1}"#), Some("same")),
+            (patch(), Some(r#"{"a":1,"b":2}"#), None),
+            (patch(), Some(r#"{"b":1}"#), None),
+            (patch(), None, None),
+            (
+                merge(),
+                Some(r#"{"a":{"b":1},"d":[]}"#),
+                Some(r#"{"a":{"c":3},"d":[]}"#),
+            ),
+            (merge(), Some(r#"{"a":{"c":3}}"#), Some("same")),
+            (Edit::set("1.0"), Some("1.0"), Some("same")),
+            (Edit::set("[1]"), None, Some("[1]")),
+        ] {
+            assert_eq!(made(edit, payload).ok().as_deref(), expected, "{payload:?}");
+        }
     }
 
     #[test]
@@ -262,7 +256,6 @@ mod tests {
         let refused = made(Edit::merge(r#"{"b":2}"#), Some(long)).expect_err("a long number");
         assert!(refused.contains("12345678901234567890123"), "{refused}");
         assert_eq!(made(Edit::set(long), Some(long)).as_deref(), Ok(long));
-        assert_eq!(made(Edit::set("1.0"), Some("1.0")).as_deref(), Ok("same"));
         assert!(Edit::merge(r#"{"b":12345678901234567890123}"#).is_err());
     }
 
@@ -273,6 +266,5 @@ mod tests {
         assert!(Edit::set("\"\\u0000\"").is_err_and(|error| error.is_invalid()));
         let nul = Edit::merge(r#"{"a":"\u0000"}"#);
         assert!(made(nul, Some("{}")).is_err_and(|why| why.contains("NUL")));
-        assert_eq!(made(Edit::set("[1]"), None).as_deref(), Ok("[1]"));
     }
 }

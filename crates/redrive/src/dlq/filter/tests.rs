@@ -91,10 +91,7 @@ fn an_invalid_condition_reports_itself_and_the_alternatives() {
         ("message~card declined", "`declined`"),
     ] {
         let error = text.parse::<LetterFilter>().expect_err(text);
-        assert!(
-            error.is_invalid() && error.to_string().contains(why),
-            "{text}: {error}"
-        );
+        error.assert_invalid(why);
     }
     assert!("x".repeat(MAX_BYTES + 1).parse::<LetterFilter>().is_err());
 }
@@ -137,10 +134,7 @@ fn a_wrong_condition_on_jobs_is_refused_with_its_reason() {
         ("payload=1", "names no payload path"),
     ] {
         let error = text.parse::<JobFilter>().expect_err(text);
-        assert!(
-            error.is_invalid() && error.to_string().contains(why),
-            "{text}: {error}"
-        );
+        error.assert_invalid(why);
     }
 }
 
@@ -179,10 +173,7 @@ fn a_condition_in_both_filters_is_rejected() {
         ("id>5", "id=5..9", "`id`"),
     ] {
         let error = filter(left).and(filter(right)).expect_err(left);
-        assert!(
-            error.is_invalid() && error.to_string().contains(key),
-            "{error}"
-        );
+        error.assert_invalid(key);
     }
     let limited = || LetterFilter::new().limit(5);
     assert!(limited().and(limited()).is_err());
@@ -202,69 +193,4 @@ fn every_example_of_the_help_is_a_condition() {
     }
     check::<LetterFields>(&LetterFilter::help());
     check::<JobFields>(&JobFilter::help());
-}
-
-#[test]
-fn arbitrary_text_never_panics_the_parser() {
-    const PIECES: [&str; 42] = [
-        "queue",
-        "kind",
-        "class",
-        "group",
-        "cause",
-        "state",
-        "id",
-        "age",
-        "died",
-        "generation",
-        "payload",
-        "message",
-        "run",
-        "audit",
-        "=",
-        "!=",
-        "<",
-        ">",
-        ">=",
-        "~",
-        "!",
-        "\"",
-        "\\",
-        "..",
-        ".",
-        "[",
-        "]",
-        "0",
-        "42",
-        "-1",
-        "2h",
-        "2026-11-20",
-        "open",
-        "any",
-        "exhausted",
-        "é",
-        "\u{1F600}",
-        " ",
-        ",",
-        "\n",
-        "x y",
-        "null",
-    ];
-    let mut random = fastrand::Rng::with_seed(7);
-    let mut taken = 0;
-    for _ in 0..50_000 {
-        let length = random.usize(0..12);
-        let text: String = (0..length)
-            .map(|_| PIECES[random.usize(0..PIECES.len())])
-            .collect();
-        if let Ok(filter) = text.parse::<LetterFilter>() {
-            taken += 1;
-            let written = filter.to_string();
-            let again: LetterFilter = written
-                .parse()
-                .unwrap_or_else(|error| panic!("{text:?} {written:?}: {error}"));
-            assert_eq!(again, filter, "{text:?} {written:?}");
-        }
-    }
-    assert!(taken > 500, "{taken}");
 }

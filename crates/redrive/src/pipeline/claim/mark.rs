@@ -191,30 +191,21 @@ mod tests {
         assert!(rank(0, 0) < rank(0, 1) && rank(0, 1) < rank(-1, 0));
     }
 
-    #[test]
-    fn the_first_scan_is_full_and_cheap_scans_stay_full() {
-        let now = Instant::now();
-        let mut marks = Marks::new();
-        assert_eq!(marks.look(now), Scan::Full);
-        marks.note(Scan::Full, now, 2 * MS, Fill::Partial, std::iter::empty());
-        assert_eq!(marks.look(now), Scan::Full);
-    }
-
+    /// Also one that failed.
     #[test]
     fn expensive_full_scans_get_a_twentieth_of_the_time() {
         let now = Instant::now();
-        let mut marks = Marks::new();
-        marks.note(Scan::Full, now, 50 * MS, Fill::Partial, std::iter::empty());
-        assert_eq!(marks.look(now + 999 * MS), Scan::FromMarks);
-        assert_eq!(marks.look(now + 1000 * MS), Scan::Full);
-    }
-
-    #[test]
-    fn a_full_scan_that_failed_is_not_the_next_one_again() {
-        let now = Instant::now();
-        let mut marks = Marks::new();
-        marks.note_time(Scan::Full, now, 10_000 * MS);
-        assert_eq!(marks.look(now + 10_000 * MS), Scan::FromMarks);
+        assert_eq!(Marks::new().look(now), Scan::Full, "the first one");
+        for (took, after, next) in [
+            (2, 0, Scan::Full),
+            (50, 999, Scan::FromMarks),
+            (50, 1000, Scan::Full),
+            (10_000, 10_000, Scan::FromMarks),
+        ] {
+            let mut marks = Marks::new();
+            marks.note_time(Scan::Full, now, took * MS);
+            assert_eq!(marks.look(now + after * MS), next, "{took} {after}");
+        }
     }
 
     #[test]
@@ -251,29 +242,18 @@ mod tests {
             from_id,
             to_rank,
         };
-        assert_eq!(
-            marks.ranges(Scan::FromMarks, 0),
-            [
-                range(i32::MIN, 0, -5),
-                range(-5, 70, 0),
-                range(0, 90, 3),
-                range(3, 10, i32::MAX),
-            ]
-        );
-        assert_eq!(marks.ranges(Scan::Full, 0), [IndexRange::ALL]);
-        assert_eq!(
-            marks.ranges(Scan::FromMarks, 1000),
-            [
-                range(i32::MIN, 0, -5),
-                range(-5, 1070, 0),
-                range(0, 1090, 3),
-                range(3, 1010, i32::MAX),
-            ]
-        );
-        assert_eq!(
-            marks.ranges(Scan::Full, 1000),
-            [IndexRange::ALL],
-            "nothing is left out"
-        );
+        for lead in [0, 1000] {
+            assert_eq!(
+                marks.ranges(Scan::FromMarks, lead),
+                [
+                    range(i32::MIN, 0, -5),
+                    range(-5, lead + 70, 0),
+                    range(0, lead + 90, 3),
+                    range(3, lead + 10, i32::MAX),
+                ]
+            );
+            let full = marks.ranges(Scan::Full, lead);
+            assert_eq!(full, [IndexRange::ALL], "nothing is left out");
+        }
     }
 }

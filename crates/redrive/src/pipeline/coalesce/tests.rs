@@ -48,7 +48,7 @@ impl Calls {
     }
 
     /// Enqueues a job on a thread. Returns when it has sent its statement or stands in line.
-    fn call(&self, payload: usize, deadline: Duration) -> JoinHandle<Result<JobId>> {
+    fn call(&self, payload: i64, deadline: Duration) -> JoinHandle<Result<JobId>> {
         let (coalescer, sent) = (Arc::clone(&self.coalescer), self.sent.clone());
         let before = self.known();
         let thread = thread::spawn(move || {
@@ -82,7 +82,8 @@ impl Calls {
 
     /// Starts as many statements as may run, and returns their calls.
     fn busy(&self) -> (Vec<JoinHandle<Result<JobId>>>, Vec<Statement>) {
-        (0..STATEMENTS)
+        (0..)
+            .take(STATEMENTS)
             .map(|n| (self.call(n, LONG), self.statement()))
             .unzip()
     }
@@ -90,6 +91,14 @@ impl Calls {
 
 fn id(thread: JoinHandle<Result<JobId>>) -> Result<JobId> {
     thread.join().expect("no panic")
+}
+
+/// Asserts that the calls of these threads have stored their jobs.
+#[track_caller]
+fn stored(calls: impl IntoIterator<Item = (i64, JoinHandle<Result<JobId>>)>) {
+    for (payload, thread) in calls {
+        assert_eq!(id(thread).expect("stored"), JobId::new(payload));
+    }
 }
 
 #[test]
@@ -102,19 +111,9 @@ fn calls_that_wait_share_the_next_statement() {
     let shared = calls.statement();
     assert_eq!(shared.payloads(), ["10", "11", "12", "13", "14"]);
     shared.store();
-    for (n, thread) in waiting {
-        assert_eq!(
-            id(thread).expect("stored"),
-            JobId::new(n.try_into().expect("small"))
-        );
-    }
+    stored(waiting);
     running.remove(0).store();
-    for (n, thread) in first.into_iter().enumerate() {
-        assert_eq!(
-            id(thread).expect("stored"),
-            JobId::new(n.try_into().expect("small"))
-        );
-    }
+    stored((0..).zip(first));
     assert_eq!(calls.coalescer.line().running, 0);
 }
 
@@ -134,8 +133,7 @@ fn after_a_rejection_each_call_repeats_its_own_job() {
         }
     }
     assert!(id(bad).expect_err("bad").is_invalid());
-    assert_eq!(id(good).expect("stored"), JobId::new(11));
-    assert_eq!(id(better).expect("stored"), JobId::new(12));
+    stored([(11, good), (12, better)]);
     running.remove(0).store();
 }
 
@@ -172,7 +170,7 @@ fn a_call_in_line_gives_up_at_its_deadline_and_its_job_is_not_stored() {
     let statement = calls.statement();
     assert_eq!(statement.payloads(), ["11"]);
     statement.store();
-    assert_eq!(id(next).expect("stored"), JobId::new(11));
+    stored([(11, next)]);
     running.remove(0).store();
 }
 
@@ -187,10 +185,7 @@ fn a_shared_statement_has_the_time_of_the_call_with_the_latest_deadline() {
     assert_eq!(statement.payloads(), ["10", "11", "12", "13"]);
     assert!(statement.deadline > 60 * LONG, "{:?}", statement.deadline);
     statement.store();
-    for (n, thread) in waiting {
-        let stored = id(thread).expect("stored");
-        assert_eq!(stored, JobId::new(n.try_into().expect("small")));
-    }
+    stored(waiting);
     running.remove(0).store();
 }
 
@@ -222,7 +217,7 @@ fn a_panic_frees_the_place_and_answers_the_calls_behind_it() {
     assert!(error.to_string().contains("panicked"), "{error}");
     let next = calls.call(12, LONG);
     calls.statement().store();
-    assert_eq!(id(next).expect("stored"), JobId::new(12));
+    stored([(12, next)]);
     running.remove(0).store();
 }
 

@@ -52,117 +52,87 @@ fn dead() -> Verdict {
     }
 }
 
+/// A ledger with a lease of this many jobs, the first of which has this verdict.
+fn opened(jobs: usize, first: Verdict) -> (Ledger, LeaseId, Instant) {
+    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
+    ledger.open(lease, jobs, now);
+    ledger.settled(settlement(lease, 1, 0, first), now);
+    (ledger, lease, now)
+}
+
 /// Takes what is due: per lease the number of verdicts, what remains, and whether it is done.
-fn take(ledger: &mut Ledger, now: Instant, flush: Flush) -> Vec<(usize, Rest, bool)> {
+#[track_caller]
+fn takes(ledger: &mut Ledger, now: Instant, flush: Flush, expected: &[(usize, Rest, bool)]) {
     let due = ledger.take_due(now, flush);
     assert!(due.postponed.is_empty(), "{due:?}");
     let of = |due: &DueLease| (due.settlements.len(), due.rest, due.is_done());
-    due.fresh.iter().map(of).collect()
+    assert_eq!(due.fresh.iter().map(of).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_lease_whose_jobs_are_all_done_is_one_row() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 2, now);
-    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-    assert_eq!(
-        take(&mut ledger, now, Flush::Due),
-        [],
-        "half a lease is not due yet"
-    );
-    ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    assert_eq!(
-        take(&mut ledger, now, Flush::Due),
-        [(2, Rest::Nothing, true)]
-    );
-    assert_eq!(ledger.next_due(), None);
-}
-
-#[test]
-fn a_failure_or_a_redriven_job_is_settled_one_by_one() {
-    for (generation, verdict) in [(0, dead()), (1, Verdict::Done)] {
-        let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-        ledger.open(lease, 2, now);
-        ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+fn a_lease_is_one_row_if_all_its_jobs_are_done_and_none_was_redriven() {
+    for (generation, verdict, is_done) in [
+        (0, Verdict::Done, true),
+        (0, dead(), false),
+        (1, Verdict::Done, false),
+    ] {
+        let (mut ledger, lease, now) = opened(2, Verdict::Done);
+        // Half a lease is not due yet.
+        takes(&mut ledger, now, Flush::Due, &[]);
         ledger.settled(settlement(lease, 2, generation, verdict), now);
-        assert_eq!(
-            take(&mut ledger, now, Flush::Due),
-            [(2, Rest::Nothing, false)]
-        );
+        takes(&mut ledger, now, Flush::Due, &[(2, Rest::Nothing, is_done)]);
+        assert_eq!(ledger.next_due(), None);
     }
 }
 
 #[test]
 fn a_verdict_does_not_wait_long_for_a_slow_job_of_its_lease() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 2, now);
-    ledger.settled(settlement(lease, 1, 0, dead()), now);
+    let (mut ledger, lease, now) = opened(2, dead());
     assert_eq!(ledger.next_due(), Some(now + PARTIAL_AFTER));
-    assert_eq!(take(&mut ledger, now, Flush::Due), []);
-    assert_eq!(
-        take(&mut ledger, now + PARTIAL_AFTER, Flush::Due),
-        [(1, Rest::Open, false)]
-    );
+    takes(&mut ledger, now, Flush::Due, &[]);
+    let late = now + PARTIAL_AFTER;
+    takes(&mut ledger, late, Flush::Due, &[(1, Rest::Open, false)]);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    assert_eq!(
-        take(&mut ledger, now, Flush::Due),
-        [(1, Rest::Nothing, true)]
-    );
+    takes(&mut ledger, now, Flush::Due, &[(1, Rest::Nothing, true)]);
 }
 
 #[test]
 fn unrun_jobs_are_released_after_the_verdicts_of_their_lease() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 2, now);
-    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    let (mut ledger, lease, now) = opened(2, Verdict::Done);
     ledger.unrun(lease);
-    assert_eq!(
-        take(&mut ledger, now, Flush::Due),
-        [(1, Rest::Unrun, false)]
-    );
+    takes(&mut ledger, now, Flush::Due, &[(1, Rest::Unrun, false)]);
 }
 
 #[test]
 fn a_lease_does_not_wait_for_released_jobs() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 4, now);
-    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    let (mut ledger, lease, now) = opened(4, Verdict::Done);
     assert!(ledger.has_more_than(lease, 2), "one is running");
     assert!(ledger.has_more_than(lease, 3), "the verdict is not written");
     assert!(!ledger.has_more_than(lease, 4), "it has no more jobs");
     ledger.given_back(lease, 2);
-    assert_eq!(take(&mut ledger, now, Flush::Due), []);
+    takes(&mut ledger, now, Flush::Due, &[]);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    assert_eq!(
-        take(&mut ledger, now, Flush::Due),
-        [(2, Rest::Nothing, true)]
-    );
+    takes(&mut ledger, now, Flush::Due, &[(2, Rest::Nothing, true)]);
     assert!(!ledger.has_more_than(lease, 0), "the lease is gone");
 }
 
 #[test]
 fn a_lease_whose_verdicts_may_be_written_keeps_no_job_for_them() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 3, now);
-    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
+    let (mut ledger, lease, now) = opened(3, Verdict::Done);
     let mut due = ledger.take_due(now + PARTIAL_AFTER, Flush::Due);
     assert!(!ledger.has_more_than(lease, 2), "it is being written");
     ledger.postpone(due.fresh.remove(0), now);
-    assert!(
-        !ledger.has_more_than(lease, 2),
-        "the write may have succeeded"
-    );
+    let keeps = ledger.has_more_than(lease, 2);
+    assert!(!keeps, "the write may have succeeded");
 }
 
 #[test]
 fn at_the_end_all_verdicts_are_written() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 3, now);
-    ledger.settled(settlement(lease, 1, 0, Verdict::Done), now);
-    assert_eq!(take(&mut ledger, now, Flush::All), [(1, Rest::Open, false)]);
+    let (mut ledger, lease, now) = opened(3, Verdict::Done);
+    takes(&mut ledger, now, Flush::All, &[(1, Rest::Open, false)]);
     ledger.gone(lease);
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
-    assert_eq!(take(&mut ledger, now, Flush::All), []);
+    takes(&mut ledger, now, Flush::All, &[]);
 }
 
 #[test]
@@ -207,9 +177,7 @@ fn a_postponed_lease_keeps_its_verdicts_and_is_written_alone_after_a_growing_wai
 
 #[test]
 fn a_postponed_lease_still_releases_its_unrun_jobs() {
-    let (mut ledger, lease, now) = (Ledger::default(), lease(), Instant::now());
-    ledger.open(lease, 2, now);
-    ledger.settled(settlement(lease, 1, 0, dead()), now);
+    let (mut ledger, lease, now) = opened(2, dead());
     ledger.unrun(lease);
     for due in ledger.take_due(now, Flush::Due).fresh {
         ledger.postpone(due, now);
@@ -220,10 +188,7 @@ fn a_postponed_lease_still_releases_its_unrun_jobs() {
 
 #[test]
 fn a_postponed_lease_keeps_what_it_counts_and_that_an_answer_was_lost() {
-    let (now, lease) = (Instant::now(), lease());
-    let mut ledger = Ledger::default();
-    ledger.open(lease, 2, now);
-    ledger.settled(settlement(lease, 1, 0, dead()), now);
+    let (mut ledger, lease, now) = opened(2, dead());
     ledger.settled(settlement(lease, 2, 0, Verdict::Done), now);
     let mut due = ledger.take_due(now, Flush::Due).fresh.remove(0);
     assert_eq!((due.counted, due.is_unanswered), (2, false));
