@@ -16,17 +16,14 @@ mod two_claims;
 use std::sync::{Arc, Mutex};
 
 use postgres::Client;
-use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive::{Failure, GroupDeath, GroupPolicy, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin as _, Order, SOON, TestDatabase, new_order, put, scalar, wait_until, worker,
+    Begin as _, Order, SOON, TestDatabase, finish, maria, new_order, put, scalar, wait_until,
+    worker,
 };
 
 const CONTINUE: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Continue);
 const HOLD: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Hold);
-
-fn maria() -> Operator {
-    Operator::new("maria@ops-1").reason("a test of groups")
-}
 
 /// A migrated database with a queue that has this policy.
 fn with_policy(policy: GroupPolicy) -> (TestDatabase, Queue) {
@@ -62,8 +59,20 @@ impl Finished {
 
     /// A handler that finishes its orders.
     fn noting(&self) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static {
+        self.noting_unless(|_| Ok(()))
+    }
+
+    /// A handler that finishes its orders unless the call fails.
+    fn noting_unless<C>(
+        &self,
+        call: C,
+    ) -> impl Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + use<C> + 'static
+    where
+        C: Fn(&Job<Order>) -> Result<(), Failure> + Send + Sync + 'static,
+    {
         let finished = self.clone();
         move |job| {
+            call(job)?;
             finished.note(job);
             Ok(())
         }
@@ -84,6 +93,21 @@ impl Finished {
 /// A worker that finishes every order.
 fn finishing(queue: &Queue, finished: &Finished) -> Worker {
     worker(queue).slots(2).runs(finished.noting())
+}
+
+/// Waits until all jobs have ended, and checks which orders of the group `a` ran.
+#[track_caller]
+fn all_end(test: &TestDatabase, queue: &Queue, worker: Worker, finished: &Finished, ran: &[i64]) {
+    finish(queue, worker);
+    assert_eq!(finished.of("a"), ran);
+    no_slot_left(test);
+}
+
+/// Runs all jobs, and checks which orders of the group `a` ran.
+#[track_caller]
+fn run_all(test: &TestDatabase, queue: &Queue, ran: &[i64]) {
+    let finished = Finished::default();
+    all_end(test, queue, finishing(queue, &finished), &finished, ran);
 }
 
 /// Asserts that no group has a turn, after all jobs have ended.

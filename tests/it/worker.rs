@@ -26,3 +26,33 @@ mod transaction;
 mod undecodable;
 mod unhandled;
 pub(crate) mod wake;
+
+use postgres::Client;
+use redrive::admin::JobState;
+use redrive::{JobId, Queue};
+use redrive_tests::{SOON, Sql, TestDatabase, live_job, scalar, wait_until};
+
+/// Asserts that no lease and no worker is left.
+#[track_caller]
+fn nothing_left(test: &TestDatabase) {
+    let mut client = test.client();
+    assert_eq!((client.count("leases"), client.count("workers")), (0, 0));
+}
+
+/// Asserts that a job is ready, and that nothing was charged to it.
+#[track_caller]
+fn uncharged(queue: &Queue, id: JobId) {
+    let job = live_job(queue, id);
+    let found = (job.state, job.attempts, job.crashes);
+    assert_eq!(found, (JobState::Ready, 0, 0));
+}
+
+/// Waits until the worker has renewed its leases for this long.
+#[track_caller]
+fn renewed_for(client: &mut Client, ms: i64) {
+    let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
+    let before = scalar(client, expiry);
+    wait_until("renewals of the leases", SOON, || {
+        scalar(client, expiry) > before + ms
+    });
+}

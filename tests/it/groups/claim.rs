@@ -147,10 +147,7 @@ fn an_open_transaction_with_an_enqueue_blocks_no_group() {
     drained(&queue);
     assert_eq!(finished.of("a"), [2], "job {second}");
     caller.commit().unwrap();
-    drained(&queue);
-    assert_eq!(finished.of("a"), [2, 1]);
-    stop(worker);
-    no_slot_left(&test);
+    all_end(&test, &queue, worker, &finished, &[2, 1]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, Dead, Sql, drained, only, put, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, drained, of_orders, only, put, stop, worker};
 
 use super::*;
 
@@ -16,14 +16,14 @@ const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
 
 /// A worker that rejects the orders below a number, which a test lowers, and finishes the others.
 fn rejecting(queue: &Queue, finished: &Finished, below: &Arc<AtomicI64>) -> Worker {
-    let (finished, below) = (finished.clone(), Arc::clone(below));
-    worker(queue).slots(2).runs(move |job: &Job<Order>| {
-        if job.payload().number < below.load(Ordering::SeqCst) {
-            return Err(Failure::reject("broken"));
+    let below = Arc::clone(below);
+    let handler = finished.noting_unless(move |job| {
+        match job.payload().number < below.load(Ordering::SeqCst) {
+            true => Err(Failure::reject("broken")),
+            false => Ok(()),
         }
-        finished.note(job);
-        Ok(())
-    })
+    });
+    worker(queue).slots(2).runs(handler)
 }
 
 /// A queue whose group `a` is held by the letter of its first job, with four jobs diverted behind it.
@@ -58,18 +58,20 @@ impl Diverted {
         }
     }
 
-    fn redrive(&self, orders: &[usize]) {
-        let ids = orders.iter().map(|order| self.ids[order - 1]);
-        let these = LetterFilter::new().ids(ids);
-        let redriven = self.queue.database().dlq().redrive(&these, &maria());
-        assert_eq!(redriven.unwrap().redriven.len(), orders.len());
+    fn these(&self, orders: &[usize]) -> LetterFilter {
+        LetterFilter::new().ids(orders.iter().map(|order| self.ids[order - 1]))
     }
 
+    #[track_caller]
+    fn redrive(&self, orders: &[usize]) {
+        let redriven = self.queue.redrives(&self.these(orders)).redriven;
+        assert_eq!(redriven.len(), orders.len());
+    }
+
+    #[track_caller]
     fn discard(&self, orders: &[usize]) {
-        let ids = orders.iter().map(|order| self.ids[order - 1]);
-        let these = LetterFilter::new().ids(ids);
-        let discarded = self.queue.database().dlq().discard(&these, &maria());
-        assert_eq!(discarded.unwrap().len(), orders.len());
+        let discarded = self.queue.discards(&self.these(orders));
+        assert_eq!(discarded.len(), orders.len());
     }
 
     /// Waits until the letter of an order holds the group.
@@ -85,10 +87,7 @@ impl Diverted {
     /// Waits until the group has no job and checks which orders ran.
     #[track_caller]
     fn ends(self, ran: &[i64]) {
-        drained(&self.queue);
-        assert_eq!(self.finished.of("a"), ran);
-        stop(self.worker);
-        no_slot_left(&self.test);
+        all_end(&self.test, &self.queue, self.worker, &self.finished, ran);
         let mut client = self.test.client();
         let rows = "SELECT count(*) FROM redrive.diverted_groups";
         assert_eq!(scalar(&mut client, rows), 0);
@@ -238,8 +237,7 @@ fn a_redriven_job_has_the_turn_until_its_time() {
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     diverted.holds(3);
     letters(&diverted.queue, 4);
-    let all = LetterFilter::new().queue("orders");
-    dlq.redrive(&all, &maria()).unwrap();
+    diverted.queue.redrives(&of_orders());
     diverted.ends(&[1, 2, 3, 4, 5, 6]);
 }
 
@@ -250,8 +248,7 @@ fn of_the_letters_with_one_key_that_of_the_first_job_goes_first() {
     let mut client = diverted.test.client();
     client.sql("UPDATE redrive.dead_letters SET unique_key = 'k' WHERE id IN (1, 3)");
     client.sql("UPDATE redrive.dead_letters SET died_at = clock_timestamp() WHERE id = 1");
-    let all = LetterFilter::new().queue("orders");
-    let dlq = diverted.queue.database().dlq();
+    let (all, dlq) = (of_orders(), diverted.queue.database().dlq());
     let sent = |of: &[LeftOut]| of.iter().map(|of| of.letters).sum::<u64>();
     let preview = dlq.preview_redrive(&all, &RedriveOptions::new()).unwrap();
     assert_eq!((preview.letters(), sent(&preview.left_out)), (4, 1));
@@ -296,9 +293,7 @@ fn a_released_group_continues_and_its_letters_stay_open() {
     letters(&diverted.queue, 7);
     let held = diverted.queue.held_groups(10).unwrap();
     assert_eq!((held[0].letter, held[0].diverted), (seventh, 1));
-    let all = LetterFilter::new().queue("orders");
-    let dlq = diverted.queue.database().dlq();
-    dlq.redrive(&all, &maria()).unwrap();
+    diverted.queue.redrives(&of_orders());
     drained(&diverted.queue);
     let ran = diverted.finished.of("a");
     assert_eq!(ran[..2], [6, 7], "the held job ran first");
@@ -355,9 +350,7 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     let worker = rejecting(&queue, &finished, &below);
     letters(&queue, 3);
     below.store(0, Ordering::SeqCst);
-    let dlq = queue.database().dlq();
-    let two = LetterFilter::new().ids([first, second]);
-    dlq.redrive(&two, &maria()).unwrap();
+    queue.redrives(&LetterFilter::new().ids([first, second]));
     wait_until("the first to finish", SOON, || finished.of("a") == [1]);
     wait_until("its slot to be free", SOON, || {
         slots(&mut test.client()) == 0
@@ -365,11 +358,8 @@ fn a_cancelled_job_that_waited_passes_the_group_to_the_next_letter() {
     queue.database().admin().cancel(second).unwrap();
     let held = queue.held_groups(10).unwrap();
     assert_eq!((held.len(), held[0].letter), (1, third));
-    dlq.redrive(&only(third), &maria()).unwrap();
-    drained(&queue);
-    assert_eq!(finished.of("a"), [1, 3]);
-    stop(worker);
-    no_slot_left(&test);
+    queue.redrives(&only(third));
+    all_end(&test, &queue, worker, &finished, &[1, 3]);
 }
 
 #[test]
@@ -400,8 +390,7 @@ fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
     let mut ending = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR NO KEY UPDATE";
     ending.execute(lock, &[&diverted.ids[1].get()]).unwrap();
-    let all = LetterFilter::new().queue("orders");
-    let dlq = diverted.queue.database().dlq();
+    let (all, dlq) = (of_orders(), diverted.queue.database().dlq());
     let options = RunOptions::new().rate(Rate::Unthrottled);
     let mut driver = dlq.runs().start(&all, &options, &maria());
     let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
@@ -423,9 +412,7 @@ fn a_redrive_passes_the_letters_behind_one_that_stays_locked() {
     let mut consumer = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
     consumer.execute(lock, &[&diverted.ids[1].get()]).unwrap();
-    let all = LetterFilter::new().queue("orders");
-    let dlq = diverted.queue.database().dlq();
-    let redriven = dlq.redrive(&all, &maria()).unwrap();
+    let redriven = diverted.queue.redrives(&of_orders());
     assert_eq!(redriven.redriven, diverted.ids[..1]);
     let locked: Vec<(JobId, Skip)> = diverted.ids[1..]
         .iter()
@@ -458,8 +445,7 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
     );
     assert_eq!(due, [0, 1].map(|place: usize| diverted.ids[place].get()));
 
-    let all = LetterFilter::new().queue("orders");
-    let dlq = diverted.queue.database().dlq();
+    let (all, dlq) = (of_orders(), diverted.queue.database().dlq());
     let redriven = dlq.redrive(&all.clone().limit(2), &maria()).unwrap();
     assert_eq!(redriven.redriven, diverted.ids[..2]);
     diverted.holds(3);

@@ -5,31 +5,29 @@ use std::time::Duration;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::{Enqueued, Failure};
 use redrive_tests::{
-    Begin, Gate, Hand, Sql, done, drained, expire_leases, finish, only, put, reap, statement, stop,
-    worker,
+    Begin, Gate, Hand, Sql, drained, expire_leases, finish, only, put, reap, statement, worker,
 };
 use uuid::Uuid;
 
 use super::claim::{Place, claim};
 use super::*;
 
+/// Changes one job as an operator does.
+#[track_caller]
+fn change(queue: &Queue, id: JobId, change: JobChange) {
+    let jobs = queue.database().admin().jobs();
+    let one = JobFilter::new().ids([id]);
+    jobs.change(&one, change, &maria()).unwrap();
+}
+
 #[test]
 fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
     let (test, queue) = with_policy(HOLD);
     let ids = enqueue_rounds(&queue, &["a"], 4);
-    let db = queue.database();
-    db.admin().jobs().cancel(ids[1], &maria()).unwrap();
-    let filter = JobFilter::new().ids([ids[2]]);
-    db.admin()
-        .jobs()
-        .change(&filter, JobChange::Cancel, &maria())
-        .unwrap();
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [1, 4]);
-    stop(worker);
-    no_slot_left(&test);
+    let jobs = queue.database().admin().jobs();
+    jobs.cancel(ids[1], &maria()).unwrap();
+    change(&queue, ids[2], JobChange::Cancel);
+    run_all(&test, &queue, &[1, 4]);
 }
 
 #[test]
@@ -38,24 +36,15 @@ fn a_change_of_a_waiting_job_keeps_it_waiting() {
     let ids = enqueue_rounds(&queue, &["a"], 3);
     let mut client = test.client();
     assert_eq!(claim(&mut client, 5, &mut Place::default()), [ids[0].get()]);
-    let jobs = queue.database().admin().jobs();
-    let change = JobChange::SetPriority(9);
-    jobs.change(&JobFilter::new().ids([ids[1]]), change, &maria())
-        .unwrap();
+    change(&queue, ids[1], JobChange::SetPriority(9));
     queue.database().admin().set_priority(ids[2], 9).unwrap();
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
     // Released jobs keep their turn, and a change does not move them back.
     expire_leases(&mut client);
     client.sql("UPDATE redrive.jobs SET meta.crashes = 0 WHERE segment < 8");
-    jobs.change(&JobFilter::new().ids([ids[0]]), change, &maria())
-        .unwrap();
+    change(&queue, ids[0], JobChange::SetPriority(9));
     assert_eq!((waiting(&mut client), slots(&mut client)), (2, 1));
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [1, 2, 3]);
-    stop(worker);
-    no_slot_left(&test);
+    run_all(&test, &queue, &[1, 2, 3]);
 }
 
 #[test]
@@ -69,15 +58,9 @@ fn a_change_of_a_suspect_gives_it_no_turn() {
     // As after the loss of a worker that had claimed them as followers.
     let suspects = "UPDATE redrive.jobs SET meta.crashes = 1; UPDATE redrive.jobs_delayed SET meta.crashes = 1";
     client.sql(suspects);
-    let admin = queue.database().admin();
-    for (job, change) in [
-        (ids[1], JobChange::SetPriority(9)),
-        (late, JobChange::RunNow),
-    ] {
-        let filter = JobFilter::new().ids([job]);
-        admin.jobs().change(&filter, change, &maria()).unwrap();
-    }
-    admin.set_priority(ids[2], 9).unwrap();
+    change(&queue, ids[1], JobChange::SetPriority(9));
+    change(&queue, late, JobChange::RunNow);
+    queue.database().admin().set_priority(ids[2], 9).unwrap();
     assert_eq!(waiting(&mut client), 3);
     assert_eq!(claim(&mut client, 1, &mut Place::default()), [0; 0]);
 }
@@ -100,17 +83,10 @@ fn delayed_jobs_wait_for_their_group_once_they_are_due() {
     let late = put(&queue, order("a", 1).delay(hour));
     queue.enqueue_job(order("a", 2).delay(hour)).unwrap();
     let mut client = test.client();
-    let filter = JobFilter::new().ids([late]);
-    let jobs = queue.database().admin().jobs();
-    jobs.change(&filter, JobChange::RunNow, &maria()).unwrap();
+    change(&queue, late, JobChange::RunNow);
     assert_eq!(waiting(&mut client), 1);
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [1, 2]);
-    stop(worker);
-    no_slot_left(&test);
+    run_all(&test, &queue, &[1, 2]);
 }
 
 #[test]
@@ -119,12 +95,7 @@ fn an_expired_job_passes_its_turn_on() {
     let expiring = order("a", 1).expires_in(Duration::from_millis(1));
     queue.enqueue_job(expiring).unwrap();
     enqueue(&queue, "a", 2);
-    let finished = Finished::default();
-    let worker = finishing(&queue, &finished);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [2]);
-    stop(worker);
-    no_slot_left(&test);
+    run_all(&test, &queue, &[2]);
 }
 
 #[test]
@@ -153,22 +124,15 @@ fn a_unique_key_and_a_group_go_together() {
 fn a_job_that_ends_in_its_transaction_passes_its_turn_on() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = Finished::default();
-    let worker = {
-        let finished = finished.clone();
-        worker(&queue)
-            .slots(4)
-            .handle(move |job: &Job<Order>, _: &mut postgres::Transaction<'_>| {
-                finished.note(job);
-                Ok(())
-            })
-            .started()
-    };
+    let note = finished.noting();
+    let worker = worker(&queue)
+        .slots(4)
+        .handle(move |job: &Job<Order>, _: &mut postgres::Transaction<'_>| note(job))
+        .started();
     enqueue_rounds(&queue, &["a", "b"], 10);
-    drained(&queue);
-    assert_eq!(finished.of("a"), (1..=10).collect::<Vec<_>>());
-    assert_eq!(finished.of("b"), (1..=10).collect::<Vec<_>>());
-    stop(worker);
-    no_slot_left(&test);
+    let all: Vec<i64> = (1..=10).collect();
+    all_end(&test, &queue, worker, &finished, &all);
+    assert_eq!(finished.of("b"), all);
 }
 
 #[test]
@@ -203,31 +167,20 @@ fn a_running_job_that_is_cancelled_passes_its_turn_on() {
     let (test, queue) = with_policy(CONTINUE);
     let gate = Gate::new();
     let finished = Finished::default();
-    let worker = {
-        let (gate, finished) = (gate.clone(), finished.clone());
-        worker(&queue).runs(move |job: &Job<Order>| {
-            if job.payload().number == 1 {
-                gate.pass();
-                return Err(Failure::retry("cancelled"));
-            }
-            finished.note(job);
-            Ok(())
-        })
-    };
+    let passing = gate.clone();
+    let worker = worker(&queue).runs(finished.noting_unless(move |job| {
+        if job.payload().number != 1 {
+            return Ok(());
+        }
+        passing.pass();
+        Err(Failure::retry("cancelled"))
+    }));
     let ids = enqueue_rounds(&queue, &["a"], 2);
     gate.wait_for(1);
-    queue
-        .database()
-        .admin()
-        .jobs()
-        .cancel(ids[0], &maria())
-        .unwrap();
+    let jobs = queue.database().admin().jobs();
+    jobs.cancel(ids[0], &maria()).unwrap();
     gate.open();
-    drained(&queue);
-    done(&worker, 1);
-    assert_eq!(finished.of("a"), [2]);
-    stop(worker);
-    no_slot_left(&test);
+    all_end(&test, &queue, worker, &finished, &[2]);
 }
 
 #[test]
@@ -271,9 +224,8 @@ fn the_slot_of_a_running_job_does_not_expire() {
     assert_eq!(claim(&mut client, 10, &mut Place::default()), [0; 0]);
     assert_eq!((gate.arrived(), slots(&mut client)), (1, 1));
     gate.open();
-    drained(&queue);
+    finish(&queue, worker);
     assert_eq!(gate.arrived(), 2);
-    stop(worker);
     no_slot_left(&test);
 }
 

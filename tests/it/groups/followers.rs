@@ -263,21 +263,16 @@ fn groups_whose_jobs_are_diverted_have_no_followers() {
 fn fast_jobs_keep_their_order_through_failures_and_deaths() {
     let (test, queue) = with_policy(CONTINUE);
     let (finished, tally) = (Finished::default(), Tally::new());
-    let worker = {
-        let (finished, tally) = (finished.clone(), tally.clone());
-        worker(&queue)
-            .slots(2)
-            .backoff(Backoff::fixed(Duration::from_millis(1)))
-            .runs(move |job: &Job<Order>| {
-                let number = job.payload().number;
-                match (tally.count(job.id()), number % 50) {
-                    (1, 20) => return Err(Failure::retry("the first attempt fails")),
-                    (_, 30) => return Err(Failure::reject("it never succeeds")),
-                    _ => finished.note(job),
-                }
-                Ok(())
-            })
-    };
+    let worker = worker(&queue)
+        .slots(2)
+        .backoff(Backoff::fixed(Duration::from_millis(1)))
+        .runs(finished.noting_unless(move |job| {
+            match (tally.count(job.id()), job.payload().number % 50) {
+                (1, 20) => Err(Failure::retry("the first attempt fails")),
+                (_, 30) => Err(Failure::reject("it never succeeds")),
+                _ => Ok(()),
+            }
+        }));
     enqueue_rounds(&queue, &["a", "b", "c"], 300);
     drained(&queue);
     let expected: Vec<i64> = (1..=300).filter(|number| number % 50 != 30).collect();

@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use redrive::dlq::{DeathCause, Edit, LetterFilter, RedriveOptions};
 use redrive::{Enqueued, Failure, Worker};
-use redrive_tests::{Begin, Dead, Sql, drained, new_order, only, put, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, drained, new_order, of_orders, only, put, stop, worker};
 
 use super::*;
 
 /// A worker that rejects order 1 until its payload is edited, and finishes the others.
 fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
-    let finished = finished.clone();
-    worker(queue).slots(2).runs(move |job: &Job<Order>| {
-        if job.payload().number == 1 && job.generation() == 0 {
-            return Err(Failure::reject("broken"));
-        }
-        finished.note(job);
-        Ok(())
-    })
+    let rejected = |job: &Job<Order>| match (job.payload().number, job.generation()) {
+        (1, 0) => Err(Failure::reject("broken")),
+        _ => Ok(()),
+    };
+    worker(queue)
+        .slots(2)
+        .runs(finished.noting_unless(rejected))
 }
 
 /// A queue whose group `a` is held by the letter of its first job; three jobs wait behind it.
@@ -34,20 +33,6 @@ fn with_letter() -> (TestDatabase, Queue, Worker, Finished, JobId) {
     });
     assert!(finished.of("a").is_empty());
     (test, queue, worker, finished, ids[0])
-}
-
-/// Waits until the followers have run, and checks that nothing is left.
-fn followers_run(
-    queue: &Queue,
-    worker: Worker,
-    test: &TestDatabase,
-    ran: &Finished,
-    order: &[i64],
-) {
-    drained(queue);
-    assert_eq!(ran.of("a"), order);
-    stop(worker);
-    no_slot_left(test);
 }
 
 #[test]
@@ -74,7 +59,7 @@ fn a_redriven_letter_runs_before_its_followers() {
         }
         assert_eq!(dlq.redrive(&one, &maria()).unwrap().redriven, [letter]);
         let first = if edits { 10 } else { 1 };
-        followers_run(&queue, worker, &test, &finished, &[first, 2, 3, 4]);
+        all_end(&test, &queue, worker, &finished, &[first, 2, 3, 4]);
     }
 }
 
@@ -102,7 +87,7 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
         });
         let mut client = test.client();
         client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
-        followers_run(&queue, worker, &test, &finished, &[1, 2]);
+        all_end(&test, &queue, worker, &finished, &[1, 2]);
         assert_eq!(client.count("unique_keys"), 0);
     }
 }
@@ -111,23 +96,18 @@ fn a_redriven_letter_leaves_its_key_to_the_job_that_waits_behind_it() {
 fn a_letter_that_dies_again_holds_its_group_again() {
     let (test, queue, worker, finished, letter) = with_letter();
     stop(worker);
-    let worker = {
-        let finished = finished.clone();
-        redrive_tests::worker(&queue).runs(move |job: &Job<Order>| {
-            if job.payload().number == 1 && job.generation() < 2 {
-                return Err(Failure::reject("still broken"));
-            }
-            finished.note(job);
-            Ok(())
-        })
+    let rejected = |job: &Job<Order>| match (job.payload().number, job.generation()) {
+        (1, 0 | 1) => Err(Failure::reject("still broken")),
+        _ => Ok(()),
     };
+    let worker = redrive_tests::worker(&queue).runs(finished.noting_unless(rejected));
     let dlq = queue.database().dlq();
     let one = only(letter);
     dlq.redrive(&one, &maria()).unwrap();
     held(&test, 1);
     assert!(finished.of("a").is_empty());
     dlq.redrive(&one, &maria()).unwrap();
-    followers_run(&queue, worker, &test, &finished, &[1, 2, 3, 4]);
+    all_end(&test, &queue, worker, &finished, &[1, 2, 3, 4]);
 }
 
 /// A way in which a letter stops holding its group.
@@ -137,8 +117,7 @@ type End = fn(&TestDatabase, &Queue, JobId);
 fn a_letter_that_leaves_lets_its_group_continue() {
     let ends: [End; 4] = [
         |_, queue, letter| {
-            let one = only(letter);
-            queue.database().dlq().discard(&one, &maria()).unwrap();
+            queue.discards(&only(letter));
         },
         |_, queue, letter| {
             let one = only(letter);
@@ -157,7 +136,7 @@ fn a_letter_that_leaves_lets_its_group_continue() {
     for end in ends {
         let (test, queue, worker, finished, letter) = with_letter();
         end(&test, &queue, letter);
-        followers_run(&queue, worker, &test, &finished, &[2, 3, 4]);
+        all_end(&test, &queue, worker, &finished, &[2, 3, 4]);
     }
 }
 
@@ -167,8 +146,7 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     assert_eq!(queue.release_group("b", &maria()).unwrap(), None);
     assert_eq!(queue.release_group("a", &maria()).unwrap(), Some(letter));
     assert_eq!(queue.release_group("a", &maria()).unwrap(), None);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [2, 3, 4]);
+    all_end(&test, &queue, worker, &finished, &[2, 3, 4]);
     let open = queue.listed(&LetterFilter::new());
     assert_eq!(open.len(), 1);
     assert_eq!((open[0].id, open[0].cause), (letter, DeathCause::Rejected));
@@ -176,8 +154,6 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     assert_eq!(scalar(&mut test.client(), audited), 1);
     let error = queue.release_group("", &maria()).expect_err("no group");
     assert!(error.is_invalid(), "{error:?}");
-    stop(worker);
-    no_slot_left(&test);
 }
 
 #[test]
@@ -185,7 +161,7 @@ fn a_policy_that_no_longer_holds_releases_the_groups() {
     let (test, queue, worker, finished, _) = with_letter();
     queue.set_group_policy(CONTINUE, &maria()).unwrap();
     enqueue(&queue, "a", 5);
-    followers_run(&queue, worker, &test, &finished, &[2, 3, 4, 5]);
+    all_end(&test, &queue, worker, &finished, &[2, 3, 4, 5]);
 }
 
 #[test]
@@ -199,9 +175,8 @@ fn a_group_that_continues_redrives_its_letters_in_order() {
     drained(&queue);
     stop(rejecting_all);
     no_slot_left(&test);
-    let all = LetterFilter::new().queue("orders");
-    queue.database().dlq().redrive(&all, &maria()).unwrap();
+    queue.redrives(&of_orders());
     assert_eq!(waiting(&mut test.client()), 4);
     let worker = rejecting(&queue, &finished);
-    followers_run(&queue, worker, &test, &finished, &[1, 2, 3, 4]);
+    all_end(&test, &queue, worker, &finished, &[1, 2, 3, 4]);
 }

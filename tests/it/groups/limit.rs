@@ -55,18 +55,14 @@ fn four_workers_never_run_more_jobs_of_a_group_than_its_limit() {
 fn a_job_in_backoff_makes_room_for_the_next() {
     let (test, queue) = with_policy(GroupPolicy::Limit(1));
     let finished = Finished::default();
-    let worker = {
-        let finished = finished.clone();
-        worker(&queue)
-            .backoff(Backoff::fixed(Duration::from_hours(1)))
-            .runs(move |job: &Job<Order>| {
-                if job.payload().number == 1 && job.attempt() == 1 {
-                    return Err(Failure::retry("later"));
-                }
-                finished.note(job);
-                Ok(())
-            })
-    };
+    let worker = worker(&queue)
+        .backoff(Backoff::fixed(Duration::from_hours(1)))
+        .runs(
+            finished.noting_unless(|job| match (job.payload().number, job.attempt()) {
+                (1, 1) => Err(Failure::retry("later")),
+                _ => Ok(()),
+            }),
+        );
     enqueue_rounds(&queue, &["a"], 3);
     wait_until("the others to run", SOON, || finished.of("a") == [2, 3]);
     let mut client = test.client();
@@ -74,10 +70,7 @@ fn a_job_in_backoff_makes_room_for_the_next() {
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     // Its notification also promotes.
     enqueue(&queue, "b", 4);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [2, 3, 1]);
-    stop(worker);
-    no_slot_left(&test);
+    all_end(&test, &queue, worker, &finished, &[2, 3, 1]);
 }
 
 #[test]

@@ -76,13 +76,8 @@ fn eight_workers_run_each_group_in_order_through_retries() {
 fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = Finished::default();
-    let tally = Tally::new();
-    let worker = strict(
-        &queue,
-        &finished,
-        &tally,
-        Backoff::fixed(Duration::from_hours(1)),
-    );
+    let hour = Backoff::fixed(Duration::from_hours(1));
+    let worker = strict(&queue, &finished, &Tally::new(), hour);
     for (group, number) in [("a", 2), ("a", 3), ("b", 1), ("b", 3)] {
         enqueue(&queue, group, number);
     }
@@ -98,10 +93,7 @@ fn a_job_in_backoff_keeps_its_group_waiting_and_no_other() {
     client.sql("UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()");
     // Its notification also promotes.
     enqueue(&queue, "c", 1);
-    drained(&queue);
-    assert_eq!(finished.of("a"), [2, 3]);
-    stop(worker);
-    no_slot_left(&test);
+    all_end(&test, &queue, worker, &finished, &[2, 3]);
 }
 
 #[test]
@@ -160,32 +152,17 @@ fn jobs_released_by_a_stop_run_before_their_followers() {
 #[test]
 fn a_head_of_an_unhandled_kind_stops_only_its_group() {
     let (test, queue) = with_policy(CONTINUE);
-    queue
-        .enqueue_job(NewJob::raw("unknown", "{}").unwrap().group("a"))
-        .unwrap();
+    let unknown = put(&queue, NewJob::raw("unknown", "{}").unwrap().group("a"));
     enqueue(&queue, "a", 1);
     enqueue(&queue, "b", 1);
     let finished = Finished::default();
-    let worker = strict(
-        &queue,
-        &finished,
-        &Tally::new(),
-        Backoff::fixed(Duration::ZERO),
-    );
+    let at_once = Backoff::fixed(Duration::ZERO);
+    let worker = strict(&queue, &finished, &Tally::new(), at_once);
     wait_until("the other group to finish", SOON, || {
         finished.of("b") == [1]
     });
     assert!(finished.of("a").is_empty());
-    let unknown = "SELECT id FROM redrive.jobs WHERE kind = 'unknown'";
-    let unknown = JobId::new(scalar(&mut test.client(), unknown));
-    queue
-        .database()
-        .admin()
-        .jobs()
-        .cancel(unknown, &maria())
-        .unwrap();
-    drained(&queue);
-    assert_eq!(finished.of("a"), [1]);
-    stop(worker);
-    no_slot_left(&test);
+    let jobs = queue.database().admin().jobs();
+    jobs.cancel(unknown, &maria()).unwrap();
+    all_end(&test, &queue, worker, &finished, &[1]);
 }

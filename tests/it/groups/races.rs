@@ -6,24 +6,51 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::admin::Cancelled;
 use redrive::{Failure, Worker};
-use redrive_tests::{Begin, Sql, finish, only, put, scalar, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, finish, only, put, scalar, stop, worker};
 
 use super::*;
 
 const DIVERT: GroupPolicy = GroupPolicy::Ordered(GroupDeath::Divert);
+const DIVERTED: &str =
+    "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
 /// The advisory lock that holds a redrive after it has chosen where its jobs go.
 const GATE: i64 = 20_261_125;
 
 /// A worker that rejects each order in its first generation.
 fn rejecting(queue: &Queue, finished: &Finished) -> Worker {
-    let finished = finished.clone();
-    worker(queue).runs(move |job: &Job<Order>| {
-        if job.generation() == 0 {
-            return Err(Failure::reject("broken"));
+    worker(queue).runs(finished.noting_unless(|job| match job.generation() {
+        0 => Err(Failure::reject("broken")),
+        _ => Ok(()),
+    }))
+}
+
+/// Two orders of the group `a`, of which the first is a letter and the second diverted.
+struct Diverted {
+    test: TestDatabase,
+    queue: Queue,
+    finished: Finished,
+    ids: Vec<JobId>,
+    worker: Worker,
+}
+
+impl Diverted {
+    fn new() -> Diverted {
+        let (test, queue) = with_policy(DIVERT);
+        let finished = Finished::default();
+        let ids = enqueue_rounds(&queue, &["a"], 2);
+        let worker = rejecting(&queue, &finished);
+        let mut observer = test.client();
+        wait_until("the second job to be diverted", SOON, || {
+            scalar(&mut observer, DIVERTED) == 1
+        });
+        Diverted {
+            test,
+            queue,
+            finished,
+            ids,
+            worker,
         }
-        finished.note(job);
-        Ok(())
-    })
+    }
 }
 
 /// Lets inserts of jobs wait until the returned session unlocks the gate.
@@ -64,6 +91,31 @@ fn misplaced(client: &mut Client) -> i64 {
     )
 }
 
+/// Redrives a letter, and calls `other` once the redrive has chosen where its job goes. Returns the answer.
+fn during_a_redrive<T: Send>(
+    test: &TestDatabase,
+    queue: &Queue,
+    letter: JobId,
+    other: impl FnOnce() -> T + Send,
+) -> T {
+    let (mut holder, mut observer) = (close_gate(test), test.client());
+    let answer = thread::scope(|scope| {
+        let redrive = scope.spawn(|| queue.redrives(&only(letter)));
+        wait_until("the redrive to reach the gate", SOON, || {
+            is_waiting(&mut observer, "gate")
+        });
+        let other = scope.spawn(other);
+        wait_until("the other call to end or to wait", SOON, || {
+            other.is_finished() || is_waiting(&mut observer, "row")
+        });
+        open_gate(&mut holder);
+        assert_eq!(redrive.join().unwrap().redriven, [letter]);
+        other.join().unwrap()
+    });
+    assert_eq!(misplaced(&mut observer), 0);
+    answer
+}
+
 #[test]
 fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
     let (test, queue) = with_policy(HOLD);
@@ -71,86 +123,40 @@ fn a_release_during_a_redrive_lets_no_second_job_of_the_group_run() {
     let worker_of_first = rejecting(&queue, &Finished::default());
     held(&test, 1);
     stop(worker_of_first);
-
-    let mut holder = close_gate(&test);
-    let mut observer = test.client();
-    thread::scope(|scope| {
-        let redrive = scope.spawn(|| {
-            let letter = only(ids[0]);
-            queue.database().dlq().redrive(&letter, &maria()).unwrap()
-        });
-        wait_until("the redrive to reach the gate", SOON, || {
-            is_waiting(&mut observer, "gate")
-        });
-        let release = scope.spawn(|| queue.release_group("a", &maria()).unwrap());
-        wait_until("the release to end or to wait", SOON, || {
-            release.is_finished() || is_waiting(&mut observer, "row")
-        });
-        open_gate(&mut holder);
-        assert_eq!(redrive.join().unwrap().redriven, [ids[0]]);
-        release.join().unwrap();
+    during_a_redrive(&test, &queue, ids[0], || {
+        queue.release_group("a", &maria()).unwrap()
     });
-    assert_eq!(misplaced(&mut observer), 0);
 }
 
 #[test]
 fn a_letter_that_is_redriven_while_it_takes_the_turn_runs() {
-    let (test, queue) = with_policy(DIVERT);
-    let finished = Finished::default();
-    let ids = enqueue_rounds(&queue, &["a"], 2);
-    let worker = rejecting(&queue, &finished);
-    let mut observer = test.client();
-    wait_until("the second job to be diverted", SOON, || {
-        scalar(
-            &mut observer,
-            "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted'",
-        ) == 1
-    });
+    let Diverted {
+        test,
+        queue,
+        finished,
+        ids,
+        worker,
+    } = Diverted::new();
     stop(worker);
-
-    let mut holder = close_gate(&test);
-    thread::scope(|scope| {
-        let redrive = scope.spawn(|| {
-            let letter = only(ids[1]);
-            queue.database().dlq().redrive(&letter, &maria()).unwrap()
-        });
-        wait_until("the redrive to reach the gate", SOON, || {
-            is_waiting(&mut observer, "gate")
-        });
-        let discard = scope.spawn(|| {
-            let letter = only(ids[0]);
-            queue.database().dlq().discard(&letter, &maria()).unwrap()
-        });
-        wait_until("the discard to end or to wait", SOON, || {
-            discard.is_finished() || is_waiting(&mut observer, "row")
-        });
-        open_gate(&mut holder);
-        assert_eq!(redrive.join().unwrap().redriven, [ids[1]]);
-        assert_eq!(discard.join().unwrap(), [ids[0]]);
-    });
-    assert_eq!(misplaced(&mut observer), 0);
+    let discarded = during_a_redrive(&test, &queue, ids[1], || queue.discards(&only(ids[0])));
+    assert_eq!(discarded, [ids[0]]);
     let worker = rejecting(&queue, &finished);
-    finish(&queue, worker);
-    assert_eq!(finished.of("a"), [2]);
-    no_slot_left(&test);
+    all_end(&test, &queue, worker, &finished, &[2]);
 }
 
 #[test]
 fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
-    let (test, queue) = with_policy(DIVERT);
-    let finished = Finished::default();
-    let ids = enqueue_rounds(&queue, &["a"], 2);
-    let dlq = queue.database().dlq();
-    let worker = rejecting(&queue, &finished);
-    let mut observer = test.client();
-    wait_until("the second job to be diverted", SOON, || {
-        let diverted = "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted'";
-        scalar(&mut observer, diverted) == 1
-    });
+    let Diverted {
+        test,
+        queue,
+        finished,
+        ids,
+        worker,
+    } = Diverted::new();
     stop(worker);
-
+    let mut observer = test.client();
     // The second job becomes a letter again, because the first letter is still open.
-    dlq.redrive(&only(ids[1]), &maria()).unwrap();
+    queue.redrives(&only(ids[1]));
     let delayed = order("a", 3).delay(Duration::from_hours(1));
     let delayed = put(&queue, delayed);
     let mut session = test.client();
@@ -169,28 +175,24 @@ fn a_letter_of_another_job_does_not_end_a_diversion_in_progress() {
     });
 
     // The second letter takes the turn of the first, and diverts the jobs behind it.
-    dlq.redrive(&only(ids[0]), &maria()).unwrap();
+    queue.redrives(&only(ids[0]));
     let worker = rejecting(&queue, &finished);
     wait_until("the first job to run", SOON, || finished.of("a") == [1]);
     let later = enqueue(&queue, "a", 4);
     finish(&queue, worker);
-    let letter = dlq.get(later).unwrap().expect("a letter");
-    assert_eq!(letter.cause.as_str(), "diverted");
+    assert_eq!(queue.letter(later).cause.as_str(), "diverted");
     assert_eq!(finished.of("a"), [1]);
 }
 
 #[test]
 fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
-    let (test, queue) = with_policy(DIVERT);
-    let finished = Finished::default();
-    enqueue_rounds(&queue, &["a"], 2);
-    let worker = rejecting(&queue, &finished);
+    let Diverted {
+        test,
+        queue,
+        worker,
+        ..
+    } = Diverted::new();
     let mut observer = test.client();
-    let diverted =
-        "SELECT count(*) FROM redrive.dead_letters WHERE cause = 'diverted' AND group_key = 'a'";
-    wait_until("the second job to be diverted", SOON, || {
-        scalar(&mut observer, diverted) == 1
-    });
     let mut session = test.client();
     let mut open = session.transaction().unwrap();
     open.sql("DELETE FROM redrive.diverted_groups");
@@ -203,10 +205,10 @@ fn an_open_transaction_that_ends_a_diversion_keeps_no_claim_waiting() {
             queue.database().admin().job(other).unwrap().is_none()
         });
     }
-    assert_eq!(scalar(&mut observer, diverted), 1);
+    assert_eq!(scalar(&mut observer, DIVERTED), 1);
     open.rollback().unwrap();
     wait_until("the third job to be diverted", SOON, || {
-        scalar(&mut observer, diverted) == 2
+        scalar(&mut observer, DIVERTED) == 2
     });
     stop(worker);
 }

@@ -43,9 +43,5 @@ fn a_replaced_job_keeps_its_place_in_its_group() {
     let again = queue.enqueue_job(keyed(3)).unwrap();
     assert_eq!(again, Enqueued::Replaced(first.id()));
     assert_eq!(waiting(&mut test.client()), 2);
-    let finished = Finished::default();
-    let worker = worker(&queue).runs(finished.noting());
-    finish(&queue, worker);
-    assert_eq!(finished.of("a"), [3, 2]);
-    no_slot_left(&test);
+    run_all(&test, &queue, &[3, 2]);
 }

@@ -6,9 +6,10 @@ mod interrupted;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue};
+use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Finish, Order, SOON, TestDatabase, counted, drained, stats, stop, wait_until, worker,
+    Begin, Finish, Order, SOON, TestDatabase, counted, done, drained, stats, stop, wait_until,
+    worker,
 };
 
 /// Longer than any test: a batch with this linger starts only when it is full.
@@ -46,6 +47,14 @@ impl Batches {
 fn leased(queue: &Queue, jobs: u64) {
     wait_until("the jobs to be leased", SOON, || {
         stats(queue.database(), queue.name()).is_some_and(|stats| stats.leased == jobs)
+    });
+}
+
+/// Waits until the worker has ended this many jobs as done and this many as dead.
+#[track_caller]
+fn ended(worker: &Worker, done: u64, dead: u64) {
+    counted(worker, &format!("{done} done and {dead} dead"), |counts| {
+        (counts.done, counts.dead) == (done, dead)
     });
 }
 
@@ -141,9 +150,7 @@ fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
             }
         })
         .started();
-    counted(&worker, "two orders and two follow-ups", |counts| {
-        counts.done == 4
-    });
+    done(&worker, 4);
     drained(&queue);
     assert_eq!(stop(worker).stats.retried, 1);
     let seen = seen.lock().unwrap().clone();

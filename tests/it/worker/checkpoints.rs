@@ -4,11 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::dlq::LetterFilter;
-use redrive::postgres::Transaction;
-use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive::{Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, new_order, put, ran, scalar, stop, wait_until, work_off, worker,
+    Begin, Dead, Gate, Lost, Order, SOON, Sql, TestDatabase, drained, expire_leases, finish, lost,
+    new_order, put, ran, stop, wait_until, work_off, worker,
 };
 use serde_json::json;
 
@@ -111,34 +110,6 @@ fn json_of(text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_timed_out_attempt_stores_its_checkpoint() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Hold>| {
-                job.checkpoint(&"half")?;
-                gate.pass();
-                Ok(())
-            }
-        })
-        .options(HandlerOptions::new().deadline(Duration::from_millis(100)))
-        .started();
-    let once = NewJob::new(&Hold {}).unwrap().max_attempts(1);
-    let id = put(&queue, once);
-    counted(&worker, "the timeout", |counts| counts.dead == 1);
-    let letter = queue.letter(id);
-    let headers = letter.headers.expect("headers");
-    assert_eq!(
-        json_of(headers.get()),
-        json!({"redrive-checkpoint": "\"half\""})
-    );
-    gate.open();
-    stop(worker);
-}
-
-#[test]
 fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
     let (_test, queue) = TestDatabase::with_orders();
     let jobs: Vec<NewJob> = (1..=40)
@@ -179,13 +150,11 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b) = (Gate::new(), Gate::new());
     let start = |gate: &Gate| {
-        let gate = gate.clone();
         // The lease is long, so that no renewal stores the checkpoint.
-        worker(&test.queue("orders")).runs(move |job: &Job<Order>| {
-            gate.pass();
+        worker(&test.queue("orders")).runs(gate.passing_to(|job: &Job<Order>| {
             job.checkpoint(&1)?;
             Err(Failure::retry("late"))
-        })
+        }))
     };
     let a = start(&gate_a);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
@@ -194,35 +163,12 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
     let b = start(&gate_b);
     gate_b.wait_for(1);
     gate_a.open();
-    counted(&a, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&a, 1);
     assert_eq!(checkpoint(&queue, id), None);
     gate_b.open();
     drained(&queue);
     stop(a);
     stop(b);
-}
-
-#[test]
-fn a_transaction_that_fails_stores_its_checkpoint() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(
-            |job: &Job<Order>, _: &mut Transaction<'_>| match job.last_checkpoint::<i64>()? {
-                Some(7) => Ok(()),
-                Some(_) => Err(Failure::reject("another checkpoint")),
-                None => {
-                    job.checkpoint(&7)?;
-                    Err(Failure::retry("not yet"))
-                }
-            },
-        )
-        .started();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.retried, counts.done, counts.dead), (1, 1, 0));
 }
 
 #[test]
@@ -249,11 +195,8 @@ fn a_locked_lease_delays_its_checkpoints_and_no_renewal() {
     transaction
         .query("SELECT FROM redrive.leases FOR UPDATE", &[])
         .unwrap();
-    let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
-    let before = scalar(&mut client, expiry);
-    wait_until("renewals for more than a lease", SOON, || {
-        scalar(&mut client, expiry) > before + 7000
-    });
+    // For more than a lease.
+    super::renewed_for(&mut client, 7000);
     assert_eq!(checkpoint(&queue, id), None);
     drop(transaction);
     wait_until("the checkpoint to be stored", SOON, || {

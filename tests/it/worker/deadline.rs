@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, TestDatabase, counted, has, new_order, put, stop,
-    wait_until, worker,
+    Begin, Dead, Gate, Hold, Order, SOON, TestDatabase, counted, done, has, new_order, put, stats,
+    stop, wait_until, worker,
 };
 
 #[test]
-fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
+fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs_and_leaves_only_its_checkpoint() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let cancelled = Arc::new(Mutex::new(None));
@@ -18,6 +18,8 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
         .handle({
             let (gate, cancelled) = (gate.clone(), Arc::clone(&cancelled));
             move |job: &Job<Hold>| {
+                job.checkpoint(&"half")?;
+                job.then_in_queue("next", NewJob::new(&Hold {})?)?;
                 gate.pass();
                 *cancelled.lock().unwrap() = Some(job.is_cancelled());
                 Ok(())
@@ -31,12 +33,12 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
     let letter = queue.letter(slow);
     assert_eq!(letter.cause.as_str(), "timeout");
     has(&letter.error_message, "deadline of 10ms");
+    let headers = letter.headers.expect("headers");
+    assert_eq!(headers.get(), r#"{"redrive-checkpoint": "\"half\""}"#);
 
     // The handler occupies the only slot; a new one replaces it.
     queue.enqueue(&Order { number: 1 }).unwrap();
-    counted(&worker, "the next job to be done", |counts| {
-        counts.done == 1
-    });
+    done(&worker, 1);
 
     gate.open();
     wait_until("the handler to continue", SOON, || {
@@ -55,6 +57,7 @@ fn a_handler_that_exceeds_its_deadline_times_out_while_it_runs() {
     );
     let letter = queue.letter(slow);
     assert_eq!(letter.state.as_str(), "open");
+    assert!(stats(queue.database(), "next").is_none(), "no follow-up");
 }
 
 /// After a stall of the machine, more handlers than slots may be overdue until they get the processor.

@@ -1,16 +1,14 @@
 //! Follow-ups: jobs that are stored in the transaction that ends another one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive::admin::{JobFilter, JobState, LiveJob};
-use redrive::dlq::{LetterFilter, LetterState};
+use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
-use redrive::{Database, Failure, HandlerOptions, Job, NewJob, Worker};
+use redrive::{Database, Failure, Job, NewJob, Worker};
 use redrive_tests::{
-    Begin, Dead, Finish, Gate, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, drained,
-    expire_leases, has, letters_in, new_order, scalar, stop, wait_until, worker,
+    Begin, Dead, Finish, Gate, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained,
+    expire_leases, has, lost, new_order, scalar, stop, wait_until, worker,
 };
 
 fn finish() -> NewJob {
@@ -109,36 +107,9 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
     );
 }
 
-#[test]
-fn a_late_success_after_the_deadline_stores_no_follow_up() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>| {
-                follow(job)?;
-                gate.pass();
-                Ok(())
-            }
-        })
-        .options(HandlerOptions::new().deadline(Duration::from_millis(10)))
-        .started();
-    let once = new_order(1).max_attempts(1);
-    queue.enqueue_job(once).unwrap();
-    counted(&worker, "the timeout", |counts| counts.dead == 1);
-    gate.open();
-    stop(worker);
-    assert!(stored(queue.database()).is_empty());
-}
-
 /// A worker on a separate handle whose jobs wait at the gate and then have a follow-up.
 fn gated(test: &TestDatabase, gate: &Gate) -> Worker {
-    let gate = gate.clone();
-    worker(&test.queue("orders")).runs(move |job: &Job<Order>| {
-        gate.pass();
-        follow(job)
-    })
+    worker(&test.queue("orders")).runs(gate.passing_to(follow))
 }
 
 #[test]
@@ -152,9 +123,7 @@ fn a_worker_that_lost_its_lease_stores_no_follow_up() {
     let b = gated(&test, &gate_b);
     gate_b.wait_for(1);
     gate_a.open();
-    counted(&a, "the stale result to be refused", |counts| {
-        counts.lost == 1
-    });
+    lost(&a, 1);
     stop(a);
     assert!(stored(queue.database()).is_empty());
 
@@ -262,55 +231,19 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
         .unwrap();
     let ran = Gate::new();
     ran.open();
-    let worker = worker(&queue).runs({
-        let ran = ran.clone();
-        move |job: &Job<Order>| {
-            ran.pass();
-            match job.payload().number {
-                1 => Ok(job.then_in_queue("next", finish().unique("one"))?),
-                _ => Ok(()),
-            }
-        }
-    });
+    let handler = |job: &Job<Order>| match job.payload().number {
+        1 => Ok(job.then_in_queue("next", finish().unique("one"))?),
+        _ => Ok(()),
+    };
+    let worker = worker(&queue).runs(ran.passing_to(handler));
     queue.enqueue(&Order { number: 1 }).unwrap();
     ran.wait_for(1);
     queue.enqueue(&Order { number: 2 }).unwrap();
-    counted(&worker, "the other job to be done", |counts| {
-        counts.done == 1
-    });
+    done(&worker, 1);
     assert!(!queue.is_drained().unwrap());
     transaction.rollback().unwrap();
-    counted(&worker, "the job with the follow-up to be done", |counts| {
-        counts.done == 2
-    });
+    done(&worker, 2);
     assert_eq!(stop(worker).stats.lost, 0);
-    assert_eq!(stored(queue.database()).len(), 1);
-}
-
-#[test]
-fn follow_ups_of_a_transaction_commit_with_it() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let fixed = Arc::new(AtomicBool::new(false));
-    let worker = worker(&queue)
-        .handle({
-            let fixed = Arc::clone(&fixed);
-            move |job: &Job<Order>, _: &mut Transaction<'_>| {
-                follow(job)?;
-                match fixed.load(Ordering::SeqCst) {
-                    true => Ok(()),
-                    false => Err(Failure::reject("broken")),
-                }
-            }
-        })
-        .started();
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
-    assert!(stored(queue.database()).is_empty());
-    fixed.store(true, Ordering::SeqCst);
-    queue.enqueue(&Order { number: 2 }).unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 1);
     assert_eq!(stored(queue.database()).len(), 1);
 }
 

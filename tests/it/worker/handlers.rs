@@ -58,13 +58,7 @@ fn a_handler_for_any_kind_gets_the_remaining_jobs_as_raw_json() {
     let any = Arc::new(Mutex::new(Vec::new()));
     let typed = Tally::new();
     let worker = worker(&queue)
-        .handle({
-            let typed = typed.clone();
-            move |job: &Job<Order>| {
-                typed.count(job.id());
-                Ok(())
-            }
-        })
+        .handle(typed.counting())
         .handle_any({
             let any = Arc::clone(&any);
             move |job: &Job<Box<RawValue>>| {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use redrive::admin::{JobState, LiveJob};
 use redrive::postgres::Transaction;
 use redrive::{
-    Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Operator, Payload,
+    Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Payload,
 };
 use redrive_tests::{
-    Begin, Finish, Hold, HoldTransaction, Order, Sql, TestDatabase, drained, put, scalar, stop,
-    worker,
+    Begin, Dead, Finish, Hold, HoldTransaction, Order, Sql, TestDatabase, drained, finish, only,
+    put, scalar, stop, worker,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -39,22 +39,28 @@ fn jobs_of_every_kind_of_handler_are_kept_with_their_facts_and_without_payload()
         })
         .handle(|_: &Job<HoldTransaction>, _: &mut Transaction<'_>| Ok(()))
         .handle_batch(BatchOptions::new(2), |_: &Batch<Finish>| Ok(()))
-        .handle(|_: &Job<Hold>| Err(Failure::reject("no")))
+        .handle(|job: &Job<Hold>| match job.generation() {
+            0 => Err(Failure::reject("not yet")),
+            _ => Ok(()),
+        })
         .handle_any(|_| Ok(()))
         .started();
     let order = new(&Order { number: 1 });
     let order = put(&queue, order.priority(3).unique("one").max_attempts(4));
     let own = put(&queue, new(&HoldTransaction::InStatement));
     let batched = put(&queue, new(&Finish {}));
-    let dead = put(&queue, new(&Hold {}));
+    let redriven = put(&queue, new(&Hold {}));
     let any = put(&queue, NewJob::raw("step", r#"{"secret": 1}"#).unwrap());
     drained(&queue);
-    stop(worker);
+    assert!(db.admin().job(redriven).unwrap().is_none(), "it is dead");
+    queue.redrives(&only(redriven));
+    finish(&queue, worker);
 
     let done = kept(db, "");
     let ids: Vec<JobId> = done.iter().map(|job| job.id).collect();
-    assert_eq!(ids[..4], [order, own, batched, any]);
-    assert_eq!(done[4].kind, "step", "a follow-up is kept as well");
+    assert_eq!(ids[..5], [order, own, batched, redriven, any]);
+    assert_eq!(done[3].generation, 1);
+    assert_eq!(done[5].kind, "step", "a follow-up is kept as well");
     for job in &done {
         assert_eq!(job.state, JobState::Done);
         assert_eq!(job.payload.get(), "null");
@@ -68,7 +74,6 @@ fn jobs_of_every_kind_of_handler_are_kept_with_their_facts_and_without_payload()
     );
     assert_eq!(kept(db, "kind=step").len(), 2);
     assert!(kept(db, "queue=mails").is_empty());
-    assert!(db.admin().job(dead).unwrap().is_none());
 }
 
 #[test]
@@ -97,28 +102,6 @@ fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
         admin.cancel(order).unwrap(),
         redrive::admin::Cancelled::NotLive
     );
-}
-
-#[test]
-fn a_redriven_job_is_kept_once_it_succeeds() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let db = queue.database();
-    let worker = worker(&queue)
-        .keep_done(DAY)
-        .handle(|job: &Job<Order>| match job.generation() {
-            0 => Err(Failure::reject("not yet")),
-            _ => Ok(()),
-        })
-        .started();
-    let id = put(&queue, new(&Order { number: 1 }));
-    drained(&queue);
-    db.dlq()
-        .redrive(&redrive::dlq::LetterFilter::new(), &Operator::new("maria"))
-        .unwrap();
-    drained(&queue);
-    stop(worker);
-    let done = kept(db, "");
-    assert_eq!((done[0].id, done[0].generation), (id, 1));
 }
 
 #[test]

@@ -4,13 +4,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use redrive::{Failure, Handlers, Job, NewJob, Workers};
-use redrive_tests::{Finish, Gate, Hold, Order, SOON, Sql, TestDatabase, scalar, wait_until};
+use redrive::{Database, Failure, Handlers, Job, NewJob, Queue, Workers, WorkersBuilder};
+use redrive_tests::{Finish, Gate, Hold, Order, SOON, Sql, TestDatabase, has, scalar, wait_until};
 
-fn database(connections: u32) -> (TestDatabase, redrive::Database) {
+fn database(connections: u32) -> (TestDatabase, Database) {
     let test = TestDatabase::migrated();
-    let db = redrive::Database::builder(test.url()).connections(connections);
+    let db = Database::builder(test.url()).connections(connections);
     (test, db.open().unwrap())
+}
+
+/// A builder with these queues of one slot each.
+fn each_with(db: &Database, names: &[impl AsRef<str>], handlers: &Handlers) -> WorkersBuilder {
+    let all = names.iter();
+    all.fold(Workers::builder(db), |builder, name| {
+        builder.queue(name.as_ref(), 1, handlers)
+    })
+}
+
+fn queue(db: &Database, name: &str) -> Queue {
+    Queue::new(db, name).unwrap()
 }
 
 fn finishing() -> Handlers {
@@ -21,8 +33,8 @@ fn finishing() -> Handlers {
 fn they_work_on_their_queues_and_a_hanging_one_delays_no_other() {
     let (_test, db) = database(10);
     let gate = Gate::new();
-    let payments = redrive::Queue::new(&db, "payments").unwrap();
-    let mails = redrive::Queue::new(&db, "mails").unwrap();
+    let payments = queue(&db, "payments");
+    let mails = queue(&db, "mails");
     let passing = gate.clone();
     let handlers = Handlers::new()
         .handle(gate.handler())
@@ -64,13 +76,9 @@ fn they_stop_together_within_one_grace_period() {
         Err(Failure::retry("stopped"))
     });
     let names = ["a", "b"];
-    let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
-        builder.queue(name, 1, &handlers)
-    });
-    let workers = builder.start().unwrap();
+    let workers = each_with(&db, &names, &handlers).start().unwrap();
     for name in names {
-        let queue = redrive::Queue::new(&db, name).unwrap();
-        queue.enqueue(&Hold {}).unwrap();
+        queue(&db, name).enqueue(&Hold {}).unwrap();
     }
     gate.wait_for(2);
     let handle = workers.stop_handle();
@@ -104,11 +112,11 @@ fn when_one_fails_all_stop_claiming() {
         })
         .start()
         .unwrap();
-    let queue = redrive::Queue::new(&db, "overdue").unwrap();
-    queue.enqueue_many(&[Hold {}, Hold {}]).unwrap();
+    let overdue = queue(&db, "overdue");
+    overdue.enqueue_many(&[Hold {}, Hold {}]).unwrap();
     wait_until("the failure", SOON, || workers.failure().is_some());
     assert!(workers.stop_handle().is_stopping());
-    let fine = redrive::Queue::new(&db, "fine").unwrap();
+    let fine = queue(&db, "fine");
     let job = fine.enqueue(&Finish {}).unwrap();
     gate.open();
     let error = workers.stop(SOON).expect_err("one had failed");
@@ -125,16 +133,11 @@ fn when_one_fails_all_stop_claiming() {
 #[test]
 fn more_workers_than_the_pool_has_connections_for_do_not_start() {
     let (test, db) = database(12);
-    let of = |names: &[&str]| {
-        let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
-            builder.queue(name, 1, &finishing())
-        });
-        builder.start()
-    };
+    let of = |names: &[&str]| each_with(&db, names, &finishing()).start();
     let two = [of(&["a", "b", "c"]), of(&["d"])].map(Result::unwrap);
-    let queue = redrive::Queue::new(&db, "e").unwrap();
+    let another = queue(&db, "e");
     let third = || {
-        redrive::Worker::builder(&queue)
+        redrive::Worker::builder(&another)
             .handlers(&finishing())
             .start()
     };
@@ -163,10 +166,7 @@ fn many_idle_queues_share_threads_and_connections() {
     };
     let before = threads();
     let mut client = test.client();
-    let builder = names.iter().fold(Workers::builder(&db), |builder, name| {
-        builder.queue(name, 1, &finishing())
-    });
-    let workers = builder.start().unwrap();
+    let workers = each_with(&db, &names, &finishing()).start().unwrap();
     let waiting = "SELECT count(*) FROM redrive.workers WHERE waiting";
     wait_until("all queues to be idle", SOON, || {
         scalar(&mut client, waiting) == 20
@@ -179,8 +179,7 @@ fn many_idle_queues_share_threads_and_connections() {
         scalar(&mut client, connections) <= 4
     });
     for name in &names {
-        let queue = redrive::Queue::new(&db, name).unwrap();
-        queue.enqueue(&Finish {}).unwrap();
+        queue(&db, name).enqueue(&Finish {}).unwrap();
     }
     wait_until("a job of each", SOON, || workers.stats().done == 20);
     assert_eq!(workers.stop(SOON).unwrap().stats.done, 20);
@@ -192,7 +191,7 @@ fn many_idle_queues_share_threads_and_connections() {
 fn idle_queues_find_a_job_that_nothing_announced() {
     let (test, db) = database(10);
     let mut client = test.client();
-    let late = redrive::Queue::new(&db, "late").unwrap();
+    let late = queue(&db, "late");
     let mut early = client.transaction().unwrap();
     late.enqueue_in(&mut early, &Finish {}).unwrap();
     let workers = Workers::builder(&db).queue("late", 1, &finishing());
@@ -221,8 +220,7 @@ fn queues_share_a_pool_by_weight() {
     const JOBS: usize = 9_000;
     let (_test, db) = database(10);
     for name in ["heavy", "light"] {
-        let queue = redrive::Queue::new(&db, name).unwrap();
-        queue.enqueue_many(&[Finish {}; JOBS]).unwrap();
+        queue(&db, name).enqueue_many(&[Finish {}; JOBS]).unwrap();
     }
     let light = Arc::new(AtomicUsize::new(0));
     let light_at_end = Arc::new(OnceLock::new());
@@ -262,12 +260,6 @@ fn queues_share_a_pool_by_weight() {
 #[test]
 fn a_set_that_cannot_start_names_why_and_runs_nothing() {
     let (test, db) = database(20);
-    let workers = |builder: redrive::WorkersBuilder| {
-        let error = builder.start().expect_err("invalid").to_string();
-        let registered = "SELECT count(*) FROM redrive.workers";
-        assert_eq!(scalar(&mut test.client(), registered), 0, "{error}");
-        error
-    };
     let builder = || Workers::builder(&db).queue("fine", 1, &finishing());
     for (builder, why) in [
         (Workers::builder(&db), "the workers have no queue"),
@@ -292,8 +284,9 @@ fn a_set_that_cannot_start_names_why_and_runs_nothing() {
             "queue `b` has no handler",
         ),
     ] {
-        let error = workers(builder);
-        assert!(error.contains(why), "{error}");
+        has(builder.start().expect_err(why), why);
+        let registered = "SELECT count(*) FROM redrive.workers";
+        assert_eq!(scalar(&mut test.client(), registered), 0, "{why}");
     }
     // The schema is only looked at when the first one starts.
     test.client().sql("DROP SCHEMA redrive CASCADE");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive::{HandlerOptions, Job, JobId, NewJob, Payload};
 use redrive_tests::{
-    Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, counted, drained, finish, new_order, put,
+    Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, done, drained, finish, new_order, put,
     stop, worker,
 };
 
@@ -19,9 +19,7 @@ fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
     queue.enqueue_many(&Order::up_to(70)).unwrap();
     queue.enqueue(&Hold {}).unwrap();
     gate.wait_for(1);
-    counted(&worker, "the fast jobs to be settled", |counts| {
-        counts.done == 70
-    });
+    done(&worker, 70);
     gate.open();
     drained(&queue);
     assert_eq!(stop(worker).stats.done, 71);
@@ -66,16 +64,12 @@ fn fast_jobs_behind_a_slow_one_of_their_chunk_run_on_another_slot() {
         .runs(|_: &Job<Order>| Ok(()));
     // Fast jobs first, so that the slots take chunks.
     queue.enqueue_many(&Order::up_to(500)).unwrap();
-    counted(&worker, "the warm-up to be done", |counts| {
-        counts.done == 500
-    });
+    done(&worker, 500);
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
     jobs.resize(401, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
     gate.wait_for(1);
-    counted(&worker, "every other job to be done", |counts| {
-        counts.done == 900
-    });
+    done(&worker, 900);
     gate.open();
     finish(&queue, worker);
 }

@@ -289,12 +289,7 @@ fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_
     queue.enqueue_many(&Order::up_to(6)).unwrap();
     gate.wait_for(2);
     // For longer than a call waits for a connection.
-    let mut client = test.client();
-    let expiry = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
-    let start: f64 = client.ask(expiry, &[]);
-    wait_until("the renewals", SOON, || {
-        client.ask::<f64>(expiry, &[]) - start >= 4.0
-    });
+    super::renewed_for(&mut test.client(), 4000);
     gate.open();
     drained(&queue);
     let counts = stop(worker).stats;

@@ -3,21 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
-use redrive::admin::JobState;
+use redrive::worker::StopReport;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    live_job, new_order, put, scalar, stats, stop, wait_until, willing, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, done, drained,
+    expire_leases, new_order, put, scalar, stats, stop, wait_until, willing, worker, worker_at,
 };
 use rustix::process::Signal;
 
 use crate::worker_process::WorkerProcess;
-
-/// Returns the number of rows of a table.
-fn rows(test: &TestDatabase, table: &str) -> i64 {
-    test.client()
-        .ask(&format!("SELECT count(*) FROM redrive.{table}"), &[])
-}
 
 /// A worker whose only slot waits at the gate, with `behind` more claimed jobs.
 fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
@@ -27,9 +21,7 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
         .runs(|_: &Job<Order>| Ok(()));
     // Quick jobs first, so that it claims in batches.
     queue.enqueue_many(&Order::up_to(150)).unwrap();
-    counted(&worker, "the warm-up to be done", |counts| {
-        counts.done == 150
-    });
+    done(&worker, 150);
     let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
     jobs.resize(1 + behind, new_order(1));
     queue.enqueue_jobs(&jobs).unwrap();
@@ -41,16 +33,21 @@ fn held(queue: &Queue, gate: &Gate, behind: usize) -> Worker {
     worker
 }
 
+/// Begins to stop the worker, opens the gate then, and waits for the end.
+pub(super) fn stop_at(worker: Worker, gate: &Gate) -> StopReport {
+    let stop_handle = worker.stop_handle();
+    let stopping = thread::spawn(move || stop(worker));
+    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
+    gate.open();
+    stopping.join().expect("the stopping thread")
+}
+
 #[test]
 fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
     let (test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
     let worker = held(&queue, &gate, 10);
-    let stop_handle = worker.stop_handle();
-    let stopping = thread::spawn(move || stop(worker));
-    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
-    gate.open();
-    let stopped = stopping.join().expect("the stopping thread");
+    let stopped = stop_at(worker, &gate);
     assert_eq!(
         (stopped.stats.done, stopped.stats.lost),
         (151, 0),
@@ -65,7 +62,7 @@ fn stop_waits_for_running_handlers_and_refunds_the_other_jobs() {
     let asked = "SELECT count(*) FROM redrive.jobs WHERE coalesce((meta).attempt, (meta).refunds, (meta).crashes) IS NULL";
     let refunded = scalar(&mut test.client(), asked);
     assert_eq!(refunded, 10);
-    assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
+    super::nothing_left(&test);
     assert_eq!(stopped.released, 10, "it reports the released jobs");
 }
 
@@ -88,13 +85,9 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
     assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
-    assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
+    super::nothing_left(&test);
     let check = || {
-        let job = live_job(&queue, id);
-        assert_eq!(
-            (job.state, job.attempts, job.crashes),
-            (JobState::Ready, 0, 0)
-        );
+        super::uncharged(&queue, id);
         assert!(queue.database().dlq().get(id).unwrap().is_none());
     };
     check();
@@ -130,24 +123,15 @@ fn refunds_of_jobs_that_ran_are_bounded() {
 fn verdicts_during_the_stop_are_written() {
     let (_test, queue) = TestDatabase::with_orders();
     let gate = Gate::new();
-    let worker = worker(&queue).slots(3).runs({
-        let gate = gate.clone();
-        move |job: &Job<Order>| {
-            gate.pass();
-            match job.payload().number {
-                1 => Ok(()),
-                2 => Err(Failure::reject("no")),
-                _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
-            }
-        }
-    });
+    let verdicts = |job: &Job<Order>| match job.payload().number {
+        1 => Ok(()),
+        2 => Err(Failure::reject("no")),
+        _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
+    };
+    let worker = worker(&queue).slots(3).runs(gate.passing_to(verdicts));
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     gate.wait_for(3);
-    let stop_handle = worker.stop_handle();
-    let stopping = thread::spawn(move || stop(worker));
-    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
-    gate.open();
-    let stopped = stopping.join().expect("the stopping thread");
+    let stopped = stop_at(worker, &gate);
     let counts = stopped.stats;
     assert_eq!(
         (counts.done, counts.dead, counts.retried, counts.lost),
@@ -175,8 +159,7 @@ fn stop_can_be_requested_more_than_once() {
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     let stopped = stop(worker);
     assert_eq!(stopped.stats.done, 0);
-    let job = live_job(&queue, id);
-    assert_eq!((job.state, job.attempts), (JobState::Ready, 0));
+    super::uncharged(&queue, id);
     one.stop();
 }
 
@@ -197,11 +180,14 @@ fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
     assert_eq!(stop(next).stats.done, 4);
 }
 
-/// Returns the other connections to the database of the test.
-fn connections(test: &TestDatabase) -> i64 {
-    let asked =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()";
-    test.client().ask(asked, &[&test.name()])
+/// Waits until no other session of the database is left.
+#[track_caller]
+fn no_session_left(test: &TestDatabase) {
+    let mut client = test.client();
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    wait_until("the connections to be closed", SOON, || {
+        scalar(&mut client, others) == 0
+    });
 }
 
 #[test]
@@ -217,10 +203,8 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
         }
         stop(worker);
     }
-    wait_until("the connections to be closed", SOON, || {
-        connections(&test) == 0
-    });
-    assert_eq!((rows(&test, "leases"), rows(&test, "workers")), (0, 0));
+    no_session_left(&test);
+    super::nothing_left(&test);
 }
 
 #[test]
@@ -230,9 +214,7 @@ fn a_dropped_worker_closes_its_connections_too() {
         let queue = test.queue("orders");
         drop(worker(&queue).runs(|_: &Job<Order>| Ok(())));
     }
-    wait_until("the connections to be closed", SOON, || {
-        connections(&test) == 0
-    });
+    no_session_left(&test);
 }
 
 #[test]
@@ -254,8 +236,9 @@ fn a_second_signal_ends_the_process_at_once() {
     let queue = test.queue("orders");
     queue.enqueue(&Hold {}).unwrap();
     let mut process = WorkerProcess::start_with(&test, &queue, &["hour"]);
+    let mut client = test.client();
     wait_until("the job to begin", SOON, || {
-        rows(&test, "jobs") == 0 && rows(&test, "leases") == 1
+        client.count("jobs") == 0 && client.count("leases") == 1
     });
     process.wait_until_it_listens();
     process.signal(Signal::HUP);

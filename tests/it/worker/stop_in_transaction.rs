@@ -3,25 +3,18 @@
 use std::time::Duration;
 
 use log::LevelFilter;
-use redrive::admin::JobState;
 use redrive::postgres::Transaction;
 use redrive::{Job, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, drained, live_job, stop,
+    Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, drained, scalar, stop,
     wait_until, worker,
 };
 
 use crate::worker_process::WorkerProcess;
 
-/// Returns the number of rows of a table.
-fn rows(test: &TestDatabase, table: &str) -> i64 {
-    test.client()
-        .ask(&format!("SELECT count(*) FROM {table}"), &[])
-}
-
 /// Returns the number of effects of the handlers in [`a_worker_with_effects`].
 fn effects(test: &TestDatabase) -> i64 {
-    rows(test, "public.effects")
+    scalar(&mut test.client(), "SELECT count(*) FROM public.effects")
 }
 
 /// A worker whose handler waits at the gate with an effect in its transaction.
@@ -52,18 +45,8 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
     assert_eq!((stopped.released, &*stopped.still_running), (1, &[id][..]));
-    assert_eq!(
-        (
-            rows(&test, "redrive.leases"),
-            rows(&test, "redrive.workers")
-        ),
-        (0, 0)
-    );
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (job.state, job.attempts, job.crashes),
-        (JobState::Ready, 0, 0)
-    );
+    super::nothing_left(&test);
+    super::uncharged(&queue, id);
 
     // The handler ends late, and its connection is gone.
     gate.open();
@@ -114,25 +97,15 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
     // As many stops as crashes are allowed.
     for round in 1..=3 {
         let mut process = WorkerProcess::start(&test, &queue);
+        let begun = "SELECT count(*) FROM public.begun";
         wait_until("both jobs to run", SOON, || {
-            rows(&test, "public.begun") == 2 * round
+            scalar(&mut test.client(), begun) == 2 * round
         });
         let status = process.stop();
         assert!(status.success(), "{status}");
-        assert_eq!(
-            (
-                rows(&test, "redrive.leases"),
-                rows(&test, "redrive.workers")
-            ),
-            (0, 0)
-        );
+        super::nothing_left(&test);
         for id in ids {
-            let job = live_job(&queue, id);
-            assert_eq!(
-                (job.state, job.attempts, job.crashes),
-                (JobState::Ready, 0, 0),
-                "round {round}"
-            );
+            super::uncharged(&queue, id);
         }
     }
     let next = worker(&queue).runs(|_: &Job<HoldTransaction>| Ok(()));

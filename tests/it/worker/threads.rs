@@ -4,11 +4,8 @@ use std::sync::Once;
 use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
-use redrive::{Backoff, Failure, Job, Queue};
-use redrive_tests::{
-    Begin, Mode, Order, Proxy, SOON, TestDatabase, counted, eventually, new_order, stop,
-    wait_until, worker,
-};
+use redrive::{Job, Queue};
+use redrive_tests::{Mode, Order, Proxy, SOON, TestDatabase, eventually, wait_until, worker};
 
 /// A log that panics on lines about one queue.
 struct Cursed;
@@ -60,25 +57,4 @@ fn a_worker_stops_with_an_error_if_one_of_its_threads_panics() {
     proxy.mend();
     let error = worker.stop(Duration::ZERO).expect_err("it had stopped");
     assert!(error.is_unavailable(), "{error:?}");
-}
-
-#[test]
-fn a_backoff_that_panics_does_not_end_a_slot() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .backoff(Backoff::custom(|attempt| {
-            assert!(attempt > 1, "who would think of the first one");
-            Duration::ZERO
-        }))
-        .runs(|job: &Job<Order>| match job.payload().number {
-            1 => Err(Failure::retry("not yet")),
-            _ => Ok(()),
-        });
-    let retried = new_order(1);
-    queue.enqueue_job(retried).unwrap();
-    counted(&worker, "a retry", |counts| counts.retried == 1);
-    queue.enqueue(&Order { number: 2 }).unwrap();
-    counted(&worker, "the next job", |counts| counts.done == 1);
-    assert_eq!(worker.failure(), None);
-    stop(worker);
 }

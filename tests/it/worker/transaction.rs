@@ -1,15 +1,14 @@
 //! Handlers with a transaction: their effects and the end of the job commit together.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redrive::dlq::{LetterFilter, LetterState};
+use redrive::dlq::LetterState;
 use redrive::postgres::Transaction;
 use redrive::{Failure, Job, NewJob, Queue};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, letters_in, new_order, scalar, stats, stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, done, drained,
+    expire_leases, finish, letters_in, lost, new_order, only, stats, stop, wait_until, worker,
 };
 
 /// Creates the table for the effects of the handlers.
@@ -47,32 +46,40 @@ fn effects_and_the_end_of_the_job_commit_together() {
 }
 
 #[test]
-fn a_failure_and_a_panic_roll_the_effects_back() {
+fn a_failure_and_a_panic_roll_back_effects_and_follow_ups_and_keep_the_checkpoint() {
     let test = TestDatabase::migrated();
     effects(&test);
     let queue = test.queue("orders");
     let worker = worker(&queue)
         .handle(|job: &Job<Order>, tx: &mut Transaction<'_>| {
             effect(job, tx)?;
-            match (job.payload().number, job.attempt()) {
-                (1, 1) => Err(Failure::retry("not yet")),
-                (2, 1) => panic!("not yet"),
-                (3, _) => Err(Failure::reject("never")),
+            job.then_in_queue("next", NewJob::raw("next", "{}")?)?;
+            let has_failed = job.attempt() > 1 || job.generation() > 0;
+            let last: Option<i64> = job.last_checkpoint()?;
+            assert_eq!(last, has_failed.then_some(7));
+            job.checkpoint(&7)?;
+            match (job.payload().number, has_failed) {
+                (1, false) => Err(Failure::retry("not yet")),
+                (2, false) => panic!("not yet"),
+                (3, false) => Err(Failure::reject("never")),
                 _ => Ok(()),
             }
         })
         .started();
-    queue.enqueue_many(&Order::up_to(4)).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 3));
-    assert_eq!(tally(&test), (3, 3));
-    let letters = queue.listed(&LetterFilter::new().queue("orders"));
-    assert_eq!(letters.len(), 1);
-    assert_eq!(
-        (letters[0].attempts, &*letters[0].error_message),
-        (1, "never")
-    );
+    let ids = queue.enqueue_many(&Order::up_to(4)).unwrap();
+    counted(&worker, "every job to end", |counts| {
+        (counts.retried, counts.dead, counts.done) == (2, 1, 3)
+    });
+    let follow_ups = || stats(queue.database(), "next").map(|stats| stats.ready);
+    assert_eq!((tally(&test), follow_ups()), ((3, 3), Some(3)));
+    let letter = queue.letter(ids[2]);
+    assert_eq!((letter.attempts, &*letter.error_message), (1, "never"));
+
+    // A redriven job recovers its letter in the same transaction.
+    queue.redrives(&only(ids[2]));
+    finish(&queue, worker);
+    assert_eq!((tally(&test), follow_ups()), ((4, 4), Some(4)));
+    assert_eq!(queue.letter(ids[2]).state, LetterState::Recovered);
 }
 
 /// Runs quick jobs until the worker claims in batches.
@@ -81,9 +88,7 @@ pub(super) fn warm_up(queue: &Queue, worker: &redrive::Worker) {
         .map(|_| NewJob::raw("warm", "{}").unwrap())
         .collect();
     queue.enqueue_jobs(&warm).unwrap();
-    counted(worker, "the warm-up to be done", |counts| {
-        counts.done == 150
-    });
+    done(worker, 150);
 }
 
 #[test]
@@ -112,17 +117,13 @@ fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
     wait_until("all to be leased", SOON, || {
         stats(queue.database(), "orders").is_some_and(|s| s.leased == 6)
     });
-    let lost = expire_leases(&mut test.client());
-    assert_eq!(lost.len(), 6);
-    assert!(lost.iter().all(|lost| matches!(lost, Lost::Back(_))));
+    let back = expire_leases(&mut test.client());
+    assert_eq!(back.len(), 6);
+    assert!(back.iter().all(|lost| matches!(lost, Lost::Back(_))));
     gate.open();
-    counted(&worker, "six results to be refused", |counts| {
-        counts.lost == 6
-    });
+    lost(&worker, 6);
     drained(&queue);
-    counted(&worker, "each job to be done once", |counts| {
-        counts.done == 150 + 6
-    });
+    done(&worker, 150 + 6);
     stop(worker);
     assert_eq!(tally(&test), (5, 5));
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
@@ -155,36 +156,6 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
     assert_eq!(tally(&test), (1, 1));
 }
 
-#[test]
-fn a_redriven_job_recovers_its_letter_in_the_same_transaction() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
-    let fixed = Arc::new(AtomicBool::new(false));
-    let worker = worker(&queue)
-        .handle({
-            let fixed = Arc::clone(&fixed);
-            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-                effect(job, tx)?;
-                if fixed.load(Ordering::SeqCst) {
-                    Ok(())
-                } else {
-                    Err(Failure::reject("broken"))
-                }
-            }
-        })
-        .started();
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    assert_eq!(tally(&test), (0, 0));
-    fixed.store(true, Ordering::SeqCst);
-    queue.redrives(&LetterFilter::new().ids([id]));
-    finish(&queue, worker);
-    assert_eq!(tally(&test), (1, 1));
-    let letter = queue.letter(id);
-    assert_eq!(letter.state, LetterState::Recovered);
-}
-
 /// Makes transactions keep their first snapshot, as an application may want.
 fn keep_snapshots(test: &TestDatabase) {
     test.client().sql(
@@ -213,12 +184,8 @@ fn a_checkpoint_spoils_no_transaction_that_keeps_its_snapshot() {
     let job = new_order(1).max_attempts(1);
     queue.enqueue_job(job).unwrap();
     gate.wait_for(1);
-    let mut client = test.client();
-    let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
-    let before = scalar(&mut client, expiry);
-    wait_until("renewals for a lease", SOON, || {
-        scalar(&mut client, expiry) > before + 2000
-    });
+    // For a lease.
+    super::renewed_for(&mut test.client(), 2000);
     gate.open();
     counted(&worker, "the job to end", |counts| {
         (counts.done, counts.dead, counts.released) == (1, 0, 0)

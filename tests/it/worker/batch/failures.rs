@@ -7,11 +7,11 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, drained, finish, ids, letters_in,
-    new_order, stop, wait_until, worker,
+    Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, done, drained, finish, ids,
+    letters_in, new_order, stop, wait_until, worker,
 };
 
-use super::{Batches, LONG};
+use super::{Batches, LONG, ended};
 
 /// Orders with these numbers and one attempt each.
 fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
@@ -40,9 +40,7 @@ fn each_job_of_a_batch_has_its_own_verdict() {
         })
         .start();
     let worker = worker.unwrap();
-    counted(&worker, "all to end", |counts| {
-        (counts.done, counts.dead) == (2, 3)
-    });
+    ended(&worker, 2, 3);
     let db = queue.database();
     let died = |id: JobId| {
         let letter = db.letter(id);
@@ -79,9 +77,7 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
                 },
             )
             .started();
-        counted(&worker, "all to end", |counts| {
-            (counts.done, counts.dead) == (2, 2)
-        });
+        ended(&worker, 2, 2);
         finish(&queue, worker);
         for id in &ids[2..] {
             let letter = queue.letter(*id);
@@ -104,9 +100,7 @@ fn a_payload_that_cannot_be_decoded_dies_alone() {
     let worker = worker(&queue)
         .handle_batch(BatchOptions::new(4).linger(LONG), batches.handler())
         .started();
-    counted(&worker, "all to end", |counts| {
-        (counts.done, counts.dead) == (3, 1)
-    });
+    ended(&worker, 3, 1);
     stop(worker);
     assert_eq!(batches.all(), [[1, 2, 3]]);
     let letter = queue.database().dlq().get(ids[1]).unwrap();
@@ -133,9 +127,7 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
             }
         })
         .started();
-    counted(&worker, "all to end", |counts| {
-        (counts.done, counts.dead) == (999, 1)
-    });
+    ended(&worker, 999, 1);
     finish(&queue, worker);
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);
     let sizes = batches.sizes();
@@ -199,9 +191,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
         .started();
     let ids = ids(&queue.enqueue_jobs(&once(1..=3)).unwrap());
     gate.wait_for(1);
-    counted(&worker, "all to end", |counts| {
-        (counts.done, counts.dead) == (1, 2)
-    });
+    ended(&worker, 1, 2);
     let db = queue.database();
     let cause = |id| db.letter(id).cause;
     assert_eq!(
@@ -213,9 +203,7 @@ fn a_deadline_of_a_batch_charges_only_the_jobs_without_a_decision() {
 
     // A new slot replaces the one that the handler occupies.
     queue.enqueue_jobs(&once(4..=6)).unwrap();
-    counted(&worker, "the next batch to be done", |counts| {
-        counts.done == 4
-    });
+    done(&worker, 4);
     gate.open();
     wait_until("the handler to continue", SOON, || {
         cancelled.load(Ordering::Relaxed)

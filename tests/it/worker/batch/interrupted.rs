@@ -1,7 +1,6 @@
 //! Batches that a stop, a lost lease, an operator or a crash interrupts.
 
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
@@ -55,11 +54,7 @@ fn a_stop_waits_for_a_running_batch() {
     let worker = at_the_gate(&queue, &gate);
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     gate.wait_for(1);
-    let stop_handle = worker.stop_handle();
-    let stopping = thread::spawn(move || stop(worker));
-    wait_until("the stop to begin", SOON, || stop_handle.is_stopping());
-    gate.open();
-    let stopped = stopping.join().expect("the stopping thread");
+    let stopped = crate::worker::stop::stop_at(worker, &gate);
     assert_eq!((stopped.stats.done, stopped.released), (3, 0));
 }
 
