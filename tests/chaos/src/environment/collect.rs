@@ -100,13 +100,18 @@ impl Environment {
         let url = format!("{}&application_name={RELEASER}", self.server.url());
         let db = redrive::connect(&url).expect("connect");
         let releaser = Operations::new(&db, self.log(RELEASER), RELEASER);
+        // In a diverted group, only a job with a lower id than the letter waits.
         let held = format!(
-            "SELECT group_key FROM redrive.held_groups WHERE queue = '{HELD}' AND waiting > 0"
+            "SELECT h.queue, h.group_key FROM redrive.held_groups h WHERE EXISTS (
+                SELECT FROM redrive.jobs_waiting j WHERE j.queue = h.queue AND (j.meta).group_key = h.group_key
+                    AND (h.queue = '{HELD}' OR j.id < h.letter_id))"
         );
         let has_ended = self.supervise_until(timeout, |_| {
             // Jobs wait behind letters.
-            for group in query(&mut client, &held, |row| row.get::<_, String>(0)) {
-                releaser.release(HELD, &group);
+            let groups: Vec<(String, String)> =
+                query(&mut client, &held, |row| (row.get(0), row.get(1)));
+            for (queue, group) in groups {
+                releaser.release(&queue, &group);
             }
             ask(&mut client, IS_DRAINED) || ask(&mut client, IS_STUCK)
         });
