@@ -50,7 +50,13 @@ fn every_group_has_as_many_turns_as_the_last_one() {
         while claimed < 60 {
             // The slot that a job of the last group has just freed.
             place.passed = vec!["g0000006".to_owned()];
-            claimed += claim(&mut client, limit, &mut place).len();
+            let jobs = claim(&mut client, limit, &mut place).len();
+            assert_eq!(
+                jobs,
+                usize::try_from(limit).unwrap(),
+                "the round goes on with the first group"
+            );
+            claimed += jobs;
         }
         let turns: Vec<i64> = client.column(
             "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",

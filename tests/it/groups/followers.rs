@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive::{Backoff, Failure};
+use redrive::{Backoff, Failure, RateLimit, RateLimited};
 use redrive_tests::{
     Begin, Gate, Hand, Settlement, Sql, Tally, drained, new_order, reap, statement, stop, worker,
 };
@@ -253,10 +253,23 @@ fn limited_groups_use_no_more_slots_than_there_are_rows_of_jobs() {
 }
 
 #[test]
-fn groups_whose_jobs_are_diverted_have_no_followers() {
-    let (test, _, ids) = with_jobs(GroupPolicy::Ordered(GroupDeath::Divert), 3);
-    let mut client = test.client();
-    assert_eq!(claim_in_a_row(&mut client, 10), ids[..1]);
+fn groups_whose_jobs_are_diverted_or_under_a_rate_limit_have_no_followers() {
+    for is_limited in [false, true] {
+        let policy = if is_limited {
+            CONTINUE
+        } else {
+            GroupPolicy::Ordered(GroupDeath::Divert)
+        };
+        let (test, queue, ids) = with_jobs(policy, 3);
+        if is_limited {
+            let many = RateLimit::per(1000, Duration::from_secs(1));
+            queue
+                .limit_rate(RateLimited::EachGroup, many, &maria())
+                .unwrap();
+        }
+        let mut client = test.client();
+        assert_eq!(claim_in_a_row(&mut client, 10), ids[..1], "{policy:?}");
+    }
 }
 
 #[test]

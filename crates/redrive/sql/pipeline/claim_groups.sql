@@ -11,7 +11,8 @@
 -- $6 uuid       id of the lease, chosen by the client for this call; further leases have random ids
 -- $7 uuid       worker
 -- $8 text[]     kinds to skip because a breaker is open; NULL: none
--- $9 text       group after which the walk over the groups starts; NULL: the first one
+-- $9 text       group after which the walk over the groups starts, and with which it ends; NULL: it starts with the
+--               first one
 -- $10 bigint    id after which jobs count as arrived; NULL: all have been seen
 -- $11 text[]    groups in which this process has just freed a slot
 -- $12 integer   maximum number of groups to walk over, and of arrived jobs
@@ -25,47 +26,55 @@
 -- Index relied on: jobs_waiting_by_group, one scan and at most two descents per group; jobs_waiting_by_id; the primary
 --                  keys of group_slots and group_buckets. It names the partition, because a condition on the segment
 --                  would make another index look better.
--- Rows: at least one. Each has where the next walk starts (NULL: the first group), how many groups of this one it passed
---       until it had enough jobs (NULL: none gave a job), whether more groups follow these, the last arrived job, the
---       groups whose waiting jobs must be diverted (NULL: none), the microseconds until the first of these groups without
---       a token has one (NULL: none lacks one), those from the start of the statement until the tokens were taken and
---       those within which a job must start after that (NULL: no tokens), the jobs that may follow others with, in the
---       same order, their slots (NULL: none), and the columns of claim.sql for one lease; these are NULL in a single row:
---       no group has a job for this worker.
-WITH RECURSIVE policy AS MATERIALIZED (
-    SELECT coalesce(max(p.mode) IN ('ordered', 'limit'), false) AS is_bounded, coalesce(max(p.job_limit), 1) AS job_limit,
-           coalesce(max(p.mode) = 'ordered', false) AS is_ordered, coalesce(max(p.on_death) = 'divert', false) AS diverts,
-           -- In a group that is being diverted, the next job may have to wait for a letter.
-           $14::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
-               AS has_followers
-    FROM redrive.group_policies p
-    WHERE p.queue = $1
-),
-rate AS MATERIALIZED (
+-- Rows: at least one. Each has the group after which the next walk starts (NULL: this one passed the last group and did
+--       not find enough jobs), how many groups of this one it passed until it had enough jobs (NULL: none gave a job),
+--       whether more groups follow these, the last arrived job, the groups whose waiting jobs must be diverted (NULL:
+--       none), the microseconds until the first of these groups without a token has one (NULL: none lacks one), those
+--       from the start of the statement until the tokens were taken and those within which a job must start after that
+--       (NULL: no tokens), the jobs that may follow others with, in the same order, their slots (NULL: none), and the
+--       columns of claim.sql for one lease; these are NULL in a single row: no group has a job for this worker.
+WITH RECURSIVE rate AS MATERIALIZED (
     SELECT redrive.token_capacity(l) AS capacity, redrive.token_refill(l) AS refill
     FROM redrive.rate_limits l
     WHERE l.queue = $1 AND l.each_group
 ),
--- One scan reads the next jobs of the walk, because most groups may have few jobs. It numbers them within their group:
--- `nth` of those that this worker may claim, after `others` that it may not and with `singles` among them.
+policy AS MATERIALIZED (
+    SELECT coalesce(max(p.mode) IN ('ordered', 'limit'), false) AS is_bounded, coalesce(max(p.job_limit), 1) AS job_limit,
+           coalesce(max(p.mode) = 'ordered', false) AS is_ordered, coalesce(max(p.on_death) = 'divert', false) AS diverts,
+           -- In a group that is being diverted, the next job may have to wait for a letter. With a rate limit, a follower
+           -- would wait too long to use its token.
+           $14::integer > 1 AND coalesce(max(p.mode) IN ('ordered', 'limit') AND max(p.on_death) <> 'divert', false)
+               AND NOT EXISTS (SELECT FROM rate) AS has_followers
+    FROM redrive.group_policies p
+    WHERE p.queue = $1
+),
+-- One scan reads the next jobs of the walk, because most groups may have few jobs. Behind the last group, a second lap
+-- follows, so that each group has as many turns as the others. The scan numbers the jobs within their group: `nth` of
+-- those that this worker may claim, after `others` that it may not and with `singles` among them.
 nearest AS MATERIALIZED (
-    SELECT n.tid, n.id, n.key, n.bytes, n.is_ours, n.is_alone, n.is_head, n.nth, n.others, n.singles
+    SELECT n.tid, n.id, n.lap, n.key, n.bytes, n.is_ours, n.is_alone, n.is_head, n.nth, n.others, n.singles
     FROM (
-        SELECT w.tid, w.id, w.key, w.bytes, w.is_ours, w.is_alone,
+        SELECT w.tid, w.id, w.lap, w.key, w.bytes, w.is_ours, w.is_alone,
                count(*) OVER so_far = 1 AS is_head,
                count(*) FILTER (WHERE w.is_ours) OVER so_far AS nth,
                count(*) FILTER (WHERE NOT w.is_ours) OVER so_far AS others,
                count(*) FILTER (WHERE w.is_ours AND w.is_single) OVER so_far AS singles
         FROM (
-            SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
-                   j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
-                   j.kind = ANY ($15::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
-                   ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
-                       AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
-                       AND coalesce((j.meta).crashes, 0) <= $16::integer AS is_ours
-            FROM redrive.jobs_waiting j
-            WHERE j.queue = $1 AND (j.meta).group_key > coalesce($9::text, '')
-            ORDER BY (j.meta).group_key, j.id
+            SELECT l.lap, g.*
+            FROM (SELECT 1 AS lap, coalesce($9::text, '') AS above UNION ALL SELECT 2, '' WHERE $9::text IS NOT NULL) l
+            CROSS JOIN LATERAL (
+                SELECT j.ctid AS tid, j.id, (j.meta).group_key AS key, pg_column_size(j.payload) AS bytes,
+                       j.kind = ANY ($3::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_alone,
+                       j.kind = ANY ($15::text[]) OR coalesce((j.meta).crashes, 0) > 0 AS is_single,
+                       ($2::text[] IS NULL OR j.kind = ANY ($2::text[]))
+                           AND ($8::text[] IS NULL OR j.kind <> ALL ($8::text[]))
+                           AND coalesce((j.meta).crashes, 0) <= $16::integer AS is_ours
+                FROM redrive.jobs_waiting j
+                WHERE j.queue = $1 AND (j.meta).group_key > l.above
+                ORDER BY (j.meta).group_key, j.id
+                LIMIT 2 * $12::integer
+            ) g
+            WHERE l.lap = 1 OR g.key COLLATE "C" <= $9::text
             LIMIT 2 * $12::integer
         ) w
         WINDOW so_far AS (PARTITION BY w.key ORDER BY w.id ROWS UNBOUNDED PRECEDING)
@@ -76,34 +85,42 @@ scan AS MATERIALIZED (
     FROM nearest f
 ),
 -- The groups of these jobs, and then the groups behind them, one by one.
-walk (key, n, is_complete) AS (
+walk (lap, key, n, is_complete) AS (
     (
         -- The scan may have ended within the last group.
-        SELECT h.key, h.n, h.n < c.groups OR c.is_last
-        FROM (SELECT f.key, row_number() OVER (ORDER BY f.key COLLATE "C")::integer AS n FROM nearest f WHERE f.is_head) h
+        SELECT h.lap, h.key, h.n, h.n < c.groups OR c.is_last
+        FROM (
+            SELECT f.lap, f.key, row_number() OVER (ORDER BY f.lap, f.key COLLATE "C")::integer AS n
+            FROM nearest f
+            WHERE f.is_head
+        ) h
         CROSS JOIN scan c
         WHERE h.n <= $12::integer
     )
     UNION ALL
-    SELECT (
-               SELECT (j.meta).group_key
-               FROM redrive.jobs_waiting j
-               WHERE j.queue = $1 AND (j.meta).group_key > w.key
-               ORDER BY (j.meta).group_key
-               LIMIT 1
-           ), w.n + 1, false
+    SELECT n.lap, n.key, w.n + 1, false
     FROM walk w
+    CROSS JOIN LATERAL (
+        (
+            SELECT w.lap, (j.meta).group_key AS key
+            FROM redrive.jobs_waiting j
+            WHERE j.queue = $1 AND (j.meta).group_key > w.key
+            ORDER BY (j.meta).group_key
+            LIMIT 1
+        )
+        UNION ALL
+        (
+            SELECT 2, (j.meta).group_key
+            FROM redrive.jobs_waiting j
+            WHERE w.lap = 1 AND j.queue = $1
+            ORDER BY (j.meta).group_key
+            LIMIT 1
+        )
+        LIMIT 1
+    ) n
     -- Only the last group of the nearest jobs leads to others.
-    WHERE w.key IS NOT NULL AND w.n < $12::integer
-        AND w.n >= (SELECT c.groups FROM scan c)
-),
--- The last groups of a round of fair groups give one job each, and the next claim begins with the first group. Otherwise
--- they would get the turns of those.
-round AS MATERIALIZED (
-    SELECT NOT p.is_bounded AND $9::text IS NOT NULL
-           AND (EXISTS (SELECT FROM walk w WHERE w.key IS NULL) OR c.is_last AND c.groups < $12::integer) AS ends
-    FROM policy p
-    CROSS JOIN scan c
+    WHERE w.n < $12::integer AND (SELECT w.n >= c.groups AND NOT c.is_last FROM scan c)
+        AND (n.lap = 1 OR n.key COLLATE "C" <= $9::text)
 ),
 arrived AS MATERIALIZED (
     SELECT (j.meta).group_key AS key, j.id
@@ -116,7 +133,6 @@ arrived AS MATERIALIZED (
 candidates AS MATERIALIZED (
     SELECT w.key, w.n::bigint AS place, true AS is_walk, w.is_complete
     FROM walk w
-    WHERE w.key IS NOT NULL
     UNION ALL
     SELECT o.key, $12::integer + row_number() OVER (ORDER BY min(o.rank), o.key COLLATE "C"), false, false
     FROM (
@@ -124,7 +140,7 @@ candidates AS MATERIALIZED (
         UNION ALL
         SELECT f.key, 2 FROM unnest($11::text[]) AS f (key)
     ) o
-    WHERE (o.key IN (SELECT w.key FROM walk w)) IS NOT TRUE AND NOT (SELECT r.ends FROM round r)
+    WHERE (o.key IN (SELECT w.key FROM walk w)) IS NOT TRUE
     GROUP BY o.key
 ),
 -- How many jobs each group may start, its free slots (NULL: all), and how long a group without a token waits for one.
@@ -161,8 +177,8 @@ rooms AS MATERIALIZED (
         ) m
     ) t
 ),
--- Each group gives an equal share, or $14 jobs if that is more or if the round ends. Its first jobs take its free slots,
--- but no more of these than give each group an equal share of the turns; each of its other jobs follows one of these.
+-- Each group gives an equal share, or $14 jobs if that is more. Its first jobs take its free slots, but no more of these
+-- than give each group an equal share of the turns; each of its other jobs follows one of these.
 shares AS MATERIALIZED (
     SELECT r.key, r.place, r.is_walk, r.is_complete, r.free, p.is_ordered, n.share,
            CASE WHEN p.has_followers THEN least(r.room, n.turns) ELSE r.room END AS turns,
@@ -170,8 +186,7 @@ shares AS MATERIALIZED (
            CASE WHEN NOT p.is_ordered THEN 1000 WHEN p.has_followers THEN n.share ELSE 1 END AS reach
     FROM policy p
     CROSS JOIN (
-        SELECT CASE WHEN (SELECT r.ends FROM round r) THEN $14::bigint
-                   ELSE greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $14::bigint) END AS share,
+        SELECT greatest(($4::bigint + count(*) - 1) / greatest(count(*), 1), $14::bigint) AS share,
                (($4::bigint + $14::bigint - 1) / $14::bigint + count(*) - 1) / greatest(count(*), 1) AS turns
         FROM rooms o
         WHERE o.room > 0
@@ -302,10 +317,11 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
-               -- The claim is full, so the next walk starts after the last group that gave a job, unless it is the last.
-               WHEN t.of_walk >= $4 THEN (SELECT w.key FROM walk w WHERE w.n = t.walked AND t.more_follow)
-               ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer)
-           END AS walked_to, t.walked, t.more_follow,
+               -- The claim is full, so the next walk starts after the last group that gave a job.
+               WHEN t.of_walk >= $4 THEN (SELECT w.key FROM walk w WHERE w.n = t.walked)
+               ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer AND w.lap = 1)
+           END AS walked_to, t.walked,
+           EXISTS (SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > t.walked) AS more_follow,
            coalesce((SELECT max(a.id) FROM arrived a), $10, (SELECT q.last_value FROM redrive.job_id q)) AS arrived_to,
            CASE WHEN (SELECT p.diverts FROM policy p) THEN (
                SELECT array_agg(c.key)
@@ -321,11 +337,7 @@ FROM (
            (SELECT min(c.taken_us) FROM charged c WHERE c.is_granted) AS taken_us,
            (SELECT min(c.hold_us) FROM charged c WHERE c.is_granted) AS hold_us,
            a.turn_ids, a.turn_slots
-    FROM (
-        SELECT o.of_walk, o.walked, EXISTS (
-            SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > o.walked AND w.key IS NOT NULL) AS more_follow
-        FROM total o
-    ) t
+    FROM total t
     CROSS JOIN (
         SELECT array_agg(a.id) AS turn_ids, array_agg(a.slot) AS turn_slots
         FROM allowed a

@@ -1,7 +1,7 @@
 //! The walk over the groups of a queue, so that they take turns. Pure.
 //!
 //! Each claim looks at a window of groups behind those of the claim before, and doubles the window while the groups
-//! give fewer jobs than it wants. If the walk finds too few, the claim also looks at the groups of new jobs and at
+//! give fewer jobs than it wants. The first group follows the last one. If the walk finds too few, the claim also looks at the groups of new jobs and at
 //! those in which this process has just ended a job. After a walk that found nothing in all groups, the next one
 //! waits for [a second](WALK_EVERY) or, with rate limits, until the first group may have a token.
 //!
@@ -62,7 +62,7 @@ pub(crate) enum TokenUse {
 /// Where a claim of groups ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPlace {
-    /// The last group of the walk. `None`: it reached the end.
+    /// The group after which the next walk starts. `None`: this one passed the last group and did not find enough jobs.
     pub(super) walked_to: Option<String>,
     /// How many groups of the walk it passed until it had enough jobs.
     pub(super) walked: usize,

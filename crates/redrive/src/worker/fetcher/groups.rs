@@ -70,12 +70,8 @@ impl Fetcher {
             true => Vec::new(),
             false => self.state.passed_groups.take(),
         };
-        // With a rate limit, a follower would wait too long to use its token.
+        let in_a_row = self.state.in_a_row(limit);
         let rate = self.state.breakers.group_rate();
-        let in_a_row = match rate {
-            GroupRate::Limited => 1,
-            GroupRate::Unlimited => self.state.in_a_row(limit),
-        };
         if rate == GroupRate::Unlimited && self.walk.has_plenty() {
             self.ask_for_help(limit, ClaimFrom::Groups);
         }
