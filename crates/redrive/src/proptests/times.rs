@@ -74,7 +74,7 @@ proptest! {
 
     #[test]
     fn every_observed_value_has_a_bucket(seconds in any::<f64>()) {
-        for bounds in [buckets::SECONDS, buckets::SECONDS, buckets::END_TO_END, buckets::ATTEMPTS, buckets::RETRY_DELAY] {
+        for bounds in [buckets::SECONDS, buckets::END_TO_END, buckets::ATTEMPTS, buckets::RETRY_DELAY] {
             let place = usize::try_from(bucket(bounds, seconds)).expect("a place");
             prop_assert!(place <= bounds.len());
             if let (Some(bound), false) = (bounds.get(place), seconds.is_nan()) {
