@@ -341,7 +341,8 @@ impl<'a> VerdictColumns<'a> {
         self.ids.push(settlement.meta.id.get());
         self.verdicts.push(key);
         self.delays.push(milliseconds(delay));
-        self.in_outage.push(settlement.in_outage);
+        self.in_outage
+            .push(settlement.cause == Some(FailureCause::Outage));
         self.delay_buckets
             .push(bucket(buckets::RETRY_DELAY, delay.as_secs_f64()));
         self.causes.push(cause.map(DeathCause::as_str));

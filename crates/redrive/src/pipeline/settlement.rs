@@ -28,8 +28,6 @@ pub(crate) struct Settlement {
     /// Whether a handler ran. Otherwise a refund of the attempt is not counted.
     pub(crate) has_run: bool,
     pub(crate) verdict: Verdict,
-    /// Whether the attempt met an outage.
-    pub(crate) in_outage: bool,
     /// Why the attempt failed. `None`: it did not.
     pub(crate) cause: Option<FailureCause>,
     /// The time since the first enqueue of the job.
@@ -56,7 +54,6 @@ impl Settlement {
             run_time,
             has_run: true,
             verdict: Verdict::Done,
-            in_outage: false,
             cause: None,
             age: meta.age + meta.claimed.elapsed(),
             follow_ups: Vec::new(),

@@ -21,7 +21,7 @@ use crate::pipeline::claim::mark::IndexRange;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, WorkerId, claim};
 use crate::pipeline::follow_up::settle_in;
 use crate::pipeline::judge::{JudgeContext, Verdict, judge};
-use crate::pipeline::outcome::{FailedAttempt, Outcome};
+use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
 use crate::sync::Instant;
@@ -174,7 +174,6 @@ fn run(
             Ok(follow_ups) => (follow_ups, None),
             Err(outcome) => (Vec::new(), Some(options.ruled(outcome, false).classify())),
         };
-        let in_outage = failed.as_ref().is_some_and(FailedAttempt::is_outage);
         let cause = failed.as_ref().and_then(|failed| failed.cause);
         let context = JudgeContext {
             attempt: meta.attempt,
@@ -196,7 +195,6 @@ fn run(
         };
         Settlement {
             verdict,
-            in_outage,
             cause,
             follow_ups,
             checkpoint,

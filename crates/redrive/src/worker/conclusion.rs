@@ -86,7 +86,6 @@ pub(crate) fn conclude(
     let park = outage.map_or(Duration::ZERO, |failed| {
         breakers.park(kind, failed.dependency.as_deref())
     });
-    let in_outage = outage.is_some();
     let cause = failed.as_ref().and_then(|failed| failed.cause);
     let error = failed.as_ref().and_then(|failed| failed.error.clone());
     let verdict = judge(
@@ -128,7 +127,6 @@ pub(crate) fn conclude(
         run_time: ended.run_time,
         has_run,
         verdict,
-        in_outage,
         cause,
         age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
         follow_ups,

@@ -36,7 +36,6 @@ fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Set
         run_time: Duration::ZERO,
         has_run: true,
         verdict,
-        in_outage: false,
         cause: None,
         age: Duration::ZERO,
         follow_ups: Vec::new(),
