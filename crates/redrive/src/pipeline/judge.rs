@@ -6,6 +6,7 @@ use crate::job::backoff::{Backoff, MAX_BACKOFF};
 use crate::job::death_cause::DeathCause;
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
+use crate::job::job::JobMeta;
 use crate::pipeline::breaker::MAX_PROBE_WAIT;
 use crate::pipeline::outcome::FailedAttempt;
 
@@ -56,6 +57,21 @@ pub(crate) struct JudgeContext<'a> {
     pub(crate) park: Duration,
     /// A random number in `0.0..=1.0`, for the jitter.
     pub(crate) random: f64,
+}
+
+impl<'a> JudgeContext<'a> {
+    /// Returns the inputs for an attempt that was not cancelled and whose dependency has no breaker.
+    pub(crate) fn of(meta: &JobMeta, backoff: &'a Backoff, random: f64) -> JudgeContext<'a> {
+        JudgeContext {
+            attempt: meta.attempt,
+            max_attempts: meta.max_attempts,
+            cancelled: false,
+            backoff,
+            outage_age: meta.outage_age,
+            park: Duration::ZERO,
+            random,
+        }
+    }
 }
 
 /// How long a job waits after an interrupted attempt.

@@ -58,9 +58,14 @@ impl FailedAttempt {
         self.disposition == Disposition::Outage
     }
 
-    /// Applies the program's redaction hook to the error.
-    pub(crate) fn redacted(mut self, redact: &(dyn Fn(&str) -> String + Send + Sync)) -> Self {
-        self.report = self.report.redacted(redact);
+    /// Applies the program's redaction hook to the error, if it has one.
+    pub(crate) fn redacted(
+        mut self,
+        hook: Option<&(dyn Fn(&str) -> String + Send + Sync)>,
+    ) -> Self {
+        if let Some(redact) = hook {
+            self.report = self.report.redacted(redact);
+        }
         self
     }
 }

@@ -8,7 +8,9 @@ use crate::job::job::JobMeta;
 use crate::job::payload::Json;
 use crate::pipeline::claim::{LeaseId, WorkerId};
 use crate::pipeline::failure_cause::FailureCause;
-use crate::pipeline::judge::Verdict;
+use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::outcome::FailedAttempt;
+use crate::sync::Instant;
 
 /// The worker that settles, as its letters name it.
 #[derive(Clone, Debug)]
@@ -41,12 +43,13 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// Returns the settlement of a job that its handler's transaction finishes.
+    /// Returns the settlement of a job that a handler finished at `now`.
     pub(crate) fn done(
         lease: LeaseId,
         meta: &Arc<JobMeta>,
         run_time: Duration,
         keep_done: Option<Duration>,
+        now: Instant,
     ) -> Settlement {
         Settlement {
             lease,
@@ -55,10 +58,30 @@ impl Settlement {
             has_run: true,
             verdict: Verdict::Done,
             cause: None,
-            age: meta.age + meta.claimed.elapsed(),
+            age: meta.age + now.saturating_duration_since(meta.claimed),
             follow_ups: Vec::new(),
             keep_done,
             checkpoint: None,
+        }
+    }
+
+    /// Replaces the verdict by that on an attempt with this end. One that did not succeed stores its checkpoint.
+    pub(crate) fn judged(
+        self,
+        end: Result<Vec<FollowUp>, FailedAttempt>,
+        at: &JudgeContext<'_>,
+        checkpoint: impl FnOnce() -> Option<Json>,
+    ) -> Settlement {
+        let (follow_ups, failed, checkpoint) = match end {
+            Ok(follow_ups) => (follow_ups, None, None),
+            Err(failed) => (Vec::new(), Some(failed), checkpoint()),
+        };
+        Settlement {
+            cause: failed.as_ref().and_then(|failed| failed.cause),
+            verdict: judge(failed, at),
+            follow_ups,
+            checkpoint,
+            ..self
         }
     }
 

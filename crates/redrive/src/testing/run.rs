@@ -20,7 +20,7 @@ use crate::pipeline::claim::groups::claim_groups;
 use crate::pipeline::claim::mark::IndexRange;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, WorkerId, claim};
 use crate::pipeline::follow_up::settle_in;
-use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::judge::JudgeContext;
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settle::Repeat;
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
@@ -167,39 +167,18 @@ fn run(
     let (lease, meta) = (claimed.lease, Arc::clone(&claimed.meta));
     let (signal, started) = (Arc::<Signal>::default(), Instant::now());
     let (result, options) = attempt(transaction, handlers, claimed, Arc::clone(&signal))?;
-    let done = Settlement::done(lease, &meta, started.elapsed(), options.keep_done);
+    let now = Instant::now();
+    let ran = now.saturating_duration_since(started);
+    let done = Settlement::done(lease, &meta, ran, options.keep_done, now);
     let backoff = Backoff::default();
+    let at = JudgeContext {
+        park: MIN_PROBE_WAIT,
+        ..JudgeContext::of(&meta, options.backoff_or(&backoff), 0.5)
+    };
     let judged = |end: JobEnd| {
-        let (follow_ups, failed) = match end {
-            Ok(follow_ups) => (follow_ups, None),
-            Err(outcome) => (Vec::new(), Some(options.ruled(outcome, false).classify())),
-        };
-        let cause = failed.as_ref().and_then(|failed| failed.cause);
-        let context = JudgeContext {
-            attempt: meta.attempt,
-            max_attempts: meta.max_attempts,
-            cancelled: false,
-            backoff: options.backoff_or(&backoff),
-            outage_age: meta.outage_age,
-            park: MIN_PROBE_WAIT,
-            random: 0.5,
-        };
-        let verdict = judge(failed, &context);
-        let checkpoint = match verdict {
-            Verdict::Done => None,
-            Verdict::Snooze { .. }
-            | Verdict::Retry { .. }
-            | Verdict::Outage { .. }
-            | Verdict::Refund { .. }
-            | Verdict::Dead { .. } => signal.checkpoints.headers(),
-        };
-        Settlement {
-            verdict,
-            cause,
-            follow_ups,
-            checkpoint,
-            ..done.clone()
-        }
+        let end = end.map_err(|outcome| options.ruled(outcome, false).classify());
+        done.clone()
+            .judged(end, &at, || signal.checkpoints.headers())
     };
     let settled = match result {
         AttemptResult::Settled => done.clone(),
@@ -274,7 +253,9 @@ fn attempt(
             let (started, keep) = (Instant::now(), handler.options.keep_done);
             match prepare(claimed, signal) {
                 Ok(prepared) => in_savepoint(transaction, prepared, || {
-                    Settlement::done(lease, &meta, started.elapsed(), keep)
+                    let now = Instant::now();
+                    let ran = now.saturating_duration_since(started);
+                    Settlement::done(lease, &meta, ran, keep, now)
                 })?,
                 Err(outcome) => AttemptResult::Judge(Err(outcome)),
             }

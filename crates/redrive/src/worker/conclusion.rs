@@ -1,11 +1,10 @@
 //! Turns the end of an attempt into a settlement: the verdict, and what the breakers make of it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::job::death_cause::DeathCause;
 use crate::job::job::Signal;
-use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::judge::{JudgeContext, Verdict};
 use crate::pipeline::outcome::Outcome;
 use crate::pipeline::settlement::Settlement;
 use crate::sync::Instant;
@@ -57,50 +56,44 @@ pub(crate) fn conclude(
     ended: EndedAttempt,
 ) -> (Settlement, Vec<BreakerReport>) {
     state.count_unwritten();
-    let (lease, kind, now) = (running.lease, &running.meta.kind, ended.now);
+    let (kind, now) = (&running.meta.kind, ended.now);
     let has_run = ended.end.as_ref().err().is_none_or(Outcome::has_run);
-    let (follow_ups, failed) = match ended.end {
-        Ok(follow_ups) => (follow_ups, None),
-        Err(outcome) => (
-            Vec::new(),
-            Some(decided(state, running, outcome).classify()),
-        ),
-    };
-    // Before a breaker takes the message.
-    let failed = failed.map(|failed| match &state.config.hooks.redact {
-        Some(redact) => failed.redacted(&**redact),
-        None => failed,
+    let end = ended.end.map_err(|outcome| {
+        let failed = ruled(state, running, outcome).classify();
+        // Before a breaker takes the message.
+        failed.redacted(state.config.hooks.redact.as_deref())
     });
     let breakers = &state.breakers;
-    let attempt = match &failed {
-        None => AttemptEnd::Done,
-        Some(failed) if failed.is_outage() => AttemptEnd::Outage {
+    let attempt = match &end {
+        Ok(_) => AttemptEnd::Done,
+        Err(failed) if failed.is_outage() => AttemptEnd::Outage {
             dependency: failed.dependency.as_deref(),
             message: &failed.report.message,
         },
-        Some(failed) if has_run && !failed.is_interrupted() => AttemptEnd::Other,
-        Some(_) => AttemptEnd::Unrun,
+        Err(failed) if has_run && !failed.is_interrupted() => AttemptEnd::Other,
+        Err(_) => AttemptEnd::Unrun,
     };
-    let reports = breakers.note(lease, kind, attempt, now);
-    let outage = failed.as_ref().filter(|failed| failed.is_outage());
+    let reports = breakers.note(running.lease, kind, attempt, now);
+    let failed = end.as_ref().err();
+    let outage = failed.filter(|failed| failed.is_outage());
     let park = outage.map_or(Duration::ZERO, |failed| {
         breakers.park(kind, failed.dependency.as_deref())
     });
-    let cause = failed.as_ref().and_then(|failed| failed.cause);
-    let error = failed.as_ref().and_then(|failed| failed.error.clone());
-    let verdict = judge(
-        failed,
-        &JudgeContext {
-            attempt: running.meta.attempt,
-            max_attempts: running.meta.max_attempts,
-            cancelled: running.signal.by_operator.load(Ordering::Relaxed),
-            backoff: running.options.backoff_or(&state.config.backoff),
-            outage_age: running.meta.outage_age,
-            park,
-            random: fastrand::f64(),
-        },
-    );
-    let flooded = match &verdict {
+    let error = failed.and_then(|failed| failed.error.clone());
+    let (meta, options) = (&running.meta, &running.options);
+    let backoff = options.backoff_or(&state.config.backoff);
+    let at = JudgeContext {
+        cancelled: running.signal.by_operator.load(Ordering::Relaxed),
+        park,
+        ..JudgeContext::of(meta, backoff, fastrand::f64())
+    };
+    let (ran, keep) = (ended.run_time, options.keep_done);
+    let settlement = Settlement {
+        has_run,
+        ..Settlement::done(running.lease, meta, ran, keep, now)
+    };
+    let settlement = settlement.judged(end, &at, || running.signal.checkpoints.headers());
+    let flooded = match &settlement.verdict {
         Verdict::Dead { cause, .. } if counts_as_flood(*cause) => flood(state, now),
         Verdict::Dead { .. }
         | Verdict::Done
@@ -109,38 +102,18 @@ pub(crate) fn conclude(
         | Verdict::Refund { .. }
         | Verdict::Outage { .. } => None,
     };
-    let checkpoint = match &verdict {
-        Verdict::Done => None,
-        Verdict::Retry { .. }
-        | Verdict::Snooze { .. }
-        | Verdict::Refund { .. }
-        | Verdict::Outage { .. }
-        | Verdict::Dead { .. } => running.signal.checkpoints.headers(),
-    };
     if let Some(observer) = &state.config.hooks.observer {
         let error = error.as_deref().map(|error| &**error);
-        observer::tell(observer, running, &verdict, ended.run_time, error);
+        observer::tell(observer, running, &settlement.verdict, ran, error);
     }
-    let settlement = Settlement {
-        lease: running.lease,
-        meta: Arc::clone(&running.meta),
-        run_time: ended.run_time,
-        has_run,
-        verdict,
-        cause,
-        age: running.meta.age + now.saturating_duration_since(running.meta.claimed),
-        follow_ups,
-        keep_done: running.options.keep_done,
-        checkpoint,
-    };
     (settlement, reports.into_iter().chain(flooded).collect())
 }
 
 /// Applies the options of the handler to a failure. A stop that asked the handler to end is the reason why
 /// it failed.
-fn decided(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
-    let ruled = running.options.ruled(outcome, state.sees_other_version());
-    match (ruled, running.signal.by_stop.load(Ordering::Relaxed)) {
+fn ruled(state: &State, running: &RunningJob, outcome: Outcome) -> Outcome {
+    let outcome = running.options.ruled(outcome, state.sees_other_version());
+    match (outcome, running.signal.by_stop.load(Ordering::Relaxed)) {
         (Outcome::Failed(failure), true) => Outcome::Failed(failure.interrupted()),
         (outcome, _) => outcome,
     }

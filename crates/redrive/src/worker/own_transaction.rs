@@ -128,8 +128,9 @@ impl OwnAttempt {
 
         let follow_ups = handler(&mut transaction)?;
 
-        let ran = started.elapsed();
-        let done = Settlement::done(self.lease, &self.meta, ran, self.keep_done);
+        let now = Instant::now();
+        let ran = now.saturating_duration_since(started);
+        let done = Settlement::done(self.lease, &self.meta, ran, self.keep_done, now);
         let Some(xid) = settle_in_own(&mut transaction, &done, &follow_ups, began)? else {
             return Ok(());
         };

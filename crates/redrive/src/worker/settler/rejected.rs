@@ -1,11 +1,8 @@
 //! Replaces verdicts that the database rejects.
 
-use std::time::Duration;
-
 use crate::error::Error;
 use crate::job::error_report::ErrorReport;
-use crate::pipeline::failure_cause::FailureCause;
-use crate::pipeline::judge::{JudgeContext, Verdict, judge};
+use crate::pipeline::judge::{JudgeContext, Verdict};
 use crate::pipeline::outcome::FailedAttempt;
 use crate::pipeline::settlement::Settlement;
 use crate::worker::own_transaction::not_accepted;
@@ -33,32 +30,13 @@ pub(super) fn with_plain_report(settlement: &Settlement) -> Settlement {
 /// Returns the verdict on a finished job whose follow-ups were rejected: its attempt failed.
 pub(super) fn failed(settlement: &Settlement, error: &Error, config: &Config) -> Settlement {
     let meta = &settlement.meta;
-    let attempt = FailedAttempt::from(not_accepted(error));
+    let failed = FailedAttempt::from(not_accepted(error));
     let backoff = match config.handlers.of(&meta.kind) {
         Some(handler) => handler.options.backoff_or(&config.backoff),
         None => &config.backoff,
     };
-    let attempt = match &config.hooks.redact {
-        Some(redact) => attempt.redacted(&**redact),
-        None => attempt,
-    };
-    let verdict = judge(
-        Some(attempt),
-        &JudgeContext {
-            attempt: meta.attempt,
-            max_attempts: meta.max_attempts,
-            // The database knows whether the job was cancelled.
-            cancelled: false,
-            backoff,
-            outage_age: meta.outage_age,
-            park: Duration::ZERO,
-            random: fastrand::f64(),
-        },
-    );
-    Settlement {
-        verdict,
-        cause: Some(FailureCause::Error),
-        follow_ups: Vec::new(),
-        ..settlement.clone()
-    }
+    let failed = failed.redacted(config.hooks.redact.as_deref());
+    // The database knows whether the job was cancelled.
+    let at = JudgeContext::of(meta, backoff, fastrand::f64());
+    settlement.clone().judged(Err(failed), &at, || None)
 }
