@@ -6,7 +6,7 @@
 
 mod patch;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
@@ -239,34 +239,22 @@ impl Dlq<'_> {
                 return Ok(());
             }
             let edited = self.write_edits(filter, &changes, edit, operator, &mut done.audit)?;
-            let is_edited: HashSet<JobId> = edited.iter().copied().collect();
+            let read = changes.ids.into_iter().zip(changes.expected);
+            let mut lost: BTreeMap<JobId, i32> = read.collect();
+            lost.retain(|id, _| !edited.contains(id));
             done.edited.extend(edited);
-            let lost: Vec<JobId> = changes
-                .ids
-                .iter()
-                .copied()
-                .filter(|id| !is_edited.contains(id))
-                .collect();
             if lost.is_empty() {
                 return Ok(());
             }
-            page = self.page_of_editable(
-                &filter.these(&lost),
-                JobId::new(i64::MIN),
-                lost.len() as u64,
-            )?;
-            let again: HashMap<JobId, i32> = page
-                .iter()
-                .map(|letter| (letter.id, letter.edits))
-                .collect();
-            let gone = lost.into_iter().filter(|id| !again.contains_key(id));
-            done.skipped.extend(gone);
+            let ids: Vec<JobId> = lost.keys().copied().collect();
+            let (these, first) = (filter.these(&ids), JobId::new(i64::MIN));
+            page = self.page_of_editable(&these, first, ids.len() as u64)?;
             // A letter that did not change was locked.
-            let read: HashMap<JobId, i32> = changes.ids.into_iter().zip(changes.expected).collect();
-            for letter in page.extract_if(.., |it| read.get(&it.id) == Some(&it.edits)) {
-                done.skipped.push(letter.id);
-                done.locked.push(letter.id);
-            }
+            let locked = page.extract_if(.., |it| lost.remove(&it.id) == Some(it.edits));
+            let locked: Vec<JobId> = locked.map(|letter| letter.id).collect();
+            done.skipped
+                .extend(lost.into_keys().chain(locked.iter().copied()));
+            done.locked.extend(locked);
         }
         done.skipped.extend(page.iter().map(|letter| letter.id));
         Ok(())
