@@ -68,7 +68,8 @@ pub use handlers::{HandlerOptions, Undecodable};
 use latch::{Latch, LatchReceiver, lock};
 pub use observer::{Attempt, AttemptOutcome};
 pub use recovery_bounds::RecoveryBounds;
-use settler::{Finish, Message, SettlerGone, ToSettler};
+use settler::{Finish, Message, SettlerGone};
+use slot::SlotContext;
 use slot_state::{RunningJob, SlotState};
 use state::{Shared, State};
 pub use stats::WorkerStats;
@@ -106,7 +107,7 @@ const MAX_DRAIN_PAUSE: Duration = Duration::from_millis(250);
 /// Call [`stop`](Worker::stop) to shut down gracefully. Dropping a worker stops claiming at once;
 /// jobs it still holds are retried elsewhere when their lease expires.
 pub struct Worker {
-    queues: Vec<Served>,
+    queues: Arc<[SlotContext]>,
     shared: Shared,
     /// Receives a message when a slot ends.
     left: Receiver<()>,
@@ -116,12 +117,6 @@ pub struct Worker {
     threads: Vec<JoinHandle<()>>,
     /// It holds connections of the pool.
     _share: PoolShare,
-}
-
-/// A queue of a worker.
-struct Served {
-    state: Arc<State>,
-    settle: ToSettler,
 }
 
 /// What a stop waits for, of one queue.
@@ -341,7 +336,7 @@ impl Worker {
 }
 
 /// Returns the jobs of a queue that run.
-fn running(queue: &Served) -> Vec<Arc<RunningJob>> {
+fn running(queue: &SlotContext) -> Vec<Arc<RunningJob>> {
     let slots = queue.state.slots.all();
     let running = |slot_state: &Arc<SlotState>| lock(&slot_state.running).clone();
     let is_its = |running: &Arc<RunningJob>| running.queue == queue.settle.queue;
@@ -359,7 +354,7 @@ struct CutOff {
 }
 
 /// Takes the jobs of handlers that are still running.
-fn cut_off(queue: &Served) -> CutOff {
+fn cut_off(queue: &SlotContext) -> CutOff {
     let running = running(queue);
     let started = running.iter().map(|running| running.meta.id).collect();
     let is_ours =
@@ -387,7 +382,7 @@ fn cut_off(queue: &Served) -> CutOff {
 /// The jobs whose handlers still run and that were released, unless the database rejected the release.
 type StoppedQueue = Result<Vec<JobId>>;
 
-impl Served {
+impl SlotContext {
     /// Asks the settler to write what is known, and to release the rest.
     fn finish(&self, cut_off: CutOff, until: Instant) -> Result<Stopping> {
         let (reply, released) = bounded(1);

@@ -41,7 +41,8 @@ use batch::{SlotEnd, run_batch};
 /// full chunk delays no verdict by more than 32 ms. The watchdog sends the chunk of a slot that runs a
 /// longer job.
 const VERDICTS_IN_CHUNK: usize = 32;
-/// A queue of a worker, as the slots see it.
+
+/// A queue of a worker, and the way of its verdicts.
 pub(crate) struct SlotContext {
     pub(crate) state: Arc<State>,
     pub(crate) settle: ToSettler,

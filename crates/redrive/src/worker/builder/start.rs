@@ -28,7 +28,7 @@ use crate::worker::slot_state::{QueuedChunk, ToSlots};
 use crate::worker::slots::{SlotUser, Slots};
 use crate::worker::source::Source;
 use crate::worker::state::{Config, Shared, State};
-use crate::worker::{Served, Worker, chores, fetcher, renewer, settler, threads, watchdog};
+use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
 /// The size of a segment after which the ring turns. Small enough that a held xmin horizon costs
 /// little, large enough that truncation is cheap.
@@ -124,12 +124,8 @@ pub(crate) fn start(db: &Database, mut builders: Vec<WorkerBuilder>) -> Result<W
             state.identity.id.0
         );
     }
-    let served = contexts.iter().map(|context| Served {
-        state: Arc::clone(&context.state),
-        settle: context.settle.clone(),
-    });
     Ok(Worker {
-        queues: served.collect(),
+        queues: contexts,
         shared,
         left,
         over: Arc::new(end),
