@@ -28,6 +28,7 @@ use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
 use crate::schedule::tick::pause;
 use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
 use crate::worker::chore::{Chore, ChoreHealth};
 use crate::worker::chore_tallies::ChoreTallies;
@@ -43,6 +44,9 @@ use crate::worker::unhandled_kinds::UnhandledKinds;
 /// How often a busy and an idle worker check the ring.
 const RING_EVERY: Duration = Duration::from_secs(1);
 const RING_EVERY_IDLE: Duration = Duration::from_mins(1);
+/// The size of a segment after which the ring turns. Small enough that a held xmin horizon costs
+/// little, large enough that truncation is cheap.
+const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
 /// How long a chore may repeat its statement. The statement timeout bounds each of them.
 const CHORE_BUDGET: Duration = Duration::from_secs(2);
 /// The maximum number of rows per fold.
@@ -317,22 +321,20 @@ impl<'a> Chores<'a> {
         self.worked_at_last_turn = worked;
     }
 
-    /// Turns the ring. Records the segment of new jobs for the fetcher.
+    /// Turns the ring. Records for the fetcher where new jobs go and how much is ready.
     fn turn_ring(&mut self) -> Result<()> {
-        let bytes = self.state.config.segment_bytes;
         let stragglers = self.health(Chore::Ring).bound(STRAGGLERS);
-        let queues = self.queues.clone();
+        let state = Arc::clone(self.state);
         self.call("turn the ring", move |session| {
             for _ in 0..RING_STEPS {
-                let row =
-                    session.query_one("turn the ring", &sql::TURN_RING, &[&bytes, &stragglers])?;
-                for state in queues.iter() {
-                    state.set_segment(row.get("segment"));
-                    state.set_ready_bytes(row.get("bytes"));
-                }
+                let given: [sql::Parameter<'_>; 2] = [&SEGMENT_BYTES, &stragglers];
+                let row = session.query_one("turn the ring", &sql::TURN_RING, &given)?;
+                let (segment, bytes) = (row.get("segment"), row.get("bytes"));
+                state.ring.segment.store(segment, Ordering::Relaxed);
+                state.ring.ready_bytes.store(bytes, Ordering::Relaxed);
                 match row.get("step") {
                     "nothing" => break,
-                    step => log::debug!("{}: ring: {step}", queues.first()),
+                    step => log::debug!("{state}: ring: {step}"),
                 }
             }
             Ok(())
@@ -384,7 +386,6 @@ impl<'a> Chores<'a> {
         }
     }
 
-    /// Wakes the fetcher. A full channel means that it will poll anyway.
     fn call<T: Send + 'static>(
         &mut self,
         doing: &str,

@@ -15,6 +15,7 @@ use crate::pipeline::claim::search::Ended;
 use crate::pipeline::claim::turns::chunks;
 use crate::pipeline::claim::{ClaimRequest, ClaimedJob, Parts, Suspects, claim_one};
 use crate::pipeline::group_tokens::{ChargedJobs, GroupRate, claim_with_group_tokens};
+use crate::sync::atomic::Ordering;
 use crate::sync::channel::Sender;
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
@@ -171,7 +172,7 @@ impl Claimer {
                 source.except.as_deref(),
             )
         };
-        let bytes = self.state.ready_bytes();
+        let bytes = self.state.ring.ready_bytes.load(Ordering::Relaxed);
         let wants = source.search().wants_measure(Instant::now(), bytes);
         if let Some(ranks) = wants {
             let claimable = claimable();
@@ -228,7 +229,7 @@ impl Claimer {
             return Ok(Vec::new());
         }
         let request = self.request_of(&self.source, 1);
-        let segment = self.state.segment();
+        let segment = self.state.ring.segment.load(Ordering::Relaxed);
         let state = Arc::clone(&self.state);
         let claimed = state.requesting(1, || {
             self.call("claim a job", move |session| {

@@ -54,7 +54,6 @@ pub(crate) struct Config {
     pub(crate) backoff: Backoff,
     pub(crate) deadline: Duration,
     pub(crate) hooks: Hooks,
-    pub(crate) segment_bytes: i64,
     /// Outages in a row that open a breaker.
     pub(crate) breaker_threshold: u32,
     pub(crate) flood: Arc<Mutex<Option<FloodGuard>>>,
@@ -104,10 +103,7 @@ pub(crate) struct State {
     pub(crate) slots: Arc<Slots>,
     /// What this queue uses of them.
     pub(crate) user: Arc<SlotUser>,
-    /// The segment of new jobs, at the last check of the ring.
-    segment: AtomicI16,
-    /// The size of the ready jobs of all queues, at the same time.
-    ready_bytes: AtomicI64,
+    pub(crate) ring: Arc<Ring>,
     /// The number of other workers that claim the same jobs, as of the last full batch.
     other_workers: AtomicI64,
     /// Whether live workers of the queue have another version, as of the last renewal.
@@ -163,7 +159,17 @@ pub(crate) struct Shared {
     pub(crate) stopping: Arc<Latch>,
     pub(crate) stop: LatchReceiver,
     outage_log: Arc<OutageLog>,
+    ring: Arc<Ring>,
     bells: Bells,
+}
+
+/// The ring of segments, as of its last check.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    /// The segment of new jobs.
+    pub(crate) segment: AtomicI16,
+    /// The size of the ready jobs of all queues, with dead rows.
+    pub(crate) ready_bytes: AtomicI64,
 }
 
 impl Shared {
@@ -176,6 +182,7 @@ impl Shared {
             stopping: Arc::new(stopping),
             stop,
             outage_log: Arc::default(),
+            ring: Arc::default(),
             bells: Bells {
                 room,
                 jobs,
@@ -236,8 +243,7 @@ impl State {
             has_cancelled: AtomicBool::new(false),
             slots,
             user,
-            segment: AtomicI16::new(0),
-            ready_bytes: AtomicI64::new(0),
+            ring: shared.ring,
             other_workers: AtomicI64::new(0),
             sees_other_version: AtomicBool::new(false),
             notifications: AtomicU64::new(0),
@@ -283,29 +289,9 @@ impl State {
         answer
     }
 
-    /// The segment of new jobs, unless the ring has turned since.
-    pub(crate) fn segment(&self) -> i16 {
-        self.segment.load(Ordering::Relaxed)
-    }
-
-    /// The size of the ready jobs of all queues, with dead rows, as far as known.
-    pub(crate) fn ready_bytes(&self) -> i64 {
-        self.ready_bytes.load(Ordering::Relaxed)
-    }
-
     /// The number of other workers of the queue, as far as known.
     pub(crate) fn other_workers(&self) -> i64 {
         self.other_workers.load(Ordering::Relaxed)
-    }
-
-    /// Records where new jobs go.
-    pub(crate) fn set_segment(&self, segment: i16) {
-        self.segment.store(segment, Ordering::Relaxed);
-    }
-
-    /// Records the size of the ready jobs of all queues.
-    pub(crate) fn set_ready_bytes(&self, bytes: i64) {
-        self.ready_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Records how many other workers claim the same jobs.

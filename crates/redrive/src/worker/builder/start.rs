@@ -30,10 +30,6 @@ use crate::worker::source::Source;
 use crate::worker::state::{Config, Shared, State};
 use crate::worker::{Worker, chores, fetcher, renewer, settler, threads, watchdog};
 
-/// The size of a segment after which the ring turns. Small enough that a held xmin horizon costs
-/// little, large enough that truncation is cheap.
-const SEGMENT_BYTES: i64 = 32 * 1024 * 1024;
-
 /// The capacity of the channels to the gatherers, in claims. More than a worker holds, unless it has very many slots; then
 /// a sender waits.
 const JOBS_IN_CHANNEL: usize = 8192;
@@ -326,7 +322,6 @@ impl WorkerBuilder {
             backoff: self.backoff,
             deadline: self.deadline,
             hooks: self.hooks,
-            segment_bytes: SEGMENT_BYTES,
             breaker_threshold: self.breaker_threshold,
             flood,
             unhandled_after: self.unhandled_after,
