@@ -278,8 +278,9 @@ fn in_savepoint(
     let mut savepoint = transaction.savepoint("redrive_attempt").map_err(failed)?;
     let ended = run_handler(|| {
         let follow_ups = handler(&mut savepoint)?;
-        let done = done();
-        let settled = settle_in_own(&mut savepoint, &done, &follow_ups, settings.get("began"))?;
+        let mut done = done();
+        done.follow_ups = follow_ups;
+        let settled = settle_in_own(&mut savepoint, &done, settings.get("began"))?;
         // As a commit, it fails if the handler broke a deferred constraint. The rollback defers the constraints of the
         // test again.
         let committed = savepoint.batch_execute(

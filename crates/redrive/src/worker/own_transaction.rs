@@ -19,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::job::disposition::Disposition;
 use crate::job::error_report::ErrorReport;
 use crate::job::failure::Failure;
-use crate::job::follow_up::FollowUp;
 use crate::job::job::{JobId, JobMeta, OpenTransaction, Signal};
 use crate::pipeline::attempt::run_handler;
 use crate::pipeline::claim::{ClaimedJob, LeaseId};
@@ -130,8 +129,9 @@ impl OwnAttempt {
 
         let now = Instant::now();
         let ran = now.saturating_duration_since(started);
-        let done = Settlement::done(self.lease, &self.meta, ran, self.keep_done, now);
-        let Some(xid) = settle_in_own(&mut transaction, &done, &follow_ups, began)? else {
+        let mut done = Settlement::done(self.lease, &self.meta, ran, self.keep_done, now);
+        done.follow_ups = follow_ups;
+        let Some(xid) = settle_in_own(&mut transaction, &done, began)? else {
             return Ok(());
         };
         self.xid = Some(xid);
@@ -179,12 +179,11 @@ impl OwnAttempt {
 pub(crate) fn settle_in_own(
     transaction: &mut Transaction<'_>,
     done: &Settlement,
-    follow_ups: &[FollowUp],
     began: SystemTime,
 ) -> Result<Option<String>, Failure> {
     let id = done.meta.id;
     let refused = |error| not_settled(&refusal("settle", id, error));
-    if follow_ups.iter().any(FollowUp::is_unique) || done.meta.generation > 0 {
+    if done.may_wait() {
         // Another transaction may hold the key or the letter for longer than the deadline of the attempt.
         let set = transaction.batch_execute("SET LOCAL lock_timeout = '2s'");
         set.map_err(refused)?;
@@ -197,7 +196,7 @@ pub(crate) fn settle_in_own(
         stored.map_err(|error| refusal("record the end of", id, error))
     };
     done_jobs::store([done], &mut store)
-        .and_then(|()| follow_up::store(follow_ups, &mut store))
+        .and_then(|()| follow_up::store(&done.follow_ups, &mut store))
         .map_err(|error| not_settled(&error))?;
     Ok(Some(xid))
 }
