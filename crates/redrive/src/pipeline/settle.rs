@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use postgres::types::ToSql;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -110,7 +109,6 @@ pub(crate) fn settle(
     let Some(first) = settlements.first() else {
         return Ok(HashSet::new());
     };
-    let queue = &*first.meta.queue;
     let mut columns = VerdictColumns::default();
     for settlement in settlements {
         columns.push(settlement, identity)?;
@@ -123,14 +121,60 @@ pub(crate) fn settle(
     for (lease, counted) in &counted {
         tallies.push(*lease, counted);
     }
-    let parameters = SettleParameters {
-        verdicts: columns,
-        identity,
-        queue,
-        tallies,
-        repeat,
-    };
-    let rows = parameters.bind(|bound| session.run("settle jobs", &sql::SETTLE, bound))?;
+    // The patterns name every field, so a column that is not sent does not compile.
+    let VerdictColumns {
+        leases,
+        ids,
+        verdicts,
+        delays,
+        causes: death_causes,
+        classes,
+        messages,
+        details,
+        records,
+        in_outage,
+        delay_buckets,
+        failure_keys,
+    } = columns;
+    let TallyColumns {
+        leases: tally_leases,
+        keys,
+        labels,
+        causes,
+        buckets,
+        counts,
+        sums,
+    } = tallies;
+    let parameters: [Parameter<'_>; 27] = [
+        &leases,
+        &ids,
+        &verdicts,
+        &delays,
+        &death_causes,
+        &classes,
+        &messages,
+        &details,
+        &records,
+        &identity.id.0,
+        &&*identity.host,
+        &&*identity.version,
+        &DeathCause::Manual.as_str(),
+        &in_outage,
+        &std::process::id().cast_signed(),
+        &&*first.meta.queue,
+        &delay_buckets,
+        &tally_leases,
+        &keys,
+        &labels,
+        &causes,
+        &buckets,
+        &counts,
+        &sums,
+        &failure_keys,
+        &MAX_REFUNDS,
+        &(repeat == Repeat::Again),
+    ];
+    let rows = session.run("settle jobs", &sql::SETTLE, &parameters)?;
     Ok(rows
         .iter()
         .map(|row| (LeaseId(row.get("lease_id")), JobId::new(row.get("id"))))
@@ -220,92 +264,10 @@ pub(crate) fn give_back(session: &mut Session, lease: LeaseId, jobs: &[JobId]) -
     Ok(rows.len())
 }
 
-/// The parameters of `settle.sql`.
-///
-/// Each column is an array. One `jsonb` would need a single parameter, but reading a thousand
-/// verdicts from it takes ten times as long (measured: 50 ms instead of 5). For an array of a
-/// composite type, the driver would look up the type on each connection.
-struct SettleParameters<'a> {
-    verdicts: VerdictColumns<'a>,
-    identity: &'a WorkerIdentity,
-    queue: &'a str,
-    tallies: TallyColumns<'a>,
-    repeat: Repeat,
-}
-
-impl SettleParameters<'_> {
-    /// Passes the parameters in the order of `settle.sql`. The patterns name every field, so a
-    /// column that is not bound does not compile.
-    fn bind<T>(&self, query: impl FnOnce(&[&(dyn ToSql + Sync)]) -> T) -> T {
-        let SettleParameters {
-            verdicts:
-                VerdictColumns {
-                    leases,
-                    ids,
-                    verdicts,
-                    delays,
-                    causes: death_causes,
-                    classes,
-                    messages,
-                    details,
-                    records,
-                    in_outage,
-                    delay_buckets,
-                    failure_keys,
-                },
-            identity:
-                WorkerIdentity {
-                    id,
-                    host,
-                    version,
-                    pid,
-                },
-            queue,
-            tallies:
-                TallyColumns {
-                    leases: tally_leases,
-                    keys,
-                    labels,
-                    causes,
-                    buckets,
-                    counts,
-                    sums,
-                },
-            repeat,
-        } = self;
-        query(&[
-            leases,
-            ids,
-            verdicts,
-            delays,
-            death_causes,
-            classes,
-            messages,
-            details,
-            records,
-            &id.0,
-            &&**host,
-            &&**version,
-            &DeathCause::Manual.as_str(),
-            in_outage,
-            pid,
-            queue,
-            delay_buckets,
-            tally_leases,
-            keys,
-            labels,
-            causes,
-            buckets,
-            counts,
-            sums,
-            failure_keys,
-            &MAX_REFUNDS,
-            &(*repeat == Repeat::Again),
-        ])
-    }
-}
-
 /// The verdicts, one array per column.
+///
+/// One `jsonb` would need a single parameter, but reading a thousand verdicts from it takes ten times as long
+/// (measured: 50 ms instead of 5). For an array of a composite type, the driver would look up the type on each connection.
 #[derive(Default)]
 struct VerdictColumns<'a> {
     leases: Vec<Uuid>,
@@ -418,7 +380,7 @@ fn record(
             worker: identity.id.0,
             host: &identity.host,
             version: &identity.version,
-            pid: identity.pid,
+            pid: std::process::id().cast_signed(),
         },
     )
 }

@@ -18,7 +18,6 @@ pub(crate) struct WorkerIdentity {
     pub(crate) id: WorkerId,
     pub(crate) host: Arc<str>,
     pub(crate) version: Arc<str>,
-    pub(crate) pid: i32,
 }
 
 /// A verdict on a leased job.

@@ -81,7 +81,6 @@ pub fn run_next(transaction: &mut Transaction<'_>, handlers: &Handlers) -> Resul
         id: WorkerId(Uuid::new_v4()),
         host: "test".into(),
         version: env!("CARGO_PKG_VERSION").into(),
-        pid: std::process::id().cast_signed(),
     };
     for row in queues {
         let request = ClaimRequest {

@@ -339,7 +339,6 @@ impl WorkerBuilder {
                 .clone()
                 .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
                 .into(),
-            pid: std::process::id().cast_signed(),
         }
     }
 }
