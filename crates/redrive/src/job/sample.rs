@@ -49,7 +49,7 @@ impl<P> Job<P> {
 }
 
 impl JobMeta {
-    fn of_a_sample() -> JobMeta {
+    pub(crate) fn of_a_sample() -> JobMeta {
         JobMeta {
             id: JobId::new(0),
             queue: "sample".into(),

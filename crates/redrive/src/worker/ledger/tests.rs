@@ -6,7 +6,6 @@ use crate::job::error_report::ErrorReport;
 use crate::job::job::{JobId, JobMeta};
 use crate::pipeline::judge::Verdict;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 fn lease() -> LeaseId {
     LeaseId(uuid::Uuid::new_v4())
@@ -15,32 +14,12 @@ fn lease() -> LeaseId {
 fn settlement(lease: LeaseId, id: i64, generation: u32, verdict: Verdict) -> Settlement {
     let meta = Arc::new(JobMeta {
         id: JobId::new(id),
-        queue: "q".into(),
-        kind: "k".into(),
-        attempt: 1,
-        max_attempts: 5,
         generation,
-        priority: 0,
-        enqueued_at: SystemTime::UNIX_EPOCH,
-        is_unique: false,
-        group: None,
-        headers: crate::job::headers::Headers::default(),
-        outage_age: None,
-        age: Duration::ZERO,
-        wait: Duration::ZERO,
-        claimed: Instant::now(),
+        ..JobMeta::of_a_sample()
     });
     Settlement {
-        lease,
-        meta,
-        run_time: Duration::ZERO,
-        has_run: true,
         verdict,
-        cause: None,
-        age: Duration::ZERO,
-        follow_ups: Vec::new(),
-        keep_done: None,
-        checkpoint: None,
+        ..Settlement::done(lease, &meta, Duration::ZERO, None, Instant::now())
     }
 }
 
