@@ -91,33 +91,28 @@ pub(crate) fn claim_groups(
             &claim.suspects.max_crashes(),
         ],
     )?;
+    let Some(first) = rows.first() else {
+        return Ok(GroupAnswer::nothing(look));
+    };
+    let walked: Option<i64> = first.get("walked");
+    let diverting: Option<Vec<String>> = first.get("diverting");
+    let token_in_us: Option<i64> = first.get("token_in_us");
     let place = GroupPlace {
-        walked_to: rows.first().and_then(|row| row.get("walked_to")),
-        walked: rows
-            .first()
-            .and_then(|row| row.get::<_, Option<i64>>("walked"))
-            .map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
-        more_follow: rows.first().is_some_and(|row| row.get("more_follow")),
-        arrived_to: rows.first().map_or(0, |row| row.get("arrived_to")),
-        diverting: rows
-            .first()
-            .and_then(|row| row.get::<_, Option<Vec<String>>>("diverting"))
-            .unwrap_or_default(),
-        token_in: rows
-            .first()
-            .and_then(|row| row.get::<_, Option<i64>>("token_in_us"))
-            .map(micros),
+        walked_to: first.get("walked_to"),
+        walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
+        more_follow: first.get("more_follow"),
+        arrived_to: first.get("arrived_to"),
+        diverting: diverting.unwrap_or_default(),
+        token_in: token_in_us.map(micros),
     };
     let leases = rows
         .iter()
         .filter(|row| row.get::<_, Option<Uuid>>("lease_id").is_some());
     let claimed = read(leases, &claim.queue)?;
-    let mut claimed = in_turns(claimed, &slots(rows.first()));
-    if let Some(row) = rows.first() {
-        let start_by = start_by(sent_at, row.get("taken_us"), row.get("hold_us"));
-        for job in &mut claimed {
-            job.start_by = start_by;
-        }
+    let mut claimed = in_turns(claimed, &slots(first));
+    let start_by = start_by(sent_at, first.get("taken_us"), first.get("hold_us"));
+    for job in &mut claimed {
+        job.start_by = start_by;
     }
     Ok(GroupAnswer { claimed, place })
 }
@@ -133,9 +128,9 @@ fn any_group(session: &mut dyn Run, queue: &str) -> Result<Option<String>> {
 }
 
 /// Returns the slots of the jobs that may follow others.
-fn slots(row: Option<&Row>) -> HashMap<JobId, i16> {
-    let ids: Option<Vec<i64>> = row.and_then(|row| row.get("turn_ids"));
-    let slots: Option<Vec<i16>> = row.and_then(|row| row.get("turn_slots"));
+fn slots(row: &Row) -> HashMap<JobId, i16> {
+    let ids: Option<Vec<i64>> = row.get("turn_ids");
+    let slots: Option<Vec<i16>> = row.get("turn_slots");
     let ids = ids.into_iter().flatten().map(JobId::new);
     ids.zip(slots.into_iter().flatten()).collect()
 }
