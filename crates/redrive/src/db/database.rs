@@ -82,16 +82,10 @@ const DEFAULT_TIMEOUTS: Timeouts = Timeouts {
 impl Timeouts {
     /// Limits each, so that sums and multiples of them cannot overflow.
     fn bounded(self) -> Timeouts {
-        let Timeouts {
-            connect,
-            call,
-            bulk,
-        } = self;
-        let [connect, call, bulk] = [connect, call, bulk].map(|timeout| timeout.min(MAX_WAIT));
         Timeouts {
-            connect,
-            call,
-            bulk,
+            connect: self.connect.min(MAX_WAIT),
+            call: self.call.min(MAX_WAIT),
+            bulk: self.bulk.min(MAX_WAIT),
         }
     }
 }

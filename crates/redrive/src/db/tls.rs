@@ -31,6 +31,8 @@ pub(crate) struct Identity {
 
 /// Returns what to do about a refused server, for a cause that does not say it.
 pub(crate) fn advice(cause: &str) -> Option<&'static str> {
+    const OTHER_HOST: &str = "the server's certificate is for another host; connect to a name in its \
+                              `subjectAltName`, or set `sslmode=verify-ca`";
     const ADVICE: [(&str, &str); 8] = [
         (
             "CaUsedAsEndEntity",
@@ -48,16 +50,8 @@ pub(crate) fn advice(cause: &str) -> Option<&'static str> {
             "no trusted authority has signed the server's certificate; name the file of its \
              authority with `sslrootcert`",
         ),
-        (
-            "NotValidForName",
-            "the server's certificate is for another host; connect to a name in its \
-             `subjectAltName`, or set `sslmode=verify-ca`",
-        ),
-        (
-            "not valid for name",
-            "the server's certificate is for another host; connect to a name in its \
-             `subjectAltName`, or set `sslmode=verify-ca`",
-        ),
+        ("NotValidForName", OTHER_HOST),
+        ("not valid for name", OTHER_HOST),
         (
             "extended key usage",
             "the server's certificate is not for servers; sign it again with \

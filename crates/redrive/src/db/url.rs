@@ -167,21 +167,18 @@ fn host_location(config: &Config) -> HostLocation {
 /// Decides what to verify. `None`: no TLS.
 fn decide(mode: Option<&str>, host_location: HostLocation) -> Result<Option<Verification>> {
     match (mode, host_location) {
-        (Some("disable") | None, HostLocation::Socket | HostLocation::Loopback) => Ok(None),
-        (Some("disable"), HostLocation::Remote) => Ok(None),
-        (Some("allow" | "prefer"), HostLocation::Socket | HostLocation::Loopback) => Ok(None),
+        (Some("disable"), _)
+        | (None | Some("allow" | "prefer"), HostLocation::Socket | HostLocation::Loopback)
+        | (Some("require" | "verify-full" | "verify-ca"), HostLocation::Socket) => Ok(None),
         (Some(mode @ ("allow" | "prefer")), HostLocation::Remote) => Err(Error::invalid(format!(
             "sslmode={mode} does not protect a remote connection; set sslmode=verify-full, or \
              sslmode=disable if you trust the network"
         ))),
-        (Some("require" | "verify-full" | "verify-ca"), HostLocation::Socket) => Ok(None),
         (Some("verify-ca"), HostLocation::Loopback | HostLocation::Remote) => {
             Ok(Some(Verification::Certificate))
         }
-        (Some("require" | "verify-full"), HostLocation::Loopback | HostLocation::Remote) => {
-            Ok(Some(Verification::CertificateAndName))
-        }
-        (None, HostLocation::Remote) => Ok(Some(Verification::CertificateAndName)),
+        (Some("require" | "verify-full"), HostLocation::Loopback | HostLocation::Remote)
+        | (None, HostLocation::Remote) => Ok(Some(Verification::CertificateAndName)),
         // Not repeated: it might be a misplaced password.
         (Some(_), _) => Err(Error::invalid(
             "unknown sslmode; expected disable, verify-ca, verify-full, require, allow or prefer",
