@@ -291,20 +291,17 @@ impl Database {
     /// this library, or an earlier one is missing.
     pub fn check_schema(&self) -> Result<()> {
         self.call("check the schema", |session| {
-            let Ledger {
-                migrations,
-                definitions,
-            } = ledger(session)?;
-            examine(&migrations)?;
-            let missing: Vec<&str> = missing(&migrations).iter().map(|one| one.name).collect();
+            let ledger = ledger(session)?;
+            examine(&ledger.migrations)?;
+            let missing = missing(&ledger.migrations);
+            let missing: Vec<&str> = missing.iter().map(|one| one.name).collect();
             if !missing.is_empty() {
                 return Err(Error::migration_required(format!(
                     "the schema `redrive` lacks {}; run `redrive migrate`",
                     missing.join(", ")
                 )));
             }
-            let changed = changed(&migrations, &definitions);
-            let changed: Vec<&str> = changed.iter().map(|one| one.file).collect();
+            let changed: Vec<&str> = ledger.changed().iter().map(|one| one.file).collect();
             if !changed.is_empty() {
                 return Err(Error::migration_required(format!(
                     "the schema `redrive` has another version of {}; run `redrive migrate`",
@@ -338,29 +335,63 @@ struct Ledger {
 }
 
 fn ledger(session: &mut Session) -> Result<Ledger> {
-    let mut rows = |sql| match session.query("read the schema's version", sql, &[]) {
-        Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
-        answer => answer,
-    };
-    Ok(Ledger {
-        migrations: entries(&rows(&sql::SCHEMA_VERSION)?),
-        definitions: defined(&rows(&sql::DEFINITIONS)?),
-    })
+    Ledger::read(
+        |sql| match session.query("read the schema's version", sql, &[]) {
+            Err(error) if error.sql_state() == Some(&SqlState::UNDEFINED_TABLE) => Ok(Vec::new()),
+            answer => answer,
+        },
+    )
 }
 
 /// Returns whether a newer library changed the schema.
 pub(crate) fn is_newer(session: &mut Session) -> Result<bool> {
-    let ledger = ledger(session)?;
-    Ok(is_of_newer(&ledger.migrations, &ledger.definitions))
+    Ok(ledger(session)?.is_of_newer())
 }
 
-/// Returns whether a newer library applied one of these. Its functions must stay, even if this one has others.
-fn is_of_newer(migrations: &[Entry], definitions: &[Defined]) -> bool {
-    let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
-    migrations.iter().any(|entry| entry.version > last)
-        || definitions
-            .iter()
-            .any(|defined| is_later(&defined.library, LIBRARY))
+impl Ledger {
+    /// Reads what was applied with statements that `rows` sends.
+    fn read(mut rows: impl FnMut(&'static sql::Sql) -> Result<Vec<Row>>) -> Result<Ledger> {
+        let entry = |row: &Row| Entry {
+            version: row.get("version"),
+            name: row.get("name"),
+            checksum: row.get("checksum"),
+            breaking: row.get("breaking"),
+        };
+        let defined = |row: &Row| Defined {
+            file: row.get("file"),
+            checksum: row.get("checksum"),
+            library: row.get("library"),
+        };
+        Ok(Ledger {
+            migrations: rows(&sql::SCHEMA_VERSION)?.iter().map(entry).collect(),
+            definitions: rows(&sql::DEFINITIONS)?.iter().map(defined).collect(),
+        })
+    }
+
+    /// Returns whether a newer library applied some of it. Its functions must stay, even if this one has others.
+    fn is_of_newer(&self) -> bool {
+        let last = MIGRATIONS.last().map_or(0, |migration| migration.version);
+        let is_later = |defined: &Defined| is_later(&defined.library, LIBRARY);
+        self.migrations.iter().any(|entry| entry.version > last)
+            || self.definitions.iter().any(is_later)
+    }
+
+    /// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
+    /// are not compared.
+    fn changed(&self) -> Vec<&'static Definition> {
+        let is_applied = |ours: &&Definition| {
+            self.definitions
+                .iter()
+                .any(|one| one.file == ours.file && one.checksum == checksum(ours.text))
+        };
+        match self.is_of_newer() {
+            true => Vec::new(),
+            false => DEFINITIONS
+                .iter()
+                .filter(|ours| !is_applied(ours))
+                .collect(),
+        }
+    }
 }
 
 /// Returns whether a version is newer than another by semantic versioning. A text that is no version is of a library that
@@ -370,25 +401,6 @@ fn is_later(version: &str, than: &str) -> bool {
         && Version::parse(version).map_or(true, |version| {
             Version::parse(than).is_ok_and(|than| version.cmp_precedence(&than).is_gt())
         })
-}
-
-fn defined(rows: &[Row]) -> Vec<Defined> {
-    let defined = |row: &Row| Defined {
-        file: row.get("file"),
-        checksum: row.get("checksum"),
-        library: row.get("library"),
-    };
-    rows.iter().map(defined).collect()
-}
-
-fn entries(rows: &[Row]) -> Vec<Entry> {
-    let entry = |row: &Row| Entry {
-        version: row.get("version"),
-        name: row.get("name"),
-        checksum: row.get("checksum"),
-        breaking: row.get("breaking"),
-    };
-    rows.iter().map(entry).collect()
 }
 
 /// The version of a database's schema.
@@ -425,23 +437,6 @@ fn missing(ledger: &[Entry]) -> Vec<&'static Migration> {
         .iter()
         .filter(|migration| !is_applied(migration.version))
         .collect()
-}
-
-/// Returns the library's definitions that the schema has in another version or not at all. Those of a newer library
-/// are not compared.
-fn changed(migrations: &[Entry], definitions: &[Defined]) -> Vec<&'static Definition> {
-    let is_applied = |ours: &&Definition| {
-        definitions
-            .iter()
-            .any(|one| one.file == ours.file && one.checksum == checksum(ours.text))
-    };
-    match is_of_newer(migrations, definitions) {
-        true => Vec::new(),
-        false => DEFINITIONS
-            .iter()
-            .filter(|ours| !is_applied(ours))
-            .collect(),
-    }
 }
 
 /// Compares the ledger with the migrations of this library.
@@ -513,16 +508,14 @@ fn apply(session: &mut Session) -> Result<Vec<Applied>> {
         transaction.batch_execute(AS_OWNER).map_err(failed)?;
         transaction.batch_execute(CREATE_LEDGER).map_err(failed)?;
     }
-    let mut rows = |sql: &sql::Sql| transaction.query_typed(sql.text, &[]).map_err(failed);
     // Checked under the lock, because a migrator of another version may run too. Newer migrations
     // must not be breaking.
-    let migrations = entries(&rows(&sql::SCHEMA_VERSION)?);
-    let definitions = defined(&rows(&sql::DEFINITIONS)?);
-    examine(&migrations)?;
-    let missing = missing(&migrations);
+    let ledger = Ledger::read(|sql| transaction.query_typed(sql.text, &[]).map_err(failed))?;
+    examine(&ledger.migrations)?;
+    let missing = missing(&ledger.migrations);
     // A migration may drop what is defined again.
     let changed = match missing.is_empty() {
-        true => changed(&migrations, &definitions),
+        true => ledger.changed(),
         false => DEFINITIONS.iter().collect(),
     };
     if !changed.is_empty() {
