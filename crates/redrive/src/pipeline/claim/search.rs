@@ -116,15 +116,10 @@ impl Search {
     /// Returns whether to measure the queue, and whether to look for ranks then. `bytes` is the size of
     /// all queues, as far as known.
     pub(crate) fn wants_measure(&mut self, now: Instant, bytes: i64) -> Option<Ranks> {
-        if let Search::Whole {
-            measured_at,
-            bytes: before,
-            ..
-        } = self
+        if let Search::Whole { bytes: before, .. } = self
             && bytes > SMALL_BYTES.max(before.saturating_mul(2))
-            && now.saturating_duration_since(*measured_at) >= MEASURE_EVERY
         {
-            *self = Search::new();
+            self.measure_again(now);
         }
         match self {
             Search::Unknown { ranks, .. } => Some(*ranks),
@@ -134,6 +129,15 @@ impl Search {
                 ..
             } if windows.is_sample_due(now) => Some(Ranks::Find),
             Search::Whole { .. } | Search::Windowed { .. } => None,
+        }
+    }
+
+    /// Lets a queue that is read whole be measured again, unless it has just been.
+    fn measure_again(&mut self, now: Instant) {
+        if let Search::Whole { measured_at, .. } = self
+            && now.saturating_duration_since(*measured_at) >= MEASURE_EVERY
+        {
+            *self = Search::new();
         }
     }
 
@@ -262,17 +266,10 @@ impl Search {
             fill,
         } = ended;
         match (&mut *self, look) {
-            (
-                Search::Whole {
-                    marks, measured_at, ..
-                },
-                Look::Whole(scan, _),
-            ) => {
+            (Search::Whole { marks, .. }, Look::Whole(scan, _)) => {
                 marks.note(*scan, asked_at, took, fill, claimed);
-                let is_slow = took > SLOW && fill == Fill::Partial || took > SLOW * 10;
-                let ended_at = asked_at + took;
-                if is_slow && ended_at.saturating_duration_since(*measured_at) >= MEASURE_EVERY {
-                    *self = Search::new();
+                if took > SLOW && fill == Fill::Partial || took > SLOW * 10 {
+                    self.measure_again(asked_at + took);
                 }
             }
             (Search::Windowed { windows, .. }, Look::Front(front)) => {
@@ -304,17 +301,10 @@ impl Search {
     /// Records a claim that failed.
     pub(crate) fn note_failure(&mut self, look: &Look, asked_at: Instant, took: Duration) {
         match (&mut *self, look) {
-            (
-                Search::Whole {
-                    marks, measured_at, ..
-                },
-                Look::Whole(scan, _),
-            ) => {
+            (Search::Whole { marks, .. }, Look::Whole(scan, _)) => {
                 marks.note_time(*scan, asked_at, took);
-                let ended_at = asked_at + took;
-                if took > SLOW && ended_at.saturating_duration_since(*measured_at) >= MEASURE_EVERY
-                {
-                    *self = Search::new();
+                if took > SLOW {
+                    self.measure_again(asked_at + took);
                 }
             }
             (Search::Windowed { windows, .. }, _) => windows.note_failure(asked_at, took),
