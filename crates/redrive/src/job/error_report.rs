@@ -188,7 +188,8 @@ pub(crate) fn clip(text: String, bytes: usize) -> String {
     format!("{}{CUT}{}", &head[..head_end], &tail[tail_start..])
 }
 
-fn without_nul(text: String) -> String {
+/// Replaces NUL, which PostgreSQL cannot store.
+pub(crate) fn without_nul(text: String) -> String {
     if text.contains('\0') {
         text.replace('\0', "\u{fffd}")
     } else {

@@ -1,5 +1,7 @@
 //! Operators: the person behind a manual change and the reason, as the audit log records them.
 
+use crate::job::error_report::without_nul;
+
 /// The person or program behind a manual change, for the audit log.
 ///
 /// Every manual change writes a row to `redrive.audit` in its own transaction: the database role
@@ -42,14 +44,5 @@ impl Operator {
         self.reason
             .as_deref()
             .filter(|reason| !reason.trim().is_empty())
-    }
-}
-
-/// Replaces NUL, which PostgreSQL cannot store.
-fn without_nul(text: String) -> String {
-    if text.contains('\0') {
-        text.replace('\0', "\u{fffd}")
-    } else {
-        text
     }
 }
