@@ -309,7 +309,8 @@ impl Session {
         if !is_stale(error) {
             return answer;
         }
-        self.forget_all();
+        // The other statements of the connection may be stale, too.
+        self.connection.statements().0.clear();
         match self.scope {
             Scope::Statement => {
                 let statement = self.prepared(doing, sql)?;
@@ -375,11 +376,6 @@ impl Session {
             Err(error) if is_stale(&error) => run(),
             answer => answer,
         }
-    }
-
-    /// Forgets the statements of the connection. If one is [stale](is_stale), so may be the others.
-    fn forget_all(&mut self) {
-        self.connection.statements().0.clear();
     }
 
     fn prepared(&mut self, doing: &str, sql: &'static Sql) -> Result<Statement> {

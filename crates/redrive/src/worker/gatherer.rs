@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::pipeline::claim::ClaimedJob;
 use crate::sync::Instant;
 use crate::sync::channel::{Receiver, RecvTimeoutError};
-use crate::worker::batch::BatchOptions;
 use crate::worker::gathering::{Gathered, Gathering, Record};
 use crate::worker::settler::{Message, ToSettler};
 use crate::worker::slot_state::{Chunk, SlotsGone, ToSlots};
@@ -73,12 +72,13 @@ fn add(
     claimed: ClaimedJob,
     now: Instant,
 ) -> Result<(), SlotsGone> {
-    let rule = rule(state, &claimed);
+    let handler = state.config.handlers.batch(&claimed.meta.kind);
     let record = Record {
         attempt: claimed.meta.attempt,
         crashes: claimed.crashes,
         is_probe: state.breakers.is_probe(claimed.lease),
     };
+    let rule = handler.map(|handler| &handler.rule);
     let Some(rule) = rule.filter(|rule| !rule.runs_alone(record)) else {
         return context.jobs.send(Chunk::Together(vec![claimed]));
     };
@@ -100,9 +100,4 @@ fn add(
             context.jobs.send(Chunk::Together(batch))
         }
     }
-}
-
-fn rule<'a>(state: &'a State, claimed: &ClaimedJob) -> Option<&'a BatchOptions> {
-    let handler = state.config.handlers.batch(&claimed.meta.kind);
-    handler.map(|handler| &handler.rule)
 }

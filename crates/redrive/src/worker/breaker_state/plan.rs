@@ -51,18 +51,14 @@ impl LocalBreakers {
         }
         known.pause = LocalPause::No;
         self.settle_down(&known);
+        let others = known.open.iter().filter(|(name, _)| **name != self.queue);
+        let except: BTreeSet<&String> = others.flat_map(|(_, gate)| &gate.kinds).collect();
         let mut plan = ClaimPlan {
+            is_shut: known.open.contains_key(&self.queue),
+            except: except.into_iter().cloned().collect(),
             limits: known.limits.clone(),
             ..ClaimPlan::default()
         };
-        let mut except = BTreeSet::new();
-        for (name, gate) in &known.open {
-            if *name != self.queue {
-                except.extend(gate.kinds.iter().cloned());
-            }
-        }
-        plan.except = except.into_iter().collect();
-        plan.is_shut = known.open.contains_key(&self.queue);
         for (name, gate) in &known.open {
             // While the whole queue is held back, its dependencies cannot be probed.
             if plan.is_shut && *name != self.queue {

@@ -93,23 +93,16 @@ impl Fetcher {
     /// many were moved.
     pub(super) fn offer_probe(&mut self, request: ClaimRequest) -> Result<usize> {
         let look = self.walk.look_for_probe(request.limit);
-        let (answer, took) = {
-            let asked_at = Instant::now();
-            let answer = self.call("look for a job of a group to probe", move |session| {
-                let answer = claim_groups(session, &request, &look)?;
-                // If this fails, the worker releases the lease as one of a lost claim.
-                let leases = answer.claimed.iter().map(|job| job.lease).collect();
-                release(
-                    session,
-                    request.worker,
-                    &ReleaseScope::Leases(leases),
-                    Some(&[]),
-                )?;
-                Ok(answer)
-            })?;
-            (answer, asked_at.elapsed())
-        };
-        let moved = answer.claimed.len();
+        let asked_at = Instant::now();
+        let answer = self.call("look for a job of a group to probe", move |session| {
+            let answer = claim_groups(session, &request, &look)?;
+            // If this fails, the worker releases the lease as one of a lost claim.
+            let leases = answer.claimed.iter().map(|job| job.lease).collect();
+            let leases = ReleaseScope::Leases(leases);
+            release(session, request.worker, &leases, Some(&[]))?;
+            Ok(answer)
+        })?;
+        let (took, moved) = (asked_at.elapsed(), answer.claimed.len());
         self.walk.note(Instant::now(), took, moved, answer.place);
         Ok(moved)
     }

@@ -43,9 +43,7 @@ impl State {
         let forgotten = forgotten.map(|lease| lease.suspicion).max();
         forgotten > Some(Suspicion::None) && highest(&held) == Suspicion::None
     }
-}
 
-impl State {
     /// Whether an operator cancelled a leased job.
     pub(crate) fn is_cancelled(&self, job: JobId) -> bool {
         self.has_cancelled.load(Ordering::SeqCst) && lock(&self.cancelled).contains(&job)
