@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::admin::bulk::JobBatch;
 use crate::admin::handle::Jobs;
 use crate::db::sql;
-use crate::dlq::edit::{Edit, EditDiff, EditPreview, Edited, Made};
+use crate::dlq::edit::{Edit, EditPreview, Edited, Made};
 use crate::dlq::filter::JobFilter;
 use crate::dlq::validation_error::ValidationErrors;
 use crate::error::{Error, Result};
@@ -98,16 +98,7 @@ impl Jobs<'_> {
     ) -> Result<(), E> {
         self.each_waiting(filter, |page| -> Result<ControlFlow<()>, E> {
             for (id, payload) in page.jobs {
-                let after = match edit.make(Some(payload.get())) {
-                    Ok(Made::Same) => EditDiff::Unchanged,
-                    Ok(Made::New(json)) => EditDiff::Changed(json.raw_value()?),
-                    Err(why) => EditDiff::Refused(why),
-                };
-                visit(&EditPreview {
-                    id,
-                    before: Some(payload),
-                    after,
-                })?;
+                visit(&EditPreview::of(edit, id, Some(payload))?)?;
             }
             Ok(ControlFlow::Continue(()))
         })

@@ -75,6 +75,18 @@ pub enum EditDiff {
     Refused(String),
 }
 
+impl EditPreview {
+    /// Returns the effect of an edit on a payload.
+    pub(crate) fn of(edit: &Edit, id: JobId, before: Option<Box<RawValue>>) -> Result<EditPreview> {
+        let after = match edit.make(before.as_deref().map(RawValue::get)) {
+            Ok(Made::Same) => EditDiff::Unchanged,
+            Ok(Made::New(json)) => EditDiff::Changed(json.raw_value()?),
+            Err(why) => EditDiff::Refused(why),
+        };
+        Ok(EditPreview { id, before, after })
+    }
+}
+
 row! {
     /// A letter, as an edit reads it.
     struct Editable {
@@ -154,17 +166,7 @@ impl Dlq<'_> {
     ) -> Result<(), E> {
         self.each_editable(filter, |page| -> Result<ControlFlow<()>, E> {
             for letter in page {
-                let made = edit.make(letter.payload.as_deref().map(RawValue::get));
-                let after = match made {
-                    Ok(Made::Same) => EditDiff::Unchanged,
-                    Ok(Made::New(json)) => EditDiff::Changed(json.raw_value()?),
-                    Err(why) => EditDiff::Refused(why),
-                };
-                visit(&EditPreview {
-                    id: letter.id,
-                    before: letter.payload,
-                    after,
-                })?;
+                visit(&EditPreview::of(edit, letter.id, letter.payload)?)?;
             }
             Ok(ControlFlow::Continue(()))
         })
