@@ -149,7 +149,7 @@ impl Dlq<'_> {
     ) -> Result<Redriven> {
         filter.refuse_after()?;
         let parameter = filter.parameter()?;
-        let how = options.parameters(operator)?;
+        options.check_for(operator)?;
         let blocked = self.blocked(filter, options)?;
         let mut done = Redriven {
             unserved: blocked.unserved,
@@ -172,11 +172,11 @@ impl Dlq<'_> {
                     &last.map(|(_, id)| id),
                     &operator.given_reason(),
                     &operator.by(),
-                    &how.to_queue,
-                    &how.priority,
-                    &how.max_attempts,
-                    &how.forced,
-                    &how.delay_ms,
+                    &options.to_queue,
+                    &options.priority.map(i32::from),
+                    &options.max_attempts,
+                    &options.is_forced(),
+                    &options.wait(),
                 ],
             )?;
             let Some((id, _, place, moment)) = tried.last() else {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::job::duration::format_duration;
-use crate::job::milliseconds::milliseconds;
 use crate::job::name;
 use crate::job::new_job::{MAX_ATTEMPTS, MAX_DELAY, check_priority};
 use crate::job::operator::Operator;
@@ -18,9 +17,9 @@ use crate::job::operator::Operator;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RedriveOptions {
-    pub(super) to_queue: Option<String>,
-    priority: Option<i16>,
-    max_attempts: Option<u32>,
+    pub(crate) to_queue: Option<String>,
+    pub(crate) priority: Option<i16>,
+    pub(crate) max_attempts: Option<u32>,
     delay: Duration,
     force: Force,
 }
@@ -102,32 +101,21 @@ impl RedriveOptions {
         Ok(())
     }
 
-    /// Returns the validated statement parameters.
-    pub(crate) fn parameters(&self, operator: &Operator) -> Result<OptionParameters> {
+    /// Checks everything.
+    pub(crate) fn check_for(&self, operator: &Operator) -> Result<()> {
         self.check()?;
-        if self.is_forced() && operator.given_reason().is_none() {
-            return Err(Error::invalid("a forced redrive needs a reason"));
+        match operator.given_reason() {
+            None if self.is_forced() => Err(Error::invalid("a forced redrive needs a reason")),
+            Some(_) | None => Ok(()),
         }
-        Ok(OptionParameters {
-            to_queue: self.to_queue.clone(),
-            priority: self.priority.map(i32::from),
-            max_attempts: self.max_attempts.map(u32::cast_signed),
-            delay_ms: Some(milliseconds(self.delay)).filter(|ms| *ms > 0),
-            forced: self.is_forced(),
-        })
     }
 
-    pub(super) fn is_forced(&self) -> bool {
+    /// The delay, if there is one.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        Some(self.delay).filter(|delay| !delay.is_zero())
+    }
+
+    pub(crate) fn is_forced(&self) -> bool {
         self.force == Force::Yes
     }
-}
-
-/// The options as statement parameters.
-#[derive(Clone, Debug)]
-pub(crate) struct OptionParameters {
-    pub(crate) to_queue: Option<String>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) max_attempts: Option<i32>,
-    pub(crate) delay_ms: Option<i64>,
-    pub(crate) forced: bool,
 }

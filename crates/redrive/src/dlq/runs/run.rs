@@ -183,7 +183,8 @@ impl Runs<'_> {
         first: &First,
     ) -> Result<Option<CreatedRun>> {
         filter.refuse_after()?;
-        let how = options.letters.parameters(operator)?;
+        let how = &options.letters;
+        how.check_for(operator)?;
         let rate = options.rate.per_second()?;
         let Tolerance { percent, sample } = options.tolerance()?;
         let chosen = options.chosen(filter);
@@ -205,9 +206,9 @@ impl Runs<'_> {
                 &operator.given_reason(),
                 &operator.by(),
                 &how.to_queue,
-                &how.priority,
+                &how.priority.map(i32::from),
                 &how.max_attempts,
-                &how.forced,
+                &how.is_forced(),
                 &filter.limit.unwrap_or(u64::MAX),
                 &rate,
                 &i64::from(options.canary),
@@ -216,7 +217,7 @@ impl Runs<'_> {
                 &percent,
                 &sample,
                 &only,
-                &how.delay_ms,
+                &how.wait(),
             ],
         )?;
         Ok(id.map(|id| CreatedRun {
