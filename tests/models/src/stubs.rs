@@ -21,15 +21,15 @@ pub(crate) mod dlq {
             pub(crate) wait: Duration,
         }
 
-        pub(crate) enum Found {}
+        pub(crate) enum Steps {}
 
-        impl Found {
+        impl Steps {
             pub(crate) fn step(&mut self, _: &mut Session) -> Result<RunStep> {
                 match *self {}
             }
         }
 
-        pub(crate) fn find_run(_: &mut Session, _: Uuid) -> Result<Option<Found>> {
+        pub(crate) fn find_run(_: &mut Session, _: Uuid) -> Result<Option<Steps>> {
             Ok(None)
         }
     }

@@ -12,7 +12,7 @@ mod run;
 mod letters;
 
 pub use driver::{DriveStatus, RunDriver, RunStep};
-pub(crate) use driver::{Found, find_run};
+pub(crate) use driver::{Steps, find_run};
 pub use letters::{LetterRun, RunLetter, RunOutcome};
 pub use options::{Rate, RunOptions};
 pub use run::{CreatedRun, RedriveRun, RunChange};

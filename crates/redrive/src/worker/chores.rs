@@ -22,7 +22,7 @@ use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::retention::retain_a_batch;
-use crate::dlq::runs::{DriveStatus, Found, find_run};
+use crate::dlq::runs::{DriveStatus, Steps, find_run};
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
@@ -114,7 +114,7 @@ struct Chores<'a> {
     /// What is remembered of each queue.
     of_queues: Vec<OfQueue>,
     /// The redrive runs driven here and when the next step of each is due, in the order in which they were found.
-    runs: VecDeque<(Found, Instant)>,
+    runs: VecDeque<(Steps, Instant)>,
 }
 
 impl<'a> Chores<'a> {
@@ -300,7 +300,7 @@ impl<'a> Chores<'a> {
         let me = self.state.identity.id.0;
         let found = self.call("find redrive runs", move |session| {
             let found = std::iter::from_fn(|| find_run(session, me).transpose());
-            found.take(MAX_RUNS).collect::<Result<Vec<Found>>>()
+            found.take(MAX_RUNS).collect::<Result<Vec<Steps>>>()
         })?;
         let now = Instant::now();
         self.runs.extend(found.into_iter().map(|run| (run, now)));

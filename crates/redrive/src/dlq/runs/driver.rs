@@ -66,15 +66,7 @@ impl RunDriver {
     pub(super) fn new(db: &Database, run: RunId, driver: Uuid, term: i64) -> RunDriver {
         RunDriver {
             db: db.clone(),
-            steps: Steps {
-                run: run.get(),
-                driver,
-                term,
-                throttle: Throttle::new(BATCH),
-                next: Pace::Go,
-                chunks: 0,
-                window: None,
-            },
+            steps: Steps::new(run, driver, term, BATCH),
             may_have_help: db.connections() >= ENOUGH_FOR_TWO,
         }
     }
@@ -184,9 +176,9 @@ pub enum DriveStatus {
     Lost,
 }
 
-/// The state of a driver between steps.
+/// A run that is driven, between its steps.
 #[derive(Clone, Debug)]
-struct Steps {
+pub(crate) struct Steps {
     run: i64,
     driver: Uuid,
     term: i64,
@@ -201,7 +193,20 @@ struct Steps {
 }
 
 impl Steps {
-    fn step(&mut self, session: &mut Session) -> Result<RunStep> {
+    fn new(run: RunId, driver: Uuid, term: i64, batch: i64) -> Steps {
+        Steps {
+            run: run.get(),
+            driver,
+            term,
+            throttle: Throttle::new(batch),
+            next: Pace::Go,
+            chunks: 0,
+            window: None,
+        }
+    }
+
+    /// Makes one step.
+    pub(crate) fn step(&mut self, session: &mut Session) -> Result<RunStep> {
         let batch = self.throttle.next(live_waits(session, self.run)?);
         self.send(session, batch)
     }
@@ -319,28 +324,8 @@ fn take(session: &mut Session, run: Option<RunId>, driver: Uuid) -> Result<Optio
     }
 }
 
-/// A run that a worker drives.
-#[derive(Debug)]
-pub(crate) struct Found(Steps);
-
 /// Takes over any run without a driver, for a worker.
-pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Found>> {
-    Ok(take(session, None, driver)?.map(|(id, term)| {
-        Found(Steps {
-            run: id.get(),
-            driver,
-            term,
-            throttle: Throttle::new(BATCH_OF_A_WORKER),
-            next: Pace::Go,
-            chunks: 0,
-            window: None,
-        })
-    }))
-}
-
-impl Found {
-    /// Makes one step.
-    pub(crate) fn step(&mut self, session: &mut Session) -> Result<RunStep> {
-        self.0.step(session)
-    }
+pub(crate) fn find_run(session: &mut Session, driver: Uuid) -> Result<Option<Steps>> {
+    let found = take(session, None, driver)?;
+    Ok(found.map(|(run, term)| Steps::new(run, driver, term, BATCH_OF_A_WORKER)))
 }
