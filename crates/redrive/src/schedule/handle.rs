@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
+use crate::db::column::Column;
 use crate::db::database::Database;
 use crate::db::row::row;
 use crate::db::sql;
@@ -205,12 +206,11 @@ impl Schedules<'_> {
         let doing = format!("read the schedule `{}`", schedule.name);
         let ask = self.db.ask();
         let row: ClockRow = ask.one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])?;
-        let moment = |at: Option<SystemTime>| at.map(timestamp).transpose();
         let stored = (row.cron, row.zone.as_deref(), row.every_ms);
         Ok(Clock {
-            now: timestamp(row.now)?,
-            kept: moment(row.next_at)?.filter(|_| stored == schedule.rhythm.columns()),
-            last: moment(row.last_at)?,
+            now: row.now,
+            kept: row.next_at.filter(|_| stored == schedule.rhythm.columns()),
+            last: row.last_at,
         })
     }
 }
@@ -227,12 +227,12 @@ struct Clock {
 row! {
     /// The clock of the database and the stored schedule, if there is one.
     struct ClockRow {
-        now: SystemTime,
+        now: Timestamp,
         cron: Option<String>,
         zone: Option<String>,
         every_ms: Option<i64>,
-        next_at: Option<SystemTime>,
-        last_at: Option<SystemTime>,
+        next_at: Option<Timestamp>,
+        last_at: Option<Timestamp>,
     }
 }
 
@@ -255,8 +255,11 @@ impl Clock {
     }
 }
 
-/// Converts a time of the database.
-pub(crate) fn timestamp(time: SystemTime) -> Result<Timestamp> {
-    Timestamp::try_from(time)
-        .map_err(|error| Error::invalid("the stored time is out of range").caused_by(error))
+impl Column for Timestamp {
+    type Stored = SystemTime;
+
+    fn read(stored: SystemTime) -> Result<Timestamp> {
+        Timestamp::try_from(stored)
+            .map_err(|error| Error::invalid("the stored time is out of range").caused_by(error))
+    }
 }

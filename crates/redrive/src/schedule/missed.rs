@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::db::row::row;
 use crate::error::Result;
 use crate::job::words::words;
 use crate::schedule::rhythm::{Rhythm, micros};
@@ -37,12 +38,14 @@ words! {
     }
 }
 
-/// The policy with its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MissedPolicy {
-    pub(crate) missed: Missed,
-    pub(crate) ticks: u32,
-    pub(crate) age: Duration,
+row! {
+    /// The policy with its bounds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct MissedPolicy {
+        pub(crate) missed: Missed,
+        pub(crate) ticks: u32,
+        pub(crate) age: Duration,
+    }
 }
 
 /// The effect of a tick.

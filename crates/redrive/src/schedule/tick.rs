@@ -3,12 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use postgres::Row;
 
+use crate::db::row::{FromRow as _, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::schedule::handle::timestamp;
 use crate::schedule::missed::{MissedPolicy, Plan, plan};
 use crate::schedule::rhythm::Rhythm;
 
@@ -50,7 +49,7 @@ pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
     const DUE: &str = "look for due schedules";
     let mut ticked = Ticked::default();
     for row in session.query(DUE, &sql::DUE_SCHEDULES, &[&SCHEDULES])? {
-        let due = Due::of(&row)?;
+        let due = Due::from_row(&row)?;
         match due.run(session) {
             Ok(None) => {}
             Ok(Some(event)) => ticked.events.push(event),
@@ -75,41 +74,24 @@ pub(crate) fn pause(ms: Option<i64>) -> Option<Duration> {
     ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
-/// A schedule with a tick that is due.
-struct Due {
-    name: String,
-    version: i64,
-    cron: Option<String>,
-    zone: Option<String>,
-    every_ms: Option<i64>,
-    policy: MissedPolicy,
-    /// The tick; `None`: it must be computed.
-    next_at: Option<Timestamp>,
-    /// When the schedule was changed or last ticked.
-    since: Timestamp,
-    now: Timestamp,
+row! {
+    /// A schedule with a tick that is due.
+    struct Due {
+        name: String,
+        version: i64,
+        cron: Option<String>,
+        zone: Option<String>,
+        every_ms: Option<i64>,
+        policy: MissedPolicy => MissedPolicy::from_row,
+        /// The tick; `None`: it must be computed.
+        next_at: Option<Timestamp>,
+        /// When the schedule was changed or last ticked.
+        since: Timestamp,
+        now: Timestamp,
+    }
 }
 
 impl Due {
-    fn of(row: &Row) -> Result<Due> {
-        let next_at: Option<SystemTime> = row.get("next_at");
-        Ok(Due {
-            name: row.get("name"),
-            version: row.get("version"),
-            cron: row.get("cron"),
-            zone: row.get("zone"),
-            every_ms: row.get("every_ms"),
-            policy: MissedPolicy {
-                missed: row.get::<_, &str>("missed").parse()?,
-                ticks: row.get::<_, i32>("missed_ticks").unsigned_abs(),
-                age: Duration::from_millis(row.get::<_, i64>("missed_age_ms").unsigned_abs()),
-            },
-            next_at: next_at.map(timestamp).transpose()?,
-            since: timestamp(row.get("since"))?,
-            now: timestamp(row.get("now"))?,
-        })
-    }
-
     /// Runs the tick, or computes it. Returns `None` if another process was faster or the schedule has changed.
     fn run(&self, session: &mut Session) -> Result<Option<TickEvent>> {
         let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
