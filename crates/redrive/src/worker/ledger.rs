@@ -30,8 +30,8 @@ pub(crate) struct Ledger {
 struct Account {
     /// Jobs without a result.
     left: usize,
-    /// Jobs that came back without having run.
-    unrun: usize,
+    /// Whether jobs came back without having run.
+    has_unrun: bool,
     /// Verdicts to write.
     pending: Vec<Settlement>,
     /// Since when the oldest verdict waits.
@@ -110,7 +110,7 @@ impl Account {
     fn new(left: usize, now: Instant) -> Account {
         Account {
             left,
-            unrun: 0,
+            has_unrun: false,
             pending: Vec::new(),
             since: now,
             counted: 0,
@@ -120,9 +120,9 @@ impl Account {
     }
 
     fn rest(&self) -> Rest {
-        match (self.left, self.unrun) {
-            (0, 0) => Rest::Nothing,
-            (0, _) => Rest::Unrun,
+        match (self.left, self.has_unrun) {
+            (0, false) => Rest::Nothing,
+            (0, true) => Rest::Unrun,
             (_, _) => Rest::Open,
         }
     }
@@ -161,7 +161,7 @@ impl Ledger {
     pub(crate) fn unrun(&mut self, lease: LeaseId) {
         if let Some(account) = self.accounts.get_mut(&lease) {
             account.left = account.left.saturating_sub(1);
-            account.unrun += 1;
+            account.has_unrun = true;
         }
     }
 
@@ -199,9 +199,7 @@ impl Ledger {
             .accounts
             .entry(due.lease)
             .or_insert_with(|| Account::new(0, now));
-        if due.rest == Rest::Unrun {
-            account.unrun = account.unrun.max(1);
-        }
+        account.has_unrun |= due.rest == Rest::Unrun;
         account.pending.splice(..0, due.settlements);
         account.counted += due.counted;
         account.is_unanswered |= due.is_unanswered;

@@ -59,7 +59,6 @@ pub(crate) fn attempt(
         signal: Arc::clone(&signal),
         server_started: None,
         xid: None,
-        has_committed: false,
     };
     let prepared = match prepare(claimed, signal) {
         Ok(prepared) => prepared,
@@ -89,9 +88,8 @@ struct OwnAttempt {
     keep_done: Option<Duration>,
     /// When the server of the transaction started. `None`: it has not begun.
     server_started: Option<SystemTime>,
-    /// The id of the transaction that settled the job and is to commit.
+    /// The id of the transaction that settled the job and commits. `None`: it settled none.
     xid: Option<String>,
-    has_committed: bool,
 }
 
 impl OwnAttempt {
@@ -136,14 +134,12 @@ impl OwnAttempt {
         };
         self.xid = Some(xid);
         let committed = transaction.commit();
-        committed.map_err(|refused| not_committed(id, refused))?;
-        self.has_committed = true;
-        Ok(())
+        committed.map_err(|refused| not_committed(id, refused))
     }
 
     fn end(self, ended: Result<(), Outcome>) -> AttemptResult {
         match ended {
-            Ok(()) if self.has_committed => AttemptResult::Settled,
+            Ok(()) if self.xid.is_some() => AttemptResult::Settled,
             Ok(()) => AttemptResult::Lost,
             Err(Outcome::Failed(failure))
                 if self.server_started.is_none()
@@ -157,7 +153,7 @@ impl OwnAttempt {
 
     /// Ends an attempt whose session has ended. Only an outage of the database is not charged.
     fn end_of_session(self, db: &Database, ended: Result<(), Outcome>) -> AttemptResult {
-        let (Some(server_started), false) = (self.server_started, self.has_committed) else {
+        let Some(server_started) = self.server_started else {
             return self.end(ended);
         };
         let xid = self.xid.clone();
