@@ -93,15 +93,9 @@ pub(crate) fn conclude(
         ..Settlement::done(running.lease, meta, ran, keep, now)
     };
     let settlement = settlement.judged(end, &at, || running.signal.checkpoints.headers());
-    let flooded = match &settlement.verdict {
-        Verdict::Dead { cause, .. } if counts_as_flood(*cause) => flood(state, now),
-        Verdict::Dead { .. }
-        | Verdict::Done
-        | Verdict::Retry { .. }
-        | Verdict::Snooze { .. }
-        | Verdict::Refund { .. }
-        | Verdict::Outage { .. } => None,
-    };
+    let counts =
+        matches!(settlement.verdict, Verdict::Dead { cause, .. } if counts_as_flood(cause));
+    let flooded = counts.then(|| flood(state, now)).flatten();
     if let Some(observer) = &state.config.hooks.observer {
         let error = error.as_deref().map(|error| &**error);
         observer::tell(observer, running, &settlement.verdict, ran, error);
