@@ -33,12 +33,13 @@ pub(crate) struct ReapBounds {
     pub(crate) bytes: i32,
 }
 
-impl Default for ReapBounds {
-    fn default() -> ReapBounds {
+impl ReapBounds {
+    /// Returns the bounds that `bound` makes of the usual ones.
+    pub(crate) fn of(bound: impl Fn(i32) -> i32) -> ReapBounds {
         ReapBounds {
-            leases: MAX_REAPED_LEASES,
-            jobs: MAX_REAPED_JOBS,
-            bytes: MAX_REAPED_BYTES,
+            leases: bound(MAX_REAPED_LEASES),
+            jobs: bound(MAX_REAPED_JOBS),
+            bytes: bound(MAX_REAPED_BYTES),
         }
     }
 }

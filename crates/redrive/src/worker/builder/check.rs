@@ -68,30 +68,21 @@ impl WorkerBuilder {
     }
 
     fn time_problem(&self) -> Option<String> {
-        let lease = (
-            "lease",
-            self.lease,
-            limits::MIN_LEASE..=limits::MAX_LEASE,
-            "2 s to 1 h",
-        );
+        let lease = limits::MIN_LEASE..=limits::MAX_LEASE;
         let poll = limits::MIN_POLL_INTERVAL..=limits::MAX_POLL_INTERVAL;
         let hold = limits::MIN_HOLD_TIME..=limits::MAX_HOLD_TIME;
-        let deadlines = self
-            .handlers
-            .table
-            .options()
-            .filter_map(|options| options.deadline);
-        let kept = self.handlers.table.options();
-        let kept = kept.filter_map(|options| options.keep_done);
-        let kept = kept
-            .chain(self.keep_done)
-            .map(|time| ("time to keep finished jobs", time, KEEP, "1 s to 30 days"));
+        let options = || self.handlers.table.options();
+        let deadlines = options().filter_map(|options| options.deadline);
         let deadlines = deadlines.chain([self.deadline]).map(|deadline| {
             let within = limits::MIN_DEADLINE..=limits::MAX_DEADLINE;
             ("deadline", deadline, within, "1 ms to 24 h")
         });
+        let kept = options().filter_map(|options| options.keep_done);
+        let kept = kept
+            .chain(self.keep_done)
+            .map(|time| ("time to keep finished jobs", time, KEEP, "1 s to 30 days"));
         [
-            lease,
+            ("lease", self.lease, lease, "2 s to 1 h"),
             ("poll interval", self.poll_every(), poll, "5 ms to 1 min"),
             ("hold time", self.hold_for, hold, "10 ms to 24 h"),
         ]

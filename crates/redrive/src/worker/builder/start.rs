@@ -336,8 +336,8 @@ impl WorkerBuilder {
             host: host().into(),
             version: self
                 .version
-                .clone()
-                .unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned())
+                .as_deref()
+                .unwrap_or(env!("CARGO_PKG_VERSION"))
                 .into(),
         }
     }

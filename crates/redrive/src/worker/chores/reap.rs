@@ -15,12 +15,8 @@ impl Chores<'_> {
         if !self.queues.iter().all(|state| state.trust.may_reap(begun)) {
             return Ok(());
         }
-        let bounds = ReapBounds::default();
-        let bounds = ReapBounds {
-            leases: self.health(Chore::Reap).bound(bounds.leases),
-            jobs: self.health(Chore::Reap).bound(bounds.jobs),
-            bytes: self.health(Chore::Reap).bound(bounds.bytes),
-        };
+        let health = *self.health(Chore::Reap);
+        let bounds = ReapBounds::of(|most| health.bound(most));
         let ids = self.queues.iter().map(|state| state.identity.id);
         let (me, lease): (Arc<[WorkerId]>, _) = (ids.collect(), self.queues.lease());
         let mut all = Reaped::default();
