@@ -188,17 +188,7 @@ impl Claimer {
                 }
             }
         }
-        let marks: Option<Vec<(i32, i64)>> =
-            source
-                .search()
-                .marks_to_store(Instant::now())
-                .map(|windows| {
-                    windows
-                        .marks()
-                        .iter()
-                        .map(|(&rank, &id)| (rank, id))
-                        .collect()
-                });
+        let marks = source.search().marks_to_store(Instant::now());
         if let Some(marks) = marks {
             let claimable = claimable();
             let newest = self.call("store the marks", move |session| {

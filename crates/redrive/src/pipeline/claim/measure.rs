@@ -1,5 +1,6 @@
 //! Measures a queue before claims search it, and stores the marks for other processes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::search::{Measured, Ranks, SMALL_BYTES};
@@ -68,10 +69,10 @@ pub(crate) fn measure(
 pub(crate) fn store_marks(
     session: &mut Session,
     claimable: &Claimable,
-    marks: &[(i32, i64)],
+    marks: &BTreeMap<i32, i64>,
 ) -> Result<i64> {
     let queue = &*claimable.queue;
-    let (ranks, ids): (Vec<i32>, Vec<i64>) = marks.iter().copied().unzip();
+    let (ranks, ids): (Vec<i32>, Vec<i64>) = marks.iter().unzip();
     let row = session.query_one(
         &format!("store the marks of queue `{queue}`"),
         &sql::STORE_MARKS,

@@ -183,10 +183,12 @@ impl Search {
         }
     }
 
-    /// Returns the windows whose marks should be stored now.
-    pub(crate) fn marks_to_store(&self, now: Instant) -> Option<&Windows> {
+    /// Returns the marks by rank, if they should be stored now.
+    pub(crate) fn marks_to_store(&self, now: Instant) -> Option<BTreeMap<i32, i64>> {
         match self {
-            Search::Windowed { windows, .. } if windows.is_sample_due(now) => Some(windows),
+            Search::Windowed { windows, .. } if windows.is_sample_due(now) => {
+                Some(windows.marks().clone())
+            }
             Search::Windowed { .. } | Search::Unknown { .. } | Search::Whole { .. } => None,
         }
     }
