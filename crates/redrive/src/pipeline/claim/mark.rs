@@ -39,21 +39,15 @@ impl IndexRange {
         to_rank: i32::MAX,
     };
 
-    /// The part that follows an id of a rank.
-    pub(crate) fn after(rank: i32, id: i64) -> IndexRange {
-        IndexRange {
-            from_rank: rank,
-            from_id: id,
-            ..IndexRange::ALL
+    /// The parts of the index that these ids, in claim order, leave: what lies after each, up to the rank of the next.
+    pub(crate) fn from_ids(ids: impl Iterator<Item = (i32, i64)>) -> Vec<IndexRange> {
+        let (mut parts, mut open) = (Vec::new(), IndexRange::ALL);
+        for (to_rank, id) in ids {
+            parts.push(IndexRange { to_rank, ..open });
+            (open.from_rank, open.from_id) = (to_rank, id);
         }
-    }
-
-    /// The part of this one that precedes a rank.
-    pub(crate) fn before(self, rank: i32) -> IndexRange {
-        IndexRange {
-            to_rank: rank,
-            ..self
-        }
+        parts.push(open);
+        parts
     }
 }
 
@@ -106,14 +100,8 @@ impl Marks {
         match look {
             Scan::Full => vec![IndexRange::ALL],
             Scan::FromMarks | Scan::Gaps | Scan::Sweep => {
-                let mut ranges = Vec::with_capacity(self.last_id.len() + 1);
-                let mut open = IndexRange::ALL;
-                for (&rank, &id) in &self.last_id {
-                    ranges.push(open.before(rank));
-                    open = IndexRange::after(rank, id.saturating_add(lead));
-                }
-                ranges.push(open);
-                ranges
+                let marks = self.last_id.iter();
+                IndexRange::from_ids(marks.map(|(&rank, &id)| (rank, id.saturating_add(lead))))
             }
         }
     }

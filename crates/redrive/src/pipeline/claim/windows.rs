@@ -194,14 +194,7 @@ impl Windows {
 
     /// Returns the ranks between those with marks.
     pub(crate) fn gaps(&self) -> Vec<IndexRange> {
-        let mut gaps = Vec::with_capacity(self.marks.len() + 1);
-        let mut open = IndexRange::ALL;
-        for &rank in self.marks.keys() {
-            gaps.push(open.before(rank));
-            open = IndexRange::after(rank, i64::MAX);
-        }
-        gaps.push(open);
-        gaps
+        IndexRange::from_ids(self.marks.keys().map(|&rank| (rank, i64::MAX)))
     }
 
     /// Records a claim of the gaps and its jobs as (rank, id). Their ranks get marks.
