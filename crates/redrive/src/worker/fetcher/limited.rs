@@ -129,11 +129,13 @@ impl Fetcher {
                 continue;
             };
             let mut target = self.limited_search(&limit, plan);
-            if target.next.is_due(Instant::now()) {
-                let more = self.claim_under(&mut target, &scope, room);
-                add(&self.state, &mut claimed, more)?;
-            }
+            let more = match target.next.is_due(Instant::now()) {
+                true => self.claim_under(&mut target, &scope, room),
+                false => Ok(Vec::new()),
+            };
+            // After an error, too: the search goes on where it was.
             self.limited.insert(limit.kind, target);
+            add(&self.state, &mut claimed, more)?;
         }
         Ok(claimed)
     }
