@@ -16,6 +16,8 @@ pub(super) struct Place {
     pub(super) passed: Vec<String>,
     /// How many jobs of a group to take before those of the next one.
     pub(super) in_a_row: i32,
+    /// The payload bytes after which it takes no further job.
+    pub(super) bytes: i64,
 }
 
 impl Default for Place {
@@ -25,6 +27,7 @@ impl Default for Place {
             arrived: None,
             passed: Vec::new(),
             in_a_row: 1,
+            bytes: 8_388_608,
         }
     }
 }
@@ -39,7 +42,7 @@ pub(super) fn claim(client: &mut impl GenericClient, limit: i64, place: &mut Pla
                 &None::<Vec<String>>,
                 &Vec::<String>::new(),
                 &limit,
-                &8_388_608_i64,
+                &place.bytes,
                 &Uuid::new_v4(),
                 &Uuid::nil(),
                 &None::<Vec<String>>,

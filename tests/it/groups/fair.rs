@@ -65,3 +65,22 @@ fn every_group_has_as_many_turns_as_the_last_one() {
         assert_eq!(turns, [10; 6], "up to {limit} jobs at a time");
     }
 }
+
+#[test]
+fn groups_of_large_jobs_take_turns() {
+    let (test, _queue) = with_policy(GroupPolicy::Fair);
+    let mut client = test.client();
+    fill(&mut client, "g", 3, 20);
+    let mut place = Place {
+        bytes: 1,
+        ..Place::default()
+    };
+    for _ in 0..6 {
+        assert_eq!(claim(&mut client, 10, &mut place).len(), 1);
+    }
+    let turns: Vec<i64> = client.column(
+        "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",
+        &[],
+    );
+    assert_eq!(turns, [2; 3]);
+}

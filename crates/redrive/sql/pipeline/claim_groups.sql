@@ -243,21 +243,21 @@ picked AS MATERIALIZED (
     WHERE h.nth <= h.turns OR h.singles = 0
     LIMIT $4
 ),
+-- Those of them that are not too large together.
+fitting AS MATERIALIZED (
+    SELECT b.*
+    FROM (SELECT p.*, sum(p.bytes) OVER (ORDER BY p.place) - p.bytes AS bytes_before FROM picked p) b
+    WHERE b.bytes_before < $5
+),
 total AS MATERIALIZED (
-    SELECT count(*) AS jobs, sum(p.bytes) AS bytes, count(*) FILTER (WHERE p.is_walk) AS of_walk,
-           max(p.place) FILTER (WHERE p.is_walk) >> 21 AS walked
-    FROM picked p
+    SELECT count(*) AS jobs, count(*) < (SELECT count(*) FROM picked) OR count(*) FILTER (WHERE f.is_walk) >= $4 AS is_full,
+           max(f.place) FILTER (WHERE f.is_walk) >> 21 AS walked
+    FROM fitting f
 ),
 locked AS MATERIALIZED (
     SELECT j.ctid AS tid
     FROM redrive.jobs_waiting j
-    WHERE j.ctid = ANY (CASE
-        WHEN (SELECT t.bytes FROM total t) <= $5 THEN ARRAY(SELECT p.tid FROM picked p)
-        ELSE ARRAY(
-            SELECT b.tid
-            FROM (SELECT p.tid, sum(p.bytes) OVER (ORDER BY p.place) - p.bytes AS bytes_before FROM picked p) b
-            WHERE b.bytes_before < $5)
-    END)
+    WHERE j.ctid = ANY (ARRAY(SELECT f.tid FROM fitting f))
     FOR UPDATE SKIP LOCKED
 ),
 -- Without a limit, the argument is NULL and the function is not called.
@@ -265,7 +265,7 @@ charged AS MATERIALIZED (
     SELECT c.job_id, c.is_granted, c.taken_us, c.hold_us
     FROM (
         SELECT array_agg(p.key) AS keys, array_agg(p.id) AS ids
-        FROM picked p
+        FROM fitting p
         WHERE $13::boolean AND EXISTS (SELECT FROM rate) AND (p.tid IN (SELECT k.tid FROM locked k)) IS TRUE
     ) a
     CROSS JOIN LATERAL redrive.take_group_tokens($1, a.keys, a.ids) c
@@ -274,7 +274,7 @@ allowed AS MATERIALIZED (
     SELECT p.id, p.tid, p.key, p.slot, p.is_first, p.is_alone
     FROM (
         SELECT o.id, o.tid, o.key, o.slot, o.is_first, o.is_alone
-        FROM picked o
+        FROM fitting o
         WHERE (SELECT count(*) FROM locked) = (SELECT t.jobs FROM total t)
         UNION ALL
         -- Behind a job that another session has locked, no job of the turn starts.
@@ -282,7 +282,7 @@ allowed AS MATERIALIZED (
         FROM (
             SELECT o.*, count(*) FILTER (WHERE (o.tid IN (SELECT k.tid FROM locked k)) IS NOT TRUE)
                        OVER (PARTITION BY o.key, coalesce(o.slot, o.id) ORDER BY o.place ROWS UNBOUNDED PRECEDING) AS missing
-            FROM picked o
+            FROM fitting o
         ) m
         WHERE m.missing = 0 AND (SELECT count(*) FROM locked) < (SELECT t.jobs FROM total t)
     ) p
@@ -318,7 +318,7 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
 FROM (
     SELECT CASE
                -- The claim is full, so the next walk starts after the last group that gave a job.
-               WHEN t.of_walk >= $4 THEN (SELECT w.key FROM walk w WHERE w.n = t.walked)
+               WHEN t.is_full THEN (SELECT w.key FROM walk w WHERE w.n = t.walked)
                ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer AND w.lap = 1)
            END AS walked_to, t.walked,
            EXISTS (SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > t.walked) AS more_follow,
