@@ -7,7 +7,8 @@ use std::time::Duration;
 use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
-use redrive::{Failure, Worker};
+use redrive::testing::run_next;
+use redrive::{Failure, Handlers, Worker};
 use redrive_tests::{Begin, Dead, Sql, drained, of_orders, only, put, stop, worker};
 
 use super::*;
@@ -456,4 +457,25 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
         driver.step().expect("a step").status == DriveStatus::Ended(RunState::Finished)
     });
     diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_letter_that_another_session_has_locked_ends_the_search_for_jobs() {
+    let (test, queue) = with_policy(DIVERT);
+    enqueue_rounds(&queue, &["a"], 2);
+    let mut client = test.client();
+    let handlers = Handlers::new()
+        .handle(|_: &Job<Order>| -> Result<(), Failure> { Err(Failure::reject("broken")) });
+    let mut tx = client.transaction().unwrap();
+    assert!(run_next(&mut tx, &handlers).unwrap().is_some());
+    tx.commit().unwrap();
+    let mut locker = test.client();
+    let mut locker = locker.transaction().unwrap();
+    locker.sql("SELECT FROM redrive.group_slots FOR UPDATE");
+    let mut tx = client.transaction().unwrap();
+    assert!(run_next(&mut tx, &handlers).unwrap().is_none());
+    locker.rollback().unwrap();
+    assert!(run_next(&mut tx, &handlers).unwrap().is_none());
+    tx.commit().unwrap();
+    letters(&queue, 2);
 }

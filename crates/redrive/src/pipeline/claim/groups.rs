@@ -52,12 +52,14 @@ pub(crate) fn claim_groups(
 ) -> Result<GroupAnswer> {
     let queue = &*claim.queue;
     let limit = i64::try_from(claim.limit).unwrap_or(i64::MAX);
+    let mut is_diverted = true;
     if !look.diverting.is_empty() {
-        session.run(
+        let diverted = session.run(
             &format!("divert jobs of queue `{queue}`"),
             &sql::DIVERT,
             &[&queue, &look.diverting, &MAX_DIVERTED],
         )?;
+        is_diverted = diverted.iter().any(|row| row.get::<_, i64>(0) > 0);
     }
     let after = match &look.start {
         WalkStart::First => None,
@@ -95,14 +97,16 @@ pub(crate) fn claim_groups(
         return Ok(GroupAnswer::nothing(look));
     };
     let walked: Option<i64> = first.get("walked");
-    let diverting: Option<Vec<String>> = first.get("diverting");
+    let mut diverting: Vec<String> = first.get::<_, Option<_>>("diverting").unwrap_or_default();
+    // Another session has locked the letter. The next walk tries again.
+    diverting.retain(|key| is_diverted || !look.diverting.contains(key));
     let token_in_us: Option<i64> = first.get("token_in_us");
     let place = GroupPlace {
         walked_to: first.get("walked_to"),
         walked: walked.map_or(0, |groups| usize::try_from(groups).unwrap_or(0)),
         more_follow: first.get("more_follow"),
         arrived_to: first.get("arrived_to"),
-        diverting: diverting.unwrap_or_default(),
+        diverting,
         token_in: token_in_us.map(micros),
     };
     let leases = rows
