@@ -34,10 +34,8 @@ impl Preview {
             EditDiff::Changed(after) => {
                 self.changed += 1;
                 if cx.global.json {
-                    json_line(
-                        cx.out,
-                        &json!({ "id": preview.id.get(), "before": preview.before, "after": after }),
-                    )?;
+                    // Verbatim: a `Value` rounds numbers, and cannot hold each one.
+                    json_line(cx.out, &object!(preview => id, before, after = after))?;
                 } else if self.changed <= SHOWN {
                     show(self.noun, preview, after.get(), cx)?;
                 }

@@ -69,6 +69,9 @@ fn the_command_shows_the_difference_before_it_acts() {
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 3 }));
     test.fails(1, format!("dlq edit {id} --restore 17"))
         .tells("no version 17");
+    let exact = r#"{"a":1e400,"b":12345678901234567890123}"#;
+    test.run(format!("dlq edit {id} --set '{exact}' --dry-run --json"))
+        .shows(format!("\"after\":{exact}"));
 }
 
 #[test]
