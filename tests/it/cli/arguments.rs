@@ -62,6 +62,7 @@ dlq redrive orders --sample 0 =>
 dlq redrive orders --canary 0 =>
 dlq redrive orders --canary 5 --no-halt =>
 dlq redrive orders --validate =>
+dlq export orders state=quarantined --state open => repeats
 dlq redrive orders --schema /dev/null =>
 dlq runs show x =>
 dlq runs show 2 --limit 1 =>

@@ -9,6 +9,7 @@ use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
 use redrive::{Failure, JobId};
 use serde_json::Value;
 
+use super::filter::in_states;
 use super::letter_table::letter_table;
 use super::none_matched::NoneMatched;
 use super::not_done::NotDone;
@@ -74,7 +75,11 @@ impl Deliver {
         if self.force {
             self.selection.check_reason("--force")?;
         }
-        let open = self.selection.letters()?.state(LetterState::Open);
+        let (letters, states) = (self.selection.letters()?, [LetterState::Open]);
+        let Some(open) = in_states(letters.clone(), &states) else {
+            cx.no_change("deliver", "letters", is_dry_run)?;
+            return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
+        };
         let matching = db.dlq().count(&open)?.letters;
         let total = self.selection.limited(matching);
         let is_nothing = total == 0 && (is_dry_run || self.selection.ids().is_empty());
@@ -94,8 +99,6 @@ impl Deliver {
             cx.no_change("deliver", "letters", false)?;
         }
         if is_nothing {
-            let letters = self.selection.letters()?;
-            let states = [LetterState::Open];
             return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
         }
         if is_dry_run {

@@ -25,9 +25,9 @@ pub(super) struct ExportLetters {
     #[command(flatten)]
     selection: Selection,
     /// Only letters in this state: open, redriving, recovered, discarded, quarantined, any, or
-    /// waiting, which is open or quarantined.
-    #[arg(long, help_heading = "Selection", default_value = "open")]
-    state: StateArg,
+    /// waiting, which is open or quarantined [default: open].
+    #[arg(long, help_heading = "Selection")]
+    state: Option<StateArg>,
     /// Write only the payloads, for `enqueue --file`. Letters that are not JSON are reported
     /// and skipped.
     #[arg(long, help_heading = "Output")]
@@ -37,11 +37,7 @@ pub(super) struct ExportLetters {
 impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
-        let letters = self.selection.letters()?;
-        let filter = match self.state.filter().named_states() {
-            Some(states) if self.state != StateArg::Any => letters.states(states),
-            _ => letters,
-        };
+        let filter = StateArg::narrow(self.selection.letters()?, self.state)?;
         let (mut skipped, mut named) = (0_u64, Vec::new());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {

@@ -46,7 +46,18 @@ pub(super) enum StateArg {
 }
 
 impl StateArg {
-    pub(super) fn filter(self) -> LetterFilter {
+    /// The letters in the given state, or else in those that their conditions name, or else the open ones.
+    pub(super) fn narrow(
+        letters: LetterFilter,
+        given: Option<StateArg>,
+    ) -> redrive::Result<LetterFilter> {
+        match given {
+            None => Ok(letters.or_state(LetterState::Open)),
+            Some(state) => letters.and(state.filter()),
+        }
+    }
+
+    fn filter(self) -> LetterFilter {
         match self {
             StateArg::Only(state) => LetterFilter::new().state(state),
             StateArg::Waiting => {

@@ -1,7 +1,7 @@
 //! `redrive dlq list`: letters, one line each, or their numbers.
 
 use redrive::JobId;
-use redrive::dlq::{LetterFilter, LetterProperty, LetterState};
+use redrive::dlq::{LetterFilter, LetterProperty};
 
 use super::counts::counts;
 use super::filter::StateArg;
@@ -41,11 +41,7 @@ pub(super) struct ListLetters {
 
 impl ListLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.words.letters()?;
-        let filter = match self.state {
-            None => filter.or_state(LetterState::Open),
-            Some(state) => filter.and(state.filter())?,
-        };
+        let filter = StateArg::narrow(self.words.letters()?, self.state)?;
         let db = cx.database()?;
         if let Some(property) = &self.by {
             let conditions = LetterFilter::conditions(&filter);

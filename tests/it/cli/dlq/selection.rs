@@ -127,6 +127,17 @@ fn a_preview_of_other_states_counts_them_and_offers_nothing() {
         .hides("--yes")
         .tells("no letter in these states can be discarded");
     assert_eq!(in_state(&queue, LetterState::Discarded), 2);
+    // Nothing else takes an open letter for a discarded one.
+    for yes in ["", "--yes"] {
+        db.fails(
+            1,
+            format!("dlq deliver orders state=discarded --exec true {yes}").trim_end(),
+        )
+        .tells("0 open, 2 discarded: redrive dlq list");
+    }
+    assert_eq!(in_state(&queue, LetterState::Open), 1);
+    let discarded = db.run("dlq export orders state=discarded");
+    assert_eq!(discarded.out.lines().count(), 2);
 }
 
 #[test]
