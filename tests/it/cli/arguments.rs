@@ -62,6 +62,9 @@ dlq redrive orders --sample 0 =>
 dlq redrive orders --canary 0 =>
 dlq redrive orders --canary 5 --no-halt =>
 dlq redrive orders --validate =>
+dlq redrive orders --validate --exec '' --yes => the command is empty
+dlq deliver orders --exec '' --yes => the command is empty
+dlq deliver orders --exec ./nowhere --yes => `./nowhere` does not exist
 dlq export orders state=quarantined --state open => repeats
 dlq redrive orders --schema /dev/null =>
 dlq runs show x =>

@@ -148,6 +148,7 @@ impl Deliver {
         let deadline = self.deadline;
         let shell = Arc::new(Shell::new(command, Some(deadline)));
         let running = Arc::clone(&shell);
+        shell.check().map_err(Error::new)?;
         let send = move |letter: &Letter| running.run_letter(letter, Stdout::Inherit, deadline);
         Ok((Arc::new(send), Some(shell)))
     }

@@ -45,6 +45,7 @@ impl ValidatorArgs {
         if let Some(command) = &self.exec {
             let deadline = self.deadline.unwrap_or(DEADLINE);
             let shell = Arc::new(Shell::new(command, Some(deadline)));
+            shell.check().map_err(Error::new)?;
             let interrupt = Interrupt::of(Some(&shell), || ())?;
             let check = move |letter: &Letter| {
                 let checked = shell.run_letter(letter, Stdout::Null, deadline);
