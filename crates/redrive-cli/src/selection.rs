@@ -1,5 +1,7 @@
 //! What a command acts on: letters or jobs by id, or by queue and conditions.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use redrive::admin::JobFilter;
 use redrive::dlq::{Fields, Filter, LetterFilter};
@@ -90,7 +92,7 @@ impl Words {
         let (first, conditions) = match (self.queue(), &*self.words) {
             (Some(queue), [_, conditions @ ..]) => (of_queue(queue), conditions),
             (_, words) if ids.is_empty() => (Filter::new(), words),
-            (_, words) => (of_ids(ids.clone()), &words[ids.len()..]),
+            (_, words) => (of_ids(ids), &words[self.typed_ids().count()..]),
         };
         let mut filter = first;
         for condition in conditions {
@@ -99,10 +101,14 @@ impl Words {
         Ok(filter)
     }
 
-    /// The ids on the command line.
+    /// The ids on the command line, each once.
     pub(crate) fn ids(&self) -> Vec<JobId> {
-        let words = self.words.iter();
-        words.map_while(|word| word.parse().ok()).collect()
+        let mut seen = BTreeSet::new();
+        self.typed_ids().filter(|id| seen.insert(*id)).collect()
+    }
+
+    fn typed_ids(&self) -> impl Iterator<Item = JobId> {
+        self.words.iter().map_while(|word| word.parse().ok())
     }
 
     /// The queue, if the first word is its name.
@@ -230,6 +236,8 @@ mod tests {
         }
         let some = words(&["42", "43", "state=ready"]).jobs().expect("jobs");
         assert_eq!(some.to_string(), "state=ready id=42,43");
+        let twice = words(&["42", "43", "042", "state=ready"]);
+        assert_eq!(twice.jobs().expect("jobs"), some);
         for (typed, filter) in [
             ("class=exit 1", r#"class="exit 1""#),
             ("class=exit 1,Timeout", r#"class="exit 1",Timeout"#),

@@ -89,7 +89,7 @@ impl Edit {
         let is_dry_run = self.selection.is_dry_run();
         match &edit {
             None if is_dry_run => self.preview_restore(&filter, cx),
-            None if has_ids => self.restore(cx),
+            None if has_ids => self.restore(&filter, cx),
             None => self.restore_matching(&filter, cx),
             Some(edit) if is_dry_run => self.preview(&filter, edit, cx),
             Some(edit) => self.edit(&filter, edit, cx),
@@ -190,11 +190,20 @@ impl Edit {
         cx.nothing(format!("{NONE_EDITABLE}{why}"))
     }
 
-    fn restore(&self, cx: &mut Context<'_>) -> Result<Ending> {
+    /// Restores the payloads of letters given by id, and explains why others did not change.
+    fn restore(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
         let operator = self.selection.operator();
-        let mut ending = Ending::Done;
-        for id in self.selection.ids() {
+        let (mut matching, mut rest) = (Vec::new(), self.selection.ids());
+        db.dlq().for_each(filter, |letter| -> Result<()> {
+            matching.push(letter.id);
+            Ok(())
+        })?;
+        rest.retain(|id| !matching.contains(id));
+        let rest = NotDone::letters(&rest, &EDITABLE, Some(filter), db)?;
+        rest.say("letter", RESTORE.participle, cx);
+        let mut ending = Ending::of(rest.0.is_empty());
+        for id in matching {
             match db.dlq().restore_version(id, self.change.restore, &operator) {
                 Ok(version) => {
                     cx.print(
