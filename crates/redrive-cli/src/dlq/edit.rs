@@ -161,10 +161,14 @@ impl Edit {
     /// Restores the payloads of all matching letters in batches, until a signal arrives.
     fn restore_matching(&self, filter: &LetterFilter, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
+        let Some(editable) = in_states(filter.clone(), &EDITABLE) else {
+            cx.no_change(RESTORE.action, "letters", false)?;
+            return Edit::none_restored(filter, cx);
+        };
         let (version, operator) = (self.change.restore, self.selection.operator());
         let ended = RESTORE.run(self.editable(filter, db)?, cx, |go_on| {
             db.dlq()
-                .restore_versions_while(filter, version, &operator, |so_far| {
+                .restore_versions_while(&editable, version, &operator, |so_far| {
                     go_on(SoFar::of(so_far.letters.len(), so_far.audit))
                 })
         })?;

@@ -78,6 +78,11 @@ fn the_command_shows_the_difference_before_it_acts() {
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 3 }));
     test.run(format!("dlq edit {id} {id} --undo"));
     assert_eq!(payload(&queue, ids[0]), json!({ "number": 1 }));
+    // Closed letters do not use up a limit.
+    let first = ids.iter().min().expect("letters");
+    test.run(format!("dlq discard {first} --reason tests"));
+    test.run("dlq edit orders --undo --limit 1 --yes")
+        .prints("1 letter restored\n");
 }
 
 #[test]
