@@ -29,6 +29,10 @@ pub(super) const MAX_STDOUT: usize = 2 * redrive::limits::MAX_PAYLOAD_BYTES;
 const STDOUT_GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for the rest of stderr if a background process keeps it open.
 const STDERR_GRACE: Duration = Duration::from_millis(200);
+/// Looks at a child that has ended, which stays to be waited for.
+const LOOK: WaitPidFlag = WaitPidFlag::WEXITED
+    .union(WaitPidFlag::WNOHANG)
+    .union(WaitPidFlag::WNOWAIT);
 
 /// The destination of a command's stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +127,14 @@ impl Process {
                     pause = (pause * 2).min(CHECK_EVERY);
                 }
             }
-            if let Some(status) = lock(&self.0).try_wait()? {
+            // A process of its group that ignores SIGTERM has the grace too, and must not outlive it.
+            let waits_for_others = |at: Instant| output.stderr.is_some() && at.elapsed() <= grace;
+            if self.has_ended() && !terminated.is_some_and(waits_for_others) {
                 let is_killed = terminated.is_some() || running.is_ending();
+                if is_killed {
+                    self.signal(Signal::KILL);
+                }
+                let status = lock(&self.0).wait()?;
                 return Ok(match is_killed && !status.success() {
                     true => Ended::Killed,
                     false => Ended::Exited(status),
@@ -141,16 +151,27 @@ impl Process {
         }
     }
 
+    /// Whether the command has ended. It stays to be waited for.
+    fn has_ended(&self) -> bool {
+        !matches!(state(&lock(&self.0)), Ok(WaitStatus::StillAlive))
+    }
+
     /// Signals the process group. The group id cannot be reused before the child is waited for.
     fn signal(&self, signal: Signal) {
-        let mut child = lock(&self.0);
-        if matches!(child.try_wait(), Ok(None))
+        let child = lock(&self.0);
+        if state(&child).is_ok()
             && let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
         {
             // Fails if the group ended in the meantime.
             _ = kill_process_group(group, signal);
         }
     }
+}
+
+/// Returns whether a child is alive or has ended. Fails if it was waited for.
+fn state(child: &Child) -> nix::Result<WaitStatus> {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    waitid(Id::Pid(pid), LOOK)
 }
 
 impl Output {
@@ -273,10 +294,9 @@ impl Running {
     /// process is the first one of a container.
     pub(super) fn reap_orphans(&self) {
         let processes = lock(&self.processes);
-        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         // Fails without children.
         while let Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, ..)) =
-            waitid(Id::All, look)
+            waitid(Id::All, LOOK)
         {
             let is_command = |process: &Process| {
                 i32::try_from(lock(&process.0).id()).is_ok_and(|id| id == pid.as_raw())

@@ -387,6 +387,20 @@ mod tests {
     #[test]
     fn kill_all_ends_the_process_group_and_the_attempt_does_not_count() {
         let shell = Arc::new(Shell::new("sleep 30; true", None));
+    #[test]
+    fn a_process_that_ignores_a_signal_does_not_outlive_its_shell() {
+        let command = r#"sh -c 'trap "" TERM; echo pid=$$ >&2; sleep 30'; true"#;
+        let deadline = Duration::from_millis(400);
+        let shell = Shell::new(command, Some(deadline));
+        let killed = shell.transform("{}", deadline).expect_err("killed");
+        let killed = format!("{killed:?}");
+        assert!(killed.contains("deadline"), "{killed}");
+        let (_, pid) = killed.split_once("pid=").expect(&killed);
+        let pid: String = pid.chars().take_while(char::is_ascii_digit).collect();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+    }
+
         let handler = thread::spawn({
             let shell = Arc::clone(&shell);
             move || shell.run_job(&Job::sample(RawValue::NULL.to_owned()))
