@@ -142,10 +142,8 @@ impl Work {
         }
         let stopper = Stopper::start()?;
         // Without --exec the shell never runs a command.
-        let shell = Arc::new(Shell::new(
-            self.exec.as_deref().unwrap_or("exit 1"),
-            self.deadline,
-        ));
+        let command = self.exec.as_deref().unwrap_or_default();
+        let shell = Arc::new(Shell::new(command, self.deadline));
         if self.exec.is_some() {
             std::env::current_dir()
                 .map_err(|error| Error::caused_by("the working directory is gone", error))?;

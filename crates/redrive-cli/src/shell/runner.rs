@@ -192,9 +192,12 @@ impl Shell {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Takes leave of processes that commands have left behind.
+    /// Takes leave of processes that commands have left behind, which the first process of a container gets. Without
+    /// a command, its children are those of the program's handlers, which wait for them.
     pub(crate) fn reap_orphans(&self) {
-        self.running.reap_orphans();
+        if std::process::id() == 1 && !self.command.is_empty() {
+            self.running.reap_orphans();
+        }
     }
 
     fn run(&self, task: &Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
@@ -385,9 +388,6 @@ mod tests {
     }
 
     #[test]
-    fn kill_all_ends_the_process_group_and_the_attempt_does_not_count() {
-        let shell = Arc::new(Shell::new("sleep 30; true", None));
-    #[test]
     fn a_process_that_ignores_a_signal_does_not_outlive_its_shell() {
         let command = r#"sh -c 'trap "" TERM; echo pid=$$ >&2; sleep 30'; true"#;
         let deadline = Duration::from_millis(400);
@@ -401,6 +401,9 @@ mod tests {
         assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
     }
 
+    #[test]
+    fn kill_all_ends_the_process_group_and_the_attempt_does_not_count() {
+        let shell = Arc::new(Shell::new("sleep 30; true", None));
         let handler = thread::spawn({
             let shell = Arc::clone(&shell);
             move || shell.run_job(&Job::sample(RawValue::NULL.to_owned()))
