@@ -65,6 +65,9 @@ dlq redrive orders --validate =>
 dlq redrive orders --validate --exec '' --yes => the command is empty
 dlq deliver orders --exec '' --yes => the command is empty
 dlq deliver orders --exec ./nowhere --yes => `./nowhere` does not exist
+dlq capture --file /dev/null --error-class Timeout => cannot be used with
+dlq capture --file /dev/null --error-message late => cannot be used with
+dlq capture --file /dev/null --content-type text/plain => cannot be used with
 dlq export orders state=quarantined --state open => repeats
 dlq redrive orders --schema /dev/null =>
 dlq runs show x =>

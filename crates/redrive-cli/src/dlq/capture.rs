@@ -69,7 +69,12 @@ pub(super) struct CaptureFailures {
     #[arg(long, value_name = "N", requires = "file")]
     rate: Option<NonZeroU32>,
     /// Class of the error, by which letters are grouped.
-    #[arg(long, value_name = "CLASS", default_value = "captured")]
+    #[arg(
+        long,
+        value_name = "CLASS",
+        default_value = "captured",
+        conflicts_with = "file"
+    )]
     error_class: String,
     /// Error message.
     #[arg(
@@ -77,11 +82,17 @@ pub(super) struct CaptureFailures {
         value_name = "TEXT",
         default_value = "",
         hide_default_value = true,
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        conflicts_with = "file"
     )]
     error_message: String,
     /// Media type of the bytes.
-    #[arg(long, value_name = "TYPE", default_value = "application/json")]
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "application/json",
+        conflicts_with = "file"
+    )]
     content_type: String,
 }
 
