@@ -181,6 +181,10 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
     };
     has(line("progress"), "resizing images");
     assert!(line("checkpoint").ends_with(" 17"), "{shown}");
+    let other = db.run("enqueue mails mail {}").out;
+    db.fails(1, format!("job edit {id} {} --set 7", other.trim()))
+        .shows("1 job edited")
+        .tells(format!("job {id} was not edited: a worker runs it"));
     gate.open();
     stop(worker);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ArgGroup;
 use redrive::JobId;
-use redrive::admin::JobFilter;
+use redrive::admin::{JobFilter, JobState};
 
 use super::report::live;
 use crate::batches::{Batches, SoFar, Undo};
@@ -75,7 +75,12 @@ impl EditJobs {
     ) -> Result<Ending> {
         let db = &cx.database()?;
         let jobs = db.admin().jobs();
-        let left_out = self.left_out(db)?;
+        let has_ids = !self.selection.ids().is_empty();
+        // Each job given by id has a line of its own.
+        let left_out = match has_ids {
+            true => Vec::new(),
+            false => self.left_out(db)?,
+        };
         let batches = Batches {
             noun: "job",
             action: "edit",
@@ -98,15 +103,20 @@ impl EditJobs {
         let mut whys: BTreeMap<JobId, Why> =
             done.skipped.iter().map(|id| (*id, changed())).collect();
         for id in self.selection.ids() {
-            if !done.edited.contains(&id)
-                && let Err(why) = live(id, &jobs, db)?
-            {
-                whys.insert(id, why);
+            if done.edited.contains(&id) {
+                continue;
+            }
+            match live(id, &jobs, db)? {
+                Err(why) => _ = whys.insert(id, why),
+                Ok(job) if job.state == JobState::Leased => {
+                    _ = whys.insert(id, ("leased", "a worker runs it".to_owned()));
+                }
+                Ok(_) => {}
             }
         }
         let not_done = NotDone(whys.into_iter().collect());
         let ending = report_edit(&batches, done, &left_out, &not_done, cx)?;
-        if is_nothing(&ended.result) && self.selection.ids().is_empty() && !ended.is_stopped() {
+        if is_nothing(&ended.result) && !has_ids && !ended.is_stopped() {
             return cx.nothing(NONE_WAITING);
         }
         ended.or_stopped(ending, cx)
