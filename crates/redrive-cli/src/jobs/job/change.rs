@@ -207,17 +207,19 @@ impl Act {
         let (filter, operator) = (selection.jobs()?, selection.operator());
         let jobs = db.admin().jobs();
         let changed = jobs.change(&selection.limited_jobs()?, self.change, &operator)?;
-        let is_limited = changed.jobs.len() as u64 >= selection.limited(u64::MAX);
+        let (limit, mut taken) = (selection.limited(u64::MAX), changed.jobs.len() as u64);
         let (mut done, mut not_done) = (Vec::new(), NotDone::default());
         for id in selection.ids() {
-            let outcome = match changed.jobs.contains(&id) {
+            let is_changed = changed.jobs.contains(&id);
+            let outcome = match is_changed {
                 true => Ok(self.changed(id)),
-                false if is_limited => Err(("limit", "it is beyond --limit".to_owned())),
+                false if taken >= limit => Err(("limit", "it is beyond --limit".to_owned())),
                 false => match live(id, &filter, db)? {
                     Err(why) => Err(why),
                     Ok(job) => self.unchanged(&job, &operator, db)?,
                 },
             };
+            taken += u64::from(outcome.is_ok() && !is_changed);
             match outcome {
                 Ok(text) => done.push(text),
                 Err(why) => not_done.0.push((id, why)),
