@@ -11,6 +11,7 @@ use clap::ArgGroup;
 use redrive::JobId;
 use redrive::dlq::runs::{CreatedRun, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Redriven, Skip};
+use serde_json::Value;
 
 use super::blocked::{gated_json, unserved_json, warn_blocked, warn_overlapping};
 use super::filter::in_states;
@@ -19,6 +20,7 @@ use super::none_matched::NoneMatched;
 use super::not_done::{ID, NotDone, states_of};
 use super::patience::WaitArgs;
 use super::run_report::{run_line, skips};
+use crate::left_out::left_out_json;
 use crate::prelude::*;
 use preview::{DryRun, preview};
 use tolerance::ToleranceArgs;
@@ -217,9 +219,15 @@ impl Redrive {
     fn redrive_ids(&self, validated: Option<&Validated>, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
         let operator = self.selection.operator();
+        let (mut invalid, mut not_done) = (Vec::new(), NotDone::default());
         let letters = match validated {
             Some(validated) => {
                 validated.say_left_out(cx);
+                invalid = validated.left_out();
+                let mut unchecked = self.selection.ids();
+                unchecked.retain(|id| !validated.checked.contains(id));
+                let selected = self.selection.letters()?;
+                not_done = NotDone::letters(&unchecked, &LetterState::ALL, Some(&selected), db)?;
                 let passing = &validated.passing;
                 let letters = LetterFilter::new().ids(passing.iter().copied());
                 letters.limit(passing.len() as u64)
@@ -241,14 +249,13 @@ impl Redrive {
             };
             (*id, (skip.as_str(), cause))
         };
-        let not_done = NotDone(done.skipped.iter().map(why).collect());
-        report(&done, &not_done, cx)?;
+        not_done.0.extend(done.skipped.iter().map(why));
+        let mut skipped = left_out_json("letters", &invalid);
+        skipped.extend(not_done.json("letters"));
+        report(&done, &skipped, cx)?;
         not_done.say("letter", "redriven", cx);
         warn_blocked(&done.unserved, &done.gated, cx);
-        let are_all_redriven = done.skipped.is_empty()
-            && validated
-                .is_none_or(|validated| validated.passing.len() == self.selection.ids().len());
-        Ok(Ending::of(are_all_redriven))
+        Ok(Ending::of(invalid.is_empty() && not_done.0.is_empty()))
     }
 
     fn start_run(&self, validated: Option<Validated>, cx: &mut Context<'_>) -> Result<Ending> {
@@ -308,14 +315,14 @@ fn report_detached(run: &CreatedRun, cx: &mut Context<'_>) -> Result<Ending> {
     )
 }
 
-fn report(done: &Redriven, not_done: &NotDone, cx: &mut Context<'_>) -> Result<Ending> {
+fn report(done: &Redriven, skipped: &[Value], cx: &mut Context<'_>) -> Result<Ending> {
     let redriven = done.redriven.len() as u64;
     cx.print(
         &json!({
             "action": "redrive",
             "dry_run": false,
             "letters": redriven,
-            "skipped": not_done.json("letters"),
+            "skipped": skipped,
             "unserved": unserved_json(&done.unserved),
             "gated": gated_json(&done.gated),
         }),

@@ -75,4 +75,14 @@ fn letters_given_by_id_are_validated_before_they_are_redriven() {
         .shows("1 letter redriven")
         .tells("1 letter left out: failed validation");
     assert_eq!(ready(&queue), 1);
+    let rest = db.fails(
+        1,
+        format!(
+            "dlq redrive 999 {} --validate --exec 'grep -v 3' --json",
+            ids[0]
+        ),
+    );
+    rest.tells("letter 999 was not redriven: it does not exist");
+    let reasons = rest.json()["skipped"].as_array().map(Vec::len);
+    assert_eq!(reasons, Some(2), "invalid and gone: {}", rest.out);
 }

@@ -22,6 +22,8 @@ pub(super) struct ValidateArgs {
 
 /// Validated letters.
 pub(super) struct Validated {
+    /// The letters that were checked.
+    pub(super) checked: Vec<JobId>,
     /// The letters that pass.
     pub(super) passing: Vec<JobId>,
     pub(super) validation: Validation,
@@ -39,16 +41,18 @@ impl ValidateArgs {
             return Ok(None);
         }
         let (validators, _interrupt) = self.validators.validators(registry)?;
-        let mut passing = Vec::new();
+        let (mut checked, mut passing) = (Vec::new(), Vec::new());
         let validation =
             db.dlq()
                 .validate_each(letters, &validators, |letter, result| -> Result<()> {
+                    checked.push(letter.id);
                     if *result == ValidationResult::Passed {
                         passing.push(letter.id);
                     }
                     Ok(())
                 })?;
         Ok(Some(Validated {
+            checked,
             passing,
             validation,
         }))
