@@ -25,7 +25,8 @@ const MAX_NAMED: usize = 20;
 /// Deliver open letters to a command or a sink, one at a time
 ///
 /// Without --yes this is a dry run. Letters given by id are delivered at once. The command gets
-/// the payload as one line on stdin, or the captured bytes unchanged.
+/// the payload as one line on stdin, or the captured bytes unchanged. Its stdout is that of this
+/// program, and is discarded with --json.
 ///
 /// If the command exits with 0, the letter is recovered. Otherwise it stays open and its timeline
 /// records the error. Delivery is at least once: if this program is killed during a delivery, the
@@ -147,9 +148,13 @@ impl Deliver {
         let command = self.exec.as_deref().unwrap_or_default();
         let deadline = self.deadline;
         let shell = Arc::new(Shell::new(command, Some(deadline)));
-        let running = Arc::clone(&shell);
         shell.check().map_err(Error::new)?;
-        let send = move |letter: &Letter| running.run_letter(letter, Stdout::Inherit, deadline);
+        let running = Arc::clone(&shell);
+        let stdout = match cx.global.json {
+            true => Stdout::Null,
+            false => Stdout::Inherit,
+        };
+        let send = move |letter: &Letter| running.run_letter(letter, stdout, deadline);
         Ok((Arc::new(send), Some(shell)))
     }
 
