@@ -162,6 +162,9 @@ fn show_due(due: &[RetentionDue], total: u64, cx: &mut Context<'_>) -> Result<En
         Word "THEN" => due.rule.action(),
         Number "LETTERS NOW" => grouped(due.letters),
     });
+    if due.is_empty() {
+        cx.no_change("prune", "letters", true)?;
+    }
     cx.items(due, json, &table)?;
     if cx.global.json {
         return Ok(Ending::Done);

@@ -1,6 +1,7 @@
 //! Changes to failure groups: their state, note and owner.
 
 use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
+use serde_json::Value;
 
 use super::matching::{Counted, MAX_GROUPS, matching};
 use super::show::not_found;
@@ -64,7 +65,7 @@ impl ChangeGroup {
         groups.retain(|matching| matching.group.state != state);
         if groups.is_empty() {
             if cx.global.json {
-                preview(state, &groups, cx)?;
+                cx.json(&preview_json(state, &groups, !self.yes))?;
             }
             return cx.nothing(format!(
                 "no group that is not {state} has letters that match"
@@ -94,13 +95,7 @@ impl ChangeGroup {
 /// Shows the groups that would change.
 fn preview(state: GroupState, groups: &[MatchingGroup], cx: &mut Context<'_>) -> Result<Ending> {
     if cx.global.json {
-        let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
-        let ids = groups.iter().map(|matching| matching.group.id.get());
-        let line = json!({
-            "dry_run": true, "state": state.as_str(), "groups": ids.collect::<Vec<_>>(),
-            "letters": letters,
-        });
-        return cx.print(&line, "");
+        return cx.json(&preview_json(state, groups, true));
     }
     group_table(&groups[..groups.len().min(SHOWN)], Charset::of_locale()).write(cx.out)?;
     let more = groups.len().saturating_sub(SHOWN) as u64;
@@ -109,6 +104,15 @@ fn preview(state: GroupState, groups: &[MatchingGroup], cx: &mut Context<'_>) ->
     }
     writeln!(cx.out, "\n{} would be {state}.", numbers(groups))?;
     cx.propose(&["--yes"])
+}
+
+fn preview_json(state: GroupState, groups: &[MatchingGroup], is_dry_run: bool) -> Value {
+    let letters: u64 = groups.iter().map(|matching| matching.letters).sum();
+    let ids = groups.iter().map(|matching| matching.group.id.get());
+    json!({
+        "dry_run": is_dry_run, "state": state.as_str(), "groups": ids.collect::<Vec<_>>(),
+        "letters": letters,
+    })
 }
 
 /// How many groups and letters there are.
