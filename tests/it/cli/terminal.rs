@@ -25,6 +25,7 @@ dlq groups show 1
 dlq groups show 2
 dlq runs show 1
 schedule list
+schedule show NAME
 dlq retention list
 dlq archive show 4
 dlq archive restore NAME

@@ -32,7 +32,7 @@ impl ShowSchedule {
         writeln!(
             cx.out,
             "schedule {}: {}\n",
-            schedule.name,
+            one_line(&schedule.name),
             next_tick(&schedule)
         )?;
         details(&schedule).write(9, cx.out)?;
