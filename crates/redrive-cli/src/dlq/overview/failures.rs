@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use redrive::dlq::FailureGroup;
+use redrive::dlq::{FailureGroup, LetterFilter};
 use serde_json::Value;
 
 use crate::dlq::group::{list_of, state, waiting};
@@ -145,8 +145,9 @@ impl<'a> Failure<'a> {
             };
         }
         let newest = self.newest();
-        let class = quoted(&format!("class={}", newest.error_class));
-        let queue = quoted(&format!("queue={}", newest.queue));
+        let shown = |condition: LetterFilter| quoted(&condition.to_string());
+        let class = shown(LetterFilter::new().error_class(&*newest.error_class));
+        let queue = shown(LetterFilter::new().queue(&*newest.queue));
         let (is_listed, selection) = match self.scope {
             ClassScope::Class => (true, class),
             ClassScope::ClassInQueue => (true, format!("{queue} {class}")),
