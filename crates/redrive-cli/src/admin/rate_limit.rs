@@ -168,7 +168,12 @@ impl SetLimit {
             limit,
             &operator::current(Some(&self.reason)),
         )?;
-        warn_if_unknown(&queue, |name| format!("unlimit {name}"), cx)?;
+        let of = match (&jobs.kind, jobs.each_group) {
+            (Some(kind), _) => format!(" --kind {}", quoted(kind)),
+            (None, true) => " --each-group".to_owned(),
+            (None, false) => String::new(),
+        };
+        warn_if_unknown(&queue, |name| format!("unlimit {name}{of}"), cx)?;
         let burst = burst.unwrap_or(rate.starts);
         cx.print(
             &json!({
