@@ -88,11 +88,16 @@ impl RestoreArchived {
         let left = so_far.left.iter();
         let left = left.map(|(id, why)| (*id, (why.as_str(), because(*why).to_owned())));
         let mut not_done = NotDone(left.collect());
-        for id in self.selection.ids() {
-            if !so_far.letters.contains(&id) && !so_far.left.iter().any(|(left, _)| *left == id) {
-                let why = ("gone", "it is not in the archive".to_owned());
-                not_done.0.push((id, why));
-            }
+        let mut rest = self.selection.ids();
+        rest.retain(|id| {
+            !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == id)
+        });
+        for id in rest {
+            let (reason, cause) = match db.dlq().archived_letter(id)? {
+                None => ("gone", "it is not in the archive"),
+                Some(_) => ("conditions", "the conditions or --limit leave it out"),
+            };
+            not_done.0.push((id, (reason, cause.to_owned())));
         }
         let line = batches.line(done, not_done.json("letters"), so_far.audit);
         if cx.global.json {
