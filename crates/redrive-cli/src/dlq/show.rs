@@ -32,7 +32,11 @@ impl ShowLetter {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         if self.raw {
-            let Some(bytes) = db.dlq().captured_bytes(self.id)? else {
+            let bytes = match db.dlq().captured_bytes(self.id)? {
+                None if db.dlq().get(self.id)?.is_none() => db.dlq().archived_bytes(self.id)?,
+                bytes => bytes,
+            };
+            let Some(bytes) = bytes else {
                 return cx.nothing(format!("letter {} has no captured bytes", self.id));
             };
             cx.out.write_all(&bytes)?;
