@@ -69,7 +69,10 @@ BEGIN
     ON CONFLICT (id) DO UPDATE
     SET state = 'open', cause = excluded.cause, error_class = excluded.error_class,
         error_message = excluded.error_message, error_detail = excluded.error_detail,
-        payload = excluded.payload, edits = l.edits + EXISTS (
+        -- A payload that cannot be read may have been redacted as a whole.
+        payload = excluded.payload, raw = coalesce(excluded.raw, l.raw),
+        redacted = CASE WHEN excluded.raw IS NULL THEN l.redacted ELSE excluded.redacted END,
+        edits = l.edits + EXISTS (
             SELECT FROM redrive.letter_versions v WHERE v.letter_id = l.id AND v.version = l.edits)::integer,
         priority = excluded.priority, attempts = excluded.attempts,
         max_attempts = excluded.max_attempts, generation = excluded.generation,

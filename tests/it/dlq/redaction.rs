@@ -9,7 +9,8 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::admin::Cancelled;
 use redrive::dlq::{
-    DeathCause, ForeignFailure, Letter, LetterState, Redaction, RedactionId, RedriveOptions,
+    DeathCause, ForeignFailure, Letter, LetterFilter, LetterState, Redaction, RedactionId,
+    RedriveOptions,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
 use redrive_tests::{
@@ -168,6 +169,29 @@ fn the_job_of_a_lost_worker_stores_no_redacted_value() {
     assert_eq!(found(&mut client), 0);
     gate.open();
     stop(worker);
+}
+
+#[test]
+fn an_unreadable_payload_is_redacted_when_its_redriven_job_dies() {
+    let (test, queue) = TestDatabase::with_orders();
+    let (db, mut client) = (queue.database(), test.client());
+    // As jsonb, the numbers would have two million digits.
+    let numbers = ["1e9999"; 200].join(",");
+    let json = format!(r#"{{"card": "{SECRET}", "numbers": [{numbers}]}}"#);
+    let id = put(&queue, NewJob::raw("charge", &json).unwrap());
+    db.admin().cancel(id).unwrap();
+    let event = ForeignFailure::new("kafka", "1", "orders", "charge", json.into_bytes());
+    let captured = db.captures(&event);
+    cards(db);
+    queue.redrives(&LetterFilter::new());
+    for id in [id, captured] {
+        assert_eq!(db.admin().cancel(id).unwrap(), Cancelled::Dead);
+        let letter = db.letter(id);
+        assert!(letter.payload.is_none());
+        assert_eq!(letter.raw.as_deref(), Some(&b"[redacted]"[..]));
+        assert_eq!(letter.redacted, [""]);
+    }
+    assert_eq!(found(&mut client), 0);
 }
 
 #[test]
