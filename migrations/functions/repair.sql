@@ -1,18 +1,24 @@
 -- Purpose: Finding and fixing what points at a job that is gone, and counters that disagree with the rows.
 
--- Returns the live jobs that have unique keys.
+-- Returns the live jobs that must hold their unique keys. Nothing tells whether one that holds it only until it starts
+-- has started.
 CREATE OR REPLACE FUNCTION redrive.keyed_jobs() RETURNS TABLE (queue text, key text, id bigint)
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT j.queue::text, (j.meta).unique_key::text, j.id FROM redrive.jobs j WHERE (j.meta).unique_key IS NOT NULL
-    UNION ALL
-    SELECT d.queue::text, (d.meta).unique_key::text, d.id FROM redrive.jobs_delayed d WHERE (d.meta).unique_key IS NOT NULL
-    UNION ALL
-    SELECT j.queue::text, (j.meta).unique_key::text, j.id
-    FROM redrive.leases l
-    CROSS JOIN LATERAL redrive.jobs_of(l) j
-    WHERE l.metas IS NOT NULL AND (j.meta).unique_key IS NOT NULL AND j.id <> ALL (l.done)
+    SELECT k.queue::text, (k.meta).unique_key, k.id
+    FROM (
+        SELECT j.queue, j.id, j.meta::redrive.job_meta AS meta FROM redrive.jobs j
+        UNION ALL
+        SELECT d.queue, d.id, d.meta::redrive.job_meta FROM redrive.jobs_delayed d
+        UNION ALL
+        SELECT j.queue, j.id, j.meta
+        FROM redrive.leases l
+        CROSS JOIN LATERAL redrive.jobs_of(l) j
+        WHERE l.metas IS NOT NULL AND j.id <> ALL (l.done)
+    ) k
+    WHERE (k.meta).unique_key IS NOT NULL
+        AND (k.meta).headers ->> 'redrive-unique-until' IS DISTINCT FROM 'started'
 $$;
 
 -- Gives free keys to jobs that are live and lost them. Their rows are locked, so that none ends meanwhile and leaves its

@@ -31,6 +31,8 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
     let worker = worker(&queue).slots(3).runs(gate.passing::<Order>());
     gate.wait_for(3);
     assert_eq!(held(&test), [("b".to_owned(), first[1].id())]);
+    let faults = queue.database().admin().faults().unwrap();
+    assert_eq!(faults, [], "no job lost its key");
     let change = until_started(5).delay(Duration::from_hours(1));
     let second = inserted(queue.enqueue_job(change.replace(Replace::Both)).unwrap());
     let change = until_started(6).replace(Replace::Both);
@@ -60,6 +62,7 @@ fn a_retry_leaves_the_key_free_and_a_redrive_takes_it_until_the_start() {
     let retried = inserted(queue.enqueue_job(until_started(1)).unwrap());
     counted(&failing, "a retry", |counts| counts.retried == 1);
     assert_eq!(held(&test), [], "a retry");
+    assert_eq!(db.admin().faults().unwrap(), []);
     let dead = inserted(queue.enqueue_job(until_started(2)).unwrap());
     died(&failing, 1);
     stop(failing);
