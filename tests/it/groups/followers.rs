@@ -298,6 +298,37 @@ fn fast_jobs_keep_their_order_through_failures_and_deaths() {
 }
 
 #[test]
+fn a_job_whose_follow_up_is_rejected_runs_again_before_its_followers() {
+    let (test, queue) = with_policy(CONTINUE);
+    test.client().sql(
+        "CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql \
+             AS $$ BEGIN RAISE EXCEPTION 'no more of them'; END $$; \
+         CREATE TRIGGER refuse BEFORE INSERT ON redrive.jobs \
+             FOR EACH ROW WHEN (NEW.kind = 'refused') EXECUTE FUNCTION public.refuse()",
+    );
+    let (finished, tally) = (Finished::default(), Tally::new());
+    let worker = worker(&queue)
+        .slots(2)
+        .backoff(Backoff::fixed(Duration::from_millis(1)))
+        .runs(finished.noting_unless(move |job| {
+            if (tally.count(job.id()), job.payload().number % 50) == (1, 20) {
+                job.then_in_queue("next", NewJob::raw("refused", "{}")?)?;
+            }
+            Ok(())
+        }));
+    enqueue_rounds(&queue, &["a", "b", "c"], 300);
+    drained(&queue);
+    let expected: Vec<i64> = (1..=300)
+        .flat_map(|number| vec![number; if number % 50 == 20 { 2 } else { 1 }])
+        .collect();
+    for group in ["a", "b", "c"] {
+        assert_eq!(finished.of(group), expected, "group {group}");
+    }
+    stop(worker);
+    no_slot_left(&test);
+}
+
+#[test]
 fn followers_of_a_slow_job_wait_for_their_group_again() {
     let (test, queue) = with_policy(CONTINUE);
     let finished = Finished::default();

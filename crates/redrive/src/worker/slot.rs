@@ -132,7 +132,8 @@ fn work(pool: &SlotPool, slot_state: &SlotState) {
         match attempted {
             AttemptResult::Judge(end) => {
                 let run_time = now.saturating_duration_since(running.started);
-                if end.is_err() {
+                // A job whose follow-ups the database rejects runs again.
+                if !end.as_ref().is_ok_and(Vec::is_empty) {
                     return_followers(context, &slot_state.take_followers());
                 }
                 let ended = EndedAttempt::of(end, run_time, now);
