@@ -125,10 +125,6 @@ CREATE OR REPLACE FUNCTION redrive.reopen() RETURNS trigger
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- A rule may be newer than the first death: redact what that death stored, such as captured bytes.
-    IF EXISTS (SELECT FROM redrive.redactions) THEN
-        NEW := redrive.redact(NEW);
-    END IF;
     IF NEW.generation > OLD.generation THEN
         NEW.history := redrive.cut_history(
             redrive.past_failures(OLD) || NEW.history, CASE WHEN NEW.run_ms IS NULL THEN 20 ELSE 19 END);
@@ -159,6 +155,10 @@ BEGIN
         IF NEW.alike >= 3 OR NEW.failed_redrives >= 10 THEN
             NEW.state := 'quarantined';
         END IF;
+    END IF;
+    -- A rule may be newer than an earlier death: redact what that stored, such as its message and captured bytes.
+    IF EXISTS (SELECT FROM redrive.redactions) THEN
+        NEW := redrive.redact(NEW);
     END IF;
     RETURN NEW;
 END
