@@ -79,7 +79,7 @@ BEGIN
     UPDATE redrive.dead_letters l
     SET payload = (r.new).payload, raw = (r.new).raw, headers = (r.new).headers,
         error_message = (r.new).error_message, error_detail = (r.new).error_detail,
-        history = (r.new).history, redacted = (r.new).redacted,
+        failure_key = (r.new).failure_key, history = (r.new).history, redacted = (r.new).redacted,
         events = redrive.add_event((r.new).events, jsonb_strip_nulls(jsonb_build_object(
             'at', clock_timestamp(), 'event', 'redacted', 'by', coalesce(person, session_user),
             'reason', nullif(redact_letters.reason, ''))))

@@ -52,3 +52,20 @@ fn existing_letters_their_versions_and_groups_are_redacted() {
     assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);
     test.fails(1, "redact apply --yes");
 }
+
+#[test]
+fn the_failure_key_of_an_existing_letter_is_redacted() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let id = queue.enqueue(&charge()).unwrap();
+    die(&queue, || {
+        Failure::reject("no").failure_key(format!("card {SECRET}"))
+    });
+    cards(db);
+    test.run("redact apply --yes").shows("1 letter redacted");
+    let key = db.letter(id).failure_key;
+    assert_eq!(key.as_deref(), Some("card [redacted]"));
+    assert_eq!(found(&mut test.client()), 0);
+    let redactions = db.dlq().redactions();
+    assert_eq!(redactions.preview(&LetterFilter::new()).unwrap(), 0);
+}
