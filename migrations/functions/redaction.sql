@@ -203,16 +203,22 @@ BEGIN
         FOREACH pattern IN ARRAY rule.patterns LOOP
             letter.error_message := redrive.redact_text(letter.error_message, pattern);
             letter.error_detail := redrive.redact_text(letter.error_detail, pattern);
-            letter.failure_key := redrive.redact_text(letter.failure_key, pattern);
+            letter.failure_key := left(redrive.redact_text(letter.failure_key, pattern), 256);
             letter.history := redrive.redact_messages(letter.history, pattern);
             -- A sink that rejected the letter said why.
             letter.events := redrive.redact_messages(letter.events, pattern);
             IF jsonb_typeof(letter.headers) = 'object' THEN
                 letter.headers := (
-                    -- A long value must not grow over the limit of the headers.
-                    SELECT coalesce(jsonb_object_agg(h.name, CASE WHEN length(r.value) > greatest(length(h.value), 1024)
-                        THEN '[redacted]' ELSE r.value END), '{}') FROM jsonb_each_text(letter.headers) AS h (name, value)
-                    CROSS JOIN LATERAL redrive.redact_text(h.value, pattern) AS r (value));
+                    -- The values must not grow over the limit of the headers.
+                    SELECT CASE WHEN octet_length(n.parts::text) <= 65536 THEN n.parts
+                        WHEN octet_length(n.wholes::text) <= 65536 THEN n.wholes END
+                    FROM (
+                        SELECT coalesce(jsonb_object_agg(h.name, r.value), '{}') AS parts,
+                               coalesce(jsonb_object_agg(h.name, CASE WHEN r.value <> h.value THEN '[redacted]'
+                                   ELSE h.value END), '{}') AS wholes
+                        FROM jsonb_each_text(letter.headers) AS h (name, value)
+                        CROSS JOIN LATERAL redrive.redact_text(h.value, pattern) AS r (value)
+                    ) n);
             END IF;
             IF letter.payload IS NULL THEN
                 bytes := redrive.redact_bytes(letter.raw, pattern);
