@@ -38,9 +38,9 @@ impl LastDecision {
         Some(decision.map(drop).map_err(Failure::decision))
     }
 
-    /// Takes the decision.
-    pub(crate) fn take(&self) -> Option<Decision> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.take().map(|decision| *decision)
+    /// Returns the last decision. It stays, because the handler may end while the watchdog or a stop takes its jobs.
+    pub(crate) fn last(&self) -> Option<Decision> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_deref().cloned()
     }
 }

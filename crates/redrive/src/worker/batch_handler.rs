@@ -54,7 +54,7 @@ fn run<P>(batch: Batch<P>, function: impl Fn(&Batch<P>) -> Result<(), Failure>) 
     let of_jobs: Vec<_> = batch
         .jobs
         .iter()
-        .map(|job| (job.0.signal.decision.take(), job.0.follow_ups.take()))
+        .map(|job| (job.0.signal.decision.last(), job.0.follow_ups.take()))
         .collect();
     // A panic in Drop counts as a panic of the handler.
     let dropped = run_handler(|| {

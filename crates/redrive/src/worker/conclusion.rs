@@ -34,7 +34,7 @@ impl EndedAttempt {
         run_time: Duration,
         now: Instant,
     ) -> Option<EndedAttempt> {
-        let end = signal.decision.take()?.map_err(Outcome::Failed);
+        let end = signal.decision.last()?.map_err(Outcome::Failed);
         Some(EndedAttempt::of(end, run_time, now))
     }
 }

@@ -1,14 +1,14 @@
 //! Failures in a batch: which jobs are charged, and how they run again.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure};
+use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure, Payload};
 use redrive_tests::{
     Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, done, drained, finish, ids,
-    letters_in, new_order, stop, wait_until, worker,
+    letters_in, new_order, put, stop, wait_until, worker,
 };
 
 use super::{Batches, LONG, ended};
@@ -88,13 +88,37 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
 }
 
 #[test]
+fn a_decision_counts_even_if_the_payloads_are_dropped_after_the_deadline() {
+    static DROPS: LazyLock<Gate> = LazyLock::new(Gate::new);
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Slow {}
+    impl Payload for Slow {
+        const KIND: &'static str = "slow";
+    }
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            DROPS.pass();
+        }
+    }
+    let (_test, queue) = TestDatabase::with_orders();
+    put(&queue, NewJob::raw("slow", "{}").unwrap().max_attempts(1));
+    let worker = worker(&queue)
+        .handle_batch(BatchOptions::new(1), |batch: &Batch<Slow>| {
+            batch.jobs()[0].done();
+            Ok(())
+        })
+        .options(HandlerOptions::new().deadline(Duration::from_millis(50)))
+        .started();
+    ended(&worker, 1, 0);
+    DROPS.open();
+    stop(worker);
+}
+
+#[test]
 fn a_payload_that_cannot_be_decoded_dies_alone() {
     let (_test, queue) = TestDatabase::with_orders();
     let mut jobs = once(1..=3);
-    jobs.insert(
-        1,
-        NewJob::raw(<Order as redrive::Payload>::KIND, r#""x""#).unwrap(),
-    );
+    jobs.insert(1, NewJob::raw(<Order as Payload>::KIND, r#""x""#).unwrap());
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let batches = Batches::default();
     let worker = worker(&queue)
