@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redrive::{HandlerOptions, Job, JobId, NewJob, Payload};
+use redrive::postgres::Transaction;
+use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Payload};
 use redrive_tests::{
     Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, done, drained, finish, new_order, put,
     stop, worker,
@@ -42,15 +43,24 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
             assert!(!in_slot, "boom");
         }
     }
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = worker(&queue)
-        .handle(|_: &Job<Bomb>| Ok(()))
-        .runs(|_: &Job<Order>| Ok(()));
-    let bomb: JobId = put(&queue, NewJob::raw("bomb", "{}").unwrap().max_attempts(1));
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    finish(&queue, worker);
-    let letter = queue.letter(bomb);
-    assert_eq!(letter.error_class, "panic");
+    fn run(panics: bool) -> Result<(), Failure> {
+        assert!(!panics, "in the handler");
+        Ok(())
+    }
+    for (panics, in_transaction) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (_test, queue) = TestDatabase::with_orders();
+        let worker = worker(&queue);
+        let worker = match in_transaction {
+            true => worker.handle(move |_: &Job<Bomb>, _: &mut Transaction<'_>| run(panics)),
+            false => worker.handle(move |_: &Job<Bomb>| run(panics)),
+        };
+        let worker = worker.runs(|_: &Job<Order>| Ok(()));
+        let bomb: JobId = put(&queue, NewJob::raw("bomb", "{}").unwrap().max_attempts(1));
+        queue.enqueue(&Order { number: 1 }).unwrap();
+        finish(&queue, worker);
+        let letter = queue.letter(bomb);
+        assert_eq!(letter.error_class, "panic", "{panics} {in_transaction}");
+    }
 }
 
 #[test]

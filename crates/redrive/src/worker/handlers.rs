@@ -1,6 +1,7 @@
 //! Handlers and their options. Erases the types of payloads.
 
 use std::error::Error as StdError;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -317,13 +318,16 @@ where
 {
     let call = move |claimed: ClaimedJob, signal: Arc<Signal>| {
         let job = decode(claimed, signal, read)?;
-        // The payload is dropped inside, so that a panic in Drop counts as a panic of the handler.
-        run_handler(|| {
+        let ran = run_handler(|| {
             function(&job)?;
-            let added = job.follow_ups.take();
+            Ok(job.follow_ups.take())
+        });
+        // A panic in Drop counts as a panic of the handler. Beside one of the handler, it would end the process.
+        let dropped = run_handler(|| {
             drop(job);
-            Ok(added)
-        })
+            Ok(())
+        });
+        dropped.and(ran)
     };
     Handler::new(Call::Plain(Arc::new(call)), defaults)
 }
@@ -339,8 +343,13 @@ where
         let job: Job<P> = decode(claimed, signal, read)?;
         let function = Arc::clone(&function);
         let run = move |transaction: &mut Transaction<'_>| {
-            function(&job, transaction)?;
-            Ok(job.follow_ups.take())
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                function(&job, transaction)?;
+                Ok(job.follow_ups.take())
+            }));
+            // A panic in Drop beside one of the handler would end the process.
+            drop(job);
+            ran.unwrap_or_else(|panic| resume_unwind(panic))
         };
         Ok(Box::new(run) as Prepared)
     };
