@@ -217,7 +217,10 @@ BEGIN
                                coalesce(jsonb_object_agg(h.name, CASE WHEN r.value <> h.value THEN '[redacted]'
                                    ELSE h.value END), '{}') AS wholes
                         FROM jsonb_each_text(letter.headers) AS h (name, value)
-                        CROSS JOIN LATERAL redrive.redact_text(h.value, pattern) AS r (value)
+                        CROSS JOIN LATERAL (
+                            -- A redriven job is decoded by its version.
+                            SELECT CASE h.name WHEN 'redrive-payload-version' THEN h.value
+                                ELSE redrive.redact_text(h.value, pattern) END) AS r (value)
                     ) n);
             END IF;
             IF letter.payload IS NULL THEN

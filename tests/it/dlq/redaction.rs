@@ -229,6 +229,19 @@ fn redacted_texts_that_grow_fit_into_the_letter() {
 }
 
 #[test]
+fn a_redaction_keeps_the_version_of_the_payload() {
+    let (test, queue) = TestDatabase::with_orders();
+    queue.database().redacts(&Redaction::new().pattern("[0-9]"));
+    let id: i64 = test.client().ask(
+        "SELECT redrive.enqueue('orders', 'charge', '{}', headers => '{\"redrive-payload-version\": \"2\"}')",
+        &[],
+    );
+    queue.database().admin().cancel(JobId::new(id)).unwrap();
+    let headers = queue.letter(JobId::new(id)).headers.expect("headers");
+    assert_eq!(headers.get(), r#"{"redrive-payload-version": "2"}"#);
+}
+
+#[test]
 fn a_redaction_applies_to_its_queue_and_kind_until_it_is_removed() {
     let test = TestDatabase::migrated();
     let (orders, mails) = (test.queue("orders"), test.queue("mails"));
