@@ -156,7 +156,10 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
     on_finish(&test, "RAISE EXCEPTION 'no more of them'");
     queue.enqueue_many(&Order::up_to(20)).unwrap();
     let worker = worker(&queue).runs(|job: &Job<Order>| match job.payload().number {
-        7 => follow(job),
+        7 => {
+            job.checkpoint(&7)?;
+            follow(job)
+        }
         8 => {
             job.checkpoint(&8)?;
             Err(Failure::reject("a broken neighbour").class("Neighbour"))
@@ -178,6 +181,8 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
         (letters[0].cause.as_str(), letters[0].attempts),
         ("exhausted", 5)
     );
+    let headers = letters[0].headers.as_deref().expect("a checkpoint");
+    assert_eq!(headers.get(), r#"{"redrive-checkpoint": "7"}"#);
     let message = &letters[0].error_message;
     has(message, "settle jobs and store their follow-ups");
     let detail = letters[0].error_detail.as_deref().unwrap_or_default();

@@ -16,6 +16,7 @@ use crate::pipeline::checkpoint::{self, Checkpoint};
 use crate::pipeline::claim::LeaseId;
 use crate::pipeline::done_jobs;
 use crate::pipeline::insert::{MAX_INSERTED_JOBS, insert};
+use crate::pipeline::judge::Verdict;
 use crate::pipeline::settle::{Repeat, settle};
 use crate::pipeline::settlement::{Settlement, WorkerIdentity};
 use crate::sync::Row;
@@ -65,6 +66,7 @@ pub(crate) fn settle_in(
 ) -> Result<HashSet<(LeaseId, JobId)>> {
     let checkpoints: Vec<Checkpoint<'_>> = settlements
         .iter()
+        .filter(|one| one.verdict != Verdict::Done)
         .filter_map(|one| Some((one.lease, one.meta.id, one.checkpoint.as_ref()?)))
         .collect();
     checkpoint::store(session, &checkpoints)?;

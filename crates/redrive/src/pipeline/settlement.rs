@@ -37,7 +37,8 @@ pub(crate) struct Settlement {
     pub(crate) follow_ups: Vec<FollowUp>,
     /// How long to keep it if it is done.
     pub(crate) keep_done: Option<Duration>,
-    /// The headers of its last checkpoint, if they are not stored. A finished job has none.
+    /// The headers of its last checkpoint, if they are not stored. A finished job has none, unless its follow-ups may be
+    /// rejected.
     pub(crate) checkpoint: Option<Json>,
 }
 
@@ -64,7 +65,8 @@ impl Settlement {
         }
     }
 
-    /// Replaces the verdict by that on an attempt with this end. One that did not succeed stores its checkpoint.
+    /// Replaces the verdict by that on an attempt with this end. One that did not succeed stores its checkpoint, and so
+    /// does one whose follow-ups the database rejects.
     pub(crate) fn judged(
         self,
         end: Result<Vec<FollowUp>, FailedAttempt>,
@@ -72,7 +74,8 @@ impl Settlement {
         checkpoint: impl FnOnce() -> Option<Json>,
     ) -> Settlement {
         let (follow_ups, failed, checkpoint) = match end {
-            Ok(follow_ups) => (follow_ups, None, None),
+            Ok(follow_ups) if follow_ups.is_empty() => (follow_ups, None, None),
+            Ok(follow_ups) => (follow_ups, None, checkpoint()),
             Err(failed) => (Vec::new(), Some(failed), checkpoint()),
         };
         Settlement {

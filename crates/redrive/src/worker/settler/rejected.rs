@@ -38,5 +38,6 @@ pub(super) fn failed(settlement: &Settlement, error: &Error, config: &Config) ->
     let failed = failed.redacted(config.hooks.redact.as_deref());
     // The database knows whether the job was cancelled.
     let at = JudgeContext::of(meta, backoff, fastrand::f64());
-    settlement.clone().judged(Err(failed), &at, || None)
+    let checkpoint = || settlement.checkpoint.clone();
+    settlement.clone().judged(Err(failed), &at, checkpoint)
 }
