@@ -1,9 +1,6 @@
 //! A program that has the commands of `redrive` and its own handlers.
 
-use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Payload};
@@ -70,20 +67,6 @@ fn a_program_can_work_on_some_kinds_or_run_a_command_instead() {
     queue.redrives(&LetterFilter::new());
     types(&program, &test, 0, "work orders --drain --kind order");
     assert_eq!(message(), "of the handler");
-}
-
-#[test]
-fn the_children_of_a_handler_are_its_own() {
-    let (test, queue) = TestDatabase::with_orders();
-    let program = Program::new("shop").handle(|_: &Job<Order>| -> Result<(), Failure> {
-        let mut child = Command::new("true").spawn()?;
-        thread::sleep(Duration::from_millis(300));
-        child.wait()?;
-        Ok(())
-    });
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    types(&program, &test, 0, "work orders --drain --json")
-        .holds(&json!({"done": 1, "retried": 0}));
 }
 
 #[test]

@@ -40,6 +40,23 @@ fn a_group_whose_jobs_keep_arriving_does_not_keep_the_others_waiting() {
 }
 
 #[test]
+fn the_group_that_the_end_of_a_claim_cuts_is_the_first_of_the_next_one() {
+    let (test, _queue) = with_policy(GroupPolicy::Fair);
+    let mut client = test.client();
+    fill(&mut client, "g", 4, 40);
+    let mut place = Place::default();
+    for _ in 1..=4 {
+        // Four jobs of three groups, and one of another.
+        assert_eq!(claim(&mut client, 13, &mut place).len(), 13);
+    }
+    let turns: Vec<i64> = client.column(
+        "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",
+        &[],
+    );
+    assert_eq!(turns, [13; 4]);
+}
+
+#[test]
 fn every_group_has_as_many_turns_as_the_last_one() {
     for limit in [1, 4] {
         let (test, _queue) = with_policy(GroupPolicy::Fair);

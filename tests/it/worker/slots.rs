@@ -43,10 +43,10 @@ fn a_payload_that_panics_on_drop_does_not_end_a_slot() {
             assert!(!in_slot, "boom");
         }
     }
-    fn run(panics: bool) -> Result<(), Failure> {
+    let run = |panics: bool| -> Result<(), Failure> {
         assert!(!panics, "in the handler");
         Ok(())
-    }
+    };
     for (panics, in_transaction) in [(false, false), (false, true), (true, false), (true, true)] {
         let (_test, queue) = TestDatabase::with_orders();
         let worker = worker(&queue);

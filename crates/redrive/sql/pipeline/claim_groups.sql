@@ -251,7 +251,7 @@ fitting AS MATERIALIZED (
 ),
 total AS MATERIALIZED (
     SELECT count(*) AS jobs, count(*) < (SELECT count(*) FROM picked) OR count(*) FILTER (WHERE f.is_walk) >= $4 AS is_full,
-           max(f.place) FILTER (WHERE f.is_walk) >> 21 AS walked
+           max(f.place) FILTER (WHERE f.is_walk) >> 21 AS walked, max(f.place) FILTER (WHERE f.is_walk) & 2097151 AS nth
     FROM fitting f
 ),
 locked AS MATERIALIZED (
@@ -317,8 +317,13 @@ SELECT l.lease_id, l.ids, l.kinds, l.payloads, l.enqueued_at, (l.started).*,
        n.token_in_us, n.taken_us, n.hold_us, n.turn_ids, n.turn_slots
 FROM (
     SELECT CASE
-               -- The claim is full, so the next walk starts after the last group that gave a job.
-               WHEN t.is_full THEN (SELECT w.key FROM walk w WHERE w.n = t.walked)
+               -- The claim is full, so the next walk starts after the last group that gave a job, or with it if its share
+               -- was cut.
+               WHEN t.is_full THEN (
+                   SELECT w.key
+                   FROM walk w
+                   WHERE w.n = t.walked - (t.walked > 1 AND t.nth < (
+                       SELECT s.jobs FROM shares s WHERE s.is_walk AND s.place = t.walked))::integer)
                ELSE (SELECT w.key FROM walk w WHERE w.n >= $12::integer AND w.lap = 1)
            END AS walked_to, t.walked,
            EXISTS (SELECT FROM walk w WHERE w.n >= $12::integer OR w.n > t.walked) AS more_follow,

@@ -1,9 +1,10 @@
 //! The walk over the groups of a queue, so that they take turns. Pure.
 //!
 //! Each claim looks at a window of groups behind those of the claim before, and doubles the window while the groups
-//! give fewer jobs than it wants. The first group follows the last one. If the walk finds too few, the claim also looks at the groups of new jobs and at
-//! those in which this process has just ended a job. After a walk that found nothing in all groups, the next one
-//! waits for [a second](WALK_EVERY) or, with rate limits, until the first group may have a token.
+//! give fewer jobs than it wants. The first group follows the last one. If the walk finds too few, the claim also looks
+//! at the groups of new jobs and at those in which this process has just ended a job. After a walk that found nothing
+//! in all groups, the next one waits for [a second](WALK_EVERY) or, with rate limits, until the first group may have a
+//! token.
 //!
 //! Not covered: of a limited or fair group, a claim reads the first 1,000 jobs, so it finds no handled job behind
 //! more unhandled ones. Dead rows of waiting jobs and of slots are left to vacuum.
