@@ -216,8 +216,9 @@ BEGIN
         UPDATE redrive.group_slots s SET held_at = NULL WHERE s.job_id = letter.id AND s.held_at IS NOT NULL;
         RETURN NULL;
     END IF;
+    -- A change of the policy waits, or has ended before, so that it finds each group that a letter holds.
     IF TG_OP <> 'DELETE' AND letter.state IN ('open', 'quarantined') AND EXISTS (
-        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death IN ('hold', 'divert'))
+        SELECT FROM redrive.group_policies p WHERE p.queue = letter.queue AND p.on_death IN ('hold', 'divert') FOR SHARE)
     THEN
         UPDATE redrive.group_slots s SET held_at = clock_timestamp() WHERE s.job_id = letter.id AND s.held_at IS NULL;
         IF NOT FOUND AND (TG_OP = 'INSERT' AND letter.events -> -1 ->> 'event' = 'restored'
