@@ -132,7 +132,7 @@ fn steps(node: &Value) -> f64 {
 }
 
 /// No statement changes more than a thousand rows, and no plan has more than a few dozen nodes.
-const STEPS: f64 = 60_000.0;
+const STEPS: f64 = 50_000.0;
 
 /// Returns what is wrong with the plan of a statement.
 fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {

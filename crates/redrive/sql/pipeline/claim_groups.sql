@@ -243,11 +243,15 @@ picked AS MATERIALIZED (
     WHERE h.nth <= h.turns OR h.singles = 0
     LIMIT $4
 ),
--- Those of them that are not too large together.
+-- Those of them that are not too large together. Mostly, all are.
 fitting AS MATERIALIZED (
-    SELECT b.*
-    FROM (SELECT p.*, sum(p.bytes) OVER (ORDER BY p.place) - p.bytes AS bytes_before FROM picked p) b
-    WHERE b.bytes_before < $5
+    SELECT p.*
+    FROM picked p
+    WHERE (SELECT sum(o.bytes) FROM picked o) <= $5
+    UNION ALL
+    SELECT (b.p).*
+    FROM (SELECT p, sum(p.bytes) OVER (ORDER BY p.place) - p.bytes AS bytes_before FROM picked p) b
+    WHERE b.bytes_before < $5 AND (SELECT sum(o.bytes) FROM picked o) > $5
 ),
 total AS MATERIALIZED (
     SELECT count(*) AS jobs, count(*) < (SELECT count(*) FROM picked) OR count(*) FILTER (WHERE f.is_walk) >= $4 AS is_full,
