@@ -1,10 +1,11 @@
 //! A bulk command that is interrupted between two batches prints what was done and how to undo it.
 
+use std::io::{self, Write as _};
 use std::process::{Command, Output};
 
 use postgres::Client;
 use redrive::dlq::LetterState;
-use redrive_tests::{Process, SOON, Sql, TestDatabase, letters_in, wait_until, words};
+use redrive_tests::{Process, SOON, Sql, TestDatabase, has, letters_in, wait_until, words};
 use serde_json::{Value, json};
 
 use super::reopen::add_letters;
@@ -158,6 +159,32 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
         lines(&output.stderr).last(),
         Some(&json!({ "message": message }))
     );
+}
+
+#[test]
+fn an_interrupted_capture_keeps_the_lines_that_had_come() {
+    let (test, mut client) = TestDatabase::with_client();
+    let (stdin, mut lines) = io::pipe().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    let command = command.args(["--database-url", test.url()]).stdin(stdin);
+    let process = Process::start(command.args(["dlq", "capture", "--file", "-"]));
+    let line = |position: u32| {
+        json!({"source": "s", "position": position.to_string(), "queue": "q", "kind": "k", "payload": 1})
+    };
+    write!(lines, "{}\n{}\n{{\"source\"", line(1), line(2)).unwrap();
+    // The input does not end, and its third line is not complete.
+    wait_until("the lines to be captured", SOON, || {
+        client.count("dead_letters") == 2
+    });
+    process.signal("TERM");
+    let output = process.output();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "2 failures captured, 0 already known\n"
+    );
+    has(&err, "stopped by a signal");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use redrive::limits::MAX_CAPTURE_BYTES;
 
 use crate::ndjson::{BadLine, CaptureLine, Lines, read, shown};
 use crate::prelude::*;
+use crate::stop::StopSignal;
 use crate::terminal::Progress;
 
 /// The longest line: the largest capture in base64, and the other members.
@@ -37,6 +38,7 @@ Examples:
     --error-class ParseError
   redrive dlq capture --file failures.ndjson
   consume-dead-letters | redrive dlq capture --file - --rate 500
+  tail -f failures.ndjson | redrive dlq capture --file -
 ",
     after_help = "\
 File format: one JSON object per line with the members source, position, queue
@@ -44,7 +46,10 @@ and kind; the bytes as payload (JSON), raw (text) or raw_base64; and optionally
 content_type, headers (an object of strings), error_class, error_message,
 error_detail, group_key and failure_key. `redrive dlq export` writes such lines, with the
 member letter: a new letter keeps its history, generation and counts, and one that was recovered or
-discarded stays so. Bad lines are reported and skipped, and the exit code is then 1."
+discarded stays so. Bad lines are reported and skipped, and the exit code is then 1.
+
+While the input pauses, as that of `tail -f` does, the lines that have come are recorded. Ctrl-C
+ends the command after these; the exit code is then 1."
 )]
 pub(super) struct CaptureFailures {
     /// System that the failure comes from.
@@ -165,10 +170,17 @@ struct CaptureCounts {
     bad_lines: u64,
 }
 
+impl CaptureCounts {
+    fn done(&self) -> u64 {
+        self.new + self.reopened + self.known
+    }
+}
+
 fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> Result<Ending> {
     let mut lines = Lines::of(file, MAX_LINE_BYTES)?;
     let db = cx.database()?;
     db.check_schema()?;
+    lines.until(StopSignal::listen()?);
     let progress = Progress::unknown("capturing");
     let mut counts = CaptureCounts::default();
     let mut bad_lines = 0;
@@ -182,22 +194,28 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
     let (lines_of_chunk, bytes) = MAX_CHUNK;
     let in_a_second = rate.and_then(|rate| usize::try_from(rate.get()).ok());
     let max = (lines_of_chunk.min(in_a_second.unwrap_or(usize::MAX)), bytes);
-    while let Some(chunk) = lines.next_chunk(max, CaptureLine::read, &mut reject)? {
-        if let Some(pace) = &mut pace {
-            thread::sleep(pace.wait(&chunk));
+    let mut capture = || -> Result<()> {
+        while let Some(chunk) = lines.next_chunk(max, CaptureLine::read, &mut reject)? {
+            if let Some(pace) = &mut pace {
+                thread::sleep(pace.wait(&chunk));
+            }
+            capture_chunk(&db, &chunk, &mut counts)?;
+            progress.show(counted(counts.done(), "failure"));
         }
-        capture_chunk(&db, &chunk, &mut counts)?;
-        let done = counts.new + counts.reopened + counts.known;
-        progress.show(counted(done, "failure"));
-    }
+        Ok(())
+    };
+    let captured = capture();
     drop(progress);
-    report(
-        &CaptureCounts {
-            bad_lines,
-            ..counts
-        },
-        cx,
-    )
+    counts.bad_lines = bad_lines;
+    let ending = match captured.is_err() && counts.done() == 0 {
+        true => Ending::Done,
+        false => report(&counts, cx)?,
+    };
+    captured?;
+    match lines.is_stopped() {
+        true => cx.nothing("stopped by a signal; repeat the command for the lines that follow"),
+        false => Ok(ending),
+    }
 }
 
 fn capture_chunk(

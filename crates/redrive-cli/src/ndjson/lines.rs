@@ -1,16 +1,22 @@
 //! Reads NDJSON with bounded memory and names bad lines by their number.
 
-use std::io::{self, BufRead, Read as _};
+use std::io::{self, BufRead, ErrorKind, Read as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::input::{open, unreadable};
+use super::input::{Input, unreadable};
+use crate::stop::StopSignal;
 
 /// The lines of a file. Blank lines are skipped but counted.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,
+    /// Waits for the reader after `WouldBlock`, or breaks.
+    wait: fn(&mut R) -> ControlFlow<()>,
     /// The file, for messages.
     path: PathBuf,
+    /// What has come of the next line.
+    line: Vec<u8>,
     number: u64,
     bytes: u64,
     /// The limit of a line, without its line break.
@@ -25,12 +31,23 @@ pub(crate) struct BadLine {
     pub(crate) error: String,
 }
 
-impl Lines<Box<dyn BufRead>> {
+impl Lines<Input> {
     /// Reads the lines of a file, of at most `max_bytes` each.
     pub(crate) fn of(path: &Path, max_bytes: usize) -> crate::error::Result<Self> {
-        let mut lines = Lines::new(open(path)?, max_bytes);
+        let mut lines = Lines::new(Input::open(path)?, max_bytes);
+        lines.wait = Input::wait;
         path.clone_into(&mut lines.path);
         Ok(lines)
+    }
+
+    /// Ends after the lines that have come when a signal arrives.
+    pub(crate) fn until(&mut self, stop: StopSignal) {
+        self.reader.until(stop);
+    }
+
+    /// Whether a signal has arrived.
+    pub(crate) fn is_stopped(&mut self) -> bool {
+        self.reader.is_stopped()
     }
 }
 
@@ -39,15 +56,17 @@ impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R, max_bytes: usize) -> Lines<R> {
         Lines {
             reader,
+            wait: |_| ControlFlow::Continue(()),
             path: PathBuf::new(),
+            line: Vec::new(),
             number: 0,
             bytes: 0,
             max_bytes,
         }
     }
 
-    /// Parses the next lines, at most so many and of about so many bytes; `None` at the end of the file. Bad
-    /// lines go to `reject`, which may end it all.
+    /// Parses the next lines, at most so many and of about so many bytes; `None` at the end of the file. If the
+    /// input pauses, returns those that have come. Bad lines go to `reject`, which may end it all.
     pub(crate) fn next_chunk<T>(
         &mut self,
         (max_lines, max_bytes): (usize, u64),
@@ -60,6 +79,11 @@ impl<R: BufRead> Lines<R> {
                 Ok(Some(Ok(parsed))) => chunk.push(parsed),
                 Ok(Some(Err(bad))) => reject(bad)?,
                 Ok(None) => return Ok((!chunk.is_empty()).then_some(chunk)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => match chunk.is_empty() {
+                    true if (self.wait)(&mut self.reader).is_break() => return Ok(None),
+                    true => {}
+                    false => break,
+                },
                 Err(error) => return Err(unreadable(&self.path, error)),
             }
         }
@@ -77,24 +101,22 @@ impl<R: BufRead> Lines<R> {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> io::Result<Option<Result<T, BadLine>>> {
         // A line of exactly the limit, and its line break.
-        let limit = self.max_bytes as u64 + 2;
+        let limit = self.max_bytes + 2;
         loop {
-            let mut line = Vec::new();
-            let read = self
-                .reader
-                .by_ref()
-                .take(limit)
-                .read_until(b'\n', &mut line)?;
-            if read == 0 {
+            // After a pause of the input, the rest of the line.
+            let room = (limit - self.line.len()) as u64;
+            let mut rest = self.reader.by_ref().take(room);
+            rest.read_until(b'\n', &mut self.line)?;
+            let too_long = self.line.len() == limit && !self.line.ends_with(b"\n");
+            if too_long {
+                self.bytes += self.reader.skip_until(b'\n')? as u64;
+            }
+            let line = std::mem::take(&mut self.line);
+            if line.is_empty() {
                 return Ok(None);
             }
             self.number += 1;
-            self.bytes += read as u64;
-            let mut too_long = false;
-            if read as u64 == limit && line.last() != Some(&b'\n') {
-                self.bytes += self.reader.skip_until(b'\n')? as u64;
-                too_long = true;
-            }
+            self.bytes += line.len() as u64;
             let bad = |error: String| {
                 Ok(Some(Err(BadLine {
                     number: self.number,
@@ -126,6 +148,9 @@ impl<R: BufRead> Lines<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::io::Read;
+
     use redrive::NewJob;
     use redrive::limits::MAX_PAYLOAD_BYTES;
 
@@ -168,6 +193,59 @@ mod tests {
         bad(3, "exceeds", &found[2]);
         assert_eq!(found[3], Ok(()));
         bad(5, "not JSON", &found[4]);
+    }
+
+    /// Pieces of an input, which pauses at an empty one.
+    struct Pieces(VecDeque<&'static [u8]>);
+
+    impl Read for Pieces {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            unreachable!("lines are read from the buffer")
+        }
+    }
+
+    impl BufRead for Pieces {
+        fn fill_buf(&mut self) -> io::Result<&[u8]> {
+            match self.0.front() {
+                Some([]) => {
+                    self.0.pop_front();
+                    Err(ErrorKind::WouldBlock.into())
+                }
+                piece => Ok(piece.copied().unwrap_or_default()),
+            }
+        }
+
+        fn consume(&mut self, bytes: usize) {
+            let Some(piece) = self.0.front_mut().filter(|_| bytes > 0) else {
+                return;
+            };
+            *piece = &piece[bytes..];
+            if piece.is_empty() {
+                self.0.pop_front();
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_of_the_input_keeps_no_line_waiting() {
+        let pieces: [&[u8]; 10] = [
+            b"1\n22\n3", b"", b"", b"3\n", b"1234", b"", b"567\n44\n", b"", b"5", b"5",
+        ];
+        let mut lines = Lines::new(Pieces(pieces.into()), 2);
+        let mut bad = Vec::new();
+        let mut chunks = Vec::new();
+        let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
+        while let Some(chunk) = lines
+            .next_chunk((10, 100), number, |line| {
+                bad.push(line.number);
+                Ok(())
+            })
+            .expect("no error")
+        {
+            chunks.push(chunk);
+        }
+        assert_eq!(chunks, [vec![1, 22], vec![33], vec![44], vec![55]]);
+        assert_eq!((bad, lines.bytes()), (vec![4], 21));
     }
 
     #[test]
