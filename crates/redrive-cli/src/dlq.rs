@@ -43,7 +43,7 @@ pub(crate) use edit_report::{is_nothing, report_edit};
 pub(crate) use filter::conditions_help;
 pub(crate) use none_matched::{QUEUES, no_queue};
 pub(crate) use not_done::{ID, NotDone, Why};
-pub(crate) use payload_edit::PayloadEdit;
+pub(crate) use payload_edit::{GivenEdit, PayloadEdit};
 pub(crate) use retention::{EVERY_QUEUE, rule_json};
 
 /// Inspect dead letters, send them back, or discard them

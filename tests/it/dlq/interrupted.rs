@@ -1,11 +1,14 @@
 //! A bulk command that is interrupted between two batches prints what was done and how to undo it.
 
+use std::fs;
 use std::io::{self, Write as _};
 use std::process::{Command, Output};
 
 use postgres::Client;
 use redrive::dlq::LetterState;
-use redrive_tests::{Process, SOON, Sql, TestDatabase, has, letters_in, wait_until, words};
+use redrive_tests::{
+    Process, SOON, Sql, TempFile, TestDatabase, has, letters_in, wait_until, words,
+};
 use serde_json::{Value, json};
 
 use super::reopen::add_letters;
@@ -159,6 +162,41 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
         lines(&output.stderr).last(),
         Some(&json!({ "message": message }))
     );
+}
+
+#[test]
+fn an_interrupted_edit_ends_its_command() {
+    let (test, mut client) = TestDatabase::with_client();
+    add_letters(&mut client, "orders", 3);
+    for (yes, signal, code) in [("--dry-run", "INT", 130), ("--yes", "TERM", 1)] {
+        let (first, pid) = (TempFile::of(""), TempFile::of(""));
+        let exec = format!(
+            "test -s {first} && {{ echo $$ > {pid}; sleep 600; }}; echo 1 > {first}; echo '[1]'"
+        );
+        let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+        let command = command.args(["--database-url", test.url()]);
+        let line = ["dlq", "edit", "orders", yes, "--exec", &exec];
+        let process = Process::start(command.args(line));
+        wait_until("the second command to begin", SOON, || {
+            pid.bytes().ends_with(b"\n")
+        });
+        process.signal(signal);
+        let output = process.output();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        let pid = String::from_utf8(pid.bytes()).unwrap();
+        let stat = format!("/proc/{}/stat", pid.trim());
+        wait_until("the command to end", SOON, || {
+            let stat = fs::read_to_string(&stat).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        });
+        if code == 1 {
+            has(&err, "stopped: 1 of 3 letters edited; undo: redrive dlq edit");
+            let out = String::from_utf8_lossy(&output.stdout);
+            has(&out, "1 letter edited, 2 invalid");
+            has(&out, "a signal stopped the command");
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::edit_preview::Preview;
 use super::edit_report::{is_nothing, report_edit};
 use super::filter::{count, in_states};
 use super::not_done::NotDone;
-use super::payload_edit::PayloadEdit;
+use super::payload_edit::{GivenEdit, PayloadEdit};
 use crate::batches::{Batches, SoFar, Undo};
 use crate::dry_run::DryRun;
 use crate::prelude::*;
@@ -55,9 +55,9 @@ Examples:
 ",
     after_help = "\
 The condition audit=ID with --undo undoes one edit as a whole; `redrive audit
---verb edit` prints the ids. Ctrl-C stops after the current batch of 100 letters
-and prints how to undo what was done. The exit code is 1 then, and if a letter
-could not be changed or none matches."
+--verb edit` prints the ids. Ctrl-C stops after the current batch of 100 letters,
+or after the current command, and prints how to undo what was done. The exit code
+is 1 then, and if a letter could not be changed or none matches."
 )]
 pub(super) struct Edit {
     #[command(flatten)]
@@ -100,13 +100,14 @@ impl Edit {
     fn preview(
         &self,
         filter: &LetterFilter,
-        edit: &redrive::dlq::Edit,
+        given: &GivenEdit,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
         let mut preview = Preview::of("letter");
+        let _interrupt = given.end_at_signal()?;
         db.dlq()
-            .preview_edit(filter, edit, |letter| preview.add(letter, cx))?;
+            .preview_edit(filter, &given.edit, |letter| preview.add(letter, cx))?;
         preview.end(NONE_EDITABLE, &self.selection.to_act(), cx)
     }
 
@@ -114,13 +115,15 @@ impl Edit {
     fn edit(
         &self,
         filter: &LetterFilter,
-        edit: &redrive::dlq::Edit,
+        given: &GivenEdit,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let db = &cx.database()?;
-        let ended = EDIT.run(self.editable(filter, db)?, cx, |go_on| {
+        let (db, operator) = (&cx.database()?, self.selection.operator());
+        let total = self.editable(filter, db)?;
+        let _interrupt = given.end_command_at_signal()?;
+        let ended = EDIT.run(total, cx, |go_on| {
             db.dlq()
-                .edit_while(filter, edit, &self.selection.operator(), |so_far| {
+                .edit_while(filter, &given.edit, &operator, |so_far| {
                     let edited = SoFar::of(so_far.edited.len(), so_far.audit);
                     go_on(edited.and_unchanged(so_far.unchanged))
                 })

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::dlq::Edit;
 
 use crate::ndjson::without_mark;
 use crate::prelude::*;
-use crate::shell::Shell;
+use crate::shell::{Interrupt, Shell};
 
 /// The edit. At most one of these is given.
 #[derive(Args, Debug)]
@@ -33,23 +34,49 @@ pub(crate) struct PayloadEdit {
     deadline: Duration,
 }
 
+/// An edit, with the shell if it is a command.
+pub(crate) struct GivenEdit {
+    pub(crate) edit: Edit,
+    shell: Option<Arc<Shell>>,
+}
+
 impl PayloadEdit {
     /// The edit; `None` if there is none.
-    pub(crate) fn read(&self) -> Result<Option<Edit>> {
+    pub(crate) fn read(&self) -> Result<Option<GivenEdit>> {
         if let Some(command) = &self.exec {
             let deadline = self.deadline;
-            let shell = Shell::new(command, Some(deadline));
-            return Ok(Some(Edit::transform(move |payload| {
-                let edited = shell.transform(payload, deadline);
+            let shell = Arc::new(Shell::new(command, Some(deadline)));
+            shell.check().map_err(Error::new)?;
+            let running = Arc::clone(&shell);
+            let edit = Edit::transform(move |payload| {
+                let edited = running.transform(payload, deadline);
                 edited.map_err(|failure| failure.message().to_owned())
-            })));
+            });
+            let shell = Some(shell);
+            return Ok(Some(GivenEdit { edit, shell }));
         }
-        Ok(match (&self.patch, &self.merge, &self.set) {
-            (Some(patch), ..) => Some(Edit::patch(&text(patch)?)?),
-            (_, Some(merge), _) => Some(Edit::merge(&text(merge)?)?),
-            (.., Some(set)) => Some(Edit::set(text(set)?.trim())?),
-            (None, None, None) => None,
-        })
+        let edit = match (&self.patch, &self.merge, &self.set) {
+            (Some(patch), ..) => Edit::patch(&text(patch)?)?,
+            (_, Some(merge), _) => Edit::merge(&text(merge)?)?,
+            (.., Some(set)) => Edit::set(text(set)?.trim())?,
+            (None, None, None) => return Ok(None),
+        };
+        Ok(Some(GivenEdit { edit, shell: None }))
+    }
+}
+
+impl GivenEdit {
+    /// Ends the command and the process at a signal, until it is dropped. For a dry run.
+    pub(crate) fn end_at_signal(&self) -> Result<Option<Interrupt>> {
+        let shell = self.shell.as_ref();
+        shell
+            .map(|shell| Interrupt::of(Some(shell), || ()))
+            .transpose()
+    }
+
+    /// Ends the command at a signal, until it is dropped. The process ends after its batch.
+    pub(crate) fn end_command_at_signal(&self) -> Result<Option<Interrupt>> {
+        self.shell.as_ref().map(Interrupt::of_commands).transpose()
     }
 }
 

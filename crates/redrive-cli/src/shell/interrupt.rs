@@ -1,4 +1,4 @@
-//! Ends a command that hands letters to programs or sinks when this process gets SIGTERM or Ctrl-C.
+//! Ends the programs to which a command hands letters when this process gets SIGTERM or Ctrl-C.
 
 use std::process;
 use std::sync::Arc;
@@ -13,16 +13,29 @@ use crate::stop;
 /// The exit code of an interrupted process: 128 plus SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Kills the commands of a shell, reports and exits on SIGTERM or Ctrl-C, until it is dropped.
-///
-/// The current letter stays open, because its transaction ends with the process.
+/// Kills the commands of a shell on SIGTERM or Ctrl-C, until it is dropped.
 pub(crate) struct Interrupt(Handle);
 
 impl Interrupt {
-    /// Starts to listen for signals.
+    /// Also reports and exits. The current letter stays open, because its transaction ends with the process.
     pub(crate) fn of(
         shell: Option<&Arc<Shell>>,
         report: impl FnOnce() + Send + 'static,
+    ) -> Result<Interrupt> {
+        Interrupt::listen(shell, || {
+            report();
+            process::exit(INTERRUPTED);
+        })
+    }
+
+    /// Lets the process go on, whose next commands fail.
+    pub(crate) fn of_commands(shell: &Arc<Shell>) -> Result<Interrupt> {
+        Interrupt::listen(Some(shell), || ())
+    }
+
+    fn listen(
+        shell: Option<&Arc<Shell>>,
+        then: impl FnOnce() + Send + 'static,
     ) -> Result<Interrupt> {
         let mut signals = stop::listen()?;
         let handle = signals.handle();
@@ -32,8 +45,7 @@ impl Interrupt {
                 if let Some(shell) = shell {
                     shell.kill_all();
                 }
-                report();
-                process::exit(INTERRUPTED);
+                then();
             }
         });
         match listening {

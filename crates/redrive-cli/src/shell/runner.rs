@@ -55,7 +55,7 @@ struct Task<'a> {
     stdout: Stdout,
     is_cancelled: &'a dyn Fn() -> bool,
     /// The failure of a command that was killed.
-    on_kill: fn() -> Failure,
+    on_kill: &'a dyn Fn() -> Failure,
     /// The failure of a command that the host did not let run.
     on_refusal: fn(String) -> Failure,
 }
@@ -128,7 +128,7 @@ impl Shell {
             input: line_of(job.payload()),
             stdout: Stdout::Inherit,
             is_cancelled: &|| job.is_cancelled(),
-            on_kill: || Failure::snooze(Duration::ZERO).class("cancelled"),
+            on_kill: &|| Failure::snooze(Duration::ZERO).class("cancelled"),
             // Not an outage: that would open the breaker of the queue, also for workers of other hosts.
             on_refusal: |_| Failure::snooze(HOST_PAUSE).class("host"),
         })
@@ -153,7 +153,7 @@ impl Shell {
             }),
             stdout,
             is_cancelled: &|| begin.elapsed() > deadline,
-            on_kill: overran,
+            on_kill: &|| self.stopped(),
             on_refusal: |why| Failure::retry(why).class("host"),
         })
         .map(drop)
@@ -168,7 +168,7 @@ impl Shell {
             input: format!("{payload}\n").into_bytes(),
             stdout: Stdout::Keep,
             is_cancelled: &|| begin.elapsed() > deadline,
-            on_kill: overran,
+            on_kill: &|| self.stopped(),
             on_refusal: |why| Failure::retry(why).class("host"),
         })?;
         let bytes = output.ok_or_else(|| Failure::retry("the command left its stdout open"))?;
@@ -182,7 +182,7 @@ impl Shell {
             .map_err(|_| Failure::retry("the command wrote bytes that are not UTF-8"))
     }
 
-    /// Kills every running command and its process group.
+    /// Kills every running command and its process group. No other one starts.
     pub(crate) fn kill_all(&self) {
         self.running.kill_all();
     }
@@ -200,7 +200,18 @@ impl Shell {
         }
     }
 
+    /// The failure of a command that was killed at its deadline or by [`kill_all`](Shell::kill_all).
+    fn stopped(&self) -> Failure {
+        match self.running.is_ending() {
+            true => Failure::retry("a signal stopped the command").class("signal"),
+            false => Failure::retry("the command exceeded its deadline").class("timeout"),
+        }
+    }
+
     fn run(&self, task: &Task<'_>) -> Result<Option<Vec<u8>>, Failure> {
+        if self.running.is_ending() {
+            return Err((task.on_kill)());
+        }
         let (process, mut output) = self.start(task)?;
         let ended = process.wait(
             &mut output,
@@ -273,11 +284,6 @@ impl Shell {
         }
         (task.on_refusal)(why)
     }
-}
-
-/// The failure of a command that was killed at its deadline.
-fn overran() -> Failure {
-    Failure::retry("the command exceeded its deadline").class("timeout")
 }
 
 fn letter_environment(letter: &Letter) -> Vec<(&'static str, String)> {
@@ -416,5 +422,8 @@ mod tests {
         let failure = handler.join().expect("no panic").expect_err("killed");
         assert!(format!("{failure:?}").contains("Snooze"), "{failure:?}");
         assert!(begin.elapsed() < Duration::from_secs(10));
+        // No other one starts.
+        let later = shell.transform("{}", Duration::MAX).expect_err("a signal");
+        assert_eq!(later.message(), "a signal stopped the command");
     }
 }

@@ -8,7 +8,7 @@ use redrive::admin::{JobFilter, JobState};
 
 use super::report::live;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{NotDone, PayloadEdit, Preview, Why, is_nothing, report_edit};
+use crate::dlq::{GivenEdit, NotDone, PayloadEdit, Preview, Why, is_nothing, report_edit};
 use crate::left_out::{LeftOut, write_left_out};
 use crate::prelude::*;
 
@@ -28,8 +28,9 @@ Examples:
   redrive job edit orders kind=order.placed --merge '{\"currency\": \"EUR\"}' --yes
 ",
     after_help = "\
-Ctrl-C stops after the current batch of 100 jobs and prints how many were edited.
-The exit code is 1 then, and if a job could not be changed or none matches."
+Ctrl-C stops after the current batch of 100 jobs, or after the current command, and
+prints how many were edited. The exit code is 1 then, and if a job could not be changed
+or none matches."
 )]
 pub(crate) struct EditJobs {
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub(crate) struct EditJobs {
 
 impl EditJobs {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let Some(edit) = self.change.read()? else {
+        let Some(given) = self.change.read()? else {
             return Err(Error::new(
                 "no edit given: use --merge, --patch, --set or --exec",
             ));
@@ -48,11 +49,12 @@ impl EditJobs {
         let db = cx.database()?;
         let filter = self.selection.limited_jobs()?;
         if !self.selection.is_dry_run() {
-            return self.edit(&filter, &edit, cx);
+            return self.edit(&filter, &given, cx);
         }
         let mut preview = Preview::of("job");
         let jobs = db.admin().jobs();
-        jobs.preview_edit(&filter, &edit, |job| preview.add(job, cx))?;
+        let _interrupt = given.end_at_signal()?;
+        jobs.preview_edit(&filter, &given.edit, |job| preview.add(job, cx))?;
         if !cx.global.json {
             write_left_out("job", &self.left_out(&db)?, cx.out)?;
         }
@@ -70,7 +72,7 @@ impl EditJobs {
     fn edit(
         &self,
         filter: &JobFilter,
-        edit: &redrive::dlq::Edit,
+        given: &GivenEdit,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
         let db = &cx.database()?;
@@ -89,8 +91,10 @@ impl EditJobs {
             undo: Undo::None,
         };
         let total = self.selection.limited(jobs.count(filter)?.waiting());
+        let operator = self.selection.operator();
+        let _interrupt = given.end_command_at_signal()?;
         let ended = batches.run(total, cx, |go_on| {
-            jobs.edit_while(filter, edit, &self.selection.operator(), |so_far| {
+            jobs.edit_while(filter, &given.edit, &operator, |so_far| {
                 let edited = SoFar::of(so_far.edited.len(), None);
                 go_on(edited.and_unchanged(so_far.unchanged))
             })
