@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use redrive::admin::{AuditFilter, AuditRecord};
+use redrive::dlq::runs::RunId;
 
 use super::findings::{Finding, report};
 use crate::prelude::*;
 use crate::profession::Profession;
-use lines::lines;
+use lines::{AuditLine, Whole, lines};
 
 /// Show the audit log: operations on letters and jobs with their operator and reason, newest first
 ///
@@ -76,8 +77,13 @@ impl AuditCommand {
             .with(self.since, AuditFilter::since)
             .with(self.verb.as_ref(), AuditFilter::verb)
             .with(self.before, AuditFilter::before);
-        let records = cx.database()?.admin().audit(&filter)?;
-        let table = table!(line in lines(&records) => {
+        let db = cx.database()?;
+        let records = db.admin().audit(&filter)?;
+        let lines = match cx.global.json {
+            true => Vec::new(),
+            false => whole(lines(&records), &db)?,
+        };
+        let table = table!(line in lines => {
             Number "ID" => line.id,
             Text "AT" => line.at,
             Word "VERB" => line.verb,
@@ -92,6 +98,23 @@ impl AuditCommand {
             }),
         }
     }
+}
+
+/// Adds what the records that are not on this page changed.
+fn whole(mut lines: Vec<AuditLine>, db: &Database) -> Result<Vec<AuditLine>> {
+    let operations = lines.iter().filter_map(|line| match line.whole {
+        Whole::Operation(first) => Some(first),
+        Whole::Run(_) => None,
+    });
+    let totals = db.admin().audit_totals(&operations.collect::<Vec<_>>())?;
+    for line in &mut lines {
+        let whole = match line.whole {
+            Whole::Operation(first) => totals.get(&first).copied(),
+            Whole::Run(run) => db.dlq().runs().get(RunId::new(run))?.map(|run| run.sent),
+        };
+        line.letters = whole.unwrap_or(line.letters);
+    }
+    Ok(lines)
 }
 
 fn record_json(record: &AuditRecord) -> impl Serialize {

@@ -1,5 +1,6 @@
 //! The audit log: manual changes, their operators and reasons.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
@@ -103,6 +104,18 @@ impl Admin<'_> {
                 &filter.limit.unwrap_or(50),
             ],
         )
+    }
+
+    /// Returns what all batches of operations changed, by the first record of each. The `about` of a record of a later
+    /// batch names that of the first one as `batch_of`.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn audit_totals(&self, operations: &[i64]) -> Result<BTreeMap<i64, u64>> {
+        let ask = self.db.ask_bulk();
+        let totals: Vec<(i64, u64)> =
+            ask.all("add up audit records", &sql::AUDIT_TOTALS, &[&operations])?;
+        Ok(totals.into_iter().collect())
     }
 
     /// Counts the records that [`prune_audit`](Admin::prune_audit) would delete. Changes nothing.

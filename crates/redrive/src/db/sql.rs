@@ -193,6 +193,7 @@ files {
     SET_PRIORITY = "admin" / "set_priority";
     LIST_JOBS = "admin" / "list_jobs";
     AUDIT = "admin" / "audit";
+    AUDIT_TOTALS = "admin" / "audit_totals";
     COUNT_PRUNABLE_AUDIT = "admin" / "count_prunable_audit";
     PRUNE_AUDIT = "admin" / "prune_audit";
     REPAIR = "admin" / "repair";

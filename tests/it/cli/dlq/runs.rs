@@ -76,6 +76,29 @@ fn the_audit_shows_a_run_on_one_line() {
 }
 
 #[test]
+fn a_line_of_the_audit_counts_the_records_of_other_pages() {
+    let (db, ..) = with_letters(3);
+    db.run("dlq redrive orders --limit 2 --yes");
+    let records = r#"
+        INSERT INTO redrive.audit (verb, person, letters, about) VALUES
+            ('redrive', 'maria', 1, '{"run": 1}'),
+            ('discard', 'maria', 500, NULL);
+        INSERT INTO redrive.audit (verb, person, letters, about)
+        SELECT 'discard', 'maria', more, jsonb_build_object('batch_of', (SELECT max(id) FROM redrive.audit))
+        FROM unnest('{500,7}'::int[]) more"#;
+    db.client().sql(records);
+    for (page, changed) in [
+        ("--limit 1", "discard 1,007"),
+        ("--limit 3", "discard 1,007"),
+        ("--limit 4", "redrive 2"),
+    ] {
+        let shown = db.run(format!("audit {page}")).out;
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        has(&words.join(" "), changed);
+    }
+}
+
+#[test]
 fn a_second_run_over_the_same_letters_is_warned_about() {
     let (db, ..) = with_letters(5);
     let first = db.run("dlq redrive orders --limit 3 --detach --yes");

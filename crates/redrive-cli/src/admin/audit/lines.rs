@@ -14,19 +14,19 @@ pub(super) struct AuditLine {
     /// The time of the newest record, up to seconds.
     pub(super) at: String,
     pub(super) verb: String,
-    /// The letters or jobs of all records.
+    /// The letters or jobs of these records.
     pub(super) letters: u64,
     pub(super) operator: String,
     /// The conditions, the details and the reason.
     pub(super) details: String,
-    whole: Whole,
+    pub(super) whole: Whole,
 }
 
 /// What the records of one line have in common.
 #[derive(Debug, PartialEq, Eq)]
-enum Whole {
+pub(super) enum Whole {
     /// The steps of a redrive run.
-    Run(u64),
+    Run(i64),
     /// The batches of an operation, by its first record.
     Operation(i64),
 }
@@ -48,7 +48,7 @@ pub(super) fn lines(records: &[AuditRecord]) -> Vec<AuditLine> {
 impl AuditLine {
     fn of(record: &AuditRecord) -> AuditLine {
         let mut about = record.about.as_deref().map(value);
-        let run = about.as_ref().and_then(|about| about["run"].as_u64());
+        let run = about.as_ref().and_then(|about| about["run"].as_i64());
         let first = about
             .as_mut()
             .and_then(Value::as_object_mut)
