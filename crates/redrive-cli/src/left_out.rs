@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use crate::error::Result;
 use crate::terminal::counted;
 
+/// What includes letters whose payload was redacted.
+pub(crate) const REDACTED_INCLUDE: &str =
+    "`redrive dlq edit` replaces it, --force --reason TEXT includes them";
+
 /// Letters or jobs left out for one reason.
 pub(crate) struct LeftOut {
     pub(crate) count: u64,

@@ -141,6 +141,12 @@ impl Selection {
     pub(crate) fn queue(&self) -> Option<&str> {
         self.words.queue()
     }
+
+    /// How many more than these the limit allows.
+    pub(crate) fn left(&self, done: u64) -> u64 {
+        let limit = self.limit.unwrap_or(u64::MAX);
+        limit.saturating_sub(done)
+    }
 }
 
 impl Bulk {
@@ -167,6 +173,11 @@ impl Bulk {
     /// The queue, if the first word is its name.
     pub(crate) fn queue(&self) -> Option<&str> {
         self.selection.queue()
+    }
+
+    /// How many more than these the limit allows.
+    pub(crate) fn left(&self, done: u64) -> u64 {
+        self.selection.left(done)
     }
 
     /// How many of those that match the limit allows.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::ArgGroup;
-use redrive::dlq::{Deliveries, Letter, LetterState, Sink};
+use redrive::dlq::{Deliveries, Letter, LetterCount, LetterFilter, LetterState, Sink};
 use redrive::{Failure, JobId};
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use super::none_matched::NoneMatched;
 use super::not_done::NotDone;
 use crate::batches::{Batches, Undo};
 use crate::dry_run::{DryRun, first_letters};
+use crate::left_out::{LeftOut, REDACTED_INCLUDE};
 use crate::prelude::*;
 use crate::shell::{Interrupt, Shell, Stdout};
 use crate::terminal::Progress;
@@ -81,29 +82,20 @@ impl Deliver {
             cx.no_change("deliver", "letters", is_dry_run)?;
             return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
         };
-        let matching = db.dlq().count(&open)?.letters;
-        let total = self.selection.limited(matching);
-        let is_nothing = total == 0 && (is_dry_run || self.selection.ids().is_empty());
-        if is_dry_run {
-            let to_act = match self.force {
-                true => self.selection.to_act_with_reason(),
-                false => self.selection.to_act(),
-            };
-            let dry_run = DryRun {
-                matching,
-                ..DryRun::of_letters("deliver", total, to_act)
-            };
-            let heading = format!("{} would be delivered.", counted(total, "open letter"));
-            let sample = || Ok(Some(letter_table(&first_letters(&db, &open, total)?)));
-            dry_run.show(&heading, sample, cx)?;
-        } else if is_nothing {
-            cx.no_change("deliver", "letters", false)?;
-        }
-        if is_nothing {
+        let count = db.dlq().count(&open)?;
+        let total = self.selection.limited(count.letters);
+        let ending = match is_dry_run {
+            true => self.preview(&open, count, cx)?,
+            false => Ending::Done,
+        };
+        if total == 0 && (is_dry_run || self.selection.ids().is_empty()) {
+            if !is_dry_run {
+                cx.no_change("deliver", "letters", false)?;
+            }
             return NoneMatched::of(self.selection.queue(), &letters, &states).say(cx);
         }
         if is_dry_run {
-            return Ok(Ending::Done);
+            return Ok(ending);
         }
         let progress = Progress::of("delivering", total);
         let so_far = Arc::new(Mutex::new(SoFar::default()));
@@ -113,20 +105,77 @@ impl Deliver {
             so_far: Arc::clone(&so_far),
             progress: &progress,
         };
-        let is_json = cx.global.json;
+        let (is_json, at_signal) = (cx.global.json, Arc::clone(&so_far));
         let interrupt = Interrupt::of(shell.as_ref(), move || {
+            let (mut out, mut err) = (io::stdout().lock(), io::stderr());
             // If stdout or stderr is closed, the exit code still reports the interruption.
-            _ = lock(&so_far).report_stop(total, is_json);
+            _ = lock(&at_signal).report_stop(total, is_json, &mut out, &mut err);
         })?;
         let operator = self.selection.operator();
         let done = match self.force {
-            true => db.dlq().deliver_forced(&open, &sink, &operator)?,
-            false => db.dlq().deliver(&open, &sink, &operator)?,
+            true => db.dlq().deliver_forced(&open, &sink, &operator),
+            false => db.dlq().deliver(&open, &sink, &operator),
         };
         drop(interrupt);
         drop(progress);
-        let not_done = NotDone::letters(&done.skipped, &[LetterState::Open], Some(&open), &db)?;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let mut so_far = lock(&so_far);
+                so_far.forget_unrecorded(&db);
+                if so_far.tried() > 0 {
+                    so_far.report_stop(total, is_json, cx.out, cx.err)?;
+                }
+                return Err(error.into());
+            }
+        };
+        let tried = done.delivered.len() + done.failed.len() + done.redacted.len();
+        let left = self.selection.left(tried as u64);
+        let not_done = NotDone::letters(&done.skipped, &states, Some(&open), left, &db)?;
         report(&done, not_done, cx)
+    }
+
+    /// Shows the letters that would be delivered, and counts those that were redacted.
+    fn preview(
+        &self,
+        open: &LetterFilter,
+        count: LetterCount,
+        cx: &mut Context<'_>,
+    ) -> Result<Ending> {
+        let db = &cx.database()?;
+        let total = self.selection.limited(count.letters);
+        let mut redacted = 0;
+        // A letter that could be redriven was not redacted.
+        if !self.force && count.redrivable < count.letters {
+            let tried = open.clone().limit(total);
+            db.dlq().for_each(&tried, |letter| -> Result<()> {
+                redacted += u64::from(!letter.redacted.is_empty());
+                Ok(())
+            })?;
+        }
+        let line = LeftOut::of(redacted, "redacted", "the payload was redacted");
+        let left_out = line.map(|line| LeftOut {
+            include: Some(REDACTED_INCLUDE.to_owned()),
+            ..line
+        });
+        let to_act = match self.force {
+            true => self.selection.to_act_with_reason(),
+            false => self.selection.to_act(),
+        };
+        let affected = total - redacted;
+        let dry_run = DryRun {
+            matching: count.letters,
+            left_out: left_out.as_slice(),
+            ..DryRun::of_letters("deliver", affected, to_act)
+        };
+        let heading = format!("{} would be delivered.", counted(affected, "open letter"));
+        let sample = || {
+            let mut letters = first_letters(db, open, total)?;
+            letters.retain(|letter| self.force || letter.redacted.is_empty());
+            Ok(Some(letter_table(&letters)))
+        };
+        dry_run.show(&heading, sample, cx)?;
+        Ok(Ending::of(affected > 0))
     }
 
     /// The sink, and the shell if the sink is a command.
@@ -167,7 +216,7 @@ impl Deliver {
 /// A sink of this program, or a command.
 type SharedSink = Arc<dyn Sink + Send + Sync>;
 
-/// What a delivery has done until a signal interrupts it.
+/// What a delivery has done until a signal or an error ends it.
 #[derive(Default)]
 struct SoFar {
     /// The letters that the sink accepted.
@@ -176,8 +225,28 @@ struct SoFar {
 }
 
 impl SoFar {
-    /// Prints it to the streams of the process, which then exits.
-    fn report_stop(&self, total: u64, is_json: bool) -> Result<()> {
+    fn tried(&self) -> u64 {
+        self.accepted.len() as u64 + self.rejected
+    }
+
+    /// Forgets the last letter if the error came before its delivery was recorded.
+    fn forget_unrecorded(&mut self, db: &Database) {
+        let Some(last) = self.accepted.last() else {
+            return;
+        };
+        let letter = db.dlq().get(*last).ok().flatten();
+        if letter.is_none_or(|letter| letter.state != LetterState::Recovered) {
+            self.accepted.pop();
+        }
+    }
+
+    fn report_stop(
+        &self,
+        total: u64,
+        is_json: bool,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<()> {
         let delivered = self.accepted.len() as u64;
         let deliver = Batches {
             noun: "letter",
@@ -187,15 +256,13 @@ impl SoFar {
             undo: Undo::Always("the others stay open"),
         };
         let stopped = deliver.stopped(delivered.into(), total);
-        if is_json {
-            let mut out = io::stdout().lock();
-            print_outcomes(&self.accepted, "delivered", &mut out)?;
-            print_sum(delivered, self.rejected, &[], &mut out)?;
-            out.flush()?;
-            json_line(&mut io::stderr(), &json!({ "message": stopped }))
-        } else {
-            Ok(writeln!(io::stderr(), "{stopped}")?)
+        if !is_json {
+            return Ok(writeln!(err, "{stopped}")?);
         }
+        print_outcomes(&self.accepted, "delivered", out)?;
+        print_sum(delivered, self.rejected, &[], out)?;
+        out.flush()?;
+        json_line(err, &json!({ "message": stopped }))
     }
 }
 
@@ -219,8 +286,7 @@ impl Sink for ProgressSink<'_> {
             Ok(()) => so_far.accepted.push(letter.id),
             Err(_) => so_far.rejected += 1,
         }
-        self.progress
-            .at(so_far.accepted.len() as u64 + so_far.rejected);
+        self.progress.at(so_far.tried());
         sent
     }
 

@@ -1,6 +1,6 @@
 //! Letters or jobs that a command did not change: a line for each, or for each cause if there are many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive::JobId;
 use redrive::dlq::{LetterFilter, LetterState};
@@ -20,21 +20,25 @@ pub(crate) struct NotDone(pub(crate) Vec<(JobId, Why)>);
 
 impl NotDone {
     /// Finds out why a command that takes letters in these states, and with these conditions, left some
-    /// unchanged. `None`: the conditions exclude all of these states.
+    /// unchanged. `None`: the conditions exclude all of these states. The limit allows `left` more.
     pub(super) fn letters(
         ids: &[JobId],
         takes: &[LetterState],
         filter: Option<&LetterFilter>,
+        left: u64,
         db: &Database,
     ) -> Result<NotDone> {
         let states = states_of(&LetterFilter::new(), ids, db)?;
-        let matching = filter
-            .map(|filter| states_of(filter, ids, db))
-            .transpose()?;
+        let matching = filter.map(|filter| states_of(filter, ids, db));
+        let mut matching = matching.transpose()?.unwrap_or_default();
+        matching.retain(|_, state| takes.contains(state));
+        let tried = matching.keys().zip(0..left).map(|(id, _)| *id);
+        let tried: BTreeSet<JobId> = tried.collect();
         let why = |id: &JobId| match states.get(id) {
             None => ("gone", "it does not exist".to_owned()),
             Some(state) if !takes.contains(state) => (state.as_str(), format!("it is {state}")),
-            Some(_) if matching.as_ref().is_some_and(|of| of.contains_key(id)) => locked(),
+            Some(_) if tried.contains(id) => locked(),
+            Some(_) if matching.contains_key(id) => beyond_limit(),
             Some(state) => {
                 let cause = format!("it is {state} and does not match the conditions");
                 ("conditions", cause)
@@ -88,6 +92,11 @@ pub(super) fn locked() -> Why {
         "locked",
         "another operation or a consumer holds it".to_owned(),
     )
+}
+
+/// Why a letter or job did not change although it has the right state and matches.
+pub(crate) fn beyond_limit() -> Why {
+    ("limit", "it is beyond --limit".to_owned())
 }
 
 /// The states of letters, of those that exist and match.

@@ -227,7 +227,9 @@ impl Redrive {
                 let mut unchecked = self.selection.ids();
                 unchecked.retain(|id| !validated.checked.contains(id));
                 let selected = self.selection.letters()?;
-                not_done = NotDone::letters(&unchecked, &LetterState::ALL, Some(&selected), db)?;
+                let left = self.selection.left(validated.checked.len() as u64);
+                let all = &LetterState::ALL;
+                not_done = NotDone::letters(&unchecked, all, Some(&selected), left, db)?;
                 let passing = &validated.passing;
                 let letters = LetterFilter::new().ids(passing.iter().copied());
                 letters.limit(passing.len() as u64)
@@ -237,8 +239,13 @@ impl Redrive {
         let done = db
             .dlq()
             .redrive_with(&letters, &self.options(), &operator)?;
-        let skipped: Vec<JobId> = done.skipped.iter().map(|(id, _)| *id).collect();
-        let states = states_of(&LetterFilter::new(), &skipped, db)?;
+        let ids = |of: &[(JobId, Skip)]| of.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        let is_locked = |(_, skip): &(JobId, Skip)| *skip == Skip::Locked;
+        let (locked, skipped): (Vec<_>, Vec<_>) = done.skipped.iter().copied().partition(is_locked);
+        // Or they do not match, or exceed the limit.
+        let left = self.selection.left(done.redriven.len() as u64);
+        let locked = NotDone::letters(&ids(&locked), self.states(), Some(&letters), left, db)?;
+        let states = states_of(&LetterFilter::new(), &ids(&skipped), db)?;
         let why = |(id, skip): &(JobId, Skip)| {
             let cause = match (skip, states.get(id)) {
                 (Skip::NotOpen, Some(state)) => format!("it is {state}"),
@@ -249,7 +256,7 @@ impl Redrive {
             };
             (*id, (skip.as_str(), cause))
         };
-        not_done.0.extend(done.skipped.iter().map(why));
+        not_done.0.extend(skipped.iter().map(why).chain(locked.0));
         let mut skipped = left_out_json("letters", &invalid);
         skipped.extend(not_done.json("letters"));
         report(&done, &skipped, cx)?;

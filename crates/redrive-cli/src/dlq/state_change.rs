@@ -179,8 +179,9 @@ impl StateChange<'_> {
         };
         let mut rest = selection.ids();
         rest.retain(|id| !changed.letters.contains(id));
-        let not_done = NotDone::letters(&rest, self.takes, taken.as_ref(), db)?;
         let done = changed.letters.len() as u64;
+        let left = selection.left(done);
+        let not_done = NotDone::letters(&rest, self.takes, taken.as_ref(), left, db)?;
         report(&self.batches, done, &not_done, changed.audit, cx)
     }
 }

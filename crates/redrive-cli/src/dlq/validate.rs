@@ -68,10 +68,12 @@ impl Validate {
                 write_result(letter.id, result, is_json, out)
             })?;
         let states = open.named_states().unwrap_or_default();
-        if validation.passed + validation.failed + validation.unchecked == 0 {
+        let checked = validation.passed + validation.failed + validation.unchecked;
+        if checked == 0 {
             return NoneMatched::of(self.selection.queue(), &open, &states).say(cx);
         }
-        let unseen = NotDone::letters(&unseen, &states, Some(&open), &db)?;
+        let left = self.selection.left(checked);
+        let unseen = NotDone::letters(&unseen, &states, Some(&open), left, &db)?;
         unseen.say("letter", "checked", cx);
         if self.failing || self.passing {
             cx.out.flush()?;

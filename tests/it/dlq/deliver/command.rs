@@ -1,8 +1,10 @@
 //! Delivery to a command, from the command line.
 
+use postgres::{Client, NoTls};
 use redrive::JobId;
-use redrive::dlq::{Edit, ForeignFailure, LetterState};
-use redrive_tests::{Dead, TempFile, TestDatabase, in_state, letters, only, ran};
+use redrive::dlq::{Edit, ForeignFailure, Letter, LetterState};
+use redrive_cli::Program;
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, in_state, letters, only, ran, ran_by};
 use serde_json::json;
 
 #[test]
@@ -75,4 +77,57 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
     test.fails(2, "dlq deliver orders --sink nowhere --yes");
     test.fails(2, "dlq deliver orders");
     test.fails(1, "dlq deliver empty --exec true --yes");
+}
+
+#[test]
+fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
+    let (test, queue) = TestDatabase::with_orders();
+    let ids = letters(&queue, 3);
+    let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
+    test.client().change(redact, &[&ids[0].get()]);
+    let deliver = |more: &str| format!("dlq deliver orders --exec true {more}").trim_end().to_owned();
+    test.run(deliver(""))
+        .shows("2 open letters would be delivered")
+        .shows("1 letter left out: the payload was redacted")
+        .shows(ids[1].to_string());
+    let skipped = json!([{"reason": "redacted", "state": null, "letters": 1,
+        "include": "`redrive dlq edit` replaces it, --force --reason TEXT includes them"}]);
+    test.run(deliver("--json"))
+        .holds(&json!({"letters": 2, "matching": 3, "skipped": skipped}));
+    test.run(deliver("--force --reason x"))
+        .shows("3 open letters would be delivered");
+    test.fails(1, deliver("--limit 1"))
+        .shows("0 open letters would be delivered")
+        .hides("--yes");
+    test.fails(1, deliver("--yes")).prints("2 letters delivered\n");
+}
+
+#[test]
+fn a_delivery_whose_session_ends_says_how_far_it_came() {
+    let (test, queue) = TestDatabase::with_orders();
+    let ids = letters(&queue, 3);
+    let (url, last) = (test.url().to_owned(), ids[1]);
+    let sink = move |letter: &Letter| {
+        if letter.id == last {
+            let end = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
+                       WHERE datname = current_database() AND state = 'idle in transaction'";
+            let mut client = Client::connect(&url, NoTls).unwrap();
+            client.execute(end, &[]).unwrap();
+        }
+        Ok(())
+    };
+    let program = Program::new("shop").sink("broken", sink);
+    let deliver = ["dlq", "deliver", "orders", "--sink", "broken", "--yes"];
+    let lines = ran_by(&program, &test, &[&deliver[..], &["--json"]].concat()).exits_with(2);
+    lines.tells("stopped: 1 of 3 letters delivered; the others stay open");
+    assert_eq!(
+        lines.lines(),
+        [
+            json!({ "id": ids[0].get(), "outcome": "delivered" }),
+            json!({ "action": "deliver", "dry_run": false, "letters": 1, "failed": 0, "skipped": [] }),
+        ]
+    );
+    assert_eq!(in_state(&queue, LetterState::Recovered), 1);
+    // Nothing was delivered before the first one failed.
+    ran_by(&program, &test, &deliver).exits_with(2).prints("");
 }

@@ -8,7 +8,7 @@ use crate::dlq::filter::{count, in_states};
 use crate::dlq::letter_table::letter_table;
 use crate::dlq::none_matched::words;
 use crate::dlq::validators::{error_json, print_errors};
-use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
+use crate::left_out::{LeftOut, REDACTED_INCLUDE, left_out_json, matching, write_left_out};
 use crate::prelude::*;
 
 /// How many groups are shown.
@@ -128,10 +128,7 @@ fn left_out(preview: &RedrivePreview) -> Vec<LeftOut> {
             ),
             (Skip::Redacted, None) => (
                 "the payload was redacted".to_owned(),
-                Some(
-                    "`redrive dlq edit` replaces it, --force --reason TEXT includes them"
-                        .to_owned(),
-                ),
+                Some(REDACTED_INCLUDE.to_owned()),
             ),
             (reason, None) => (reason.to_string(), None),
         };

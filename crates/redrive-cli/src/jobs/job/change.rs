@@ -6,7 +6,7 @@ use redrive::{JobId, Operator};
 use super::report::{live, sample};
 use super::show::gone;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{NotDone, Why};
+use crate::dlq::{NotDone, Why, beyond_limit};
 use crate::dry_run::DryRun;
 use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::prelude::*;
@@ -213,7 +213,7 @@ impl Act {
             let is_changed = changed.jobs.contains(&id);
             let outcome = match is_changed {
                 true => Ok(self.changed(id)),
-                false if taken >= limit => Err(("limit", "it is beyond --limit".to_owned())),
+                false if taken >= limit => Err(beyond_limit()),
                 false => match live(id, &filter, db)? {
                     Err(why) => Err(why),
                     Ok(job) => self.unchanged(&job, &operator, db)?,
