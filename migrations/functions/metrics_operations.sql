@@ -164,30 +164,21 @@ BEGIN
     WHERE r.state IN ('unapproved', 'running', 'paused', 'halted')
     GROUP BY r.state;
 
+    -- The view counts what is not folded yet, too.
     RETURN QUERY
-    SELECT 'redrive_run_letters_waiting', '{}'::text[], coalesce(sum(r.total - r.cursor), 0)::double precision
-    FROM redrive.redrive_runs r
-    WHERE r.state IN ('running', 'paused', 'halted');
-
-    -- One row per run, plus outcomes that are not folded yet.
-    RETURN QUERY
-    SELECT v.metric, v.labels, v.value::double precision
+    SELECT v.metric, v.labels, coalesce(v.value, 0)::double precision
     FROM (
-        SELECT coalesce(sum(r.sent), 0) AS sent, coalesce(sum(r.recovered), 0) AS recovered,
-               coalesce(sum(r.died_alike), 0) AS alike, coalesce(sum(r.died_differently), 0) AS differently
-        FROM redrive.redrive_runs r
+        SELECT sum(r.total - r.cursor) FILTER (WHERE r.state IN ('running', 'paused', 'halted')) AS waiting,
+               sum(r.still_running) AS unsettled, sum(r.recovered) AS recovered, sum(r.died_alike) AS alike,
+               sum(r.died_differently) AS differently
+        FROM redrive.runs r
     ) a
-    CROSS JOIN (
-        SELECT coalesce(sum(d.recovered), 0) AS recovered, coalesce(sum(d.died_alike), 0) AS alike,
-               coalesce(sum(d.died_differently), 0) AS differently
-        FROM redrive.run_deltas d
-    ) n
     CROSS JOIN LATERAL (VALUES
-        ('redrive_run_letters_unsettled', '{}'::text[],
-            a.sent - a.recovered - a.alike - a.differently - n.recovered - n.alike - n.differently),
-        ('redrive_run_outcomes_total', '{recovered}', a.recovered + n.recovered),
-        ('redrive_run_outcomes_total', '{died_alike}', a.alike + n.alike),
-        ('redrive_run_outcomes_total', '{died_differently}', a.differently + n.differently)
+        ('redrive_run_letters_waiting', '{}'::text[], a.waiting),
+        ('redrive_run_letters_unsettled', '{}', a.unsettled),
+        ('redrive_run_outcomes_total', '{recovered}', a.recovered),
+        ('redrive_run_outcomes_total', '{died_alike}', a.alike),
+        ('redrive_run_outcomes_total', '{died_differently}', a.differently)
     ) v (metric, labels, value);
 END
 $$;

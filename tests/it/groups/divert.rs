@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
+use redrive::dlq::runs::{DriveStatus, Rate, RunId, RunOptions, RunState};
 use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::testing::run_next;
 use redrive::{Failure, Handlers, Worker};
@@ -73,6 +73,18 @@ impl Diverted {
     fn discard(&self, orders: &[usize]) {
         let discarded = self.queue.discards(&self.these(orders));
         assert_eq!(discarded.len(), orders.len());
+    }
+
+    /// Runs the letters of all orders, and returns after the run has sent the last one.
+    #[track_caller]
+    fn run(&self, options: &RunOptions) -> RunId {
+        let runs = self.queue.database().dlq().runs();
+        let started = runs.start(&of_orders(), options, &maria()).unwrap();
+        let (run, mut driver) = started.expect("letters");
+        wait_until("the run to end", SOON, || {
+            driver.step().expect("a step").status == DriveStatus::Ended(RunState::Finished)
+        });
+        run.id
     }
 
     /// Waits until the letter of an order holds the group.
@@ -450,13 +462,21 @@ fn redrives_of_every_form_keep_the_order_within_each_group() {
     let redriven = dlq.redrive(&all.clone().limit(2), &maria()).unwrap();
     assert_eq!(redriven.redriven, diverted.ids[..2]);
     diverted.holds(3);
-    let options = RunOptions::new().rate(Rate::Unthrottled).canary(2);
-    let mut driver = dlq.runs().start(&all, &options, &maria());
-    let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
-    wait_until("the run to end", SOON, || {
-        driver.step().expect("a step").status == DriveStatus::Ended(RunState::Finished)
-    });
+    diverted.run(&RunOptions::new().rate(Rate::Unthrottled).canary(2));
     diverted.ends(&[1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_run_has_skipped_the_letters_whose_jobs_are_diverted_again() {
+    let diverted = Diverted::new();
+    diverted.below.store(2, Ordering::SeqCst);
+    let id = diverted.run(&RunOptions::new().rate(Rate::Unthrottled));
+    let runs = diverted.queue.database().dlq().runs();
+    let run = || runs.get(id).unwrap().expect("the run");
+    wait_until("each job to be a letter", SOON, || run().still_running == 0);
+    assert_eq!((run().sent, run().died(), run().skipped), (1, 1, 4));
+    assert_eq!(runs.skips(id).unwrap(), [(Skip::Diverted, 4)]);
+    stop(diverted.worker);
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub enum Skip {
     Redacted,
     /// The letter has died again since the run was created: another operation redrove it.
     DiedAgain,
+    /// The run sent the letter before an earlier one of its group, so its job became a letter again without an attempt.
+    Diverted,
     /// A live job holds the letter's unique key.
     Conflict,
     /// A consumer of `dlq_events` has claimed the letter.
@@ -81,6 +83,7 @@ impl Skip {
             Skip::NoJson => "no_json",
             Skip::Redacted => "redacted",
             Skip::DiedAgain => "died_again",
+            Skip::Diverted => "diverted",
             Skip::Conflict => "conflict",
             Skip::Claimed => "claimed",
             Skip::Locked => "locked",
@@ -95,6 +98,7 @@ impl Skip {
             "no_json" => Skip::NoJson,
             "redacted" => Skip::Redacted,
             "died_again" => Skip::DiedAgain,
+            "diverted" => Skip::Diverted,
             "conflict" => Skip::Conflict,
             "claimed" => Skip::Claimed,
             "locked" => Skip::Locked,
@@ -113,6 +117,7 @@ impl fmt::Display for Skip {
             Skip::NoJson => "the captured bytes are not JSON",
             Skip::Redacted => "its payload was redacted; only force redrives it",
             Skip::DiedAgain => "the letter has died again since the run was created",
+            Skip::Diverted => "an earlier letter of its group is open, so its job was diverted again",
             Skip::Conflict => "a live job holds its unique key",
             Skip::Claimed => "a consumer has claimed the letter",
             Skip::Locked => {
