@@ -5,6 +5,12 @@ use redrive_tests::Sql;
 use super::claim::{Place, claim, fill};
 use super::*;
 
+/// The claimed jobs of each group.
+fn turns(client: &mut Client) -> Vec<i64> {
+    let claimed = "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key";
+    client.column(claimed, &[])
+}
+
 #[test]
 fn the_job_of_another_tenant_does_not_wait_behind_a_hundred_thousand() {
     let (test, queue) = with_policy(GroupPolicy::Fair);
@@ -49,11 +55,7 @@ fn the_group_that_the_end_of_a_claim_cuts_is_the_first_of_the_next_one() {
         // Four jobs of three groups, and one of another.
         assert_eq!(claim(&mut client, 13, &mut place).len(), 13);
     }
-    let turns: Vec<i64> = client.column(
-        "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",
-        &[],
-    );
-    assert_eq!(turns, [13; 4]);
+    assert_eq!(turns(&mut client), [13; 4]);
 }
 
 #[test]
@@ -75,11 +77,11 @@ fn every_group_has_as_many_turns_as_the_last_one() {
             );
             claimed += jobs;
         }
-        let turns: Vec<i64> = client.column(
-            "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",
-            &[],
+        assert_eq!(
+            turns(&mut client),
+            [10; 6],
+            "up to {limit} jobs at a time"
         );
-        assert_eq!(turns, [10; 6], "up to {limit} jobs at a time");
     }
 }
 
@@ -95,9 +97,5 @@ fn groups_of_large_jobs_take_turns() {
     for _ in 0..6 {
         assert_eq!(claim(&mut client, 10, &mut place).len(), 1);
     }
-    let turns: Vec<i64> = client.column(
-        "SELECT count(*) FROM redrive.leases l, unnest(l.metas) m GROUP BY m.group_key",
-        &[],
-    );
-    assert_eq!(turns, [2; 3]);
+    assert_eq!(turns(&mut client), [2; 3]);
 }
