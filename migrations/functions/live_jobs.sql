@@ -91,7 +91,8 @@ END
 $$;
 
 
--- Makes letters of jobs that died while they waited, and counts them.
+-- Makes letters of jobs that died while they waited, and counts them. One that was cancelled, even while it waited for a
+-- retry with the turn of its group, does not hold the group.
 CREATE OR REPLACE FUNCTION redrive.bury_waiting(
     jobs redrive.job[], cause text, error_class text, error_message text, audit bigint DEFAULT NULL
 ) RETURNS bigint
@@ -103,6 +104,11 @@ BEGIN
     SELECT m.segment, c.queue, '{ended}', ARRAY[c.jobs]
     FROM (SELECT j.queue, count(*) AS jobs FROM unnest(bury_waiting.jobs) j GROUP BY j.queue) c
     CROSS JOIN redrive.metric_ring m;
+    IF cause = 'manual' AND redrive.free_slots(ARRAY(
+        SELECT j.id FROM unnest(bury_waiting.jobs) j WHERE (j.meta).group_key IS NOT NULL), '{}') > 0
+    THEN
+        PERFORM redrive.wake(q.queue) FROM (SELECT DISTINCT j.queue FROM unnest(bury_waiting.jobs) j) q;
+    END IF;
     RETURN redrive.bury(
         jobs,
         array_fill(ROW(cause, error_class, error_message, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::redrive.death,

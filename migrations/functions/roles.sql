@@ -132,7 +132,7 @@ DECLARE
             'redrive.close_breaker, redrive.check_breaker_name, redrive.pause_queue, redrive.resume_queue, redrive.set_rate_limit, redrive.remove_rate_limit, redrive.set_group_policy, redrive.release_group, redrive.audit_counters, redrive.repair, redrive.fold_metrics, '
             'redrive.filter_jobs, '
             'redrive.list_jobs, redrive.count_jobs, redrive.waiting_query, redrive.page_waiting, '
-            'redrive.take_waiting, redrive.bury_waiting, redrive.change_jobs, redrive.schedule, redrive.have_reserved_header, '
+            'redrive.take_waiting, redrive.bury_waiting, redrive.free_slots, redrive.hold_diverted, redrive.change_jobs, redrive.schedule, redrive.have_reserved_header, '
             'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[

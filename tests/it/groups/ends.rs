@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use redrive::admin::{JobChange, JobFilter};
-use redrive::{Enqueued, Failure};
+use redrive::testing::run_next;
+use redrive::{Enqueued, Failure, Handlers};
 use redrive_tests::{
-    Begin, Gate, Hand, Sql, drained, expire_leases, finish, only, put, reap, statement, worker,
+    Begin, Dead, Gate, Hand, Sql, drained, expire_leases, finish, only, put, reap, statement, worker,
 };
 use uuid::Uuid;
 
@@ -28,6 +29,35 @@ fn a_cancelled_waiting_job_changes_nothing_for_its_group() {
     jobs.cancel(ids[1], &maria()).unwrap();
     change(&queue, ids[2], JobChange::Cancel);
     run_all(&test, &queue, &[1, 4]);
+}
+
+#[test]
+fn a_job_that_is_cancelled_while_it_has_the_turn_does_not_hold_its_group() {
+    let cancels: [fn(&Queue, JobId); 2] = [
+        |queue, id| {
+            let jobs = queue.database().admin().jobs();
+            jobs.cancel(id, &maria()).unwrap();
+        },
+        |queue, id| change(queue, id, JobChange::Cancel),
+    ];
+    for cancel in cancels {
+        for cause in [Failure::retry("down"), Failure::reject("broken")] {
+            let (test, queue) = with_policy(HOLD);
+            let ids = enqueue_rounds(&queue, &["a"], 2);
+            let cause = cause.after(Duration::from_hours(1));
+            let mut client = test.client();
+            let mut tx = client.transaction().unwrap();
+            let handlers = Handlers::new()
+                .handle(move |_: &Job<Order>| -> Result<(), Failure> { Err(cause.clone()) });
+            assert!(run_next(&mut tx, &handlers).unwrap().is_some());
+            tx.commit().unwrap();
+            // It waits for its retry, or after a redrive.
+            queue.redrives(&only(ids[0]));
+            assert_eq!(slots(&mut client), 1);
+            cancel(&queue, ids[0]);
+            run_all(&test, &queue, &[2]);
+        }
+    }
 }
 
 #[test]
