@@ -165,8 +165,8 @@ BEGIN
     SELECT array_agg(c.result ORDER BY c.id), array_agg(c.id ORDER BY c.id) FILTER (WHERE c.result = 'restored')
     INTO results, free
     FROM (
-        SELECT a.id, CASE
-            WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = a.id) THEN 'id_taken'
+        SELECT p.id, CASE
+            WHEN EXISTS (SELECT FROM redrive.dead_letters k WHERE k.id = p.id) THEN 'id_taken'
             WHEN a.letter ? 'source' AND (
                 row_number() OVER (PARTITION BY a.letter -> 'source', a.letter -> 'position' ORDER BY a.id) > 1
                 OR EXISTS (SELECT FROM redrive.dead_letters k
@@ -175,8 +175,9 @@ BEGIN
             WHEN EXISTS (SELECT FROM redrive.unique_keys k
                 WHERE k.queue = a.queue AND k.key = a.letter ->> 'unique_key') THEN 'key_taken'
             ELSE 'restored' END AS result
-        FROM redrive.archived_letters a
-        WHERE a.id = ANY (page)
+        FROM unnest(page) AS p (id)
+        -- A dry run locks no letter, so another session may have restored it meanwhile.
+        LEFT JOIN redrive.archived_letters a ON a.id = p.id
     ) c;
     IF free IS NOT NULL AND NOT dry_run THEN
         act := redrive.record_act('restore', restore_archived.person, restore_archived.reason,

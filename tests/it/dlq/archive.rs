@@ -1,5 +1,6 @@
 //! Restoring and deleting archived letters, and the archive's filter.
 
+use std::thread;
 use std::time::Duration;
 
 use redrive::dlq::{
@@ -8,8 +9,10 @@ use redrive::dlq::{
 };
 use redrive::{Database, Failure, Job, JobId, Queue};
 use redrive_tests::{
-    Dead, Order, Sql, TestDatabase, has, letters, maria, new_order, no_drift, put, ran, work_off,
+    Dead, Order, SOON, Sql, TestDatabase, has, letters, maria, new_order, no_drift, put, ran,
+    wait_until, work_off,
 };
+use serde_json::json;
 
 fn ids(ids: &[JobId]) -> LetterFilter {
     LetterFilter::new().ids(ids.iter().copied())
@@ -160,6 +163,32 @@ fn a_letter_whose_place_is_taken_stays_in_the_archive() {
     for reason in ["was captured again", "holds the unique key", "has the id"] {
         has(&run.err, reason);
     }
+}
+
+#[test]
+fn a_preview_beside_a_restore_keeps_each_result_with_its_letter() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let made = letters(&queue, 2);
+    archive_all(db);
+    let mut client = test.client();
+    let mut restore = client.transaction().unwrap();
+    // The preview has read its page and waits before it judges the letters.
+    restore.sql("LOCK TABLE redrive.unique_keys IN ACCESS EXCLUSIVE MODE");
+    let restored = "SELECT count(*) FROM redrive.restore_archived($1, 0, 1, false, NULL, NULL)";
+    let restored: i64 = restore.ask(restored, &[&json!({})]);
+    assert_eq!(restored, 1);
+    let preview = thread::scope(|scope| {
+        let preview = scope.spawn(|| db.dlq().preview_restore(&LetterFilter::new()));
+        let mut other = test.client();
+        wait_until("the preview to wait", SOON, || {
+            other.ask("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted", &[])
+        });
+        restore.commit().unwrap();
+        preview.join().unwrap().unwrap()
+    });
+    assert_eq!(preview.left, [(made[0], NotRestored::IdTaken)]);
+    assert_eq!(preview.letters, made[1..]);
 }
 
 #[test]
