@@ -42,8 +42,28 @@ AS $$
         || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
 $$;
 
+-- Returns the versions of an archived letter that an erasure keeps, and how many it erases.
+CREATE OR REPLACE FUNCTION redrive.versions_kept(letter jsonb, filter jsonb, OUT versions jsonb, OUT erased bigint)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT letter ? 'versions' THEN
+        erased := 0;
+        RETURN;
+    END IF;
+    EXECUTE
+        'SELECT coalesce(jsonb_agg(e.version ORDER BY e.place) FILTER (WHERE NOT e.goes), ''[]''), count(*) FILTER (WHERE e.goes)'
+        ' FROM (SELECT v.version, v.place, coalesce('
+        || redrive.filter_erasure(filter, '($2 ->> ''id'')::bigint', '$2 ->> ''queue''', '$2 ->> ''kind''',
+            '(v.version ->> ''payload'')::json')
+        || ', false) AS goes FROM jsonb_array_elements($2 -> ''versions'') WITH ORDINALITY AS v (version, place)) e'
+        INTO versions, erased USING filter, letter;
+END
+$$;
+
 -- Counts what `erase` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
--- other letters), `archive`, `audit` and `runs` (whose filters name the values). `leased` jobs stay: cancel them, or
+-- other letters, also archived ones), `archive`, `audit` and `runs` (whose filters name the values). `leased` jobs stay: cancel them, or
 -- erase again once they have ended. Redriving letters go with their job. It runs with the owner's privileges, as
 -- `erase_batch` does.
 CREATE OR REPLACE FUNCTION redrive.erasable(filter jsonb) RETURNS TABLE (place text, entries bigint)
@@ -53,6 +73,7 @@ AS $$
 DECLARE
     letters text := redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'l.payload');
     jobs    text := redrive.filter_erased_jobs(filter);
+    archive text := redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json');
 BEGIN
     RETURN QUERY EXECUTE
         'SELECT ''jobs'', count(*) FROM redrive.live_jobs j WHERE j.state <> ''leased'' AND ' || jobs
@@ -61,11 +82,12 @@ BEGIN
         '   WHERE l.state <> ''redriving'' AND ' || letters || ')'
         '  + (SELECT count(*) FROM redrive.live_jobs j'
         '     WHERE j.state <> ''leased'' AND j.generation > 0 AND ' || jobs || ')'
-        || ' UNION ALL SELECT ''versions'', count(*) FROM redrive.letter_versions v'
-        '  JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
+        || ' UNION ALL SELECT ''versions'', (SELECT count(*) FROM redrive.letter_versions v'
+        '   JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
         || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
-        || ' UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE '
-        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
+        || ') + (SELECT coalesce(sum(k.erased), 0)::bigint FROM redrive.archived_letters a,'
+        '   LATERAL redrive.versions_kept(a.letter, $1) k WHERE NOT coalesce(' || archive || ', false))'
+        ' UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE ' || archive
         || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
         '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
         ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'
@@ -155,10 +177,12 @@ DECLARE
     traces     jsonb;
     old_traces jsonb;
     changed    bigint;
+    versions   bigint;
     counts     jsonb;
     act        bigint;
 BEGIN
-    FOREACH each_table IN ARRAY '{jobs,jobs_delayed}'::text[] LOOP
+    -- In this order, to find a job that becomes ready meanwhile.
+    FOREACH each_table IN ARRAY '{jobs_delayed,jobs}'::text[] LOOP
         EXECUTE format(
             'WITH chosen AS MATERIALIZED ('
             ' SELECT t.id FROM redrive.%1$I t CROSS JOIN LATERAL (SELECT (redrive.%3$I(t)).*) j'
@@ -219,7 +243,19 @@ BEGIN
         || ' ORDER BY a.id LIMIT $2)) RETURNING d.id, d.letter)'
         'SELECT array_agg(d.id), jsonb_agg(d.letter), count(*) FROM deleted d'
         INTO archived_ids, old_traces, changed USING erase_batch.filter, max_rows;
-    counts := counts || jsonb_build_object('archive', changed,
+    WITH kept AS (
+        SELECT a.id, k.versions, k.erased
+        FROM redrive.archived_letters a
+        CROSS JOIN LATERAL redrive.versions_kept(a.letter, erase_batch.filter) k
+        WHERE k.erased > 0
+    ),
+    shortened AS (
+        UPDATE redrive.archived_letters a SET letter = jsonb_set(a.letter, '{versions}', k.versions)
+        FROM kept k WHERE a.id = k.id
+        RETURNING k.erased
+    )
+    SELECT coalesce(sum(s.erased), 0) INTO versions FROM shortened s;
+    counts := counts || jsonb_build_object('archive', changed, 'versions', versions + (counts ->> 'versions')::bigint,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
 
     -- A key may name a person, and windows and buckets outlive their jobs.

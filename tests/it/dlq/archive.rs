@@ -9,8 +9,8 @@ use redrive::dlq::{
 };
 use redrive::{Database, Failure, Job, JobId, Queue};
 use redrive_tests::{
-    Dead, Order, SOON, Sql, TestDatabase, has, letters, maria, new_order, no_drift, put, ran,
-    wait_until, work_off,
+    Dead, Order, Sql, TestDatabase, blocked, has, letters, maria, new_order, no_drift, put, ran,
+    work_off,
 };
 use serde_json::json;
 
@@ -180,10 +180,7 @@ fn a_preview_beside_a_restore_keeps_each_result_with_its_letter() {
     assert_eq!(restored, 1);
     let preview = thread::scope(|scope| {
         let preview = scope.spawn(|| db.dlq().preview_restore(&LetterFilter::new()));
-        let mut other = test.client();
-        wait_until("the preview to wait", SOON, || {
-            other.ask("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted", &[])
-        });
+        blocked(&mut test.client(), 1);
         restore.commit().unwrap();
         preview.join().unwrap().unwrap()
     });

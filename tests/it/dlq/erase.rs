@@ -1,5 +1,6 @@
 //! Erasing a tenant: nothing of it is left but a record that it happened.
 
+use std::thread;
 use std::time::Duration;
 
 use redrive::admin::AuditFilter;
@@ -9,7 +10,7 @@ use redrive::dlq::{
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Queue};
 use redrive_tests::{
-    Begin, Dead, Gate, SOON, Sql, TestDatabase, drained, finish, has, holds, lacks, maria,
+    Begin, Dead, Gate, SOON, Sql, TestDatabase, blocked, drained, finish, has, holds, lacks, maria,
     no_drift, only, put, stats, wait_until, work_off, worker,
 };
 use serde::{Deserialize, Serialize};
@@ -66,26 +67,35 @@ fn traces(test: &TestDatabase, text: &str) -> Vec<String> {
     found
 }
 
+/// Makes a letter of tenant 7 with an earlier payload of tenant 42.
+fn moved(test: &TestDatabase, queue: &Queue) -> JobId {
+    let moved = dead(queue, &[42])[0];
+    let set = Edit::set(r#"{"tenant": 7, "card": "card-of-7"}"#).unwrap();
+    queue.database().edits(&only(moved), &set);
+    test.client().change(
+        "UPDATE redrive.dead_letters SET error_message = 'declined card-of-7', detail_id = NULL, history = '[]' WHERE id = $1",
+        &[&moved.get()],
+    );
+    moved
+}
+
 /// A database with traces of the tenants 42 and 7 in every place.
 fn stage(test: &TestDatabase) -> (Queue, Database) {
     let queue = test.queue("orders");
     let db = queue.database().clone();
     dead(&queue, &[42, 42, 7]);
     // Archived.
-    let archived = dead(&queue, &[42, 7]);
+    let mut archived = dead(&queue, &[42, 7]);
+    archived.push(moved(test, &queue));
     let filter = LetterFilter::new().ids(archived);
     db.discards(&filter);
     let rule = RetentionRule::archive(LetterState::Discarded, Duration::ZERO);
     db.retains(&rule);
-    assert_eq!(db.tidies_up(), 2);
+    assert_eq!(db.tidies_up(), 3);
     let retention = db.dlq().retention();
     let removed = retention.remove(None, LetterState::Discarded, &maria());
     assert!(removed.unwrap());
-    // An earlier payload of a letter that is now another tenant's.
-    let moved = dead(&queue, &[42])[0];
-    let set = Edit::set(r#"{"tenant": 7, "card": "card-of-7"}"#).unwrap();
-    db.edits(&only(moved), &set);
-    test.client().change("UPDATE redrive.dead_letters SET error_message = 'declined card-of-7', history = '[]' WHERE id = $1", &[&moved.get()]);
+    moved(test, &queue);
     // Captured, redriven and waiting, ready, delayed, and unique.
     let raw = &br#"{"tenant":42, "card": "card-of-42"}"#[..];
     let event = ForeignFailure::new("kafka", "1", "orders", "order", raw);
@@ -117,7 +127,7 @@ fn an_erased_tenant_leaves_only_a_record_that_it_happened() {
     let left = traces(&test, "card-of-7");
     let found = db.dlq().erasable(&tenant(42)).unwrap();
     assert_eq!((found.jobs, found.leased, found.letters), (3, 0, 3));
-    assert_eq!((found.versions, found.archived, found.audit), (1, 1, 1));
+    assert_eq!((found.versions, found.archived, found.audit), (2, 1, 1));
     assert!(!traces(&test, "card-of-42").is_empty());
 
     let erased = db.dlq().erase(&tenant(42), &maria()).unwrap();
@@ -180,6 +190,25 @@ fn a_leased_job_stays_and_is_erased_when_the_erasure_is_repeated() {
     test.run(erase).holds(&json!({"skipped": [], "letters": 1}));
     assert!(db.dlq().get(id).unwrap().is_none());
     no_drift(db);
+}
+
+#[test]
+fn a_job_that_becomes_ready_during_an_erasure_is_erased() {
+    let (test, queue) = TestDatabase::with_orders();
+    put(&queue, order(42).delay(Duration::from_hours(1)));
+    let mut client = test.client();
+    let mut promotion = client.transaction().unwrap();
+    promotion.sql(
+        "LOCK TABLE redrive.jobs_delayed IN ACCESS EXCLUSIVE MODE;
+         SELECT redrive.make_ready(ARRAY(SELECT ctid FROM redrive.jobs_delayed))",
+    );
+    let erased = thread::scope(|scope| {
+        let erasure = scope.spawn(|| queue.database().dlq().erase(&tenant(42), &maria()));
+        blocked(&mut test.client(), 1);
+        promotion.commit().unwrap();
+        erasure.join().unwrap().unwrap()
+    });
+    assert_eq!(erased.jobs, 1);
 }
 
 #[test]

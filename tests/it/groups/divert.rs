@@ -9,7 +9,7 @@ use redrive::dlq::runs::{DriveStatus, Rate, RunId, RunOptions, RunState};
 use redrive::dlq::{DeathCause, LeftOut, Letter, LetterFilter, LetterState, RedriveOptions, Skip};
 use redrive::testing::run_next;
 use redrive::{Failure, Handlers, Worker};
-use redrive_tests::{Begin, Dead, Sql, drained, of_orders, only, put, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, blocked, drained, of_orders, only, put, stop, worker};
 
 use super::*;
 
@@ -409,10 +409,7 @@ fn a_run_waits_for_a_letter_that_a_job_which_ends_has_locked() {
     let (_, driver) = driver.as_mut().unwrap().as_mut().expect("letters");
     thread::scope(|scope| {
         scope.spawn(|| driver.step().expect("a step"));
-        let mut other = diverted.test.client();
-        wait_until("the redrive to wait", SOON, || {
-            other.ask("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted", &[])
-        });
+        blocked(&mut diverted.test.client(), 1);
         ending.rollback().unwrap();
     });
     diverted.ends(&[1, 2, 3, 4, 5]);
