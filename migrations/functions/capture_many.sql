@@ -80,6 +80,12 @@ DECLARE
         || coalesce(failure -> 'letter', '{}') || (failure - 'letter'));
 BEGIN
     letter.id := nextval('redrive.job_id');
+    -- A redrive takes letters that died before it.
+    letter.died_at := least(letter.died_at, clock_timestamp());
+    -- The groups and details of the other database.
+    letter.events := (
+        SELECT coalesce(jsonb_agg(e.event - '{group,detail}'::text[] ORDER BY e.place), '[]')
+        FROM jsonb_array_elements(letter.events) WITH ORDINALITY AS e (event, place));
     letter.source := redrive.shortened(letter.source, 100);
     letter."position" := redrive.shortened(letter."position", 500);
     IF octet_length(bytes) > 16777216 THEN

@@ -14,8 +14,8 @@ BEGIN
         RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs a valid status and no id; redrive assigns the id'
             USING ERRCODE = 'invalid_parameter_value',
                   HINT = 'The status is PENDING (default), PROCESSING, SUCCEEDED or FAILED_PERMANENTLY.';
-    ELSIF NEW.event_type IS NULL OR NEW.payload IS NULL OR NEW.retry_count >= 0 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs an event_type, a payload and a retry_count of at least 0'
+    ELSIF NEW.event_type IS NULL OR NEW.payload IS NULL OR NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs an event_type, a payload and a retry_count from 0 to 1000000000'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     NEW.id := (SELECT c.id FROM redrive.capture(
@@ -56,8 +56,9 @@ BEGIN
         RAISE EXCEPTION 'redrive: an UPDATE of dlq_events cannot change the id, event_type, queue or created_at of event %', OLD.id
             USING ERRCODE = 'feature_not_supported', HINT = 'Insert another event, and redrive.discard this one.';
     END IF;
-    IF NEW.retry_count >= 0 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: the retry_count of event % cannot become %; it must be at least 0', OLD.id, coalesce(NEW.retry_count::text, 'NULL')
+    -- The attempts of a redriven job are added to it.
+    IF NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: the retry_count of event % cannot become %; it must be from 0 to 1000000000', OLD.id, coalesce(NEW.retry_count::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF kept <= '0' THEN
         RAISE EXCEPTION 'redrive: redrive.claim_time is %; it must be positive', kept USING ERRCODE = 'invalid_parameter_value';

@@ -66,6 +66,29 @@ fn an_exported_letter_keeps_its_story_in_another_database() {
 }
 
 #[test]
+fn an_imported_letter_is_of_no_group_of_the_other_database_and_can_be_redriven() {
+    let (test, queue) = TestDatabase::with_orders();
+    let id = letters(&queue, 1)[0];
+    redrive_in_vain(&queue, id, "Other");
+    // The clock of that server is ahead.
+    let ahead = "UPDATE redrive.dead_letters SET died_at = now() + interval '1 day'";
+    test.client().sql(ahead);
+    let file = TempFile::of(test.run("dlq export orders").out);
+
+    let other = TestDatabase::migrated();
+    other.run(format!("dlq capture --file {file}"));
+    let there = other.open();
+    let letter = there.listed(&LetterFilter::new()).pop().expect("one");
+    let mut events = letter.events.iter();
+    let died = events.find(|event| event.event == "died").expect("a death");
+    assert!(!died.about.contains_key("group"), "{died:?}");
+    assert_eq!(
+        there.redrives(&LetterFilter::new()).redriven,
+        [letter.id]
+    );
+}
+
+#[test]
 fn a_closed_letter_stays_closed_in_another_database() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();

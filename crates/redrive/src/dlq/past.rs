@@ -15,6 +15,9 @@ use crate::job::payload::Json;
 
 /// The longest key of a failure group, in bytes.
 const MAX_FAILURE_KEY_BYTES: usize = 1024;
+/// The greatest counts, so that neither a sum of two nor the deaths to come exceed a column.
+const MAX_COUNT: u32 = 1_000_000_000;
+const MAX_SMALL_COUNT: u32 = 30_000;
 
 /// The parts of a letter that a capture of its exported line keeps: its history, events,
 /// generation, counts, times, cause, keys and redacted values.
@@ -96,23 +99,15 @@ impl LetterPast {
         self.cause.parse::<DeathCause>()?;
         check_priority(self.priority)?;
         for (name, value, most) in [
-            ("attempts", self.attempts, i32::MAX.unsigned_abs()),
-            (
-                "earlier_attempts",
-                self.earlier_attempts,
-                i32::MAX.unsigned_abs(),
-            ),
+            ("attempts", self.attempts, MAX_COUNT),
+            ("earlier_attempts", self.earlier_attempts, MAX_COUNT),
             ("max_attempts", self.max_attempts, MAX_ATTEMPTS),
-            ("generation", self.generation, i32::MAX.unsigned_abs() - 1),
-            ("deaths", self.deaths, i32::MAX.unsigned_abs() - 1),
+            ("generation", self.generation, MAX_COUNT),
+            ("deaths", self.deaths, MAX_COUNT),
             ("pid", self.pid.unwrap_or(0), i32::MAX.unsigned_abs()),
-            ("crashes", self.crashes, u32::from(i16::MAX.unsigned_abs())),
-            ("alike", self.alike, u32::from(i16::MAX.unsigned_abs())),
-            (
-                "failed_redrives",
-                self.failed_redrives,
-                u32::from(i16::MAX.unsigned_abs()),
-            ),
+            ("crashes", self.crashes, MAX_SMALL_COUNT),
+            ("alike", self.alike, MAX_SMALL_COUNT),
+            ("failed_redrives", self.failed_redrives, MAX_SMALL_COUNT),
         ] {
             if value > most {
                 return Err(Error::invalid(format!(
@@ -222,8 +217,10 @@ mod tests {
             json!({ "priority": 1001 }),
             json!({ "max_attempts": 0 }),
             json!({ "max_attempts": 1001 }),
-            json!({ "generation": 2_147_483_647_u32 }),
-            json!({ "alike": 40_000 }),
+            json!({ "generation": 2_147_483_646_u32 }),
+            json!({ "earlier_attempts": 2_147_483_647_u32 }),
+            json!({ "alike": 32_767 }),
+            json!({ "crashes": 32_767 }),
             json!({ "deaths": 0 }),
             json!({ "died_at": "yesterday" }),
             json!({ "history": [5] }),

@@ -113,6 +113,8 @@ fn an_inserted_event_is_captured() {
     for refused in [
         "INSERT INTO dlq_events (id, event_type, payload, error_reason) VALUES (1, 'a', '{}', 'b')",
         "INSERT INTO dlq_events (event_type, payload, error_reason, status) VALUES ('a', '{}', 'b', 'NEW')",
+        "INSERT INTO dlq_events (event_type, payload, error_reason, retry_count) VALUES ('a', '{}', 'b', 2147483647)",
+        "UPDATE dlq_events SET retry_count = 2147483647",
     ] {
         client.refuses(refused, &[], "22023");
     }
