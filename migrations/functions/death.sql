@@ -124,6 +124,13 @@ CREATE OR REPLACE FUNCTION redrive.reopen() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    failed_in CONSTANT bigint := CASE WHEN OLD.cause <> 'diverted' THEN OLD.group_id ELSE (
+        SELECT (e.event ->> 'group')::bigint
+        FROM jsonb_array_elements(OLD.events) WITH ORDINALITY AS e (event, place)
+        WHERE e.event ->> 'event' = 'died' AND e.event ->> 'cause' <> 'diverted'
+        ORDER BY e.place DESC
+        LIMIT 1) END;
 BEGIN
     IF NEW.generation > OLD.generation THEN
         NEW.history := redrive.cut_history(
@@ -138,7 +145,7 @@ BEGIN
         || CASE WHEN OLD.detail_id IS NULL THEN '{}' ELSE jsonb_build_object('detail', OLD.detail_id) END);
     NEW.alike := CASE
         WHEN NEW.cause = 'diverted' THEN OLD.alike
-        WHEN NEW.group_id IS DISTINCT FROM OLD.group_id AND NOT redrive.is_same_failure(NEW.group_id, OLD.group_id) THEN 0
+        WHEN NEW.group_id IS DISTINCT FROM failed_in AND NOT redrive.is_same_failure(NEW.group_id, failed_in) THEN 0
         WHEN OLD.policy_id IS NULL THEN OLD.alike + 1
         -- Policies limit generations instead.
         ELSE OLD.alike

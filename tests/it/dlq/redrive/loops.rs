@@ -51,6 +51,24 @@ fn redrives_by_a_policy_do_not_count() {
 }
 
 #[test]
+fn a_diversion_between_two_deaths_neither_counts_nor_ends_the_count() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let id = letters(&queue, 1)[0];
+    for alike in [1, 2] {
+        db.redrives(&only(id));
+        test.client().sql(
+            "SELECT redrive.bury_waiting(ARRAY(SELECT t FROM redrive.take_waiting('{}', NULL, NULL, 1) t),
+                                         'diverted', 'diverted', 'behind another letter')",
+        );
+        assert_eq!(db.letter(id).alike, alike - 1);
+        db.redrives(&only(id));
+        die(&queue, id, "broken");
+        assert_eq!(db.letter(id).alike, alike);
+    }
+}
+
+#[test]
 fn a_recovery_ends_the_count_of_a_captured_failure() {
     let (test, db) = TestDatabase::opened();
     let foreign = ForeignFailure::new("hooks", "1", "orders", "order", "{}");
