@@ -13,7 +13,6 @@ WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'redrive_expor
 -- The exporter uses one connection, and a second one while the first is stuck. One is spare.
 ALTER ROLE redrive_exporter CONNECTION LIMIT 3;
 -- Limits for any use of the role. The exporter sets stricter ones.
-ALTER ROLE redrive_exporter SET default_transaction_read_only = on;
 ALTER ROLE redrive_exporter SET statement_timeout = '30s';
 ALTER ROLE redrive_exporter SET lock_timeout = '1s';
 ALTER ROLE redrive_exporter SET idle_in_transaction_session_timeout = '10s';

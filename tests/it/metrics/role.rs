@@ -6,28 +6,37 @@ use redrive_tests::{
     Order, Role, Sql, TestDatabase, has, number, read, reads, says, series, snapshot,
 };
 
-/// A database, its owner, and a role that can only read the metrics.
+/// The role as an administrator creates it.
+const DEPLOYED: &str = include_str!("../../../crates/redrive-exporter/deploy/role.sql");
+
+/// A database, its owner, and the role of the exporter with the settings of its deployment.
 fn granted() -> (TestDatabase, Client, Role) {
     let (test, mut owner) = TestDatabase::with_client();
     let role = test.role_of("metrics", &["exporter"]);
-    owner.sql(&format!("ALTER ROLE {} CONNECTION LIMIT 3", role.name()));
+    let lines = DEPLOYED.lines();
+    for setting in lines.filter(|line| line.starts_with("ALTER ROLE")) {
+        owner.sql(&setting.replace("redrive_exporter", role.name()));
+    }
     (test, owner, role)
 }
 
 #[test]
-fn a_role_that_may_not_fold_reads_the_same() {
+fn the_exporter_role_folds_what_no_worker_folds_and_reads_the_same_without_that_right() {
+    const ROWS: i64 = 100_000;
     let (_test, mut owner, role) = granted();
     owner.sql(&format!(
-        "REVOKE EXECUTE ON FUNCTION redrive.fold_metrics FROM {};
-             INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
+        "INSERT INTO redrive.metric_deltas (segment, queue, keys, counts)
              SELECT m.segment, 'orders', '{{enqueued}}', '{{1}}'
-             FROM redrive.metric_ring m, generate_series(1, 100000)",
-        role.name()
+             FROM redrive.metric_ring m, generate_series(1, {ROWS})"
     ));
-    let reading = read(&mut Reader::new("1"), &mut role.client());
-    assert!(reading.failures.is_empty(), "{:?}", reading.failures);
-    says(&reading, "jobs_enqueued_total{orders}", 100_000.0);
-    assert_eq!(owner.count("metric_deltas"), 100_000);
+    for (right, is_folded) in [("REVOKE % FROM", false), ("GRANT % TO", true)] {
+        let right = right.replace('%', "EXECUTE ON FUNCTION redrive.fold_metrics");
+        owner.sql(&format!("{right} {}", role.name()));
+        let reading = read(&mut Reader::new("1"), &mut role.client());
+        assert!(reading.failures.is_empty(), "{:?}", reading.failures);
+        says(&reading, "jobs_enqueued_total{orders}", 100_000.0);
+        assert_eq!(owner.count("metric_deltas") < ROWS, is_folded, "{right}");
+    }
 }
 
 #[test]
