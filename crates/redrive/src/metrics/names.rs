@@ -59,11 +59,14 @@ impl QueueNames {
     }
 }
 
-/// Adds a value to a total. Ages, times and flags keep the maximum instead of the sum.
+/// The ends of the names of gauges that are ages, times, ratios or flags.
+const KEEP_MAXIMUM: [&str; 5] = ["_seconds", "_capped", "_paused", "_empty", "_ratio"];
+
+/// Adds a value to a total. Ages, times, ratios and flags keep the maximum instead of the sum.
 fn merge(key: &Key, total: &mut Value, value: Value) {
     let metric = key.metric();
     let keeps_maximum = matches!(metric.kind, MetricKind::Gauge)
-        && (metric.name.ends_with("_seconds") || metric.name.ends_with("_capped"));
+        && KEEP_MAXIMUM.iter().any(|end| metric.name.ends_with(end));
     match (total, value) {
         (Value::Number(number), Value::Number(more)) if keeps_maximum => *number = number.max(more),
         (Value::Number(number), Value::Number(more)) => *number += more,
@@ -114,6 +117,12 @@ mod tests {
             "redrive_dlq_oldest_age_seconds",
         );
         let by_kind = "redrive_queue_ready_jobs_by_kind";
+        let largest = [
+            ("redrive_queue_paused", "none"),
+            ("redrive_rate_limit_empty", "__queue__"),
+            ("redrive_rate_limit_use_ratio", "__queue__"),
+        ];
+        let largest_of = |queue| largest.map(|(name, label)| series_of(name, queue, &[label], 1.0));
         let series = names.fold([
             series_of(counter, "late", &[], 2.0),
             series_of(counter, "later", &[], 3.0),
@@ -122,7 +131,10 @@ mod tests {
             series_of(age, "later", &["retry"], 20.0),
             series_of(by_kind, "late", &["resize"], 6.0),
             series_of(by_kind, "later", &["convert"], 7.0),
-        ]);
+        ].into_iter().chain(largest_of("late")).chain(largest_of("later")));
+        for (name, label) in largest {
+            assert_eq!(number(&series, name, OTHER, &[label]), Some(1.0), "{name}");
+        }
         let other = |key: &Key| *key.labels == [OTHER.to_owned(), OTHER.to_owned()];
         let folded = series.iter().find(|(key, _)| other(key));
         assert_eq!(
