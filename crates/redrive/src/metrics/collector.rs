@@ -88,10 +88,7 @@ impl Collector for MetricsCollector {
                 *kept = reader;
                 reading
             }
-            Err(error) => {
-                log::debug!("{error}");
-                kept.unreachable()
-            }
+            Err(error) => kept.failed(error),
         };
         to_proto(&reading.families)
     }

@@ -173,6 +173,17 @@ impl Reader {
         self.publish(Some(Distrust::Unreachable), now)
     }
 
+    /// Does what [`unreachable`](Reader::unreachable) does, and logs why.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn failed(&mut self, error: Error) -> Reading {
+        let failures = vec![(None, error)];
+        self.log(&failures);
+        Reading {
+            failures,
+            ..self.unreachable()
+        }
+    }
+
     /// Forgets all values if another database has taken the place of the last one. What is published
     /// of counters, and by which names, continues.
     fn reset_if_replaced(&mut self, info: &DatabaseInfo) {

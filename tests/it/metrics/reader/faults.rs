@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use log::LevelFilter;
 use postgres::Client;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use redrive::metrics::{MetricsCollector, Reader, Source};
 use redrive_tests::{
-    Order, SOON, Sql, TestDatabase, eventually, has, read, says, series, wait_until,
+    Logged, Order, SOON, Sql, TestDatabase, eventually, has, read, says, series, wait_until,
 };
 
 use super::success;
@@ -128,6 +129,7 @@ fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
             .connect_timeout(Duration::from_millis(200))
             .open()
     });
+    let logged = Logged::start(LevelFilter::Warn);
     let collector = MetricsCollector::new(&db).deadline(Duration::from_secs(20));
     let ready = r#"redrive_queue_jobs{queue="orders",state="ready"} 1"#;
     let exposition = |collector: &MetricsCollector| {
@@ -149,6 +151,9 @@ fn a_collector_returns_its_last_values_in_time_when_the_database_is_silent() {
         has(&text, "\nredrive_up 0\n");
         has(&text, ready);
     }
+    let lines = logged.lines();
+    let is_said = |line: &String| line.contains("could not read the metrics");
+    assert!(lines.iter().any(is_said), "{lines:?}");
     server.sql(&shut("true"));
     // The pool waits between its attempts to connect, for longer each time.
     wait_until("the collector to read again", SOON, || {
