@@ -51,7 +51,7 @@ export const retention = row(
     decimals: 0,
     w: 5,
     help: {
-      about: 'Open letters older than this. The count stops at 10 000 per queue.',
+      about: 'Open letters older than this, among the 2500 oldest of all queues.',
       healthy: 'none older than a day.',
       otherwise: 'redrive old letters, or discard them with a reason.',
       type: ["redrive dlq list 'age>1d'", "redrive dlq discard 'age>7d' --reason 'TEXT'"],
@@ -107,7 +107,7 @@ export const retention = row(
     none: 'no policy holds groups',
     w: 4,
     help: {
-      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them or behind other jobs of their group. Counts stop at 10 000 per queue.',
+      about: 'Groups of jobs that a letter holds, and the jobs that wait behind them or behind other jobs of their group. Counts stop at 10 000 over all queues.',
       healthy: '0 groups and no jobs behind them.',
       otherwise: 'redrive or discard the letters, or release the groups. Alert: RedriveGroupHeld.',
       type: ['redrive queue groups held QUEUE', "redrive queue groups release QUEUE GROUP --reason 'TEXT'"],

@@ -31,7 +31,7 @@ export const queue = dashboard({
         title: 'Ready',
         queries: [{ expr: 'sum(redrive_queue_jobs{@q, state="ready"})' }],
         help: {
-          about: 'Jobs that can run now. The count stops at 10 000 per queue; *Counted* shows whether it did.',
+          about: 'Jobs that can run now. The count stops at 10 000 over all queues; *Counted* shows whether it did.',
           healthy: 'near 0 between bursts.',
           otherwise: 'check in *Jobs in and out* whether more jobs come in or fewer are done.',
           type: 'redrive stats QUEUE',
@@ -183,10 +183,10 @@ export const queue = dashboard({
         title: 'Counted',
         h: 4,
         queries: [{ expr: 'max(redrive_queue_jobs_capped{@q})' }],
-        mappings: words({ 0: ['in full'], 1: ['to 10 000'] }),
+        mappings: words({ 0: ['in full'], 1: ['in part'] }),
         w: 4,
         help: {
-          about: 'Jobs by state are counted up to 10 000 per queue, so that a scrape never scans a large table.',
+          about: 'Jobs by state are counted up to 10 000 over all queues, so that a scrape never scans a large table.',
           healthy: 'in full.',
           otherwise: 'the dashed line of *Jobs by state* is always exact, and the command counts every row.',
           type: 'redrive stats QUEUE',
