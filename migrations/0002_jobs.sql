@@ -184,6 +184,7 @@ CREATE TABLE redrive.workers (
     pid        integer      NOT NULL,
     version    text         NOT NULL,
     slots      integer      NOT NULL CHECK (slots > 0),
+    pool       uuid,
     kinds      text[]       COLLATE "C",
     waiting    boolean      NOT NULL DEFAULT false,
     started_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
@@ -193,6 +194,8 @@ CREATE TABLE redrive.workers (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200
 );
 
+COMMENT ON COLUMN redrive.workers.slots IS 'How many of its jobs run at a time.';
+COMMENT ON COLUMN redrive.workers.pool IS 'Rows with the same pool share the slots of the one that has most; NULL: it shares none.';
 COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
 COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';
 

@@ -21,18 +21,25 @@ BEGIN
     FROM redrive.workers w
     GROUP BY 2;
 
-    -- A worker with at least as many jobs as slots has no free slot.
+    -- A slot that runs a job of one queue is busy for all that share it. With at least as many jobs as slots, none is free.
     RETURN QUERY
     SELECT v.metric, ARRAY[s.queue], v.value::double precision
     FROM (
-        SELECT w.queue::text AS queue, sum(w.slots) AS slots, sum(least(w.slots, coalesce(l.jobs, 0))) AS busy
-        FROM redrive.workers w
-        LEFT JOIN (
-            SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
-            FROM redrive.leases h GROUP BY h.worker_id
-        ) l ON l.worker_id = w.worker_id
-        WHERE w.expires_at > statement_timestamp()
-        GROUP BY w.queue
+        SELECT u.queue, sum(u.slots) AS slots,
+               sum(u.slots - greatest(0, least(u.slots - u.jobs, u.pool_slots - u.pool_jobs))) AS busy
+        FROM (
+            SELECT w.queue::text AS queue, max(w.slots) AS slots, sum(coalesce(l.jobs, 0)) AS jobs,
+                   max(max(w.slots)) OVER shared AS pool_slots, sum(sum(coalesce(l.jobs, 0))) OVER shared AS pool_jobs
+            FROM redrive.workers w
+            LEFT JOIN (
+                SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
+                FROM redrive.leases h GROUP BY h.worker_id
+            ) l ON l.worker_id = w.worker_id
+            WHERE w.expires_at > statement_timestamp()
+            GROUP BY w.queue, coalesce(w.pool, w.worker_id)
+            WINDOW shared AS (PARTITION BY coalesce(w.pool, w.worker_id))
+        ) u
+        GROUP BY u.queue
     ) s
     CROSS JOIN LATERAL (VALUES
         ('redrive_worker_slots', s.slots), ('redrive_worker_slots_busy', s.busy)

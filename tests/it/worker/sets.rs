@@ -258,6 +258,24 @@ fn queues_share_a_pool_by_weight() {
 }
 
 #[test]
+fn the_rows_of_queues_that_share_slots_have_the_same_pool() {
+    let (test, db) = database(10);
+    let workers = Workers::builder(&db)
+        .pool(4)
+        .share("a", 1, &finishing())
+        .share("b", 1, &finishing())
+        .queue("own", 1, &finishing())
+        .start()
+        .unwrap();
+    let mut client = test.client();
+    wait_until("the rows of the worker", SOON, || {
+        let sizes = "SELECT count(*) FROM redrive.workers GROUP BY pool ORDER BY 1";
+        client.column::<i64>(sizes, &[]) == [1, 2]
+    });
+    workers.stop(SOON).unwrap();
+}
+
+#[test]
 fn a_set_that_cannot_start_names_why_and_runs_nothing() {
     let (test, db) = database(20);
     let builder = || Workers::builder(&db).queue("fine", 1, &finishing());

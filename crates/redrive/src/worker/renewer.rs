@@ -333,7 +333,11 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
 fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
     let identity = &queues.first().identity;
     let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
+    let mut pools = vec![];
     for state in queues.iter() {
+        let shares = |other: &&Arc<State>| Arc::ptr_eq(&other.slots, &state.slots);
+        let first = queues.iter().find(shares).unwrap_or(state);
+        pools.push(first.identity.id.0);
         let config = &state.config;
         names.push(config.queue.name());
         slots.push(i32::try_from(state.user.most).unwrap_or(i32::MAX));
@@ -352,6 +356,7 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
             &slots,
             &kinds,
             &leases,
+            &pools,
         ],
     )
 }

@@ -205,6 +205,26 @@ fn operations_are_published() {
 }
 
 #[test]
+fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // A pool of two queues, one of which has none of the jobs; and a queue with a kind of which two jobs run at a time.
+    client.sql(
+        "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
+             ('full', 4, 4, 'a'), ('none', 4, 0, 'a'), ('some', 6, 3, 'b'), ('some', 2, 2, 'b')) r (queue, slots, jobs, pool); \
+         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, pool, expires_at) \
+         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, md5(r.pool)::uuid, now() + interval '1 hour' FROM rows r; \
+         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+         SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()] \
+         FROM rows r, generate_series(1, r.jobs) n",
+    );
+    let reading = reading(&mut client);
+    for (queue, slots, busy) in [("full", 4.0, 4.0), ("none", 4.0, 4.0), ("some", 6.0, 5.0)] {
+        reads(&reading, "redrive_worker_slots", &[queue], slots);
+        reads(&reading, "redrive_worker_slots_busy", &[queue], busy);
+    }
+}
+
+#[test]
 fn regressions_of_deleted_groups_still_count() {
     let (_test, mut client) = TestDatabase::with_client();
     client.sql("INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, regressions, last_seen) \
