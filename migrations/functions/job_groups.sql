@@ -164,9 +164,9 @@ BEGIN
 END
 $$;
 
--- Frees the slots of jobs that ended without a letter, and of jobs in backoff whose group has a limit: a job in
--- backoff keeps only an ordered group waiting. In a diverted group, the next letter takes the turn. Returns how many
--- slots it freed.
+-- Frees the slots of jobs that ended without a letter or were cancelled while they waited, and of jobs in backoff whose
+-- group has a limit: a job in backoff keeps only an ordered group waiting. In a diverted group, the next letter takes
+-- the turn. Returns how many slots it freed.
 CREATE OR REPLACE FUNCTION redrive.free_slots(ended bigint[], delayed bigint[]) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp

@@ -12,6 +12,8 @@ use crate::history::Operation;
 
 /// The cause of a letter that was diverted behind another one.
 const DIVERTED: &str = "diverted";
+/// The cause of the letter of a cancelled job.
+const CANCELLED: &str = "manual";
 
 /// The job or letter that keeps the others of its group waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +113,18 @@ impl Group<'_, '_> {
                     self.pass(event);
                 }
             }
-            What::Died { cause, is_charged } => {
+            What::Died {
+                cause,
+                is_charged,
+                waited,
+            } => {
                 self.waiting.remove(&job);
                 if cause == DIVERTED {
                     self.diverts(event, is_charged);
                 }
-                let holds = matches!(self.death, GroupDeath::Hold | GroupDeath::Divert);
+                let is_cancelled = waited && cause == CANCELLED;
+                let holds =
+                    !is_cancelled && matches!(self.death, GroupDeath::Hold | GroupDeath::Divert);
                 match (is_holder, holds) {
                     (true, true) => self.is_held_by(job),
                     (true, false) => self.pass(event),
