@@ -68,7 +68,9 @@ fn the_schema_rejects_illegal_rows() {
         format!("{LETTER}, attempts) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', -1)"),
         format!("{LETTER}, seen) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 0)"),
         format!("{LETTER}) VALUES ('q ', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
-        format!("{LETTER}, died_at) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '-infinity')"),
+        format!(
+            "{LETTER}, died_at) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '-infinity')"
+        ),
         format!("{KEY} VALUES ('q', '', 1)"),
         format!("{KEY} VALUES ('q', '{long}{long}', 1)"),
         format!("{KEY} VALUES (' q', 'k', 1)"),

@@ -82,10 +82,7 @@ fn an_imported_letter_is_of_no_group_of_the_other_database_and_can_be_redriven()
     let mut events = letter.events.iter();
     let died = events.find(|event| event.event == "died").expect("a death");
     assert!(!died.about.contains_key("group"), "{died:?}");
-    assert_eq!(
-        there.redrives(&LetterFilter::new()).redriven,
-        [letter.id]
-    );
+    assert_eq!(there.redrives(&LetterFilter::new()).redriven, [letter.id]);
 }
 
 #[test]

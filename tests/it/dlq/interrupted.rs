@@ -191,7 +191,10 @@ fn an_interrupted_edit_ends_its_command() {
             stat.is_empty() || stat.contains(") Z ")
         });
         if code == 1 {
-            has(&err, "stopped: 1 of 3 letters edited; undo: redrive dlq edit");
+            has(
+                &err,
+                "stopped: 1 of 3 letters edited; undo: redrive dlq edit",
+            );
             let out = String::from_utf8_lossy(&output.stdout);
             has(&out, "1 letter edited, 2 invalid");
             has(&out, "a signal stopped the command");
@@ -206,9 +209,7 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
     let command = command.args(["--database-url", test.url()]).stdin(stdin);
     let process = Process::start(command.args(["dlq", "capture", "--file", "-"]));
-    let line = |position: u32| {
-        json!({"source": "s", "position": position.to_string(), "queue": "q", "kind": "k", "payload": 1})
-    };
+    let line = |position: u32| json!({"source": "s", "position": position.to_string(), "queue": "q", "kind": "k", "payload": 1});
     write!(lines, "{}\n{}\n{{\"source\"", line(1), line(2)).unwrap();
     // The input does not end, and its third line is not complete.
     wait_until("the lines to be captured", SOON, || {

@@ -6,7 +6,8 @@ use redrive::admin::{JobChange, JobFilter};
 use redrive::testing::run_next;
 use redrive::{Enqueued, Failure, Handlers};
 use redrive_tests::{
-    Begin, Dead, Gate, Hand, Sql, drained, expire_leases, finish, only, put, reap, statement, worker,
+    Begin, Dead, Gate, Hand, Sql, drained, expire_leases, finish, only, put, reap, statement,
+    worker,
 };
 use uuid::Uuid;
 

@@ -77,11 +77,7 @@ fn every_group_has_as_many_turns_as_the_last_one() {
             );
             claimed += jobs;
         }
-        assert_eq!(
-            turns(&mut client),
-            [10; 6],
-            "up to {limit} jobs at a time"
-        );
+        assert_eq!(turns(&mut client), [10; 6], "up to {limit} jobs at a time");
     }
 }
 

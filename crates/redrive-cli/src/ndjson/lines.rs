@@ -229,7 +229,16 @@ mod tests {
     #[test]
     fn a_pause_of_the_input_keeps_no_line_waiting() {
         let pieces: [&[u8]; 10] = [
-            b"1\n22\n3", b"", b"", b"3\n", b"1234", b"", b"567\n44\n", b"", b"5", b"5",
+            b"1\n22\n3",
+            b"",
+            b"",
+            b"3\n",
+            b"1234",
+            b"",
+            b"567\n44\n",
+            b"",
+            b"5",
+            b"5",
         ];
         let mut lines = Lines::new(Pieces(pieces.into()), 2);
         let mut bad = Vec::new();

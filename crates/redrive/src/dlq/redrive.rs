@@ -117,7 +117,9 @@ impl fmt::Display for Skip {
             Skip::NoJson => "the captured bytes are not JSON",
             Skip::Redacted => "its payload was redacted; only force redrives it",
             Skip::DiedAgain => "the letter has died again since the run was created",
-            Skip::Diverted => "an earlier letter of its group is open, so its job was diverted again",
+            Skip::Diverted => {
+                "an earlier letter of its group is open, so its job was diverted again"
+            }
             Skip::Conflict => "a live job holds its unique key",
             Skip::Claimed => "a consumer has claimed the letter",
             Skip::Locked => {

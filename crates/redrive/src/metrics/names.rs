@@ -123,15 +123,20 @@ mod tests {
             ("redrive_rate_limit_use_ratio", "__queue__"),
         ];
         let largest_of = |queue| largest.map(|(name, label)| series_of(name, queue, &[label], 1.0));
-        let series = names.fold([
-            series_of(counter, "late", &[], 2.0),
-            series_of(counter, "later", &[], 3.0),
-            series_of(counter, "q7", &[], 5.0),
-            series_of(age, "late", &["retry"], 30.0),
-            series_of(age, "later", &["retry"], 20.0),
-            series_of(by_kind, "late", &["resize"], 6.0),
-            series_of(by_kind, "later", &["convert"], 7.0),
-        ].into_iter().chain(largest_of("late")).chain(largest_of("later")));
+        let series = names.fold(
+            [
+                series_of(counter, "late", &[], 2.0),
+                series_of(counter, "later", &[], 3.0),
+                series_of(counter, "q7", &[], 5.0),
+                series_of(age, "late", &["retry"], 30.0),
+                series_of(age, "later", &["retry"], 20.0),
+                series_of(by_kind, "late", &["resize"], 6.0),
+                series_of(by_kind, "later", &["convert"], 7.0),
+            ]
+            .into_iter()
+            .chain(largest_of("late"))
+            .chain(largest_of("later")),
+        );
         for (name, label) in largest {
             assert_eq!(number(&series, name, OTHER, &[label]), Some(1.0), "{name}");
         }

@@ -85,7 +85,11 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
     let ids = letters(&queue, 3);
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
     test.client().change(redact, &[&ids[0].get()]);
-    let deliver = |more: &str| format!("dlq deliver orders --exec true {more}").trim_end().to_owned();
+    let deliver = |more: &str| {
+        format!("dlq deliver orders --exec true {more}")
+            .trim_end()
+            .to_owned()
+    };
     test.run(deliver(""))
         .shows("2 open letters would be delivered")
         .shows("1 letter left out: the payload was redacted")
@@ -99,7 +103,8 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
     test.fails(1, deliver("--limit 1"))
         .shows("0 open letters would be delivered")
         .hides("--yes");
-    test.fails(1, deliver("--yes")).prints("2 letters delivered\n");
+    test.fails(1, deliver("--yes"))
+        .prints("2 letters delivered\n");
 }
 
 #[test]

@@ -69,12 +69,7 @@ impl EditJobs {
     }
 
     /// Edits the jobs in batches, until a signal arrives.
-    fn edit(
-        &self,
-        filter: &JobFilter,
-        given: &GivenEdit,
-        cx: &mut Context<'_>,
-    ) -> Result<Ending> {
+    fn edit(&self, filter: &JobFilter, given: &GivenEdit, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
         let jobs = db.admin().jobs();
         let has_ids = !self.selection.ids().is_empty();
