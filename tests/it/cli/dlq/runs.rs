@@ -94,7 +94,7 @@ fn a_line_of_the_audit_counts_the_records_of_other_pages() {
     ] {
         let shown = db.run(format!("audit {page}")).out;
         let words: Vec<&str> = shown.split_whitespace().collect();
-        has(&words.join(" "), changed);
+        has(words.join(" "), changed);
     }
 }
 
