@@ -182,6 +182,15 @@ fn a_running_job_shows_its_progress_and_its_checkpoint() {
     has(line("progress"), "resizing images");
     assert!(line("checkpoint").ends_with(" 17"), "{shown}");
     let other = db.run("enqueue mails mail {}").out;
+    // A dry run counts what the act would do with it.
+    db.run(format!("job cancel {id} --dry-run"))
+        .shows("1 live job matches; 1 would be cancelled.")
+        .shows("leased")
+        .shows(format!("redrive job cancel {id}\n"));
+    db.run(format!("job priority 0 {} --dry-run", other.trim()))
+        .shows("1 would be given the priority");
+    db.fails(1, format!("job run-now {id} --dry-run"))
+        .shows("0 would be made ready");
     db.fails(1, format!("job edit {id} {} --set 7", other.trim()))
         .shows("1 job edited")
         .tells(format!("job {id} was not edited: a worker runs it"));

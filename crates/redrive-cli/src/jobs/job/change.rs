@@ -140,13 +140,20 @@ impl Act {
     }
 
     fn find(&self, selection: &Bulk, db: &Database) -> Result<Found> {
-        let (filter, jobs) = (selection.jobs()?, db.admin().jobs());
-        let (count, changeable) = jobs.preview(&filter, self.change)?;
-        let (_, affected) = jobs.preview(&selection.limited_jobs()?, self.change)?;
+        let filter = selection.jobs()?;
+        let (mut count, mut changeable) = db.admin().jobs().preview(&filter, self.change)?;
+        let matching = count.jobs();
+        match (self.change, selection.ids().is_empty()) {
+            // Its handler is asked to stop.
+            (JobChange::Cancel, false) => changeable += std::mem::take(&mut count.leased),
+            // One that has the priority counts as changed.
+            (JobChange::SetPriority(_), false) => changeable = count.waiting(),
+            (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => {}
+        }
         Ok(Found {
             filter,
-            matching: count.jobs(),
-            affected,
+            matching,
+            affected: selection.limited(changeable),
             left_out: self.left_out(&count, changeable),
         })
     }
@@ -165,9 +172,13 @@ impl Act {
         let jobs = matching(found.matching, "live job");
         let affected = grouped(found.affected);
         let heading = format!("{jobs}; {affected} would be {}.", self.batches.participle);
+        let takes = match (self.change, selection.ids().is_empty()) {
+            (JobChange::Cancel, false) => &JobState::ALL,
+            (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => self.takes,
+        };
         let sample = || {
             let jobs = db.admin().jobs().list(&found.filter)?;
-            Ok(Some(sample(jobs, self.takes)))
+            Ok(Some(sample(jobs, takes)))
         };
         dry_run.show(&heading, sample, cx)?;
         Ok(Ending::of(found.affected > 0))
