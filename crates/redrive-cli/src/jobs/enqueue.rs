@@ -110,6 +110,21 @@ impl Replaced {
     }
 }
 
+/// When jobs start, by the clock of the database.
+struct Start {
+    delay: Duration,
+    /// When the delay began, if it leads to a time.
+    since: Option<Instant>,
+}
+
+impl Start {
+    /// The delay of a job that is sent now.
+    fn delay(&self) -> Duration {
+        let passed = self.since.map(|since| since.elapsed());
+        self.delay.saturating_sub(passed.unwrap_or_default())
+    }
+}
+
 fn unique_key(text: &str) -> Result<String, String> {
     if !(1..=MAX_UNIQUE_KEY_BYTES).contains(&text.len()) {
         return Err(format!(
@@ -163,7 +178,8 @@ impl Enqueue {
             payload => NewJob::raw(&self.kind, without_mark(payload))?,
         };
         let queue = cx.queue(&self.queue)?;
-        let enqueued = queue.enqueue_job(self.with_options(job))?;
+        let start = self.start(|| queue.database().admin().now())?;
+        let enqueued = queue.enqueue_job(self.with_options(job, &start))?;
         let id = enqueued.id();
         // The job that has the key may be of another kind.
         let is_own = !matches!(enqueued, Enqueued::Existing(_));
@@ -195,14 +211,22 @@ impl Enqueue {
         Ok(Ending::Done)
     }
 
-    fn with_options(&self, job: NewJob) -> NewJob {
-        let delay = match self.at {
-            // It has passed.
-            Some(at) => at.duration_since(SystemTime::now()).unwrap_or_default(),
-            None => self.delay,
+    fn start(&self, now: impl FnOnce() -> redrive::Result<SystemTime>) -> Result<Start> {
+        let Some(at) = self.at else {
+            return Ok(Start {
+                delay: self.delay,
+                since: None,
+            });
         };
+        // It may have passed.
+        let delay = at.duration_since(now()?).unwrap_or_default();
+        let since = Some(Instant::now());
+        Ok(Start { delay, since })
+    }
+
+    fn with_options(&self, job: NewJob, start: &Start) -> NewJob {
         let job = job
-            .delay(delay)
+            .delay(start.delay())
             .priority(self.priority)
             .max_attempts(self.max_attempts)
             .with(self.group.as_ref(), NewJob::group)
@@ -231,7 +255,9 @@ impl Enqueue {
             Some(size) => Progress::of_bytes("enqueuing", size),
             None => Progress::unknown("enqueuing"),
         };
-        let enqueued = file.enqueue(&queue, |job| self.with_options(job), &progress, cx)?;
+        let start = self.start(|| queue.database().admin().now())?;
+        let with_options = |job| self.with_options(job, &start);
+        let enqueued = file.enqueue(&queue, with_options, &progress, cx)?;
         drop(progress);
         self.report(&enqueued, begin.elapsed(), cx)?;
         Ok(Ending::of(enqueued.bad_lines == 0))
@@ -276,4 +302,34 @@ fn read_payload() -> Result<String> {
     };
     String::from_utf8(bytes)
         .map_err(|error| Error::caused_by("the payload on stdin is not UTF-8", error.utf8_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use super::*;
+    use crate::command::{Cli, Command, definition};
+    use crate::registry::Registry;
+
+    #[test]
+    fn a_start_is_a_time_of_the_database() {
+        let hour = Duration::from_hours(1);
+        let noon = time::moment("2027-03-01T12:00").expect("a time");
+        for (option, now, least, most) in [
+            ("--at=2027-03-01T13:00", noon, hour / 2, hour),
+            ("--at=2027-03-01T11:00", noon, Duration::ZERO, Duration::ZERO),
+            ("--delay=1h", noon, hour, hour),
+        ] {
+            let line = ["redrive", "enqueue", "q", "k", "1", option];
+            let definition = definition(&Registry::new("redrive".to_owned()));
+            let matches = definition.try_get_matches_from(line).expect(option);
+            let cli = Cli::from_arg_matches(&matches).expect(option);
+            let Command::Enqueue(enqueue) = cli.command else {
+                panic!("{option}")
+            };
+            let delay = enqueue.start(|| Ok(now)).expect(option).delay();
+            assert!((least..=most).contains(&delay), "{option}: {delay:?}");
+        }
+    }
 }

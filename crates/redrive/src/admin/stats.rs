@@ -96,6 +96,14 @@ row! {
 }
 
 impl Admin<'_> {
+    /// Returns the time of the database, whose clock decides when a job is due.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub fn now(&self) -> Result<SystemTime> {
+        self.db.ask().one("read the time", &sql::NOW, &[])
+    }
+
     /// Returns the statistics of one queue, or of all queues by name.
     ///
     /// # Errors

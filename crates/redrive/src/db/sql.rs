@@ -196,6 +196,7 @@ files {
     AUDIT_TOTALS = "admin" / "audit_totals";
     COUNT_PRUNABLE_AUDIT = "admin" / "count_prunable_audit";
     PRUNE_AUDIT = "admin" / "prune_audit";
+    NOW = "admin" / "now";
     REPAIR = "admin" / "repair";
     STATS = "admin" / "stats";
     QUEUE_NAMES = "admin" / "queue_names";
