@@ -132,7 +132,8 @@ impl Batches {
         format!("{} {}", counted(done, self.noun), self.participle)
     }
 
-    fn json(&self, done: u64) -> Value {
+    /// What was done as JSON.
+    pub(crate) fn json(&self, done: u64) -> Value {
         let name = format!("{}s", self.noun.replace(' ', "_"));
         json!({ "action": self.action, "dry_run": false, name: done })
     }

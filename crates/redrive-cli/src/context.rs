@@ -65,6 +65,30 @@ pub(crate) struct Context<'a> {
     pub(crate) db: Option<Database>,
 }
 
+/// What the limit of a list leaves out.
+pub(crate) struct More {
+    names: &'static str,
+    /// The option that shows it, if there is one.
+    option: Option<String>,
+}
+
+impl More {
+    /// Cuts items to a limit, which may be `most` at the most.
+    pub(crate) fn than<T>(
+        limit: impl Into<u64>,
+        most: u64,
+        names: &'static str,
+        items: &mut Vec<T>,
+    ) -> More {
+        let limit = limit.into();
+        let is_cut = items.len() as u64 > limit;
+        items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let more = limit.saturating_mul(10).min(most);
+        let option = (is_cut && more > limit).then(|| format!("--limit {more}"));
+        More { names, option }
+    }
+}
+
 impl Context<'_> {
     /// Writes a message for the operator to stderr, as an object with --json.
     pub(crate) fn say(&mut self, message: impl AsRef<str>) {
@@ -125,6 +149,22 @@ impl Context<'_> {
             [] => self.nothing(none),
             items => self.items(items, json, table),
         }
+    }
+
+    /// As [`list`](Context::list), and says how to see more.
+    pub(crate) fn list_some<'i, T, J: Serialize>(
+        &mut self,
+        more: &More,
+        none: &str,
+        items: &'i [T],
+        json: impl Fn(&'i T) -> J,
+        table: &Table,
+    ) -> Result<Ending> {
+        let ending = self.list(none, items, json, table)?;
+        if let Some(option) = &more.option {
+            self.say_more(more.names, option)?;
+        }
+        Ok(ending)
     }
 
     /// Says why there is nothing to show or to do.

@@ -5,7 +5,7 @@ pub(crate) use redrive::Database;
 pub(crate) use serde::Serialize;
 pub(crate) use serde_json::json;
 
-pub(crate) use crate::context::{Context, Ending};
+pub(crate) use crate::context::{Context, Ending, More};
 pub(crate) use crate::error::{Error, Result};
 pub(crate) use crate::operator::{self, Reason};
 pub(crate) use crate::optional::Optional;

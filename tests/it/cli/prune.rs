@@ -22,6 +22,8 @@ fn a_prune_by_age_is_a_dry_run_without_yes() {
     // Without rules, the age is 30 days, and nothing is that old.
     db.run("prune")
         .shows("redrive prune --older-than 30d --yes");
+    db.run("prune --reason 'as --older-than'")
+        .shows("redrive prune --reason 'as --older-than' --older-than 30d --yes");
     db.run("prune --yes");
     assert_eq!(discarded(), 2);
     db.run("prune --older-than 0s --yes")

@@ -189,6 +189,24 @@ fn a_preview_beside_a_restore_keeps_each_result_with_its_letter() {
 }
 
 #[test]
+fn a_deletion_names_the_letters_that_it_leaves_out() {
+    let (test, queue) = TestDatabase::with_orders();
+    let made = letters(&queue, 2);
+    archive_all(queue.database());
+    let (first, second) = (made[0], made[1]);
+    let delete = |which: &str| format!("dlq archive delete {which} --yes");
+    let left_out = format!("letter {second} was not deleted: the conditions or --limit leave it out");
+    test.fails(1, delete(&format!("{first} {second} 999999 --limit 1")))
+        .prints("1 letter deleted\n")
+        .tells("letter 999999 was not deleted: it is not in the archive")
+        .tells(left_out);
+    let skipped = json!([{"reason": "gone", "letters": 1, "ids": [999_999]}]);
+    test.fails(1, delete("999999 --json"))
+        .holds(&json!({"letters": 0, "dry_run": false, "skipped": skipped}));
+    test.run(delete(&second.to_string()));
+}
+
+#[test]
 fn the_filter_of_letters_selects_in_the_archive() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();

@@ -5,8 +5,8 @@ use redrive::{GroupDeath, GroupPolicy, HeldGroup, Queue};
 use super::rate_limit::warn_if_unknown;
 use crate::prelude::*;
 
-/// The largest number of held groups in a list.
-const MAX_LISTED: u32 = 1000;
+/// The most held groups in a list.
+const MAX_LISTED: u64 = 10_000;
 
 subcommands! {
     /// Order, limit or take turns between the groups of a queue
@@ -67,6 +67,9 @@ exit code is 1 if no letter holds a group."
 pub(crate) struct ListHeld {
     /// Queue.
     queue: String,
+    /// At most this many groups.
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
 }
 
 /// Let the jobs of a group continue without the letter that holds it
@@ -185,7 +188,8 @@ fn show(queue: &Queue, policy: GroupPolicy, cx: &mut Context<'_>) -> Result<Endi
 
 impl ListHeld {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let groups = cx.queue(&self.queue)?.held_groups(MAX_LISTED)?;
+        let mut groups = cx.queue(&self.queue)?.held_groups(self.limit + 1)?;
+        let more = More::than(self.limit, MAX_LISTED, "groups", &mut groups);
         let table = table!(group in &groups => {
             Name "GROUP" => group.group,
             Number "LETTER" => group.letter,
@@ -195,7 +199,7 @@ impl ListHeld {
             Name "KIND" => group.kind,
             Text "ERROR CLASS" => group.error_class,
         });
-        cx.list("no letter holds a group", &groups, group_json, &table)
+        cx.list_some(&more, "no letter holds a group", &groups, group_json, &table)
     }
 }
 

@@ -67,7 +67,7 @@ impl Prune {
         };
         match self.confirm.yes {
             true => self.prune(&scope, total, cx),
-            false => scope.show(total, cx),
+            false => self.show(&scope, total, cx),
         }
     }
 
@@ -107,12 +107,10 @@ impl Prune {
             }
         })
     }
-}
 
-impl Scope {
     /// Shows what would be removed.
-    fn show(&self, total: u64, cx: &mut Context<'_>) -> Result<Ending> {
-        let (name, age, text) = match self {
+    fn show(&self, scope: &Scope, total: u64, cx: &mut Context<'_>) -> Result<Ending> {
+        let (name, age, text) = match scope {
             Scope::Audit(age) => {
                 let records = counted(total, "audit record");
                 (
@@ -139,9 +137,10 @@ impl Scope {
             return cx.print(&line, "");
         }
         writeln!(cx.out, "{text}, would be deleted.")?;
-        match cx.typed.again(&[]).contains("--older-than") {
-            true => cx.propose(&["--yes"]),
-            false => cx.propose(&[&format!("--older-than {}", exact(*age)), "--yes"]),
+        match self.older_than {
+            Some(_) => cx.propose(&["--yes"]),
+            // Rules may be set before the act.
+            None => cx.propose(&[&format!("--older-than {}", exact(*age)), "--yes"]),
         }
     }
 }

@@ -6,6 +6,7 @@ mod delete;
 use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 
+use super::not_done::{NotDone, Why};
 use crate::letter::{Backtrace, letter_line, print_letter};
 use crate::ndjson::CaptureLine;
 use crate::prelude::*;
@@ -70,6 +71,18 @@ fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
         conditions => format!("no archived letter matches {conditions}"),
     });
     Ending::NothingMatched
+}
+
+/// Why a command takes none of these letters, which were given by id.
+fn not_taken(ids: &[JobId], db: &Database) -> Result<NotDone> {
+    let why = |id: &JobId| -> Result<(JobId, Why)> {
+        let (reason, cause) = match db.dlq().archived_letter(*id)? {
+            None => ("gone", "it is not in the archive"),
+            Some(_) => ("conditions", "the conditions or --limit leave it out"),
+        };
+        Ok((*id, (reason, cause.to_owned())))
+    };
+    ids.iter().map(why).collect::<Result<_>>().map(NotDone)
 }
 
 /// An archived letter as one line of JSON.

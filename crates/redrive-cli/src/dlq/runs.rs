@@ -30,6 +30,9 @@ subcommands! {
     }
 }
 
+/// The most runs in a list.
+const MAX_RUNS: u64 = 10_000;
+
 /// List runs, newest first
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq runs list\n")]
@@ -96,8 +99,10 @@ impl ChangeRun {
 impl ListRuns {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
+        let mut found = db.dlq().runs().list(self.limit + 1)?;
+        let more = More::than(self.limit, MAX_RUNS, "runs", &mut found);
         let mut runs = Vec::new();
-        for run in db.dlq().runs().list(self.limit)? {
+        for run in found {
             let skips = match cx.global.json {
                 true => skips(&run, &db)?,
                 false => Vec::new(),
@@ -119,7 +124,8 @@ impl ListRuns {
             Number "AGE" => ago(run.created_at),
             Text "FILTER AND REASON" => about(conditions, run),
         });
-        cx.list(
+        cx.list_some(
+            &more,
             "there are no redrive runs",
             &runs,
             |(_, skips, run)| run_line(run, skips, None),

@@ -6,6 +6,9 @@ use super::list::no_schedule;
 use super::zoned::zoned;
 use crate::prelude::*;
 
+/// The entries that the database keeps of each schedule.
+const KEPT: u64 = 100;
+
 /// List what the latest ticks of a schedule did, with the states of their jobs
 ///
 /// The database keeps the latest 100 entries of each schedule. A job that is neither live nor a
@@ -33,7 +36,8 @@ impl ShowHistory {
         let Some(schedule) = db.schedules().get(&self.name)? else {
             return no_schedule(&self.name, cx);
         };
-        let entries = db.schedules().history(&self.name, self.limit)?;
+        let mut entries = db.schedules().history(&self.name, self.limit + 1)?;
+        let more = More::than(self.limit, KEPT, "entries", &mut entries);
         let has_letters = schedule.policy.is_some();
         let table = table!(entry in &entries => {
             Word "TICK" => zoned(entry.tick_at, schedule.zone.as_deref()),
@@ -44,7 +48,7 @@ impl ShowHistory {
             Number "LETTERS" if has_letters => entry.letters.map_or_else(|| "-".to_owned(), grouped),
         });
         let none = format!("schedule `{}` has not ticked", one_line(&self.name));
-        cx.list(&none, &entries, entry_json, &table)
+        cx.list_some(&more, &none, &entries, entry_json, &table)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use redrive::dlq::{LetterFilter, NotRestored, Restored};
 
-use super::nothing_matched;
+use super::{not_taken, nothing_matched};
 use crate::batches::{Batches, SoFar, Undo};
 use crate::dlq::not_done::NotDone;
 use crate::dry_run::DryRun;
@@ -92,13 +92,7 @@ impl RestoreArchived {
         rest.retain(|id| {
             !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == id)
         });
-        for id in rest {
-            let (reason, cause) = match db.dlq().archived_letter(id)? {
-                None => ("gone", "it is not in the archive"),
-                Some(_) => ("conditions", "the conditions or --limit leave it out"),
-            };
-            not_done.0.push((id, (reason, cause.to_owned())));
-        }
+        not_done.0.extend(not_taken(&rest, db)?.0);
         let line = batches.line(done, not_done.json("letters"), so_far.audit);
         if cx.global.json {
             json_line(cx.out, &line)?;

@@ -38,20 +38,16 @@ impl ListGroups {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let mut groups = self.groups(&db)?;
-        let is_complete = groups.len() as u64 <= self.limit;
-        groups.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        let more = More::than(self.limit, MAX_GROUPS, "groups", &mut groups);
         let table = group_table(&groups, Charset::of_locale());
-        let ending = cx.list(
+        let json = |of: &MatchingGroup| json!(group_json(&of.group, of.letters));
+        cx.list_some(
+            &more,
             "no failure group matches",
             &groups,
             |of| group_json(&of.group, of.letters),
             &table,
-        )?;
-        if !is_complete {
-            let limit = (self.limit * 10).min(MAX_GROUPS);
-            cx.say_more("groups", &format!("--limit {limit}"))?;
-        }
-        Ok(ending)
+        )
     }
 
     /// The groups, one more than the limit if there are more.

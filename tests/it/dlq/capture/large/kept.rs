@@ -179,6 +179,7 @@ fn the_archive_keeps_all_bytes() {
         assert_eq!(archived.letter.raw_size, Some(body.len() as u64));
         let found = db.dlq().archived_bytes(id).unwrap();
         assert!(found.as_deref() == Some(&*body), "other bytes");
+        assert!(shown_raw(&test, id) == body, "other bytes");
         db.dlq().restore(&only(id), &maria()).unwrap();
         assert_eq!(db.dlq().archived_bytes(id).unwrap(), None);
         is_whole(&db, id, &body);
