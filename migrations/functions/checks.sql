@@ -49,13 +49,13 @@ END
 $$;
 
 -- Shortens a text that exceeds `limit_bytes` to its start and its end. A stack trace may have the
--- failing frame at either end.
+-- failing frame at either end. A character has up to four bytes, and the mark between them 15.
 CREATE OR REPLACE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE
         WHEN octet_length(full_text) <= limit_bytes THEN full_text
-        ELSE left(full_text, limit_bytes / 8) || E'\n[... cut ...]\n' || right(full_text, limit_bytes / 8)
+        ELSE left(full_text, (limit_bytes - 15) / 8) || E'\n[... cut ...]\n' || right(full_text, (limit_bytes - 15) / 8)
     END;
 END;
 

@@ -13,6 +13,17 @@ const JSON: [&str; 3] = [
 ];
 
 #[test]
+fn a_long_message_keeps_to_its_limit_whatever_its_characters() {
+    let (_test, db) = TestDatabase::opened();
+    for (position, message) in [("1", "x"), ("2", "é"), ("3", "漢"), ("4", "🦀")] {
+        let event = captured(position, b"{}").error("ParseError", message.repeat(5000));
+        let letter = db.letter(db.captures_new(&event));
+        let bytes = letter.error_message.len();
+        assert!((400..=2048).contains(&bytes), "{message}: {bytes} bytes");
+    }
+}
+
+#[test]
 fn captured_bytes_are_stored_unchanged() {
     let (_test, db) = TestDatabase::opened();
     let long = vec![b'x'; 3_000_000];
