@@ -151,6 +151,11 @@ DECLARE
     act       bigint;
 BEGIN
     PERFORM redrive.filter_jobs(change_jobs.filter);
+    -- Otherwise the jobs would be taken, and none put back.
+    IF change_jobs.action IN ('cancel', 'set_priority', 'run_now', 'edit') IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: unknown change % of jobs; expected cancel, set_priority, run_now or edit',
+            coalesce(quote_literal(change_jobs.action), 'NULL') USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     jobs := ARRAY(
         SELECT w FROM redrive.take_waiting(narrowed, change_jobs.place, change_jobs.last_place, max_jobs) w);
     changed := ARRAY(

@@ -1,8 +1,10 @@
 //! A filter that selects nothing selects nothing, and one that is no filter is an error that names the key, in
 //! every operation.
 
+use std::time::Duration;
+
 use postgres::Client;
-use redrive_tests::{Order, Sql, TestDatabase, letters};
+use redrive_tests::{Order, Sql, TestDatabase, letters, new_order, put};
 
 /// Operations on letters that take a filter.
 const ON_LETTERS: [&str; 18] = [
@@ -226,4 +228,15 @@ fn a_null_limit_is_refused_in_every_operation() {
             false => client.refuses(&operation, &[], "is null"),
         }
     }
+}
+
+#[test]
+fn an_unknown_change_of_jobs_is_refused_and_loses_none() {
+    let (test, mut client) = setup();
+    put(&test.queue("q"), new_order(4).delay(Duration::from_hours(1)));
+    for action in ["NULL", "'pause'"] {
+        let change = format!("SELECT redrive.change_jobs({action}, '{{}}', NULL, NULL, 10, 'x', 'y', NULL)");
+        client.refuses(&change, &[], "unknown change");
+    }
+    assert_eq!(client.count("live_jobs"), 4);
 }
