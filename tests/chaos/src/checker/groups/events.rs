@@ -37,8 +37,8 @@ pub(super) enum What<'a> {
     Died {
         cause: &'a str,
         is_charged: bool,
-        /// Whether it had no lease.
-        waited: bool,
+        /// Whether it did not run.
+        has_waited: bool,
     },
     /// Its letter was sent back.
     SentBack,
@@ -147,15 +147,12 @@ fn events_of<'a>(changes: &'a [RowChange], group: &'a str, events: &mut Vec<Grou
                 Some(letter) => {
                     let cause = letter.cause.as_deref().unwrap_or_default();
                     let is_charged = letter.attempt != left.attempt;
-                    let waited = left.place != Place::Leased;
-                    add(
-                        letter,
-                        What::Died {
-                            cause,
-                            is_charged,
-                            waited,
-                        },
-                    );
+                    let died = What::Died {
+                        cause,
+                        is_charged,
+                        has_waited: left.place != Place::Leased,
+                    };
+                    add(letter, died);
                 }
                 None => add(first, What::Done),
             },

@@ -12,8 +12,8 @@ use crate::history::Operation;
 
 /// The cause of a letter that was diverted behind another one.
 const DIVERTED: &str = "diverted";
-/// The cause of the letter of a cancelled job.
-const CANCELLED: &str = "manual";
+/// The cause of one that an operator cancelled. If it waited, its letter holds nothing.
+const MANUAL: &str = "manual";
 
 /// The job or letter that keeps the others of its group waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,15 +116,15 @@ impl Group<'_, '_> {
             What::Died {
                 cause,
                 is_charged,
-                waited,
+                has_waited,
             } => {
                 self.waiting.remove(&job);
                 if cause == DIVERTED {
                     self.diverts(event, is_charged);
                 }
-                let is_cancelled = waited && cause == CANCELLED;
-                let holds =
-                    !is_cancelled && matches!(self.death, GroupDeath::Hold | GroupDeath::Divert);
+                let is_cancelled = has_waited && cause == MANUAL;
+                let holds = !is_cancelled
+                    && matches!(self.death, GroupDeath::Hold | GroupDeath::Divert);
                 match (is_holder, holds) {
                     (true, true) => self.is_held_by(job),
                     (true, false) => self.pass(event),

@@ -17,6 +17,11 @@ const OPERATOR: &str = "operator-1.1";
 const ACTS: &[(&str, &str, Option<Turn>)] = &[
     ("enqueue", "r+", None),
     ("cancel", "r-", None),
+    (
+        "cancel-freeing",
+        "r-; x+ state=open cause=manual",
+        Some(Turn::Freed),
+    ),
     ("lease", "r-; l+", None),
     ("start", "r-; l+", Some(Turn::Taken)),
     // It waits for a retry, which is due at once.
@@ -165,6 +170,8 @@ fn correct_histories_of_groups_have_no_violations() {
         "a late commit": ORDERED, "enqueue 2; start 2; enqueue 1; done 2; start 1; done 1";
         "a death that holds nothing": ORDERED, "enqueue 1 2; start 1; die 1; start 2; done 2";
         "after a cancelled job": ORDERED, "enqueue 1 2; cancel 1; start 2; done 2";
+        "after a cancelled job with the turn":
+            HELD, "enqueue 1 2; start 1; retry 1; cancel-freeing 1; start 2; done 2";
         "held": HELD, HOLDS;
         "redriven first": HELD, HOLDS, "redrive 1; +taken 1; lease 1; done 1; start 2; done 2";
         "discarded": HELD, HOLDS, "discard 1; +freed 1; start 2; done 2";
