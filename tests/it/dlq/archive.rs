@@ -195,7 +195,8 @@ fn a_deletion_names_the_letters_that_it_leaves_out() {
     archive_all(queue.database());
     let (first, second) = (made[0], made[1]);
     let delete = |which: &str| format!("dlq archive delete {which} --yes");
-    let left_out = format!("letter {second} was not deleted: the conditions or --limit leave it out");
+    let left_out =
+        format!("letter {second} was not deleted: the conditions or --limit leave it out");
     test.fails(1, delete(&format!("{first} {second} 999999 --limit 1")))
         .prints("1 letter deleted\n")
         .tells("letter 999999 was not deleted: it is not in the archive")

@@ -199,7 +199,13 @@ impl ListHeld {
             Name "KIND" => group.kind,
             Text "ERROR CLASS" => group.error_class,
         });
-        cx.list_some(&more, "no letter holds a group", &groups, group_json, &table)
+        cx.list_some(
+            &more,
+            "no letter holds a group",
+            &groups,
+            group_json,
+            &table,
+        )
     }
 }
 

@@ -318,7 +318,12 @@ mod tests {
         let noon = time::moment("2027-03-01T12:00").expect("a time");
         for (option, now, least, most) in [
             ("--at=2027-03-01T13:00", noon, hour / 2, hour),
-            ("--at=2027-03-01T11:00", noon, Duration::ZERO, Duration::ZERO),
+            (
+                "--at=2027-03-01T11:00",
+                noon,
+                Duration::ZERO,
+                Duration::ZERO,
+            ),
             ("--delay=1h", noon, hour, hour),
         ] {
             let line = ["redrive", "enqueue", "q", "k", "1", option];

@@ -174,7 +174,9 @@ impl Act {
         let heading = format!("{jobs}; {affected} would be {}.", self.batches.participle);
         let takes = match (self.change, selection.ids().is_empty()) {
             (JobChange::Cancel, false) => &JobState::ALL,
-            (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => self.takes,
+            (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => {
+                self.takes
+            }
         };
         let sample = || {
             let jobs = db.admin().jobs().list(&found.filter)?;

@@ -123,8 +123,8 @@ impl Group<'_, '_> {
                     self.diverts(event, is_charged);
                 }
                 let is_cancelled = has_waited && cause == MANUAL;
-                let holds = !is_cancelled
-                    && matches!(self.death, GroupDeath::Hold | GroupDeath::Divert);
+                let holds =
+                    !is_cancelled && matches!(self.death, GroupDeath::Hold | GroupDeath::Divert);
                 match (is_holder, holds) {
                     (true, true) => self.is_held_by(job),
                     (true, false) => self.pass(event),
