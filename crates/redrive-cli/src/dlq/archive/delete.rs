@@ -33,7 +33,7 @@ impl DeleteArchived {
         let total = self.selection.limited(db.dlq().count_archived(&filter)?);
         let is_confirmed = self.selection.confirm.yes;
         let mut rest = self.selection.ids();
-        if total == 0 && !(is_confirmed && !rest.is_empty()) {
+        if total == 0 && (!is_confirmed || rest.is_empty()) {
             cx.no_change("delete", "letters", !is_confirmed)?;
             return Ok(nothing_matched(&filter, cx));
         }

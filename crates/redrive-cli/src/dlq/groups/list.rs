@@ -40,7 +40,6 @@ impl ListGroups {
         let mut groups = self.groups(&db)?;
         let more = More::than(self.limit, MAX_GROUPS, "groups", &mut groups);
         let table = group_table(&groups, Charset::of_locale());
-        let json = |of: &MatchingGroup| json!(group_json(&of.group, of.letters));
         cx.list_some(
             &more,
             "no failure group matches",

@@ -166,7 +166,7 @@ fn an_edit_makes_the_letter_redrivable_and_its_undo_brings_all_bytes_back() {
 
 #[test]
 fn the_archive_keeps_all_bytes() {
-    let (_test, db) = TestDatabase::opened();
+    let (test, db) = TestDatabase::opened();
     // They differ after the start, and in their size.
     let (first, second, other) = (body("1"), body("12"), body("123"));
     let id = db.captures(&captured("1", &first));
