@@ -82,7 +82,7 @@ impl DryRun<'_> {
             return Ok(Ending::Done);
         }
         writeln!(cx.out, "{heading}\n")?;
-        write_left_out(self.noun, self.left_out, cx.out)?;
+        write_left_out(self.noun, self.left_out, cx)?;
         if self.affected > 0 {
             if let Some(sample) = sample()? {
                 sample.write(cx.out)?;

@@ -1,9 +1,8 @@
 //! Matching letters or jobs that a command leaves out, by reason, and the option that includes them.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
+use crate::context::Context;
 use crate::error::Result;
 use crate::terminal::counted;
 
@@ -38,20 +37,21 @@ impl LeftOut {
 }
 
 /// Prints one line per reason, and an empty one after them.
-pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], out: &mut dyn Write) -> Result<()> {
-    for line in lines {
-        let include = line.include.as_ref();
-        let include = include.map(|include| format!("; {include}"));
-        writeln!(
-            out,
-            "  {} left out: {}{}",
-            counted(line.count, noun),
-            line.because,
-            include.unwrap_or_default()
-        )?;
+pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], cx: &mut Context<'_>) -> Result<()> {
+    for LeftOut {
+        count,
+        because,
+        include,
+        ..
+    } in lines
+    {
+        let left_out = counted(*count, noun);
+        let include = include.as_ref().map(|include| format!("; {include}"));
+        let text = format!("{left_out} left out: {because}{}", include.unwrap_or_default());
+        writeln!(cx.out, "  {}", cx.registry.named(&text))?;
     }
     if !lines.is_empty() {
-        writeln!(out)?;
+        writeln!(cx.out)?;
     }
     Ok(())
 }

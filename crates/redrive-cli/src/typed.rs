@@ -54,16 +54,16 @@ pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> Typed {
         let values = matches.get_raw(argument.get_id().as_str());
         let values = values.into_iter().flatten();
         values
-            .map(|value| quoted(&value.to_string_lossy()))
+            .map(|value| value.to_string_lossy().into_owned())
             .collect::<Vec<_>>()
     };
-    let looks_like_an_option = |argument: &&Arg| {
-        let mut values = values(argument).into_iter();
+    let is_like_an_option = |value: &String| value.starts_with('-') && value != "-";
+    let needs_dashes = |argument: &&Arg| {
         argument.is_positional()
             && !argument.is_allow_negative_numbers_set()
-            && values.any(|value| value.starts_with('-') && value != "-")
+            && values(argument).iter().any(is_like_an_option)
     };
-    let (mut operands, has_dashes) = (Vec::new(), arguments.iter().any(looks_like_an_option));
+    let (mut operands, has_dashes) = (Vec::new(), arguments.iter().any(needs_dashes));
     for argument in arguments {
         let option = argument.get_long().map(|name| format!("--{name}"));
         if !argument.get_action().takes_values() {
@@ -75,8 +75,11 @@ pub(crate) fn typed(definition: &Command, matches: &ArgMatches) -> Typed {
             false => &mut words,
         };
         for value in values(argument) {
-            place.extend(option.clone());
-            place.push(value);
+            let word = quoted(&value);
+            match &option {
+                Some(option) if is_like_an_option(&value) => place.push(format!("{option}={word}")),
+                option => place.extend(option.iter().cloned().chain([word])),
+            }
         }
     }
     Typed {
@@ -108,6 +111,14 @@ mod tests {
                 "dlq groups merge 4 5 --into 7",
             ),
             ("prune", "prune"),
+            (
+                "dlq discard q --reason=-x",
+                "dlq discard q --reason=-x",
+            ),
+            (
+                "dlq redrive --limit 3 --yes -- -q~ kind=a",
+                "dlq redrive --limit 3 -- '-q~' kind=a",
+            ),
             (
                 "dlq redrive --limit 3 --yes -- -q kind=a",
                 "dlq redrive --limit 3 -- -q kind=a",

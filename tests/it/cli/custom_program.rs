@@ -6,7 +6,7 @@ use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Payload};
 use redrive_cli::Program;
 use redrive_tests::{
-    Begin, Dead, Finish, Order, Ran, Sql, TestDatabase, finish, has, letters_in, of_orders, put,
+    Begin, Dead, Finish, Order, Ran, Sql, TempFile, TestDatabase, finish, has, letters_in, of_orders, put,
     ran_by, words, worker,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,9 @@ fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
     let sink = "SELECT about ->> 'sink' FROM redrive.audit WHERE verb = 'deliver'";
     assert_eq!(test.client().ask::<String>(sink, &[]), "accounting");
 
+    let file = TempFile::of("{");
+    run(0, &format!("dlq capture s 1 billing invoice {file}"));
+    run(1, "dlq redrive billing").shows("`shop-dlq dlq edit` replaces them");
     run(0, "--help").shows("Usage: shop-dlq");
     run(0, "--version").prints("shop-dlq 1.4.2\n");
 }

@@ -52,9 +52,9 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     assert_eq!(kinds(&found), expected);
     assert_eq!(found[0].examples, [ids[0].to_string(), ids[1].to_string()]);
     assert_eq!(found[4].examples, ["orders live -3"]);
-    test.fails(1, "repair")
+    test.fails(1, "repair --reason 'a restore'")
         .shows("the job is gone")
-        .tells("repair --yes");
+        .tells("redrive repair --reason 'a restore' --yes");
     assert_eq!(
         db.admin().faults().unwrap(),
         found,

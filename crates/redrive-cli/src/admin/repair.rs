@@ -39,18 +39,14 @@ impl Repair {
             examples: fault.examples,
         });
         let findings: Vec<Finding> = findings.collect();
-        let (fine, wrong) = match self.confirm.yes {
-            true => ("there is nothing to repair", "repaired"),
-            false => (
-                "there is nothing to repair",
-                "nothing was changed; to act: redrive repair --yes",
-            ),
+        let wrong = match self.confirm.yes {
+            true => "repaired".to_owned(),
+            false => format!("nothing was changed; to act: {}", cx.typed.again(&["--yes"])),
         };
-        let ending = report(&findings, fine, wrong, cx)?;
-        Ok(if self.confirm.yes {
-            Ending::Done
-        } else {
-            ending
+        let ending = report(&findings, "there is nothing to repair", &wrong, cx)?;
+        Ok(match self.confirm.yes {
+            true => Ending::Done,
+            false => ending,
         })
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn report_edit(
     line["errors"] = errors.collect();
     cx.print(&line, counts)?;
     if !cx.global.json {
-        write_left_out(noun, left_out, cx.out)?;
+        write_left_out(noun, left_out, cx)?;
         print_errors(noun, &done.refused, cx)?;
         not_done.say(noun, "edited", cx);
     }

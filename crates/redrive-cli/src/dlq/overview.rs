@@ -166,7 +166,8 @@ impl Screen {
         }
         let is_complete = (self.groups.len() as u64) < GROUPS;
         if failures.len() > FAILURES || !is_complete {
-            writeln!(out, "  more:  redrive dlq groups")?;
+            let groups = layout.registry.named("redrive dlq groups");
+            writeln!(out, "  more:  {groups}")?;
         }
         Ok(())
     }
@@ -261,7 +262,7 @@ fn write_failure(failure: &Failure<'_>, out: &mut dyn Write, layout: Layout<'_>)
         0 => String::new(),
         others => format!(" (+{} alike)", grouped(others)),
     };
-    let room = layout.columns - width(&id) - width(&others);
+    let room = layout.columns.saturating_sub(width(&id) + width(&others));
     let beside = room.saturating_sub(width(&place) + 1);
     // A message that would get less than half of the window has the next line.
     if width(&message) <= beside || beside >= layout.columns / 2 {

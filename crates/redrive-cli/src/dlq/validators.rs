@@ -29,7 +29,7 @@ pub(super) struct ValidatorArgs {
     #[arg(long, value_name = "COMMAND")]
     exec: Option<String>,
     /// Time limit of the command [default: 1m].
-    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = time::parse, requires = "exec", allow_hyphen_values = true)]
     deadline: Option<Duration>,
 }
 

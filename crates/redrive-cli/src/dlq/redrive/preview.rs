@@ -80,7 +80,7 @@ pub(super) fn preview(dry_run: &DryRun<'_>, cx: &mut Context<'_>) -> Result<Opti
             ),
             grouped(affected)
         )?;
-        write_left_out("letter", &left_out, cx.out)?;
+        write_left_out("letter", &left_out, cx)?;
         if let Some(validated) = dry_run.validated.filter(|of| of.validation.failed > 0) {
             writeln!(cx.out, "Validation errors:")?;
             print_errors("letter", &validated.validation.errors, cx)?;

@@ -209,7 +209,7 @@ impl Act {
             cx.print(&line, self.batches.text(done))?;
         }
         if !cx.global.json {
-            write_left_out("job", &found.left_out, cx.out)?;
+            write_left_out("job", &found.left_out, cx)?;
         }
         ended.or_stopped(Ending::of(done > 0), cx)
     }

@@ -56,7 +56,7 @@ impl EditJobs {
         let _interrupt = given.end_at_signal()?;
         jobs.preview_edit(&filter, &given.edit, |job| preview.add(job, cx))?;
         if !cx.global.json {
-            write_left_out("job", &self.left_out(&db)?, cx.out)?;
+            write_left_out("job", &self.left_out(&db)?, cx)?;
         }
         preview.end(NONE_WAITING, &self.selection.to_act(), cx)
     }
