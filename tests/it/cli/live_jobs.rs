@@ -116,6 +116,11 @@ fn jobs_given_by_id_change_at_once() {
     db.run(format!(r#"job edit {a} --set '{{"number": 100}}'"#));
     db.run(format!("job show {a} --json"))
         .holds(&json!({"payload": {"number": 100}}));
+    db.fails(1, format!("job edit {a} {b} --set 7 --limit 1"))
+        .tells("was not edited: it is beyond --limit");
+    db.run(format!("job edit {a} --set 7 --dry-run"))
+        .shows("0 jobs would be edited, 1 would not change")
+        .hides("To act");
     db.fails(1, format!("job cancel {a} {b} --limit 1"))
         .tells(format!("job {b} was not cancelled: it is beyond --limit"));
     let cancelled = db.fails(1, format!("job cancel {b} 999999"));

@@ -81,7 +81,10 @@ impl Preview {
                 grouped(self.unchanged),
                 grouped(self.invalid),
             )?;
-            cx.propose(to_act)?;
+            match self.changed {
+                0 => writeln!(cx.out, "Nothing was changed.")?,
+                _ => _ = cx.propose(to_act)?,
+            }
         }
         Ok(Ending::of(self.invalid == 0))
     }

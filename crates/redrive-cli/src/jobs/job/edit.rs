@@ -8,7 +8,9 @@ use redrive::admin::{JobFilter, JobState};
 
 use super::report::live;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{GivenEdit, NotDone, PayloadEdit, Preview, Why, is_nothing, report_edit};
+use crate::dlq::{
+    GivenEdit, NotDone, PayloadEdit, Preview, Why, beyond_limit, is_nothing, report_edit,
+};
 use crate::left_out::{LeftOut, write_left_out};
 use crate::prelude::*;
 
@@ -101,6 +103,10 @@ impl EditJobs {
         };
         let mut whys: BTreeMap<JobId, Why> =
             done.skipped.iter().map(|id| (*id, changed())).collect();
+        // Of jobs that did not change for another reason, only the number is known.
+        let is_limited = done.unchanged == 0
+            && done.refused.is_empty()
+            && self.selection.left(done.edited.len() as u64) == 0;
         for id in self.selection.ids() {
             if done.edited.contains(&id) {
                 continue;
@@ -110,6 +116,7 @@ impl EditJobs {
                 Ok(job) if job.state == JobState::Leased => {
                     _ = whys.insert(id, ("leased", "a worker runs it".to_owned()));
                 }
+                Ok(_) if is_limited => _ = whys.insert(id, beyond_limit()),
                 Ok(_) => {}
             }
         }
