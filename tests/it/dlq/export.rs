@@ -1,7 +1,7 @@
 //! Export: letters as lines that capture and enqueue read back, byte for byte.
 
 use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{Dead, TempFile, TestDatabase, content, letters, only, stats};
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, letters, only, stats};
 
 /// All letters, by source and position.
 fn by_position(test: &TestDatabase) -> Vec<Letter> {
@@ -111,9 +111,11 @@ fn exported_letters_are_imported_with_their_current_payload() {
 }
 
 #[test]
-fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
+fn letters_without_a_whole_payload_are_reported_when_exported_as_jobs() {
     let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 120);
+    let redacted = letters(&queue, 120)[7];
+    let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
+    test.client().change(redact, &[&redacted.get()]);
     let db = queue.database();
     let event = ForeignFailure::new("kafka", "1", "orders", "order", &b"\xff"[..]);
     let odd = db.captures_new(&event);
@@ -121,9 +123,12 @@ fn letters_without_a_json_payload_are_reported_when_exported_as_jobs() {
     exported.tells(format!(
         "1 letter skipped: the captured bytes are not JSON ({odd})"
     ));
-    exported.tells("120 jobs exported");
+    exported.tells(format!(
+        "1 letter skipped: the payload was redacted ({redacted})"
+    ));
+    exported.tells("119 jobs exported");
     let other = TestDatabase::migrated();
     let file = TempFile::of(&exported.out);
     other.run(format!("enqueue again order --file {file}"));
-    assert_eq!(stats(&other.open(), "again").expect("jobs").ready, 120);
+    assert_eq!(stats(&other.open(), "again").expect("jobs").ready, 119);
 }

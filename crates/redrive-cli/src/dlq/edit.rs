@@ -118,8 +118,8 @@ impl Edit {
         given: &GivenEdit,
         cx: &mut Context<'_>,
     ) -> Result<Ending> {
-        let (db, operator) = (&cx.database()?, self.selection.operator());
-        let total = self.editable(filter, db)?;
+        let db = &cx.database()?;
+        let (total, operator) = (self.editable(filter, db)?, self.selection.operator());
         let _interrupt = given.end_command_at_signal()?;
         let ended = EDIT.run(total, cx, |go_on| {
             db.dlq()

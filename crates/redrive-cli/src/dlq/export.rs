@@ -1,5 +1,7 @@
 //! `redrive dlq export`: letters as lines for `dlq capture --file` or `enqueue --file`.
 
+use redrive::JobId;
+
 use super::filter::StateArg;
 use crate::ndjson::CaptureLine;
 use crate::prelude::*;
@@ -28,8 +30,8 @@ pub(super) struct ExportLetters {
     /// waiting, which is open or quarantined [default: open].
     #[arg(long, help_heading = "Selection")]
     state: Option<StateArg>,
-    /// Write only the payloads, for `enqueue --file`. Letters that are not JSON are reported
-    /// and skipped.
+    /// Write only the payloads, for `enqueue --file`. Letters that are not JSON, and those whose payload was
+    /// redacted, are reported and skipped.
     #[arg(long, help_heading = "Output")]
     as_jobs: bool,
 }
@@ -38,32 +40,22 @@ impl ExportLetters {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let db = cx.database()?;
         let filter = StateArg::narrow(self.selection.letters()?, self.state)?;
-        let (mut skipped, mut named) = (0_u64, Vec::new());
+        let (mut no_json, mut redacted) = (Skipped::default(), Skipped::default());
         let visited = db.dlq().for_each(&filter, |letter| -> Result<()> {
             if !self.as_jobs {
                 let line = CaptureLine::of(letter, |id| db.dlq().captured_bytes(id))?;
                 return json_line(cx.out, &line);
             }
             match &letter.payload {
+                None => no_json.add(letter.id),
+                Some(_) if !letter.redacted.is_empty() => redacted.add(letter.id),
                 Some(payload) => json_line(cx.out, payload)?,
-                None => {
-                    skipped += 1;
-                    if named.len() < NAMED {
-                        named.push(letter.id.to_string());
-                    }
-                }
             }
             Ok(())
         })?;
         cx.out.flush().map_err(Error::from)?;
-        if skipped > 0 {
-            let more = if skipped > NAMED as u64 { " ..." } else { "" };
-            cx.say(format!(
-                "{} skipped: the captured bytes are not JSON ({}{more})",
-                counted(skipped, "letter"),
-                named.join(" ")
-            ));
-        }
+        no_json.say("the captured bytes are not JSON", cx);
+        redacted.say("the payload was redacted", cx);
         if visited == 0 {
             return cx.nothing("no letter matches");
         }
@@ -71,7 +63,33 @@ impl ExportLetters {
             true => "job",
             false => "letter",
         };
+        let skipped = no_json.count + redacted.count;
         cx.say(format!("{} exported", counted(visited - skipped, noun)));
         Ok(Ending::of(skipped == 0))
+    }
+}
+
+/// Letters that are skipped for one reason, of which the first are named.
+#[derive(Default)]
+struct Skipped {
+    count: u64,
+    named: Vec<String>,
+}
+
+impl Skipped {
+    fn add(&mut self, id: JobId) {
+        self.count += 1;
+        if self.named.len() < NAMED {
+            self.named.push(id.to_string());
+        }
+    }
+
+    fn say(&self, why: &str, cx: &mut Context<'_>) {
+        if self.count > 0 {
+            let letters = counted(self.count, "letter");
+            let named = self.named.join(" ");
+            let more = if self.count > NAMED as u64 { " ..." } else { "" };
+            cx.say(format!("{letters} skipped: {why} ({named}{more})"));
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Delivery to a command, from the command line.
 
 use postgres::{Client, NoTls};
-use redrive::JobId;
 use redrive::dlq::{Edit, ForeignFailure, Letter, LetterState};
+use redrive::{Failure, JobId};
 use redrive_cli::Program;
 use redrive_tests::{Dead, Sql, TempFile, TestDatabase, in_state, letters, only, ran, ran_by};
 use serde_json::json;
@@ -112,7 +112,7 @@ fn a_delivery_whose_session_ends_says_how_far_it_came() {
     let (test, queue) = TestDatabase::with_orders();
     let ids = letters(&queue, 3);
     let (url, last) = (test.url().to_owned(), ids[1]);
-    let sink = move |letter: &Letter| {
+    let sink = move |letter: &Letter| -> Result<(), Failure> {
         if letter.id == last {
             let end = "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
                        WHERE datname = current_database() AND state = 'idle in transaction'";

@@ -172,7 +172,7 @@ impl Act {
         let jobs = matching(found.matching, "live job");
         let affected = grouped(found.affected);
         let heading = format!("{jobs}; {affected} would be {}.", self.batches.participle);
-        let takes = match (self.change, selection.ids().is_empty()) {
+        let takes: &[JobState] = match (self.change, selection.ids().is_empty()) {
             (JobChange::Cancel, false) => &JobState::ALL,
             (JobChange::Cancel | JobChange::SetPriority(_) | JobChange::RunNow | _, _) => {
                 self.takes
