@@ -42,7 +42,7 @@ pub(crate) use edit_preview::Preview;
 pub(crate) use edit_report::{is_nothing, report_edit};
 pub(crate) use filter::conditions_help;
 pub(crate) use none_matched::{QUEUES, no_queue};
-pub(crate) use not_done::{ID, NotDone, Why, beyond_limit};
+pub(crate) use not_done::{ID, NotDone, Why, beyond_limit, unknown};
 pub(crate) use payload_edit::{GivenEdit, PayloadEdit};
 pub(crate) use retention::{EVERY_QUEUE, rule_json};
 

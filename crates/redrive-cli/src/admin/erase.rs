@@ -77,11 +77,11 @@ impl Erase {
             db.dlq().erase_while(filter, &operator, go_on)
         })?;
         // A claim may have taken more jobs.
-        let leased = db.dlq().erasable(filter)?.leased;
+        let left = db.dlq().erasable(filter);
         let mut erased = ended.result;
-        erased.leased = leased;
+        erased.leased = left.as_ref().map_or(erased.leased, |left| left.leased);
         let shown = show(&erased, &erasure_json(&erased), "ERASED", cx)?;
-        ended.or_stopped(shown.and(Ending::of(leased == 0)), cx)
+        ended.or_stopped(shown.and(Ending::of(left?.leased == 0)), cx)
     }
 }
 

@@ -6,7 +6,7 @@ mod delete;
 use redrive::JobId;
 use redrive::dlq::{ArchivedLetter, LetterFilter};
 
-use super::not_done::{NotDone, Why};
+use super::not_done::{NotDone, unknown};
 use crate::letter::{Backtrace, letter_line, print_letter};
 use crate::ndjson::CaptureLine;
 use crate::prelude::*;
@@ -74,15 +74,16 @@ fn nothing_matched(filter: &LetterFilter, cx: &mut Context<'_>) -> Ending {
 }
 
 /// Why a command takes none of these letters, which were given by id.
-fn not_taken(ids: &[JobId], db: &Database) -> Result<NotDone> {
-    let why = |id: &JobId| -> Result<(JobId, Why)> {
-        let (reason, cause) = match db.dlq().archived_letter(*id)? {
-            None => ("gone", "it is not in the archive"),
-            Some(_) => ("conditions", "the conditions or --limit leave it out"),
+fn not_taken(ids: &[JobId], db: &Database) -> NotDone {
+    let why = |id: &JobId| {
+        let (reason, cause) = match db.dlq().archived_letter(*id) {
+            Ok(None) => ("gone", "it is not in the archive"),
+            Ok(Some(_)) => ("conditions", "the conditions or --limit leave it out"),
+            Err(error) => return (*id, unknown(&error.into())),
         };
-        Ok((*id, (reason, cause.to_owned())))
+        (*id, (reason, cause.to_owned()))
     };
-    ids.iter().map(why).collect::<Result<_>>().map(NotDone)
+    NotDone(ids.iter().map(why).collect())
 }
 
 /// An archived letter as one line of JSON.

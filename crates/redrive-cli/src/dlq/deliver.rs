@@ -131,7 +131,7 @@ impl Deliver {
         };
         let tried = done.delivered.len() + done.failed.len() + done.redacted.len();
         let left = self.selection.left(tried as u64);
-        let not_done = NotDone::letters(&done.skipped, &states, Some(&open), left, &db)?;
+        let not_done = NotDone::letters(&done.skipped, &states, Some(&open), left, &db);
         report(&done, not_done, cx)
     }
 

@@ -132,7 +132,7 @@ impl Edit {
         let refused: u64 = done.refused.iter().map(|error| error.letters).sum();
         let tried = done.edited.len() as u64 + done.unchanged + refused;
         let left = self.selection.left(tried);
-        let not_done = NotDone::letters(&done.skipped, &EDITABLE, Some(filter), left, db)?;
+        let not_done = NotDone::letters(&done.skipped, &EDITABLE, Some(filter), left, db);
         let ending = report_edit(&EDIT, done, &[], &not_done, cx)?;
         if is_nothing(&ended.result) && !ended.is_stopped() {
             return cx.nothing(NONE_EDITABLE);
@@ -211,7 +211,7 @@ impl Edit {
         })?;
         rest.retain(|id| !matching.contains(id));
         let left = self.selection.left(matching.len() as u64);
-        let rest = NotDone::letters(&rest, &EDITABLE, Some(filter), left, db)?;
+        let rest = NotDone::letters(&rest, &EDITABLE, Some(filter), left, db);
         rest.say("letter", RESTORE.participle, cx);
         let mut ending = Ending::of(rest.0.is_empty());
         for id in matching {

@@ -27,6 +27,19 @@ impl NotDone {
         filter: Option<&LetterFilter>,
         left: u64,
         db: &Database,
+    ) -> NotDone {
+        let found = NotDone::find(ids, takes, filter, left, db);
+        found.unwrap_or_else(|error| {
+            NotDone(ids.iter().map(|id| (*id, unknown(&error))).collect())
+        })
+    }
+
+    fn find(
+        ids: &[JobId],
+        takes: &[LetterState],
+        filter: Option<&LetterFilter>,
+        left: u64,
+        db: &Database,
     ) -> Result<NotDone> {
         let states = states_of(&LetterFilter::new(), ids, db)?;
         let matching = filter.map(|filter| states_of(filter, ids, db));
@@ -97,6 +110,12 @@ pub(super) fn locked() -> Why {
 /// Why a letter or job did not change although it has the right state and matches.
 pub(crate) fn beyond_limit() -> Why {
     ("limit", "it is beyond --limit".to_owned())
+}
+
+/// Why a letter or job did not change, if that cannot be found out. What did change is reported all the same.
+pub(crate) fn unknown(error: &Error) -> Why {
+    let cause = format!("why is not known: {}", error.one_line());
+    ("unknown", cause)
 }
 
 /// The states of letters, of those that exist and match.

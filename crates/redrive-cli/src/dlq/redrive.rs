@@ -229,7 +229,7 @@ impl Redrive {
                 let selected = self.selection.letters()?;
                 let left = self.selection.left(validated.checked.len() as u64);
                 let all = &LetterState::ALL;
-                not_done = NotDone::letters(&unchecked, all, Some(&selected), left, db)?;
+                not_done = NotDone::letters(&unchecked, all, Some(&selected), left, db);
                 let passing = &validated.passing;
                 let letters = LetterFilter::new().ids(passing.iter().copied());
                 letters.limit(passing.len() as u64)
@@ -244,8 +244,8 @@ impl Redrive {
         let (locked, skipped): (Vec<_>, Vec<_>) = done.skipped.iter().copied().partition(is_locked);
         // Or they do not match, or exceed the limit.
         let left = self.selection.left(done.redriven.len() as u64);
-        let locked = NotDone::letters(&ids(&locked), self.states(), Some(&letters), left, db)?;
-        let states = states_of(&LetterFilter::new(), &ids(&skipped), db)?;
+        let locked = NotDone::letters(&ids(&locked), self.states(), Some(&letters), left, db);
+        let states = states_of(&LetterFilter::new(), &ids(&skipped), db).unwrap_or_default();
         let why = |(id, skip): &(JobId, Skip)| {
             let cause = match (skip, states.get(id)) {
                 (Skip::NotOpen, Some(state)) => format!("it is {state}"),

@@ -153,12 +153,14 @@ impl StateChange<'_> {
         let SoFar { done, audit, .. } = ended.so_far;
         // A batch passes over letters that another session has locked.
         let left = match total.saturating_sub(done) {
-            0 => Vec::new(),
-            _ if ended.is_stopped() => Vec::new(),
-            missing => db.dlq().list(&filter.limit(missing.min(MAX_SKIPPED)))?,
+            0 => Ok(Vec::new()),
+            _ if ended.is_stopped() => Ok(Vec::new()),
+            missing => db.dlq().list(&filter.limit(missing.min(MAX_SKIPPED))),
         };
-        let not_done = NotDone(left.iter().map(|letter| (letter.id, locked())).collect());
+        let locked = left.iter().flatten().map(|letter| (letter.id, locked()));
+        let not_done = NotDone(locked.collect());
         let ending = report(&self.batches, done, &not_done, audit, cx)?;
+        left?;
         let ending = ended.or_stopped(ending, cx)?;
         match done {
             0 if ending == Ending::Done => self.nothing_matched(selection, cx),
@@ -181,7 +183,7 @@ impl StateChange<'_> {
         rest.retain(|id| !changed.letters.contains(id));
         let done = changed.letters.len() as u64;
         let left = selection.left(done);
-        let not_done = NotDone::letters(&rest, self.takes, taken.as_ref(), left, db)?;
+        let not_done = NotDone::letters(&rest, self.takes, taken.as_ref(), left, db);
         report(&self.batches, done, &not_done, changed.audit, cx)
     }
 }

@@ -51,7 +51,7 @@ impl DeleteArchived {
             let found = db.dlq().archived(&filter)?;
             rest.retain(|id| !found.iter().any(|archived| archived.letter.id == *id));
         }
-        let not_done = not_taken(&rest, &db)?;
+        let not_done = not_taken(&rest, &db);
         let batches = Batches {
             noun: "letter",
             action: "delete",

@@ -92,7 +92,7 @@ impl RestoreArchived {
         rest.retain(|id| {
             !so_far.letters.contains(id) && !so_far.left.iter().any(|(left, _)| left == id)
         });
-        not_done.0.extend(not_taken(&rest, db)?.0);
+        not_done.0.extend(not_taken(&rest, db).0);
         let line = batches.line(done, not_done.json("letters"), so_far.audit);
         if cx.global.json {
             json_line(cx.out, &line)?;

@@ -6,7 +6,7 @@ use redrive::{JobId, Operator};
 use super::report::{live, sample};
 use super::show::gone;
 use crate::batches::{Batches, SoFar, Undo};
-use crate::dlq::{NotDone, Why, beyond_limit};
+use crate::dlq::{NotDone, Why, beyond_limit, unknown};
 use crate::dry_run::DryRun;
 use crate::left_out::{LeftOut, left_out_json, matching, write_left_out};
 use crate::prelude::*;
@@ -227,10 +227,13 @@ impl Act {
             let outcome = match is_changed {
                 true => Ok(self.changed(id)),
                 false if taken >= limit => Err(beyond_limit()),
-                false => match live(id, &filter, db)? {
-                    Err(why) => Err(why),
-                    Ok(job) => self.unchanged(&job, &operator, db)?,
-                },
+                false => {
+                    let live = live(id, &filter, db).and_then(|live| match live {
+                        Ok(job) => self.unchanged(&job, &operator, db),
+                        Err(why) => Ok(Err(why)),
+                    });
+                    live.unwrap_or_else(|error| Err(unknown(&error)))
+                }
             };
             taken += u64::from(outcome.is_ok() && !is_changed);
             match outcome {
