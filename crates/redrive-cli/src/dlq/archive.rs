@@ -79,7 +79,7 @@ fn not_taken(ids: &[JobId], db: &Database) -> NotDone {
         let (reason, cause) = match db.dlq().archived_letter(*id) {
             Ok(None) => ("gone", "it is not in the archive"),
             Ok(Some(_)) => ("conditions", "the conditions or --limit leave it out"),
-            Err(error) => return (*id, unknown(&error.into())),
+            Err(error) => return (*id, unknown(error)),
         };
         (*id, (reason, cause.to_owned()))
     };

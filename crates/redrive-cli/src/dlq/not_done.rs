@@ -30,7 +30,8 @@ impl NotDone {
     ) -> NotDone {
         let found = NotDone::find(ids, takes, filter, left, db);
         found.unwrap_or_else(|error| {
-            NotDone(ids.iter().map(|id| (*id, unknown(&error))).collect())
+            let why = unknown(error);
+            NotDone(ids.iter().map(|id| (*id, why.clone())).collect())
         })
     }
 
@@ -113,8 +114,8 @@ pub(crate) fn beyond_limit() -> Why {
 }
 
 /// Why a letter or job did not change, if that cannot be found out. What did change is reported all the same.
-pub(crate) fn unknown(error: &Error) -> Why {
-    let cause = format!("why is not known: {}", error.one_line());
+pub(crate) fn unknown(error: impl Into<Error>) -> Why {
+    let cause = format!("why is not known: {}", error.into().one_line());
     ("unknown", cause)
 }
 

@@ -228,11 +228,7 @@ impl Act {
                 true => Ok(self.changed(id)),
                 false if taken >= limit => Err(beyond_limit()),
                 false => {
-                    let live = live(id, &filter, db).and_then(|live| match live {
-                        Ok(job) => self.unchanged(&job, &operator, db),
-                        Err(why) => Ok(Err(why)),
-                    });
-                    live.unwrap_or_else(|error| Err(unknown(&error)))
+                    live(id, &filter, db).and_then(|job| self.unchanged(&job, &operator, db))
                 }
             };
             taken += u64::from(outcome.is_ok() && !is_changed);
@@ -269,21 +265,25 @@ impl Act {
         job: &LiveJob,
         operator: &Operator,
         db: &Database,
-    ) -> Result<std::result::Result<String, Why>> {
+    ) -> std::result::Result<String, Why> {
         let (id, state) = (job.id, job.state);
-        Ok(match self.change {
+        match self.change {
             JobChange::SetPriority(priority) if job.priority == priority => Ok(self.changed(id)),
             JobChange::SetPriority(_) => Err((state.as_str(), format!("it is {state}"))),
             JobChange::RunNow => Err((state.as_str(), format!("it is {state} already"))),
             // It was running a moment ago.
-            JobChange::Cancel | _ => match db.admin().jobs().cancel(id, operator)? {
-                Cancelled::Dead => Ok(self.changed(id)),
-                Cancelled::Asked => Ok(format!(
-                    "job {id} is running; its handler was asked to stop"
-                )),
-                Cancelled::NotLive | _ => Err(("gone", format!("it {}", gone(id, db)?))),
-            },
-        })
+            JobChange::Cancel | _ => {
+                match db.admin().jobs().cancel(id, operator).map_err(unknown)? {
+                    Cancelled::Dead => Ok(self.changed(id)),
+                    Cancelled::Asked => Ok(format!(
+                        "job {id} is running; its handler was asked to stop"
+                    )),
+                    Cancelled::NotLive | _ => {
+                        Err(("gone", format!("it {}", gone(id, db).map_err(unknown)?)))
+                    }
+                }
+            }
+        }
     }
 
     /// The matching jobs that it leaves out, if it changes `changeable` of them.

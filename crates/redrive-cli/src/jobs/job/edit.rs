@@ -111,7 +111,7 @@ impl EditJobs {
             if done.edited.contains(&id) {
                 continue;
             }
-            match live(id, &jobs, db)? {
+            match live(id, &jobs, db) {
                 Err(why) => _ = whys.insert(id, why),
                 Ok(job) if job.state == JobState::Leased => {
                     _ = whys.insert(id, ("leased", "a worker runs it".to_owned()));

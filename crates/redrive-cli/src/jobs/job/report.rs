@@ -5,7 +5,7 @@ use redrive::admin::{JobFilter, JobState, LiveJob};
 
 use super::show::gone;
 use super::table::job_table;
-use crate::dlq::Why;
+use crate::dlq::{Why, unknown};
 use crate::dry_run::SAMPLE;
 use crate::prelude::*;
 
@@ -14,14 +14,15 @@ pub(super) fn live(
     id: JobId,
     filter: &JobFilter,
     db: &Database,
-) -> Result<std::result::Result<LiveJob, Why>> {
-    let matches = || Ok::<_, Error>(db.admin().jobs().count(&filter.clone().ids([id]))?.jobs() > 0);
-    Ok(Err(match db.admin().job(id)? {
-        None => ("gone", format!("it {}", gone(id, db)?)),
-        Some(job) if job.state == JobState::Done => ("done", "it is done already".to_owned()),
-        Some(job) if matches()? => return Ok(Ok(job)),
-        Some(_) => ("conditions", "it does not match the conditions".to_owned()),
-    }))
+) -> std::result::Result<LiveJob, Why> {
+    let this = filter.clone().ids([id]);
+    let matching = || db.admin().jobs().count(&this).map_err(unknown);
+    match db.admin().job(id).map_err(unknown)? {
+        None => Err(("gone", format!("it {}", gone(id, db).map_err(unknown)?))),
+        Some(job) if job.state == JobState::Done => Err(("done", "it is done already".to_owned())),
+        Some(job) if matching()?.jobs() > 0 => Ok(job),
+        Some(_) => Err(("conditions", "it does not match the conditions".to_owned())),
+    }
 }
 
 /// A table of some of the jobs in these states.
