@@ -85,7 +85,13 @@ pub(super) fn follow(
                 }
                 WATCH_EVERY
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                drop(progress);
+                cx.say(format!(
+                    "run {id} has not ended. To see it or to watch it:\n  redrive dlq runs show {id}\n  redrive dlq runs watch {id}"
+                ));
+                return Err(error.into());
+            }
         };
         if is_signaled(&mut signals, pause) {
             drop(progress);
