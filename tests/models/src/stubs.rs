@@ -39,7 +39,9 @@ pub(crate) mod dlq {
         use crate::error::Result;
         use crate::session::Session;
 
-        pub(crate) fn retain_a_batch(_: &mut Session) -> Result<bool> {
+        pub(crate) const RETAIN_BATCH: i32 = 1;
+
+        pub(crate) fn retain_a_batch(_: &mut Session, _: i32) -> Result<bool> {
             Ok(false)
         }
     }

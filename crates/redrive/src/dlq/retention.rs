@@ -19,7 +19,7 @@ use crate::job::operator::Operator;
 use crate::job::words::words;
 
 /// The letters per statement.
-pub(crate) const RETAIN_BATCH: i64 = 2_000;
+pub(crate) const RETAIN_BATCH: i32 = 2_000;
 
 row! {
     /// A rule: how long to keep the letters of a state, in one queue or in all.
@@ -238,7 +238,7 @@ impl RetentionRules<'_> {
                 "apply retention",
                 &sql::APPLY_RETENTION,
                 &[
-                    &RETAIN_BATCH,
+                    &i64::from(RETAIN_BATCH),
                     &"wait",
                     &operator.by(),
                     &operator.given_reason(),
@@ -252,17 +252,17 @@ impl RetentionRules<'_> {
     }
 }
 
-/// Applies one batch for a worker, unless another worker is applying the rules. Returns whether
+/// Applies the rules to up to `most` letters for a worker, unless another worker is applying them. Returns whether
 /// letters remain.
-pub(crate) fn retain_a_batch(session: &mut Session) -> Result<bool> {
-    let nobody: Option<&str> = None;
+pub(crate) fn retain_a_batch(session: &mut Session, most: i32) -> Result<bool> {
+    let (most, nobody): (i64, Option<&str>) = (most.into(), None);
     let row = session.query_one(
         "apply retention",
         &sql::APPLY_RETENTION,
-        &[&RETAIN_BATCH, &"skip", &nobody, &nobody],
+        &[&most, &"skip", &nobody, &nobody],
     )?;
     let taken: Option<i64> = row.get(0);
-    Ok(taken.is_some_and(|taken| taken >= RETAIN_BATCH))
+    Ok(taken.is_some_and(|taken| taken >= most))
 }
 
 /// A rule that deletes open letters was set with [`RetentionRule::even_open`].

@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::db::caller::DbCaller;
 use crate::db::session::Session;
 use crate::db::sql;
-use crate::dlq::retention::retain_a_batch;
+use crate::dlq::retention::{RETAIN_BATCH, retain_a_batch};
 use crate::dlq::runs::{DriveStatus, Steps, find_run};
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
@@ -346,7 +346,10 @@ impl<'a> Chores<'a> {
         if Instant::now() < self.retain_at {
             return Ok(());
         }
-        if !self.call("apply retention", retain_a_batch)? {
+        // Letters may be so large that a whole batch exceeds the statement timeout.
+        let most = self.health(Chore::Retention).bound(RETAIN_BATCH);
+        let retain = move |session: &mut Session| retain_a_batch(session, most);
+        if !self.call("apply retention", retain)? {
             self.retain_at = from_now(RETAIN_EVERY);
         }
         Ok(())
