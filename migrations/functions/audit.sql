@@ -49,7 +49,8 @@ BEGIN
         DELETE FROM redrive.audit a
         WHERE a.id = ANY (ARRAY(
             SELECT o.id FROM redrive.audit o
-            WHERE o.at < statement_timestamp() - older_than
+            -- Months compare as 30 days, and are subtracted as they are, so an older time may lie in the future.
+            WHERE o.at < least(statement_timestamp() - older_than, statement_timestamp() - interval '30 days')
             ORDER BY o.id
             LIMIT redrive.limit_of('max_records', max_records)))
         RETURNING a.at
