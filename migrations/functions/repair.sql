@@ -88,7 +88,8 @@ BEGIN
     lost := ARRAY(
         SELECT l.id FROM redrive.dead_letters l WHERE l.state = 'redriving'
         UNION SELECT k.job_id FROM redrive.unique_keys k
-        UNION SELECT s.job_id FROM redrive.group_slots s
+        -- A letter that holds its group has no job until a redrive, which may commit meanwhile.
+        UNION SELECT s.job_id FROM redrive.group_slots s WHERE s.held_at IS NULL
         EXCEPT (
             SELECT j.id FROM redrive.jobs j
             UNION ALL SELECT d.id FROM redrive.jobs_delayed d
@@ -160,24 +161,20 @@ BEGIN
                 PERFORM redrive.give_keys(queues, keys, owners);
             END IF;
         WHEN 'group_slot' THEN
-            IF dry_run THEN
-                SELECT array_agg(s.queue || ' ' || s.group_key ORDER BY s.job_id) INTO names
-                FROM redrive.group_slots s
-                WHERE s.job_id = ANY (lost) AND NOT (s.held_at IS NOT NULL AND EXISTS (
-                    SELECT FROM redrive.dead_letters l WHERE l.id = s.job_id AND l.state IN ('open', 'quarantined')));
-            ELSE
-                WITH gone AS (
-                    DELETE FROM redrive.group_slots s
-                    WHERE s.job_id = ANY (lost) AND NOT (s.held_at IS NOT NULL AND EXISTS (
-                        SELECT FROM redrive.dead_letters l WHERE l.id = s.job_id AND l.state IN ('open', 'quarantined')))
-                    RETURNING s.queue, s.group_key
-                ),
-                passed AS MATERIALIZED (
-                    SELECT g.queue || ' ' || g.group_key AS name, redrive.wake(g.queue) FROM gone g
-                )
-                SELECT array_agg(p.name) INTO names FROM passed p;
+            SELECT array_agg(s.queue || ' ' || s.group_key ORDER BY s.job_id), coalesce(array_agg(s.job_id), '{}'),
+                   array_agg(s.queue::text), array_agg(s.group_key::text)
+            INTO names, freed, queues, keys
+            FROM redrive.group_slots s
+            WHERE CASE
+                -- A letter that opens again passes its turn on.
+                WHEN s.held_at IS NULL THEN s.job_id = ANY (lost) AND s.job_id <> ALL (letters)
+                ELSE NOT EXISTS (
+                    SELECT FROM redrive.dead_letters l WHERE l.id = s.job_id AND l.state IN ('open', 'quarantined')) END;
+            IF NOT dry_run THEN
+                DELETE FROM redrive.group_slots s WHERE s.job_id = ANY (freed);
+                PERFORM redrive.wake(g.queue) FROM unnest(queues) AS g (queue);
                 PERFORM redrive.hold_diverted(d.queue, d.group_key)
-                FROM redrive.diverted_groups d WHERE d.queue || ' ' || d.group_key = ANY (names);
+                FROM redrive.diverted_groups d WHERE (d.queue, d.group_key) IN (SELECT * FROM unnest(queues, keys));
             END IF;
         WHEN 'bucket' THEN
             SELECT array_agg(concat_ws(' ', l.queue, nullif(l.kind, '')) ORDER BY l.queue, l.kind) INTO names

@@ -1,10 +1,13 @@
 //! Groups that a letter holds: nothing behind it runs until an operator decides.
 
+use std::thread;
 use std::time::Duration;
 
-use redrive::dlq::{DeathCause, Edit, LetterFilter, RedriveOptions};
+use redrive::dlq::{DeathCause, Edit, LetterFilter, LetterState, RedriveOptions};
 use redrive::{Enqueued, Failure, Worker};
-use redrive_tests::{Begin, Dead, Sql, drained, new_order, of_orders, only, put, stop, worker};
+use redrive_tests::{
+    Begin, Dead, Sql, blocked, drained, new_order, of_orders, only, put, stop, worker,
+};
 
 use super::*;
 
@@ -154,6 +157,35 @@ fn a_released_group_continues_without_the_letter_which_stays_open() {
     assert_eq!(scalar(&mut test.client(), audited), 1);
     let error = queue.release_group("", &maria()).expect_err("no group");
     assert!(error.is_invalid(), "{error:?}");
+}
+
+#[test]
+fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
+    let (test, queue) = with_policy(HOLD);
+    let ids = enqueue_rounds(&queue, &["a", "b"], 1);
+    let worker = rejecting(&queue, &Finished::default());
+    held(&test, 2);
+    stop(worker);
+    let [letter, lost] = ids[..] else { panic!("two letters") };
+    queue.redrives(&only(lost));
+    let (mut client, mut other) = (test.client(), test.client());
+    client.change("DELETE FROM redrive.jobs WHERE id = $1", &[&lost.get()]);
+    let mut tx = client.transaction().unwrap();
+    let locks = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
+    tx.ask::<i64>(locks, &[&lost.get()]);
+    let sends = "SELECT id FROM redrive.send_back(ARRAY[$1], '{}')";
+    tx.ask::<i64>(sends, &[&letter.get()]);
+    let found = thread::scope(|scope| {
+        let repair = scope.spawn(|| queue.database().admin().repair(&maria()).unwrap());
+        blocked(&mut other, 1);
+        tx.commit().unwrap();
+        repair.join().unwrap()
+    });
+    let places: Vec<_> = found.iter().map(|one| (&*one.kind, one.places)).collect();
+    assert_eq!(places, [("letter", 1), ("counter", 1)]);
+    assert_eq!(queue.letter(letter).state, LetterState::Redriving);
+    held(&test, 1);
+    assert_eq!(slots(&mut other), 2);
 }
 
 #[test]
