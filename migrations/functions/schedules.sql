@@ -134,7 +134,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF NOT paused AND policy IS NOT NULL THEN
+    IF paused IS NOT TRUE AND policy IS NOT NULL THEN
         PERFORM redrive.check_allowed(redrive.filter_values(policy #> '{letters,queue}'));
     END IF;
     PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,
