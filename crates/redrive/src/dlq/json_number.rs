@@ -49,15 +49,11 @@ fn is_kept(number: &str) -> bool {
         return false;
     };
     if number.contains(['e', 'E']) {
-        // Decimals of up to fifteen digits map to distinct doubles.
-        let digits = number
-            .split(['e', 'E'])
-            .next()
-            .unwrap_or_default()
-            .bytes()
-            .filter(u8::is_ascii_digit)
-            .count();
-        return value.is_finite() && digits <= 15;
+        let digits = number.split(['e', 'E']).next().unwrap_or_default();
+        let digits = digits.bytes().filter(u8::is_ascii_digit);
+        // Decimals of up to fifteen digits map to distinct doubles, unless they are too small or too large.
+        return (value.is_normal() || digits.clone().all(|digit| digit == b'0'))
+            && digits.count() <= 15;
     }
     // If the shortest decimal for this double differs from the number, the number was rounded.
     let shown = value.to_string();
@@ -91,6 +87,7 @@ mod tests {
             "1e21",
             "1.5E-7",
             "3.141592653589793",
+            "-0.0e7",
             r#"{"a": "123456789012345678901234567890", "b\"": [1, 2.5, "\\"], "c": -0.25}"#,
         ] {
             assert_eq!(rounded(json), None, "{json}");
@@ -112,6 +109,8 @@ mod tests {
                 Some("12345678901234567890123"),
             ),
             ("1e999", Some("1e999")),
+            ("1e-999", Some("1e-999")),
+            ("1.2345678e-320", Some("1.2345678e-320")),
             ("1.23456789012345678e5", Some("1.23456789012345678e5")),
         ] {
             assert_eq!(rounded(json), number, "{json}");
