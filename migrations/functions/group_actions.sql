@@ -18,7 +18,7 @@ BEGIN
     END IF;
     -- Store a regression that is not folded yet, or it would be lost.
     UPDATE redrive.groups g
-    SET state = coalesce(change_group.state, g.state), regressed_at = f.regressed_at, regressions = f.regressions,
+    SET state = coalesce(change_group.state, f.state), regressed_at = f.regressed_at, regressions = f.regressions,
         resolved_at = CASE change_group.state WHEN 'resolved' THEN clock_timestamp() ELSE g.resolved_at END,
         note = CASE WHEN change_group.note IS NULL THEN g.note ELSE left(nullif(btrim(change_group.note), ''), 4096) END,
         owner = CASE WHEN change_group.owner IS NULL THEN g.owner ELSE left(nullif(btrim(change_group.owner), ''), 200) END

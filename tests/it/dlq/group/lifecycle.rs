@@ -22,13 +22,12 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
     assert_eq!(the_group(&db).state, GroupState::Resolved);
 
     die(&mut client, "E", "order 2");
-    for fold in [false, true] {
-        if fold {
-            client.sql("SELECT redrive.fold_letters()");
-        }
+    let note = "SELECT redrive.change_group(id, note => 'again') FROM redrive.groups";
+    for step in ["SELECT", note, "SELECT redrive.fold_letters()"] {
+        client.sql(step);
         let again = the_group(&db);
-        assert_eq!(again.state, GroupState::Open, "folded: {fold}");
-        assert_eq!(again.regressions, 1, "folded: {fold}");
+        assert_eq!(again.state, GroupState::Open, "{step}");
+        assert_eq!(again.regressions, 1, "{step}");
         assert!(again.is_regression() && again.regressed_at > again.resolved_at);
     }
     // Resolved again before the regression is folded: the regression still counts.
