@@ -85,6 +85,8 @@ BEGIN
     VALUES (add_group_rule.group_id, add_group_rule.action, add_group_rule.into_id, add_group_rule.pattern,
             left(add_group_rule.person, 200), left(add_group_rule.reason, 1024))
     RETURNING r.id INTO added;
+    -- A later letter of the same statement looks again; see `complete_letter`.
+    PERFORM set_config('redrive.looked', '', true);
     PERFORM redrive.record_act(
         CASE add_group_rule.action WHEN 'merge' THEN 'merge_group' ELSE 'split_group' END,
         add_group_rule.person, add_group_rule.reason, NULL, 0, jsonb_strip_nulls(jsonb_build_object(

@@ -29,6 +29,8 @@ BEGIN
                 USING ERRCODE = 'invalid_parameter_value';
         END;
     END LOOP;
+    -- A later letter of the same statement looks again; see `complete_letter`.
+    PERFORM set_config('redrive.looked', '', true);
     RETURN NEW;
 END
 $$;

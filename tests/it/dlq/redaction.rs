@@ -117,6 +117,19 @@ fn a_worker_stores_no_redacted_value() {
 }
 
 #[test]
+fn a_rule_applies_to_the_letters_after_it_in_one_statement() {
+    let (_test, mut client) = TestDatabase::with_client();
+    client.sql(&format!(
+        "DO $$ BEGIN
+             PERFORM redrive.capture('kafka', '1', 'orders', 'charge', '{{\"card\": 1}}');
+             PERFORM redrive.add_redaction('orders', 'charge', '{{/card}}');
+             PERFORM redrive.capture('kafka', '2', 'orders', 'charge', '{{\"card\": {SECRET}}}');
+         END $$"
+    ));
+    assert_eq!(found(&mut client), 0);
+}
+
+#[test]
 fn a_capture_stores_no_redacted_value() {
     let (test, queue) = TestDatabase::with_orders();
     let (db, mut client) = (queue.database(), test.client());
