@@ -137,7 +137,7 @@ BEGIN
         RETURN redrive.full_history(letter);
     END IF;
     -- The record is the failure, or a later one that a consumer of `dlq_events` reported.
-    IF (last ->> 'generation')::integer = letter.generation THEN
+    IF last -> 'generation' = to_jsonb(letter.generation) THEN
         RETURN letter.history;
     END IF;
     -- The nulls keep a reader from filling in the worker of the next record.

@@ -86,6 +86,20 @@ fn an_imported_letter_is_of_no_group_of_the_other_database_and_can_be_redriven()
 }
 
 #[test]
+fn a_record_of_any_generation_keeps_no_job_from_dying() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    let captured = ForeignFailure::new("kafka", "1", "orders", "order", &b"{\"number\":1}"[..]);
+    let id = db.captures(&captured);
+    // An imported line may have it.
+    let odd = format!(r#"[{{"attempt": 1, "generation": {}}}]"#, u32::MAX);
+    test.client().sql(&format!("UPDATE redrive.dead_letters SET history = '{odd}'"));
+    redrive_in_vain(&queue, id, "Other");
+    let letter = db.letter(id);
+    assert_eq!((letter.state, letter.history.len()), (LetterState::Open, 3));
+}
+
+#[test]
 fn a_closed_letter_stays_closed_in_another_database() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
