@@ -160,6 +160,17 @@ BEGIN
 END
 $$;
 
+-- Returns the milliseconds until the next tick of any schedule, rounded up; NULL: none ticks. A policy whose queue is held
+-- does not.
+CREATE OR REPLACE FUNCTION redrive.next_tick() RETURNS bigint
+    LANGUAGE sql VOLATILE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), clock_timestamp())) - clock_timestamp()) * 1000)::bigint
+    FROM redrive.schedules s
+    WHERE s.paused_at IS NULL AND NOT redrive.is_policy_held(s.policy)
+$$;
+
 -- Deletes all but the latest 100 entries of the history of a schedule.
 CREATE OR REPLACE FUNCTION redrive.forget_ticks(schedule text) RETURNS void
     LANGUAGE sql VOLATILE

@@ -36,7 +36,4 @@ SELECT array_remove(ARRAY[
             AND (r.driver IS NULL OR r.driver_expires_at < statement_timestamp())
     ) THEN 'runs' END
 ], NULL) AS chores,
-(SELECT ceil(extract(epoch FROM min(coalesce(greatest(s.next_at, s.retry_at), statement_timestamp()))
-             - statement_timestamp()) * 1000)::bigint
- FROM redrive.schedules s
- WHERE s.paused_at IS NULL AND NOT redrive.is_policy_held(s.policy)) AS schedules_ms
+redrive.next_tick() AS schedules_ms

@@ -142,7 +142,6 @@ files {
     DUE_SCHEDULES = "schedule" / "due_schedules";
     START_SCHEDULE = "schedule" / "start_schedule";
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
-    NEXT_SCHEDULE = "schedule" / "next_schedule";
     CAPTURE = "dlq" / "capture";
     CAPTURE_LETTERS = "dlq" / "capture_letters";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
@@ -263,6 +262,7 @@ functions {
     REMOVE_RETENTION = remove_retention(text, text, text, text);
     RESTORE_LETTER = restore_letter(bigint, integer, text, text);
     RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
+    NEXT_TICK = next_tick();
     PAUSE_SCHEDULE = pause_schedule(text, boolean, text, text);
     REMOVE_SCHEDULE = remove_schedule(text, text, text);
     TICK_SCHEDULE = tick_schedule(text, bigint, timestamptz, [timestamptz], bigint, timestamptz, timestamptz);

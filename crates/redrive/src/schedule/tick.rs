@@ -64,8 +64,8 @@ pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
             }
         }
     }
-    let row = session.query_one("look for the next schedule", &sql::NEXT_SCHEDULE, &[])?;
-    ticked.next = pause(row.get("next_ms")).map(|next| next.max(MIN_PAUSE));
+    let row = session.query_one("look for the next schedule", &sql::NEXT_TICK, &[])?;
+    ticked.next = pause(row.get("next_tick")).map(|next| next.max(MIN_PAUSE));
     Ok(ticked)
 }
 
