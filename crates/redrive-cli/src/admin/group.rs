@@ -115,16 +115,12 @@ fn policy(text: &str) -> std::result::Result<GroupPolicy, String> {
 
 /// Returns the policy with the effect of a death. `None`: only an ordered group can be held or diverted.
 fn with_effect(policy: GroupPolicy, on_death: Option<OnDeath>) -> Option<GroupPolicy> {
-    match (policy, on_death) {
-        (policy, None | Some(OnDeath::Continue)) => Some(policy),
-        (GroupPolicy::Ordered(_), Some(OnDeath::Hold)) => {
-            Some(GroupPolicy::Ordered(GroupDeath::Hold))
-        }
-        (GroupPolicy::Ordered(_), Some(OnDeath::Divert)) => {
-            Some(GroupPolicy::Ordered(GroupDeath::Divert))
-        }
-        (_, Some(OnDeath::Hold | OnDeath::Divert)) => None,
-    }
+    let death = match on_death {
+        None | Some(OnDeath::Continue) => return Some(policy),
+        Some(OnDeath::Hold) => GroupDeath::Hold,
+        Some(OnDeath::Divert) => GroupDeath::Divert,
+    };
+    matches!(policy, GroupPolicy::Ordered(_)).then_some(GroupPolicy::Ordered(death))
 }
 
 impl SetPolicy {

@@ -12,11 +12,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::error::{Error, Result};
 use crate::stop::StopSignal;
 
+/// How long a read waits. A program that writes all the time needs less.
+const PAUSE: Duration = Duration::from_millis(10);
 /// The interval between two checks for signals while the input pauses.
 const CHECK_SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
-/// A file that is read line by line. A read that would wait fails with `WouldBlock`, so that the lines before it need
-/// not wait.
+/// A file that is read line by line. While it pauses, a read fails with `WouldBlock`, so that the lines before need not
+/// wait.
 pub(crate) struct Input {
     reader: BufReader<File>,
     stop: Option<StopSignal>,
@@ -73,7 +75,7 @@ impl Read for Input {
 impl BufRead for Input {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let is_empty = self.reader.buffer().is_empty();
-        match is_empty && (self.is_stopped() || !self.is_ready(Duration::ZERO)) {
+        match is_empty && (self.is_stopped() || !self.is_ready(PAUSE)) {
             true => Err(ErrorKind::WouldBlock.into()),
             false => self.reader.fill_buf(),
         }

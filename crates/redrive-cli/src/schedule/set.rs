@@ -184,25 +184,16 @@ impl SetArgs {
 
 /// Fails if the name belongs to a schedule of the other kind, which cannot be replaced.
 fn refuse_other_kind(name: &str, is_policy: bool, db: &Database) -> Result<()> {
-    let known = db.schedules().get(name)?;
-    let (is_other, does) = match is_policy {
-        true => (
-            known.is_some_and(|known| known.job.is_some()),
-            "enqueues jobs",
-        ),
-        false => (
-            known.is_some_and(|known| known.policy.is_some()),
-            "redrives letters",
-        ),
+    let does = match (db.schedules().get(name)?, is_policy) {
+        (Some(known), true) if known.job.is_some() => "enqueues jobs",
+        (Some(known), false) if known.policy.is_some() => "redrives letters",
+        (Some(_) | None, _) => return Ok(()),
     };
-    match is_other {
-        true => Err(Error::new(format!(
-            "the schedule `{name}` {does} and cannot be replaced by one that does not; remove it first: \
-             redrive schedule remove {}",
-            operand(name)
-        ))),
-        false => Ok(()),
-    }
+    Err(Error::new(format!(
+        "the schedule `{name}` {does} and cannot be replaced by one that does not; remove it first: \
+         redrive schedule remove {}",
+        operand(name)
+    )))
 }
 
 impl SetSchedule {
