@@ -33,6 +33,11 @@ pub(super) struct MaxWait {
 }
 
 impl WaitArgs {
+    /// Whether --max-wait is given.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit.max_wait.is_some()
+    }
+
     /// The patience for jobs that become ready after `delay`, which is added to the default.
     pub(super) fn patience(&self, delay: Option<Duration>) -> Patience {
         match self.no_wait {

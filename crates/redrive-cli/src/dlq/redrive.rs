@@ -110,7 +110,7 @@ struct PaceArgs {
     #[arg(long, value_name = "N")]
     canary: Option<NonZeroU32>,
     /// Create the run, let the workers send its letters, and do not wait.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "max_wait")]
     detach: bool,
 }
 
@@ -154,6 +154,7 @@ impl Redrive {
             ("--unthrottled", self.pace.unthrottled),
             ("--canary", self.pace.canary.is_some()),
             ("--detach", self.pace.detach),
+            ("--max-wait", self.wait.is_limited()),
             (
                 "--tolerate, --sample and --no-halt",
                 self.tolerance.is_given(),

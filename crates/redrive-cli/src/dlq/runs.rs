@@ -64,7 +64,7 @@ pub(crate) struct ResumeRun {
     #[command(flatten)]
     wait: WaitArgs,
     /// Let the workers drive the run, and do not wait.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "max_wait")]
     detach: bool,
 }
 

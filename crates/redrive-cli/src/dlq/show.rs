@@ -24,7 +24,7 @@ pub(super) struct ShowLetter {
     full: bool,
     /// Write only the captured bytes, unchanged. A handler of `redrive work --exec` passes
     /// `$REDRIVE_JOB_ID`.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "full")]
     raw: bool,
 }
 
