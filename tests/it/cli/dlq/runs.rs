@@ -138,7 +138,10 @@ fn the_screen_shows_halted_runs_apart_from_those_in_progress() {
     db.run(detached);
     db.run(detached);
     db.client().sql(
-        "UPDATE redrive.redrive_runs SET state = 'halted', halted_because = 'a test' WHERE id = 1",
+        "UPDATE redrive.redrive_runs SET state = 'halted', halted_because = 'a test' WHERE id = 1;
+         INSERT INTO redrive.redrive_runs OVERRIDING SYSTEM VALUE
+         SELECT (jsonb_populate_record(r, jsonb_build_object('id', r.id + n, 'state', 'cancelled', 'ended_at', now()))).*
+         FROM redrive.redrive_runs r, generate_series(1, 100) n WHERE r.id = 2",
     );
     db.run("dlq runs list --limit 1")
         .tells("for more runs, add --limit 10");

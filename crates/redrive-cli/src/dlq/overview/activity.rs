@@ -8,7 +8,7 @@ use crate::dlq::run_report::{run_line, skips};
 use crate::pause::{breaker_line, ends_in, pause_json};
 use crate::prelude::*;
 
-/// How many of the newest runs are considered.
+/// How many of the newest runs that have not ended are considered.
 const RUNS: u32 = 100;
 
 /// Held groups, a run, a pause or a breaker on the screen.
@@ -53,7 +53,7 @@ fn at_most_counted(count: u64, what: &str) -> String {
 /// The redrive runs that halted and await a decision, and those in progress or paused.
 pub(super) fn runs(db: &Database) -> Result<(Vec<Activity>, Vec<Activity>)> {
     let (mut halted, mut in_progress) = (Vec::new(), Vec::new());
-    for run in &db.dlq().runs().list(RUNS)? {
+    for run in &db.dlq().runs().unfinished(RUNS)? {
         match run.state {
             RunState::Halted => halted.push(activity(run, db)?),
             RunState::Unapproved | RunState::Running | RunState::Paused => {

@@ -11,7 +11,7 @@ use crate::terminal::{counted, grouped, one_line};
 
 /// How long a run may send nothing before the worker no longer waits for it.
 const RUN_PATIENCE: Duration = Duration::from_secs(15);
-/// How many of the newest runs are looked at.
+/// How many of the newest runs that have not ended are looked at.
 const RUNS: u32 = 100;
 
 /// Jobs and letters that nothing will run or send, by the reason.
@@ -170,7 +170,7 @@ impl Runs<'_> {
         let Some(first) = self.queues.first() else {
             return Some(left.clone());
         };
-        let runs = first.database().dlq().runs().list(RUNS);
+        let runs = first.database().dlq().runs().unfinished(RUNS);
         let unsent = match runs {
             Ok(runs) => runs
                 .iter()

@@ -234,7 +234,16 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn list(&self, limit: u32) -> Result<Vec<RedriveRun>> {
-        self.runs(None, limit)
+        self.runs(None, false, limit)
+    }
+
+    /// Returns the newest runs that have not ended, at most `limit`: those that run, are paused, halted or wait for an
+    /// approval.
+    ///
+    /// # Errors
+    /// If the database rejects the statement or does not answer.
+    pub fn unfinished(&self, limit: u32) -> Result<Vec<RedriveRun>> {
+        self.runs(None, true, limit)
     }
 
     /// Returns one run.
@@ -242,12 +251,16 @@ impl Runs<'_> {
     /// # Errors
     /// If the database rejects the statement or does not answer.
     pub fn get(&self, id: RunId) -> Result<Option<RedriveRun>> {
-        Ok(self.runs(Some(id), 1)?.pop())
+        Ok(self.runs(Some(id), false, 1)?.pop())
     }
 
-    fn runs(self, id: Option<RunId>, most: u32) -> Result<Vec<RedriveRun>> {
+    fn runs(self, id: Option<RunId>, unfinished: bool, most: u32) -> Result<Vec<RedriveRun>> {
         let ask = self.db.ask();
-        ask.all("list redrive runs", &sql::RUNS, &[&id, &i64::from(most)])
+        ask.all(
+            "list redrive runs",
+            &sql::RUNS,
+            &[&id, &i64::from(most), &unfinished],
+        )
     }
 
     /// Returns the reasons for skipped letters with their counts, most frequent first.
