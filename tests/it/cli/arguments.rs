@@ -44,7 +44,8 @@ dlq list --state asleep =>
 dlq list colour=red => unknown field
 dlq list orders kind=a kind=b => repeats
 dlq list orders state=any --state open => repeats
-dlq groups ack x =>
+dlq groups ack x => neither the id
+dlq groups ack 12 class=Timeout => use group=12
 dlq groups merge 1 =>
 dlq discard 1 --reason ' ' =>
 dlq redrive =>

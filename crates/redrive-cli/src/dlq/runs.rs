@@ -70,9 +70,9 @@ pub(crate) struct ResumeRun {
 
 /// Wait for the outcomes of a run
 ///
-/// Reports every 10 seconds what the run waits for, and exits with 1 if more letters died again than
-/// the run tolerates, or if it does not finish. This command drives nothing: Ctrl-C leaves the run
-/// unchanged.
+/// Reports every 10 seconds what the run waits for, and exits with 1 if it skipped a letter, if more letters
+/// died again than it tolerates, or if it does not finish. This command drives nothing: Ctrl-C leaves the
+/// run unchanged.
 #[derive(Args, Debug)]
 #[command(before_help = "Example:\n  redrive dlq runs watch 7\n")]
 pub(crate) struct WatchRun {

@@ -48,9 +48,12 @@ impl ChangeGroup {
     fn change_matching(&self, state: GroupState, cx: &mut Context<'_>) -> Result<Ending> {
         let db = &cx.database()?;
         if let Some(word) = self.groups.iter().find(|word| !is_condition(word)) {
-            return Err(Error::new(format!(
-                "`{word}` is neither the id of a group nor a condition such as class=Timeout"
-            )));
+            return Err(Error::new(match word.parse::<GroupId>() {
+                Ok(id) => format!("an id cannot have conditions beside it; use group={id}"),
+                Err(_) => format!(
+                    "`{word}` is neither the id of a group nor a condition such as class=Timeout"
+                ),
+            }));
         }
         let mut letters = LetterFilter::new();
         for condition in &self.groups {
