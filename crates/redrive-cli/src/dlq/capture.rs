@@ -207,14 +207,14 @@ fn capture_file(file: &Path, rate: Option<NonZeroU32>, cx: &mut Context<'_>) -> 
     let captured = capture();
     drop(progress);
     counts.bad_lines = bad_lines;
-    let ending = match captured.is_err() && counts.done() == 0 {
-        true => Ending::Done,
-        false => report(&counts, cx)?,
+    let reported = match captured.is_err() && counts.done() == 0 {
+        true => Ok(Ending::Done),
+        false => report(&counts, cx),
     };
     captured?;
     match lines.is_stopped() {
         true => cx.nothing("stopped by a signal; repeat the command for the lines that follow"),
-        false => Ok(ending),
+        false => reported,
     }
 }
 

@@ -124,7 +124,8 @@ impl Deliver {
                 let mut so_far = lock(&so_far);
                 so_far.forget_unrecorded(&db);
                 if so_far.tried() > 0 {
-                    so_far.report_stop(total, is_json, cx.out, cx.err)?;
+                    // An error that ended the delivery counts more than a closed output.
+                    _ = so_far.report_stop(total, is_json, cx.out, cx.err);
                 }
                 return Err(error.into());
             }
