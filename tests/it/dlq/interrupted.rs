@@ -15,6 +15,9 @@ use super::reopen::add_letters;
 
 /// The advisory lock that holds the second batch.
 const HELD: i64 = 15_092_026;
+/// Whether a session waits for it.
+const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
+     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
 
 /// Starts a command as a process, lets it finish its first batch, sends it a signal within the second
 /// one, and returns its output.
@@ -37,10 +40,8 @@ fn interrupted(test: &TestDatabase, change: &str, signal: &str, line: &str) -> O
     let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
     let command = command.args(["--database-url", test.url()]);
     let process = Process::start(command.args(words(line)));
-    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted \
-                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
     let mut client = test.client();
-    wait_until("the second batch", SOON, || client.ask(waits, &[]));
+    wait_until("the second batch", SOON, || client.ask(WAITS, &[]));
     process.signal(signal);
     holder.change("SELECT pg_advisory_unlock($1)", &[&HELD]);
     let output = process.output();
@@ -162,6 +163,28 @@ fn an_interrupted_delivery_names_the_letters_that_it_delivered() {
         lines(&output.stderr).last(),
         Some(&json!({ "message": message }))
     );
+}
+
+#[test]
+fn a_signal_ends_a_redrive_between_its_checks_and_its_run() {
+    let (test, mut client) = TestDatabase::with_client();
+    add_letters(&mut client, "orders", 1);
+    let gate = format!(
+        "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN PERFORM pg_advisory_xact_lock({HELD}); RETURN NEW; END $$;
+         CREATE TRIGGER gate BEFORE INSERT ON redrive.redrive_runs
+             FOR EACH ROW EXECUTE FUNCTION public.hold()"
+    );
+    client.sql(&gate);
+    let mut holder = test.client();
+    holder.change("SELECT pg_advisory_lock($1)", &[&HELD]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_test_cli"));
+    let command = command.args(["--database-url", test.url()]);
+    let line = "dlq redrive orders --validate --exec true --yes";
+    let mut process = Process::start(command.args(words(line)));
+    wait_until("the run", SOON, || client.ask(WAITS, &[]));
+    process.signal("INT");
+    assert_eq!(process.ends().code(), Some(130));
 }
 
 #[test]

@@ -270,7 +270,7 @@ impl Redrive {
         let db = &cx.database()?;
         let operator = self.selection.operator();
         let filter = self.selection.letters()?;
-        let mut options = self.run_options();
+        let (mut options, mut interrupt) = (self.run_options(), None);
         if let Some(validated) = validated {
             validated.say_left_out(cx);
             if validated.passing.is_empty() && !validated.left_out().is_empty() {
@@ -278,6 +278,7 @@ impl Redrive {
                 return cx.nothing("no letter passes validation; nothing was redriven");
             }
             options = options.only(validated.passing);
+            interrupt = validated.interrupt;
         }
         let runs = db.dlq().runs();
         let created = match self.pace.detach {
@@ -295,6 +296,7 @@ impl Redrive {
         };
         warn_blocked(&run.unserved, &run.gated, cx);
         warn_overlapping(&run.overlapping, cx);
+        drop(interrupt);
         match driver {
             Some(_) => follow(run.id, driver, self.wait.patience(self.job.delay), cx),
             None => report_detached(&run, cx),

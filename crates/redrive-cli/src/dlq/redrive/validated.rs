@@ -7,6 +7,7 @@ use crate::dlq::validators::ValidatorArgs;
 use crate::left_out::LeftOut;
 use crate::prelude::*;
 use crate::registry::Registry;
+use crate::shell::Interrupt;
 
 /// Whether letters are validated before they are redriven, and how.
 #[derive(Args, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Validated {
     /// The letters that pass.
     pub(super) passing: Vec<JobId>,
     pub(super) validation: Validation,
+    /// Ends the process at a signal, until a run is followed.
+    pub(super) interrupt: Option<Interrupt>,
 }
 
 impl ValidateArgs {
@@ -40,7 +43,7 @@ impl ValidateArgs {
         if !self.validate {
             return Ok(None);
         }
-        let (validators, _interrupt) = self.validators.validators(registry)?;
+        let (validators, interrupt) = self.validators.validators(registry)?;
         let (mut checked, mut passing) = (Vec::new(), Vec::new());
         let validation =
             db.dlq()
@@ -55,6 +58,7 @@ impl ValidateArgs {
             checked,
             passing,
             validation,
+            interrupt,
         }))
     }
 }
