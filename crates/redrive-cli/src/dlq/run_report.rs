@@ -193,9 +193,12 @@ pub(super) fn print_run(
             counted(run.total, "letter")
         )
     });
-    let driver = is_running.then_some(match run.is_driven {
-        true => "active",
-        false => "none; any worker takes it within seconds, or use `redrive dlq runs resume`",
+    let driver = is_running.then(|| match run.is_driven {
+        true => "active".to_owned(),
+        false => format!(
+            "none; any worker takes it within seconds, or use `redrive dlq runs resume {}`",
+            run.id
+        ),
     });
     writeln!(out)?;
     Details::default()
