@@ -81,12 +81,30 @@ impl More {
         items: &mut Vec<T>,
     ) -> More {
         let limit = limit.into();
-        let is_cut = items.len() as u64 > limit;
-        items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let more = limit.saturating_mul(10).min(most);
+        let is_cut = cut(items, limit);
         let option = (is_cut && more > limit).then(|| format!("--limit {more}"));
         More { names, option }
     }
+
+    /// Cuts items to a limit. The option leads to those after the last one.
+    pub(crate) fn after<T>(
+        limit: impl Into<u64>,
+        names: &'static str,
+        items: &mut Vec<T>,
+        option: impl FnOnce(&T) -> String,
+    ) -> More {
+        let is_cut = cut(items, limit.into());
+        let option = items.last().filter(|_| is_cut).map(option);
+        More { names, option }
+    }
+}
+
+/// Cuts items to a limit, and tells whether there are more.
+fn cut<T>(items: &mut Vec<T>, limit: u64) -> bool {
+    let all = items.len();
+    items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    items.len() < all
 }
 
 impl Context<'_> {
@@ -197,23 +215,6 @@ impl Context<'_> {
         let command = &*self.registry.named(command);
         let lines = command_lines("  ", command, Window::of_stdout().columns());
         writeln!(self.out, "{lines}")?;
-        Ok(Ending::Done)
-    }
-
-    /// Says which option prints the next page, if this one is full.
-    pub(crate) fn next_page<T>(
-        &mut self,
-        names: &str,
-        items: &[T],
-        limit: impl Into<u64>,
-        option: impl Fn(&T) -> String,
-    ) -> Result<Ending> {
-        match items.last() {
-            Some(last) if items.len() as u64 == limit.into() => {
-                self.say_more(names, &option(last))?;
-            }
-            Some(_) | None => {}
-        }
         Ok(Ending::Done)
     }
 

@@ -120,6 +120,7 @@ fn write(printed: &[(Example, BTreeSet<String>)]) {
 fn errors_and_further_items_are_objects() {
     let (db, ..) = with_letters(3);
     let told = |ran: &Ran| -> Value { serde_json::from_str(ran.err.trim()).expect("an object") };
+    db.run("dlq list --limit 3 --json").warns_not();
     let some = db.run("dlq list --limit 2 --json");
     let last = &some.lines()[1]["id"];
     assert_eq!(told(&some), json!({ "more": format!("--after {last}") }));

@@ -31,6 +31,7 @@ fn a_list_takes_a_queue_conditions_and_pages() {
     let after = first + 3;
     db.run("job list --limit 4")
         .tells(format!("--after {after}"));
+    db.run("job list --limit 6").warns_not();
     let rest = db.run(format!("job list --after {after} --json"));
     assert_eq!(rest.lines().len(), 2);
     db.fails(1, "job list kind=nothing")

@@ -73,12 +73,15 @@ impl AuditCommand {
             return check_counters(cx);
         }
         let filter = AuditFilter::new()
-            .limit(self.limit)
+            .limit(self.limit + 1)
             .with(self.since, AuditFilter::since)
             .with(self.verb.as_ref(), AuditFilter::verb)
             .with(self.before, AuditFilter::before);
         let db = cx.database()?;
-        let records = db.admin().audit(&filter)?;
+        let mut records = db.admin().audit(&filter)?;
+        let more = More::after(self.limit, "records", &mut records, |last| {
+            format!("--before {}", last.id)
+        });
         let lines = match cx.global.json {
             true => Vec::new(),
             false => whole(lines(&records), &db)?,
@@ -91,12 +94,7 @@ impl AuditCommand {
             Text "OPERATOR" => line.operator,
             Text "DETAILS AND REASON" => line.details,
         });
-        match cx.list("no audit record matches", &records, record_json, &table)? {
-            Ending::NothingMatched => Ok(Ending::NothingMatched),
-            Ending::Done => cx.next_page("records", &records, self.limit, |last| {
-                format!("--before {}", last.id)
-            }),
-        }
+        cx.list_some(&more, "no audit record matches", &records, record_json, &table)
     }
 }
 

@@ -104,15 +104,16 @@ fn archived_line(archived: &ArchivedLetter) -> impl Serialize {
 impl ListArchive {
     fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
         let matching = self.words.letters()?;
-        let filter = matching.clone().limit(self.limit);
+        let filter = matching.clone().limit(self.limit + 1);
         let filter = filter.with(self.after, LetterFilter::after);
-        let found = cx.database()?.dlq().archived(&filter)?;
+        let mut found = cx.database()?.dlq().archived(&filter)?;
         if found.is_empty() {
             return Ok(nothing_matched(&matching, cx));
         }
-        cx.items(&found, archived_line, &table(&found))?;
-        let after = |last: &ArchivedLetter| format!("--after {}", last.letter.id);
-        cx.next_page("letters", &found, self.limit, after)
+        let more = More::after(self.limit, "letters", &mut found, |last| {
+            format!("--after {}", last.letter.id)
+        });
+        cx.list_some(&more, "", &found, archived_line, &table(&found))
     }
 }
 

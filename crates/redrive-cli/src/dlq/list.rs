@@ -52,18 +52,18 @@ impl ListLetters {
                 None => self.none_matched(&filter, cx),
             };
         }
-        let filter = filter.limit(self.limit);
+        let filter = filter.limit(self.limit + 1);
         let filter = filter.with(self.after, LetterFilter::after);
-        let letters = db.dlq().list(&filter)?;
+        let mut letters = db.dlq().list(&filter)?;
+        let more = More::after(self.limit, "letters", &mut letters, |last| {
+            format!("--after {}", last.id)
+        });
         match (letters.is_empty(), self.after) {
             // The page after the last letter says nothing about other states.
             (true, Some(_)) => cx.nothing(format!("no letter matches {filter}")),
             (true, None) => self.none_matched(&filter, cx),
             (false, _) => {
-                cx.items(&letters, letter_line, &letter_table(&letters))?;
-                cx.next_page("letters", &letters, self.limit, |last| {
-                    format!("--after {}", last.id)
-                })
+                cx.list_some(&more, "", &letters, letter_line, &letter_table(&letters))
             }
         }
     }

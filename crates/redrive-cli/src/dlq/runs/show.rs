@@ -48,23 +48,20 @@ impl ShowRun {
             return no_run(self.id, cx);
         }
         let limit = self.limit.unwrap_or(LETTERS);
-        let letters = db
-            .dlq()
-            .runs()
-            .letters(self.id, self.after.unwrap_or(0), limit)?;
-        if letters.is_empty() {
-            return cx.nothing(format!("no letter of run {} is left to list", self.id));
-        }
+        let after = self.after.unwrap_or(0);
+        let mut letters = db.dlq().runs().letters(self.id, after, limit + 1)?;
+        let more = More::after(limit, "letters", &mut letters, |last| {
+            format!("--after {}", last.place)
+        });
         let table = table!(letter in &letters => {
             Number "PLACE" => letter.place,
             Number "LETTER" => letter.letter,
             Word "STATE NOW" => letter.state.map_or("removed", LetterState::as_str),
             Text "OUTCOME IN THIS RUN" => letter.outcome,
         });
-        cx.items(&letters, |letter| letter_json(self.id, letter), &table)?;
-        cx.next_page("letters", &letters, limit, |last| {
-            format!("--after {}", last.place)
-        })
+        let none = format!("no letter of run {} is left to list", self.id);
+        let json = |letter| letter_json(self.id, letter);
+        cx.list_some(&more, &none, &letters, json, &table)
     }
 }
 

@@ -29,15 +29,13 @@ pub(crate) struct ListJobs {
 
 impl ListJobs {
     pub(super) fn run(&self, cx: &mut Context<'_>) -> Result<Ending> {
-        let filter = self.words.jobs()?.limit(self.limit);
+        let filter = self.words.jobs()?.limit(self.limit + 1);
         let filter = filter.with(self.after, JobFilter::after);
-        let jobs = cx.database()?.admin().jobs().list(&filter)?;
-        if jobs.is_empty() {
-            return cx.nothing(format!("no live job matches {filter}").trim_end());
-        }
-        cx.items(&jobs, job_line, &job_table(&jobs))?;
-        cx.next_page("jobs", &jobs, self.limit, |last| {
+        let mut jobs = cx.database()?.admin().jobs().list(&filter)?;
+        let more = More::after(self.limit, "jobs", &mut jobs, |last| {
             format!("--after {}", last.id)
-        })
+        });
+        let none = format!("no live job matches {filter}");
+        cx.list_some(&more, none.trim_end(), &jobs, job_line, &job_table(&jobs))
     }
 }
