@@ -6,7 +6,7 @@ use postgres::{Client, GenericClient};
 use redrive::dlq::{LetterFilter, LetterState, Policy};
 use redrive::schedule::{Schedule, TickOutcome, Triggered};
 use redrive::{Database, JobId, Operator, PauseEnd};
-use redrive_tests::{Sql, TestDatabase, at_once, letters, letters_in, new_order, put, statement};
+use redrive_tests::{Sql, TestDatabase, letters, letters_in, new_order, put, statement};
 
 use super::{HOUR, due_since, every, history, operator, read, set, status, try_tick};
 
@@ -50,28 +50,6 @@ fn ids(client: &mut Client, condition: &str) -> BTreeSet<JobId> {
     let asked = format!("SELECT l.id FROM redrive.dead_letters l WHERE {condition}");
     let ids: Vec<i64> = client.column(&asked, &[]);
     ids.into_iter().map(JobId::new).collect()
-}
-
-#[test]
-fn eight_processes_run_a_tick_once() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 90);
-    set(
-        queue.database(),
-        &hourly("p", Policy::new(LetterFilter::new())),
-    );
-    for expected in [50, 40, 0] {
-        due_since(&mut test.client(), "p", HOUR / 2);
-        let read = read(&mut test.client(), "p");
-        let ticks = at_once(
-            8,
-            |_| test.client(),
-            |mut client| tick(&mut client, "p", read),
-        );
-        let ran: Vec<i64> = ticks.into_iter().flatten().collect();
-        assert_eq!(ran, [expected]);
-    }
-    assert_eq!(test.client().count("jobs"), 90);
 }
 
 #[test]

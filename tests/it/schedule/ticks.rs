@@ -68,29 +68,6 @@ fn the_workers_of_eight_processes_run_each_tick_once() {
 }
 
 #[test]
-fn a_process_that_dies_during_a_tick_leaves_it_to_another() {
-    let (test, db) = TestDatabase::opened();
-    let (mut client, mut dying) = (test.client(), test.client());
-    set(&db, &every("hourly", HOUR));
-    due_since(&mut client, "hourly", HOUR / 2);
-    let (version, due_at) = read(&mut client, "hourly");
-    let pid: i32 = dying.ask("SELECT pg_backend_pid()", &[]);
-    let mut transaction = dying.transaction().unwrap();
-    assert!(tick(&mut transaction, "hourly", version, due_at).is_some());
-    // Another process does not wait for its lock.
-    assert_eq!(tick(&mut client, "hourly", version, due_at), None);
-    client.change("SELECT pg_terminate_backend($1)", &[&pid]);
-    wait_until("the end of the session", SOON, || {
-        let alive = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
-        scalar(&mut client, &alive) == 0
-    });
-    drop(transaction);
-    let jobs = tick(&mut client, "hourly", version, due_at);
-    assert_eq!(jobs.map(|jobs| jobs.len()), Some(1));
-    assert_eq!(client.count("jobs"), 1);
-}
-
-#[test]
 fn a_worker_runs_missed_ticks_when_it_starts() {
     let test = TestDatabase::migrated();
     let (db, queue) = (test.open(), test.queue("orders"));
