@@ -40,7 +40,20 @@ fn stale(verdict: Verdict) {
     let a = gated(&test, &runs_a, &gate_a, verdict);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate_a.wait_for(1);
+    let job = live_job(&queue, id);
+    assert_eq!(
+        (job.state, job.crashes, job.attempts),
+        (JobState::Leased, 0, 1)
+    );
+    assert!(job.worker.is_some() && job.host.is_some());
+    // The reaper refunds what the claim charged.
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+    let job = live_job(&queue, id);
+    assert_eq!(
+        (job.state, job.crashes, job.attempts),
+        (JobState::Ready, 1, 0)
+    );
+    assert_eq!(job.history[0].outcome, "worker_lost");
 
     // While B holds the job …
     let b = gated(&test, &runs_b, &gate_b, succeed);

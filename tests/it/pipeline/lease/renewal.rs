@@ -8,58 +8,10 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained,
-    expire_leases, live_job, lost, new_order, put, stop, wait_until, worker,
+    Begin, Gate, Hold, Order, SOON, TestDatabase, counted, done, live_job, stop, wait_until, worker,
 };
 
-use super::{Verdict, gated, succeed};
-
-#[test]
-fn a_worker_reaps_the_jobs_of_one_that_does_not_renew() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let a = gated(&test, &tally, &gate, succeed);
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
-    // A renews every 20 seconds; before that, B finds its lease expired.
-    test.client()
-        .sql("UPDATE redrive.workers SET expires_at = clock_timestamp() - interval '1 second'");
-    let b = worker(&test.queue("orders"))
-        .lease(Duration::from_secs(2))
-        .runs(tally.counting());
-    done(&b, 1);
-    gate.open();
-    lost(&a, 1);
-    stop(a);
-    stop(b);
-    assert_eq!(tally.of(id), 2);
-    assert!(queue.database().dlq().get(id).unwrap().is_none());
-}
-
-#[test]
-fn a_lease_is_kept_for_as_long_as_its_worker_renews() {
-    let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let a = worker(&test.queue("orders"))
-        .lease(Duration::from_secs(2))
-        .runs(gate.handler());
-    let b = worker(&test.queue("orders"))
-        .lease(Duration::from_secs(2))
-        .runs(|_: &Job<Order>| Ok(()));
-    queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    // The job outlives its lease several times over, with a reaper beside it.
-    let mut client = test.client();
-    let asked = "SELECT clock_timestamp() > claimed_at + interval '5 seconds' FROM redrive.leases";
-    wait_until("the job to run for longer than two leases", SOON, || {
-        client.ask(asked, &[])
-    });
-    gate.open();
-    done(&a, 1);
-    assert_eq!(stop(a).stats.lost, 0);
-    stop(b);
-    assert_eq!(gate.arrived(), 1);
-}
+use super::Verdict;
 
 #[test]
 fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
@@ -100,31 +52,6 @@ fn a_worker_that_cannot_renew_notifies_handlers_and_starts_no_job() {
     tx.rollback().unwrap();
     // It recovers.
     done(&a, 2);
-    stop(a);
-}
-
-#[test]
-fn an_attempt_is_charged_by_the_claim_and_refunded_by_the_reaper() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (tally, gate) = (Tally::new(), Gate::new());
-    let a = gated(&test, &tally, &gate, succeed);
-    let id = put(&queue, new_order(1).max_attempts(1));
-    gate.wait_for(1);
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (job.state, job.attempts, job.crashes),
-        (JobState::Leased, 1, 0)
-    );
-    assert!(job.worker.is_some() && job.host.is_some());
-    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
-    let job = live_job(&queue, id);
-    assert_eq!(
-        (job.state, job.attempts, job.crashes),
-        (JobState::Ready, 0, 1)
-    );
-    assert_eq!(job.history[0].outcome, "worker_lost");
-    gate.open();
-    drained(&queue);
     stop(a);
 }
 
