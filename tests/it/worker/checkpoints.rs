@@ -146,29 +146,38 @@ fn the_jobs_of_a_lease_have_their_own_checkpoints_and_headers() {
 }
 
 #[test]
-fn a_worker_that_lost_its_lease_stores_no_checkpoint() {
+fn a_worker_that_lost_its_lease_stores_no_checkpoint_and_no_follow_up() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate_a, gate_b) = (Gate::new(), Gate::new());
     let start = |gate: &Gate| {
         // The lease is long, so that no renewal stores the checkpoint.
-        worker(&test.queue("orders")).runs(gate.passing_to(|job: &Job<Order>| {
+        let handler = |job: &Job<Order>| {
             job.checkpoint(&1)?;
-            Err(Failure::retry("late"))
-        }))
+            job.then_in_queue("next", new_order(3))?;
+            match job.payload().number {
+                1 => Err(Failure::retry("late")),
+                _ => Ok(()),
+            }
+        };
+        let worker = worker(&test.queue("orders")).slots(2);
+        worker.runs(gate.passing_to(handler))
     };
     let a = start(&gate_a);
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    gate_a.wait_for(1);
-    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
+    let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
+    gate_a.wait_for(2);
+    let mut client = test.client();
+    assert_eq!(expire_leases(&mut client).len(), 2);
     let b = start(&gate_b);
-    gate_b.wait_for(1);
+    gate_b.wait_for(2);
     gate_a.open();
-    lost(&a, 1);
-    assert_eq!(checkpoint(&queue, id), None);
+    lost(&a, 2);
+    stop(a);
+    assert_eq!(checkpoint(&queue, ids[0]), None);
+    assert_eq!(client.count("jobs"), 0, "no follow-up");
     gate_b.open();
     drained(&queue);
-    stop(a);
-    stop(b);
+    assert_eq!(stop(b).stats.done, 1);
+    assert_eq!(client.count("jobs"), 1, "the follow-up of one job");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use redrive::admin::{JobFilter, JobState, LiveJob};
 use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
-use redrive::{Database, Failure, Job, NewJob, Worker};
+use redrive::{Database, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Finish, Gate, Lost, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained,
-    expire_leases, has, lost, new_order, scalar, stop, wait_until, worker,
+    Begin, Dead, Finish, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained, has,
+    new_order, scalar, stop, wait_until, worker,
 };
 
 fn finish() -> NewJob {
@@ -105,32 +105,6 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
         2,
         "one for each finished job"
     );
-}
-
-/// A worker on a separate handle whose jobs wait at the gate and then have a follow-up.
-fn gated(test: &TestDatabase, gate: &Gate) -> Worker {
-    worker(&test.queue("orders")).runs(gate.passing_to(follow))
-}
-
-#[test]
-fn a_worker_that_lost_its_lease_stores_no_follow_up() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (gate_a, gate_b) = (Gate::new(), Gate::new());
-    let a = gated(&test, &gate_a);
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    gate_a.wait_for(1);
-    assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
-    let b = gated(&test, &gate_b);
-    gate_b.wait_for(1);
-    gate_a.open();
-    lost(&a, 1);
-    stop(a);
-    assert!(stored(queue.database()).is_empty());
-
-    gate_b.open();
-    drained(&queue);
-    assert_eq!(stop(b).stats.done, 1);
-    assert_eq!(stored(queue.database()).len(), 1);
 }
 
 #[test]
