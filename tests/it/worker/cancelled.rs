@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
-use redrive::{Database, Failure, Job, JobId, Operator, Queue, Worker};
+use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, blocked, drained, new_order, reap,
-    stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, blocked, done, drained, new_order,
+    reap, stop, wait_until, worker,
 };
 
 /// A renewal would tell the handlers, too.
@@ -149,8 +149,11 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
         .handle(wait_for_cancel)
         .handle_any(|_| Ok(()))
         .started();
-    super::transaction::warm_up(&queue, &worker);
-    let held = redrive::NewJob::new(&Hold {}).unwrap().priority(1);
+    // After many quick jobs, the worker claims in batches.
+    let quick = || NewJob::raw("quick", "{}").unwrap();
+    queue.enqueue_jobs(&[(); 150].map(|()| quick())).unwrap();
+    done(&worker, 150);
+    let held = NewJob::new(&Hold {}).unwrap().priority(1);
     let order = new_order(1);
     let ids = queue.enqueue_jobs(&[held, order]).unwrap();
     gate.wait_for(1);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use redrive::dlq::LetterState;
 use redrive::postgres::Transaction;
-use redrive::{Failure, Job, NewJob, Queue};
+use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, done, drained,
-    expire_leases, finish, letters_in, lost, new_order, only, stats, stop, wait_until, worker,
+    Begin, Dead, Gate, Lost, Order, Sql, TestDatabase, counted, drained, expire_leases, finish,
+    new_order, only, stats, stop, worker,
 };
 
 /// Creates the table for the effects of the handlers.
@@ -80,53 +80,6 @@ fn a_failure_and_a_panic_roll_back_effects_and_follow_ups_and_keep_the_checkpoin
     finish(&queue, worker);
     assert_eq!((tally(&test), follow_ups()), ((4, 4), Some(4)));
     assert_eq!(queue.letter(ids[2]).state, LetterState::Recovered);
-}
-
-/// Runs quick jobs until the worker claims in batches.
-pub(super) fn warm_up(queue: &Queue, worker: &redrive::Worker) {
-    let warm: Vec<NewJob> = (0..150)
-        .map(|_| NewJob::raw("warm", "{}").unwrap())
-        .collect();
-    queue.enqueue_jobs(&warm).unwrap();
-    done(worker, 150);
-}
-
-#[test]
-fn a_worker_that_lost_its_lease_rolls_the_effects_back() {
-    let test = TestDatabase::migrated();
-    effects(&test);
-    let queue = test.queue("orders");
-    let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle(gate.handler())
-        .hold_for(Duration::from_hours(1))
-        .handle(effect)
-        .handle_any(|_| Ok(()))
-        .started();
-    warm_up(&queue, &worker);
-
-    // The only slot is busy; the transactional jobs behind it are claimed.
-    let mut jobs = vec![NewJob::new(&Hold {}).unwrap().priority(1)];
-    jobs.extend(
-        Order::up_to(5)
-            .iter()
-            .map(|order| NewJob::new(order).unwrap()),
-    );
-    queue.enqueue_jobs(&jobs).unwrap();
-    gate.wait_for(1);
-    wait_until("all to be leased", SOON, || {
-        stats(queue.database(), "orders").is_some_and(|s| s.leased == 6)
-    });
-    let back = expire_leases(&mut test.client());
-    assert_eq!(back.len(), 6);
-    assert!(back.iter().all(|lost| matches!(lost, Lost::Back(_))));
-    gate.open();
-    lost(&worker, 6);
-    drained(&queue);
-    done(&worker, 150 + 6);
-    stop(worker);
-    assert_eq!(tally(&test), (5, 5));
-    assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 0);
 }
 
 /// The transaction holds no lock on its lease, so it delays no reaper.
