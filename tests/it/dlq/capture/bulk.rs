@@ -1,6 +1,6 @@
 //! Captures of many failures: in bulk, from a file and by a stream consumer.
 
-use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterFilter};
+use redrive::dlq::{CaptureOutcome, DeathCause, ForeignFailure, LetterFilter, LetterState};
 use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, of_orders, stats};
 
 use super::captured;
@@ -20,11 +20,15 @@ fn a_bulk_capture_equals_single_captures() {
         &deep,
     ];
     let events: Vec<ForeignFailure> = (0..2300)
-        .map(|n| captured(&n.to_string(), odd[n % odd.len()]).error("E", format!("at {n}")))
+        .map(|n| {
+            let event = captured(&n.to_string(), odd[n % odd.len()]).error("E", format!("at {n}"));
+            event.content_type("text/plain").detail("at byte 7")
+        })
         .collect();
     let answers = db.dlq().capture_many(&events).unwrap();
     assert_eq!(answers.len(), 2300);
     let one_by_one = test.open();
+    let mut alone_ids = Vec::new();
     for (n, raw) in odd.iter().enumerate() {
         let CaptureOutcome::New(id) = answers[n + 2000] else {
             panic!("{n}: {:?}", answers[n + 2000])
@@ -33,9 +37,25 @@ fn a_bulk_capture_equals_single_captures() {
         assert!(letter.raw.as_deref() == Some(*raw), "{n}: other bytes");
         let alone = captured(&format!("alone {n}"), raw);
         let alone = db.letter(one_by_one.captures_new(&alone));
+        alone_ids.push(alone.id);
         assert_eq!(content(&letter), content(&alone), "{n}");
+        // JSON is a payload, also if `jsonb` cannot hold it.
+        let is_json = [0, 3, 4, 6].contains(&n);
+        assert_eq!(content(&letter).is_some(), is_json, "{n}");
+        assert!(alone.raw.as_deref() == Some(*raw), "{n}: other bytes");
+        assert_eq!(letter.cause, DeathCause::Captured);
+        assert_eq!(letter.state, LetterState::Open);
+        assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
+        assert_eq!(letter.source.as_deref(), Some("kafka:orders"));
+        assert_eq!(letter.position, Some((n + 2000).to_string()));
+        assert_eq!(letter.content_type.as_deref(), Some("text/plain"));
         assert_eq!(letter.error_message, format!("at {}", n + 2000));
+        assert_eq!(letter.error_detail.as_deref(), Some("at byte 7"));
+        assert_eq!((letter.attempts, letter.history.len()), (0, 0));
     }
+    // Bytes that a job cannot hold are not redriven.
+    let alone_ids = LetterFilter::new().ids(alone_ids);
+    assert_eq!(db.redrives(&alone_ids).redriven.len(), 4);
     // A second time: the same letters, with a higher count.
     let again = db.dlq().capture_many(&events).unwrap();
     for (first, second) in answers.iter().zip(&again) {
@@ -44,7 +64,7 @@ fn a_bulk_capture_equals_single_captures() {
         };
         assert_eq!(second, &CaptureOutcome::Known(*id));
     }
-    assert_eq!(stats(&db, "orders").expect("letters").open, 2308);
+    assert_eq!(stats(&db, "orders").expect("letters").open, 2304);
 }
 
 #[test]

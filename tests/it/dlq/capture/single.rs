@@ -1,16 +1,10 @@
 //! Captures of one failure: stored unchanged, once per position.
 
 use redrive::Database;
-use redrive::dlq::{CaptureOutcome, DeathCause, Edit, ForeignFailure, LetterFilter, LetterState};
-use redrive_tests::{Dead, Sql, TestDatabase, at_once, of_orders, only, stats};
+use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterFilter};
+use redrive_tests::{Dead, Sql, TestDatabase, at_once, only};
 
 use super::captured;
-
-const JSON: [&str; 3] = [
-    "an escaped NUL",
-    "half a surrogate pair",
-    "a number that numeric cannot hold",
-];
 
 #[test]
 fn a_long_message_keeps_to_its_limit_whatever_its_characters() {
@@ -21,59 +15,6 @@ fn a_long_message_keeps_to_its_limit_whatever_its_characters() {
         let bytes = letter.error_message.len();
         assert!((400..=2048).contains(&bytes), "{message}: {bytes} bytes");
     }
-}
-
-#[test]
-fn captured_bytes_are_stored_unchanged() {
-    let (_test, db) = TestDatabase::opened();
-    let long = vec![b'x'; 3_000_000];
-    let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
-    // JSON is a payload, also if `jsonb` cannot hold it.
-    let events: &[(&str, &[u8])] = &[
-        ("malformed JSON", br#"{"number": 1, "#),
-        ("a NUL byte", b"{\"a\": \"\0\"}"),
-        ("an escaped NUL", br#"{"a": "\u0000"}"#),
-        ("half a surrogate pair", br#""\ud800""#),
-        ("invalid UTF-8", b"{\"a\": \"\xff\xfe\"}"),
-        ("all bytes", &(0..=255).collect::<Vec<u8>>()),
-        ("nothing", b""),
-        ("a number that numeric cannot hold", b"1e999999"),
-        ("too deep", &deep),
-        ("three megabytes that are not JSON", &long),
-    ];
-    for (position, raw) in events {
-        let event = captured(position, raw)
-            .content_type("application/octet-stream")
-            .error("ParseError", format!("cannot read {position}"))
-            .detail("at byte 7");
-        let id = db.captures_new(&event);
-        let letter = db.letter(id);
-        assert!(
-            letter.raw.as_deref() == Some(*raw),
-            "{position}: other bytes"
-        );
-        let is_json = JSON.contains(position);
-        assert_eq!(letter.payload.is_some(), is_json, "{position}: is JSON");
-        assert_eq!(letter.cause, DeathCause::Captured);
-        assert_eq!(letter.state, LetterState::Open);
-        assert_eq!((&*letter.queue, &*letter.kind), ("orders", "order"));
-        assert_eq!(letter.source.as_deref(), Some("kafka:orders"));
-        assert_eq!(letter.position.as_deref(), Some(*position));
-        assert_eq!(
-            letter.content_type.as_deref(),
-            Some("application/octet-stream")
-        );
-        assert_eq!(&*letter.error_class, "ParseError");
-        assert_eq!(letter.error_detail.as_deref(), Some("at byte 7"));
-        assert_eq!((letter.attempts, letter.history.len()), (0, 0));
-    }
-    // Bytes that a job cannot hold are not redriven.
-    let redriven = db.redrives(&of_orders());
-    assert_eq!(redriven.redriven.len(), JSON.len());
-    assert_eq!(
-        stats(&db, "orders").expect("letters").open,
-        (events.len() - JSON.len()) as u64
-    );
 }
 
 #[test]
