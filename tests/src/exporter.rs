@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::{SOON, wait_until};
 
@@ -201,18 +201,6 @@ impl Exporter {
             kilobytes.expect("a number") / 1024
         };
         (of("VmRSS:"), of("VmHWM:"))
-    }
-
-    /// Lowers the limit of descriptors so that only this number can still be opened.
-    pub fn leave_descriptors(&self, free: usize) {
-        let fd = format!("/proc/{}/fd", self.child.id());
-        let is_free = |number: &u64| fs::symlink_metadata(format!("{fd}/{number}")).is_err();
-        let last = (0..65_536).filter(is_free).nth(free);
-        let limit = Rlimit {
-            current: last,
-            maximum: last,
-        };
-        prlimit(Some(self.pid()), Resource::Nofile, limit).expect("it runs");
     }
 
     /// Returns the number of threads with this name.

@@ -1,37 +1,17 @@
 //! Log lines about attempts: one shape, with the fields an operator searches for.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
-use log::{Level, LevelFilter, Log, Metadata, Record};
+use log::{Level, LevelFilter};
 use redrive::{Backoff, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Logged, Order, SOON, Sql, TestDatabase, counted, ids, new_order, stop,
+    Begin, Gate, Hold, Logged, Order, SOON, Sql, TestDatabase, counted, has, ids, new_order, stop,
     wait_until, willing, worker,
 };
 
-/// A log that keeps the lines.
-struct Lines(Mutex<Vec<(Level, String)>>);
-
-static LINES: Lines = Lines(Mutex::new(Vec::new()));
-
-impl Log for Lines {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &Record<'_>) {
-        let line = (record.level(), record.args().to_string());
-        self.0.lock().unwrap().push(line);
-    }
-
-    fn flush(&self) {}
-}
-
 #[test]
 fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
-    log::set_logger(&LINES).expect("the only log of this process");
-    log::set_max_level(LevelFilter::Debug);
+    let log = Logged::start(LevelFilter::Debug);
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_secs(8)))
@@ -47,7 +27,7 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
         counts.retried + counts.snoozed + counts.outages + counts.dead == 4
     });
     stop(worker);
-    let lines = LINES.0.lock().unwrap();
+    let lines = log.lines();
     for (id, level, text) in [
         (ids[0], Level::Info, "failed, retrying in 8s: "),
         (ids[1], Level::Debug, "snoozed, running again in 60s"),
@@ -55,10 +35,10 @@ fn each_attempt_that_does_not_succeed_is_logged_with_job_attempt_and_delay() {
         (ids[3], Level::Warn, "dead (rejected): "),
     ] {
         let fields = format!(" kind=order job={id} attempt=1/5: {text}");
-        let line = lines.iter().find(|(_, line)| line.contains(&fields));
-        let (found, line) = line.unwrap_or_else(|| panic!("{fields:?} in {lines:#?}"));
-        assert_eq!(*found, level, "{line}");
-        assert!(line.starts_with("queue=orders worker="), "{line}");
+        let line = lines.iter().find(|line| line.contains(&fields));
+        let line = line.unwrap_or_else(|| panic!("{fields:?} in {lines:#?}"));
+        assert!(line.starts_with(level.as_str()), "{line}");
+        has(line, ": queue=orders worker=");
     }
 }
 
