@@ -72,20 +72,6 @@ fn eight_concurrent_enqueuers_create_one_job_per_key() {
 }
 
 #[test]
-fn a_rolled_back_enqueue_leaves_no_key() {
-    let (test, queue) = TestDatabase::with_orders();
-    let mut client = test.client();
-    let mut tx = client.transaction().unwrap();
-    inserted(queue.enqueue_job_in(&mut tx, order(1).unique("a")).unwrap());
-    tx.rollback().unwrap();
-    assert_eq!(held(&test), []);
-    let mut tx = client.transaction().unwrap();
-    let id = inserted(queue.enqueue_job_in(&mut tx, order(1).unique("a")).unwrap());
-    tx.commit().unwrap();
-    assert_eq!(held(&test), [("a".to_owned(), id)]);
-}
-
-#[test]
 fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
     let (test, mut client) = TestDatabase::with_client();
     let call = "SELECT redrive.enqueue('orders', 'order', '{\"number\": 1}', unique_key => $1)";
