@@ -7,7 +7,7 @@ use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
     Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, ids, lost, new_order, only, put, stop, wait_until, worker, worker_at,
+    finish, ids, new_order, only, put, stop, wait_until, worker, worker_at,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -88,30 +88,22 @@ fn a_cancelled_running_job_sees_the_cancellation_and_dies_unless_it_succeeds() {
 }
 
 #[test]
-fn a_cancelled_job_whose_worker_is_lost_does_not_run_again() {
-    let (test, queue) = TestDatabase::with_orders();
-    let (gate, worker, id) = running(&queue);
-    cancels(&queue, id, Cancelled::Asked);
-    assert_eq!(expire_leases(&mut test.client()), [Lost::Dead(id)]);
-    let letter = queue.letter(id);
-    assert_eq!(letter.cause, DeathCause::Manual);
-    gate.open();
-    lost(&worker, 1);
-    stop(worker);
-    assert!(queue.is_drained().unwrap());
-}
-
-#[test]
-fn a_cancelled_job_released_by_a_stop_does_not_run_again() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let (gate, worker, id) = running(&queue);
-    cancels(&queue, id, Cancelled::Asked);
-    worker.stop(Duration::ZERO).unwrap();
-    let letter = queue.letter(id);
-    assert_eq!(letter.cause, DeathCause::Manual);
-    assert_eq!(letter.state, LetterState::Open);
-    assert!(queue.is_drained().unwrap());
-    gate.open();
+fn a_cancelled_job_whose_worker_is_lost_or_stops_does_not_run_again() {
+    for stops in [true, false] {
+        let (test, queue) = TestDatabase::with_orders();
+        let (gate, worker, id) = running(&queue);
+        assert!(!queue.database().admin().set_priority(id, 5).unwrap());
+        cancels(&queue, id, Cancelled::Asked);
+        if !stops {
+            assert_eq!(expire_leases(&mut test.client()), [Lost::Dead(id)]);
+        }
+        worker.stop(Duration::ZERO).unwrap();
+        let letter = queue.letter(id);
+        assert_eq!(letter.cause, DeathCause::Manual);
+        assert_eq!(letter.state, LetterState::Open);
+        assert!(queue.is_drained().unwrap());
+        gate.open();
+    }
 }
 
 #[test]
@@ -163,13 +155,4 @@ fn a_job_that_changes_state_can_still_be_cancelled() {
     finish(&queue, worker);
     let cancelled = db.listed(&LetterFilter::new().cause(DeathCause::Manual));
     assert_eq!(cancelled.len(), 20);
-}
-
-#[test]
-fn the_priority_of_a_running_job_cannot_be_set() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let (gate, worker, id) = running(&queue);
-    assert!(!queue.database().admin().set_priority(id, 5).unwrap());
-    gate.open();
-    finish(&queue, worker);
 }
