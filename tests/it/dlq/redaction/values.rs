@@ -22,51 +22,50 @@ fn kept(rule: &Redaction, payload: &Value) -> (Value, Vec<String>) {
     (payload, letter.redacted)
 }
 
+/// A rule with these paths.
+fn rule(paths: &str) -> Redaction {
+    paths.split(' ').fold(Redaction::new(), Redaction::path)
+}
+
 #[test]
-fn a_wildcard_matches_elements_and_members() {
-    let rule = [
-        "/items/*/card",
-        "/notes/*",
-        "/by_day/*/*/secret",
-        "/none/*/x",
-        "/text/*",
-    ]
-    .into_iter()
-    .fold(Redaction::new(), Redaction::path);
-    let payload = json!({
-        "items": [{"card": "1", "id": 1}, {"id": 2}, {"card": 3, "id": 3}, "text"],
-        "notes": {"a": "x", "b": null},
-        "by_day": {"mon": [{"secret": 1}], "tue": [{"secret": 2}, {"other": 3}]},
-        "text": "kept",
-    });
-    let (kept, marks) = kept(&rule, &payload);
+fn pointers_and_wildcards_find_their_values() {
     let gone = "[redacted]";
-    assert_eq!(
-        kept,
-        json!({
-            "items": [{"card": gone, "id": 1}, {"id": 2}, {"card": gone, "id": 3}, "text"],
-            "notes": {"a": gone, "b": gone},
-            "by_day": {"mon": [{"secret": gone}], "tue": [{"secret": gone}, {"other": 3}]},
-            "text": "kept",
-        })
-    );
-    assert_eq!(marks, ["/items/*/card", "/notes/*", "/by_day/*/*/secret"]);
+    for (marks, in_vain, payload, expected) in [
+        (
+            "/a/b /list/1 /x~1y /m~0n / /null",
+            "/none/at/all",
+            json!({
+                "a": {"b": {"c": 1}}, "list": [1, 2, 3], "x/y": 1, "m~n": 1, "": 1, "null": null, "none": "kept",
+            }),
+            json!({
+                "a": {"b": gone}, "list": [1, gone, 3], "x/y": gone, "m~n": gone, "": gone, "null": gone, "none": "kept",
+            }),
+        ),
+        (
+            "/items/*/card /notes/* /by_day/*/*/secret",
+            "/none/*/x /text/*",
+            json!({
+                "items": [{"card": "1", "id": 1}, {"id": 2}, {"card": 3, "id": 3}, "text"],
+                "notes": {"a": "x", "b": null},
+                "by_day": {"mon": [{"secret": 1}], "tue": [{"secret": 2}, {"other": 3}]},
+                "text": "kept",
+            }),
+            json!({
+                "items": [{"card": gone, "id": 1}, {"id": 2}, {"card": gone, "id": 3}, "text"],
+                "notes": {"a": gone, "b": gone},
+                "by_day": {"mon": [{"secret": gone}], "tue": [{"secret": gone}, {"other": 3}]},
+                "text": "kept",
+            }),
+        ),
+    ] {
+        let (kept, found) = kept(&rule(&format!("{marks} {in_vain}")), &payload);
+        assert_eq!((kept, found.join(" ")), (expected, marks.to_owned()));
+    }
 }
 
 #[test]
 fn a_value_of_its_type_replaces_a_redacted_one() {
-    let rule = [
-        "/number",
-        "/flag",
-        "/text",
-        "/none",
-        "/list",
-        "/object",
-        "/deep/*/cents",
-    ]
-    .into_iter()
-    .fold(Redaction::new(), Redaction::path)
-    .keep_types();
+    let rule = rule("/number /flag /text /none /list /object /deep/*/cents").keep_types();
     let payload = json!({
         "number": 12.5, "flag": true, "text": "x", "none": null, "list": [1], "object": {"a": 1},
         "deep": [{"cents": 7}, {"cents": "8"}], "other": 1,
