@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use redrive::Operator;
 use redrive::dlq::{LetterState, RetentionRule};
-use redrive::{Job, Operator};
-use redrive_tests::{Begin, Dead, Order, SOON, Sql, TestDatabase, stop, wait_until, worker};
+use redrive_tests::{Dead, Sql, TestDatabase};
 
 use super::{DAY, count, left, make};
 
@@ -125,21 +125,4 @@ fn open_letters_are_deleted_only_on_explicit_request() {
     assert_eq!(db.tidies_up(), 6);
     assert_eq!(left(&mut client), [row("q", "redriving", 3)]);
     assert_eq!(client.count("archived_letters"), 3);
-}
-
-#[test]
-fn a_worker_applies_the_retention_rules() {
-    let test = TestDatabase::migrated();
-    let (queue, mut client) = (test.queue("q"), test.client());
-    make(&mut client, "q", LetterState::Recovered, 10, 5);
-    make(&mut client, "q", LetterState::Open, 10, 1);
-    let rule = RetentionRule::delete(LetterState::Recovered, DAY);
-    queue.retains(&rule);
-    let worker = worker(&queue)
-        .lease(Duration::from_secs(3))
-        .runs(|_: &Job<Order>| Ok(()));
-    wait_until("the worker's share", SOON, || {
-        left(&mut client) == [row("q", "open", 1)]
-    });
-    stop(worker);
 }
