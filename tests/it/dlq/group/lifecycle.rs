@@ -38,16 +38,9 @@ fn a_resolved_group_that_dies_again_is_a_regression() {
     client.sql("SELECT redrive.fold_letters()");
     let group = the_group(&db);
     assert_eq!((group.state, group.regressions), (GroupState::Resolved, 2));
-}
-
-#[test]
-fn an_ignored_group_stays_ignored_when_it_dies_again() {
-    let (test, mut client) = TestDatabase::with_client();
-    let db = test.open();
-    die(&mut client, "E", "order 1");
-    let id = the_group(&db).id;
+    // An ignored group stays ignored.
     db.marks(id, GroupState::Ignored);
-    die(&mut client, "E", "order 2");
+    die(&mut client, "E", "order 4");
     client.sql("SELECT redrive.fold_letters()");
     assert_eq!(the_group(&db).state, GroupState::Ignored);
 }
