@@ -7,7 +7,7 @@ mod worker;
 use Profession::{App, Capturer, Enqueuer, Exporter, Nobody, Reader};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
-use redrive::dlq::{CaptureOutcome, ForeignFailure};
+use redrive::dlq::ForeignFailure;
 use redrive::{Database, JobId};
 use redrive_tests::{Role, Sql, TestDatabase};
 
@@ -227,14 +227,10 @@ fn granting_a_role_that_does_not_exist_is_an_error() {
     );
 }
 
-fn id(captured: CaptureOutcome) -> JobId {
-    captured.id()
-}
-
 /// Makes an open letter in the queue `orders`.
 fn letter(db: &Database) -> JobId {
     let position = uuid::Uuid::new_v4().to_string();
     let foreign = ForeignFailure::new("test", position, "orders", "order", r#"{"number": 1}"#)
         .error("Broken", "no such order");
-    id(db.dlq().capture(&foreign).expect("a letter"))
+    db.dlq().capture(&foreign).expect("a letter").id()
 }

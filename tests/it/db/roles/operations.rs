@@ -9,6 +9,7 @@ use std::time::Duration;
 use postgres::Client;
 use postgres::error::SqlState;
 use redrive::admin::{JobChange, JobFilter};
+use redrive::dlq::runs::{RunId, RunOptions};
 use redrive::dlq::{
     Edit, ForeignFailure, GroupFilter, GroupId, Letter, LetterFilter, LetterPast, LetterProperty,
     RedriveOptions, Validators,
@@ -48,6 +49,13 @@ impl Stage {
         letter(&self.owner);
         let groups = self.owner.groups(&GroupFilter::new());
         groups.first().expect("a group").id
+    }
+
+    /// Creates a run.
+    fn run(&self) -> RunId {
+        let created = self.owner.dlq().runs();
+        let created = created.create(&self.letter(), &RunOptions::new(), &operator());
+        created.expect("a run").expect("a letter").id
     }
 
     fn sql(&mut self, statement: &str) -> Permitted {

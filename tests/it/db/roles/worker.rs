@@ -1,6 +1,6 @@
 //! The role of workers.
 
-use super::{id, letter};
+use super::letter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn a_worker_needs_only_the_worker_role() {
         .set(&nightly.redrive(policy), &Operator::default())
         .unwrap();
     let old = ForeignFailure::new("test", "old", "old", "order", r#"{"number": 1}"#);
-    let old = id(db.dlq().capture(&old).unwrap());
+    let old = db.captures(&old);
     db.discards(&LetterFilter::new().queue("old"));
     let rule = RetentionRule::archive(LetterState::Discarded, Duration::from_hours(24));
     db.retains(&rule);

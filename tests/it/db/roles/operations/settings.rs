@@ -23,29 +23,20 @@ pub(super) const VERBS: &[Verb] = &[
         Ok(())
     }),
     verb("pause, resume and cancel a run", &[Profession::Operator], |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
+        let run = on.run();
         on.db.dlq().runs().pause(run, &operator())?;
         on.db.dlq().runs().resume(run, &operator())?;
         on.db.dlq().runs().cancel(run, &operator())?;
         Ok(())
     }),
     verb("list runs", READERS, |on| { on.db.dlq().runs().list(10)?; Ok(()) }),
-    verb("count what a run skipped", READERS, |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        on.db.dlq().runs().skips(run)?;
-        Ok(())
-    }),
+    verb("count what a run skipped", READERS, |on| { on.db.dlq().runs().skips(on.run())?; Ok(()) }),
     verb("list the letters of a run and the runs of a letter", READERS, |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        let letters = on.db.dlq().runs().letters(run, 0, 10)?;
+        let letters = on.db.dlq().runs().letters(on.run(), 0, 10)?;
         on.db.dlq().runs().of_letter(letters[0].letter, 10)?;
         Ok(())
     }),
-    verb("see what a run waits for", VIEWERS, |on| {
-        let run = on.owner.dlq().runs().create(&on.letter(), &RunOptions::new(), &operator())?.expect("a letter").id;
-        on.db.dlq().runs().blocked(run)?;
-        Ok(())
-    }),
+    verb("see what a run waits for", VIEWERS, |on| { on.db.dlq().runs().blocked(on.run())?; Ok(()) }),
 
     verb("set the policy of job groups", &[App, Profession::Operator], |on| {
         let queue = Queue::new(&on.db, "grouped")?;
