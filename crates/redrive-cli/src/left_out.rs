@@ -47,7 +47,10 @@ pub(crate) fn write_left_out(noun: &str, lines: &[LeftOut], cx: &mut Context<'_>
     {
         let left_out = counted(*count, noun);
         let include = include.as_ref().map(|include| format!("; {include}"));
-        let text = format!("{left_out} left out: {because}{}", include.unwrap_or_default());
+        let text = format!(
+            "{left_out} left out: {because}{}",
+            include.unwrap_or_default()
+        );
         writeln!(cx.out, "  {}", cx.registry.named(&text))?;
     }
     if !lines.is_empty() {

@@ -111,10 +111,7 @@ mod tests {
                 "dlq groups merge 4 5 --into 7",
             ),
             ("prune", "prune"),
-            (
-                "dlq discard q --reason=-x",
-                "dlq discard q --reason=-x",
-            ),
+            ("dlq discard q --reason=-x", "dlq discard q --reason=-x"),
             (
                 "dlq redrive --limit 3 --yes -- -q~ kind=a",
                 "dlq redrive --limit 3 -- '-q~' kind=a",

@@ -6,8 +6,8 @@ use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Payload};
 use redrive_cli::Program;
 use redrive_tests::{
-    Begin, Dead, Finish, Order, Ran, Sql, TempFile, TestDatabase, finish, has, letters_in, of_orders, put,
-    ran_by, words, worker,
+    Begin, Dead, Finish, Order, Ran, Sql, TempFile, TestDatabase, finish, has, letters_in,
+    of_orders, put, ran_by, words, worker,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -93,7 +93,9 @@ fn a_record_of_any_generation_keeps_no_job_from_dying() {
     let id = db.captures(&captured);
     // An imported line may have it.
     let odd = format!(r#"[{{"attempt": 1, "generation": {}}}]"#, u32::MAX);
-    test.client().sql(&format!("UPDATE redrive.dead_letters SET history = '{odd}'"));
+    test.client().sql(&format!(
+        "UPDATE redrive.dead_letters SET history = '{odd}'"
+    ));
     redrive_in_vain(&queue, id, "Other");
     let letter = db.letter(id);
     assert_eq!((letter.state, letter.history.len()), (LetterState::Open, 3));

@@ -166,7 +166,9 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     let worker = rejecting(&queue, &Finished::default());
     held(&test, 2);
     stop(worker);
-    let [letter, lost] = ids[..] else { panic!("two letters") };
+    let [letter, lost] = ids[..] else {
+        panic!("two letters")
+    };
     queue.redrives(&only(lost));
     let (mut client, mut other) = (test.client(), test.client());
     client.change("DELETE FROM redrive.jobs WHERE id = $1", &[&lost.get()]);

@@ -94,7 +94,13 @@ impl AuditCommand {
             Text "OPERATOR" => line.operator,
             Text "DETAILS AND REASON" => line.details,
         });
-        cx.list_some(&more, "no audit record matches", &records, record_json, &table)
+        cx.list_some(
+            &more,
+            "no audit record matches",
+            &records,
+            record_json,
+            &table,
+        )
     }
 }
 

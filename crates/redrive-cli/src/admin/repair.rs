@@ -41,7 +41,10 @@ impl Repair {
         let findings: Vec<Finding> = findings.collect();
         let wrong = match self.confirm.yes {
             true => "repaired".to_owned(),
-            false => format!("nothing was changed; to act: {}", cx.typed.again(&["--yes"])),
+            false => format!(
+                "nothing was changed; to act: {}",
+                cx.typed.again(&["--yes"])
+            ),
         };
         let ending = report(&findings, "there is nothing to repair", &wrong, cx)?;
         Ok(match self.confirm.yes {

@@ -88,7 +88,11 @@ impl Skipped {
         if self.count > 0 {
             let letters = counted(self.count, "letter");
             let named = self.named.join(" ");
-            let more = if self.count > NAMED as u64 { " ..." } else { "" };
+            let more = if self.count > NAMED as u64 {
+                " ..."
+            } else {
+                ""
+            };
             cx.say(format!("{letters} skipped: {why} ({named}{more})"));
         }
     }

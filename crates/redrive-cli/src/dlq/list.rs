@@ -62,9 +62,7 @@ impl ListLetters {
             // The page after the last letter says nothing about other states.
             (true, Some(_)) => cx.nothing(format!("no letter matches {filter}")),
             (true, None) => self.none_matched(&filter, cx),
-            (false, _) => {
-                cx.list_some(&more, "", &letters, letter_line, &letter_table(&letters))
-            }
+            (false, _) => cx.list_some(&more, "", &letters, letter_line, &letter_table(&letters)),
         }
     }
 

@@ -227,9 +227,7 @@ impl Act {
             let outcome = match is_changed {
                 true => Ok(self.changed(id)),
                 false if taken >= limit => Err(beyond_limit()),
-                false => {
-                    live(id, &filter, db).and_then(|job| self.unchanged(&job, &operator, db))
-                }
+                false => live(id, &filter, db).and_then(|job| self.unchanged(&job, &operator, db)),
             };
             taken += u64::from(outcome.is_ok() && !is_changed);
             match outcome {
