@@ -50,7 +50,8 @@ fn the_commands_use_the_handlers_validators_and_sinks_of_the_program() {
     assert_eq!(test.client().ask::<String>(sink, &[]), "accounting");
 
     let file = TempFile::of("{");
-    run(0, &format!("dlq capture s 1 billing invoice {file}"));
+    let capture = format!("dlq capture s 1 billing invoice {file}");
+    run(0, &capture);
     run(1, "dlq redrive billing").shows("`shop-dlq dlq edit` replaces them");
     run(0, "--help").shows("Usage: shop-dlq");
     run(0, "--version").prints("shop-dlq 1.4.2\n");
