@@ -175,7 +175,7 @@ fn a_repair_leaves_the_turn_to_a_letter_that_is_redriven_meanwhile() {
     let mut tx = client.transaction().unwrap();
     let locks = "SELECT id FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
     tx.ask::<i64>(locks, &[&lost.get()]);
-    let sends = "SELECT id FROM redrive.send_back(ARRAY[$1], '{}')";
+    let sends = "SELECT id FROM redrive.send_back(ARRAY[$1::bigint], '{}')";
     tx.ask::<i64>(sends, &[&letter.get()]);
     let found = thread::scope(|scope| {
         let repair = scope.spawn(|| queue.database().admin().repair(&maria()).unwrap());
