@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::{Job, NewJob, Queue};
 use redrive_tests::{
     Begin, Gate, Hold, Order, SOON, Tally, TestDatabase, done, drained, finish, new_order, scalar,
-    stats, stop, wait_until, worker,
+    stats, stop, wait_until, willing, worker,
 };
 
 #[test]
@@ -118,4 +118,19 @@ fn a_locked_job_is_skipped() {
     tx.rollback().unwrap();
     finish(&queue, worker);
     assert_eq!(tally.of(ids[0]), 1);
+}
+
+#[test]
+fn a_job_that_commits_late_is_found_below_the_mark() {
+    let (test, queue) = TestDatabase::with_orders();
+    let mut client = test.client();
+    let mut tx = client.transaction().unwrap();
+    let late = queue.enqueue_in(&mut tx, &Order { number: 1 }).unwrap();
+    let worker = willing(&queue);
+    let ids = queue.enqueue_many(&Order::up_to(3000)).unwrap();
+    assert!(late < ids[0]);
+    done(&worker, 3000);
+    tx.commit().unwrap();
+    done(&worker, 3001);
+    stop(worker);
 }

@@ -203,10 +203,18 @@ fn twenty_starts_and_stops_leave_no_connection_behind() {
         }
         stop(worker);
     }
-    // One that is dropped leaves none either.
-    drop(worker(&test.queue("orders")).runs(|_: &Job<Order>| Ok(())));
     no_session_left(&test);
     super::nothing_left(&test);
+}
+
+#[test]
+fn a_dropped_worker_closes_its_connections_too() {
+    let test = TestDatabase::migrated();
+    {
+        let queue = test.queue("orders");
+        drop(worker(&queue).runs(|_: &Job<Order>| Ok(())));
+    }
+    no_session_left(&test);
 }
 
 #[test]
