@@ -14,8 +14,10 @@ BEGIN
         RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs a valid status and no id; redrive assigns the id'
             USING ERRCODE = 'invalid_parameter_value',
                   HINT = 'The status is PENDING (default), PROCESSING, SUCCEEDED or FAILED_PERMANENTLY.';
-    ELSIF NEW.event_type IS NULL OR NEW.payload IS NULL OR NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE THEN
-        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs an event_type, a payload and a retry_count from 0 to 1000000000'
+    ELSIF NEW.event_type IS NULL OR NEW.payload IS NULL OR NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE
+        OR isfinite(NEW.created_at) IS FALSE
+    THEN
+        RAISE EXCEPTION 'redrive: an INSERT into dlq_events needs an event_type, a payload, a retry_count from 0 to 1000000000 and a finite created_at'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     NEW.id := (SELECT c.id FROM redrive.capture(

@@ -114,6 +114,7 @@ fn an_inserted_event_is_captured() {
         "INSERT INTO dlq_events (id, event_type, payload, error_reason) VALUES (1, 'a', '{}', 'b')",
         "INSERT INTO dlq_events (event_type, payload, error_reason, status) VALUES ('a', '{}', 'b', 'NEW')",
         "INSERT INTO dlq_events (event_type, payload, error_reason, retry_count) VALUES ('a', '{}', 'b', 2147483647)",
+        "INSERT INTO dlq_events (event_type, payload, error_reason, created_at) VALUES ('a', '{}', 'b', '-infinity')",
         "UPDATE dlq_events SET retry_count = 2147483647",
     ] {
         client.refuses(refused, &[], "22023");
