@@ -55,9 +55,13 @@ CREATE DOMAIN redrive.checked_meta AS redrive.job_meta CHECK (
         AND coalesce((VALUE).attempt, 0) < coalesce((VALUE).max_attempts, 5)
         AND coalesce((VALUE).generation, 0) >= 0
         AND coalesce((VALUE).priority, 0) >= -1000 AND coalesce((VALUE).priority, 0) <= 1000
-        AND coalesce((VALUE).crashes, 0) >= 0
+        -- So that a lost worker does not exceed the type.
+        AND coalesce((VALUE).crashes, 0) >= 0 AND coalesce((VALUE).crashes, 0) <= 30000
         AND coalesce((VALUE).refunds, 0) >= 0
         AND coalesce(octet_length((VALUE).group_key), 1) >= 1 AND coalesce(octet_length((VALUE).group_key), 1) <= 200
+        AND coalesce((VALUE).ready_at, '2000-01-02Z') > '2000-01-01Z'
+        AND coalesce((VALUE).ready_at, '2000-01-02Z') < '3000-01-01Z'
+        AND coalesce(jsonb_typeof((VALUE).history), 'array') = 'array'
         AND coalesce(jsonb_typeof((VALUE).headers), 'object') = 'object'
         AND coalesce(octet_length((VALUE).headers::text), 0) <= 65536
 );
