@@ -132,8 +132,8 @@ BEGIN
                 ORDER BY l.id);
             names := letters;
             IF NOT dry_run THEN
-                -- Not from `redriving` to `open`, which is a death.
-                UPDATE redrive.dead_letters l SET state = 'quarantined' WHERE l.id = ANY (letters);
+                -- Not from `redriving` to `open`, which is a death, and not as an outcome of its run.
+                UPDATE redrive.dead_letters l SET state = 'quarantined', run_ordinal = NULL WHERE l.id = ANY (letters);
                 UPDATE redrive.dead_letters l
                 SET state = 'open', changed_at = clock_timestamp(), events = redrive.add_event(l.events, event),
                     retry_after = CASE WHEN l.cause = 'captured' THEN clock_timestamp() END

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use redrive::admin::Fault;
+use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{JobId, Operator};
 use redrive_tests::{
-    Dead, Sql, TestDatabase, letters, letters_in, new_order, no_drift, put, scalar,
+    Dead, SOON, Sql, TestDatabase, letters, letters_in, maria, new_order, no_drift, put, scalar,
+    wait_until,
 };
 
 /// The kinds of faults and their places.
@@ -78,6 +80,26 @@ fn what_points_at_jobs_that_are_gone_is_found_and_fixed() {
     put(&queue, unique);
     assert_eq!(client.count("live_jobs"), 3);
     no_drift(db);
+}
+
+#[test]
+fn a_run_has_skipped_the_letters_whose_jobs_are_gone() {
+    let (test, queue) = TestDatabase::with_orders();
+    letters(&queue, 2);
+    let db = queue.database();
+    let runs = db.dlq().runs();
+    let options = RunOptions::new().rate(Rate::Unthrottled);
+    let started = runs.start(&LetterFilter::new(), &options, &maria());
+    let (started, mut driver) = started.unwrap().expect("letters");
+    wait_until("the run to end", SOON, || {
+        driver.step().expect("a step").status == DriveStatus::Ended(RunState::Finished)
+    });
+    test.client().sql("DELETE FROM redrive.jobs");
+    let found = db.admin().faults().unwrap();
+    assert_eq!(kinds(&found), [("letter", 2), ("run", 2), ("counter", 1)]);
+    assert_eq!(db.admin().repair(&maria()).unwrap(), found);
+    let run = runs.get(started.id).unwrap().expect("the run");
+    assert_eq!((run.sent, run.died(), run.skipped), (0, 0, 2));
 }
 
 #[test]
