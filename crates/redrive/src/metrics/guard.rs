@@ -11,6 +11,9 @@ use crate::metrics::{MetricKind, Source, Value};
 
 /// How long a counter that fell stays constant. After that it continues with an offset.
 const MAX_HOLD: Duration = Duration::from_mins(5);
+/// How long a new counter is 0. Each Prometheus of a pair reads that, whatever else reads meanwhile,
+/// such as a readiness probe.
+const START: Duration = Duration::from_mins(1);
 
 /// The published values of the counters and histograms that redrive stores in the database.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,7 @@ struct Track {
     /// Added to the values of the database; empty means 0.
     offset: Box<[f64]>,
     lower_since: Option<Instant>,
+    new_since: Option<Instant>,
 }
 
 impl Guard {
@@ -61,7 +65,8 @@ impl Guard {
                 } else {
                     read.clone()
                 };
-                self.tracks.insert(key.clone(), Track::new(published));
+                let track = Track::new(published, is_new.then_some(now));
+                self.tracks.insert(key.clone(), track);
             }
             let Some(track) = self.tracks.get_mut(key) else {
                 continue;
@@ -69,7 +74,7 @@ impl Guard {
             let has_fallen = if self.replaced.contains(&source) {
                 track.continue_from(&read)
             } else {
-                is_known && track.update(&read, now) == Trend::Fell
+                is_known && !track.is_starting(now) && track.update(&read, now) == Trend::Fell
             };
             self.regressions += u64::from(has_fallen);
             *value = to_value(key, &track.published);
@@ -105,12 +110,18 @@ enum Trend {
 }
 
 impl Track {
-    fn new(published: Vec<f64>) -> Track {
+    fn new(published: Vec<f64>, new_since: Option<Instant>) -> Track {
         Track {
             offset: Box::default(),
             published: published.into(),
             lower_since: None,
+            new_since,
         }
+    }
+
+    fn is_starting(&self, now: Instant) -> bool {
+        self.new_since
+            .is_some_and(|since| now.saturating_duration_since(since) < START)
     }
 
     fn fits(&self, read: &[f64]) -> bool {
@@ -281,13 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_appears_later_starts_at_zero_once() {
+    fn a_series_that_appears_later_is_zero_for_a_minute() {
         let mut fixture = Fixture::new();
         fixture.counter(0, 5.0);
         let mut publish =
             |minute, value: f64| fixture.publish(minute, COUNTER, "new", Value::Number(value));
         assert_eq!(publish(1, 3.0), Value::Number(0.0));
-        assert_eq!(publish(2, 3.0), Value::Number(3.0));
+        assert_eq!(publish(1, 4.0), Value::Number(0.0), "for another reader");
+        assert_eq!(publish(2, 4.0), Value::Number(4.0));
     }
 
     #[test]
@@ -314,15 +326,15 @@ mod tests {
     #[test]
     fn series_of_only_one_of_two_databases_continue_from_0() {
         let mut fixture = Fixture::new();
-        let publish = |fixture: &mut Fixture, queue, value| {
-            fixture.publish(1, COUNTER, queue, Value::Number(value))
+        let publish = |fixture: &mut Fixture, minute, queue, value| {
+            fixture.publish(minute, COUNTER, queue, Value::Number(value))
         };
-        publish(&mut fixture, "lost", 50.0);
+        publish(&mut fixture, 0, "lost", 50.0);
         fixture.guard.is_replaced("8:1");
-        assert_eq!(publish(&mut fixture, "new", 30.0), Value::Number(0.0));
+        assert_eq!(publish(&mut fixture, 1, "new", 30.0), Value::Number(0.0));
         assert_eq!(fixture.guard.regressions(), 1, "`lost` fell to 0");
-        assert_eq!(publish(&mut fixture, "new", 32.0), Value::Number(2.0));
-        assert_eq!(publish(&mut fixture, "lost", 3.0), Value::Number(53.0));
+        assert_eq!(publish(&mut fixture, 2, "new", 32.0), Value::Number(2.0));
+        assert_eq!(publish(&mut fixture, 2, "lost", 3.0), Value::Number(53.0));
         assert_eq!(fixture.guard.regressions(), 1);
     }
 

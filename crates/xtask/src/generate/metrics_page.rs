@@ -23,7 +23,7 @@ stand still or continue from their last value, and `redrive_totals_regressions_t
 database. Two things end this. A new process of the exporter knows no last values, so if it starts after such a fall,
 Prometheus sees a reset and counts the whole history of each counter as new; expect false alerts about deaths then.
 Counters of tables are statistics of the server, which a crash resets to 0.
-A counter that appears later starts at 0.
+A counter that appears later is 0 for a minute, so that `increase()` sees its first events.
 Queues beyond the first hundred that ever were are summed under `__other__` (ages take the maximum), and alerts see them
 as one queue; `redrive_series_folded` counts them.
 
