@@ -7,7 +7,7 @@ use std::num::ParseIntError;
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Order, TestDatabase, drained, has, new_order, put, stop, willing, worker,
+    Begin, Dead, Order, TestDatabase, drained, has, new_order, put, stop, worker,
 };
 
 #[derive(Debug)]
@@ -150,38 +150,6 @@ fn a_panic_is_recorded_with_message_and_location() {
 
 #[test]
 fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let worker = willing(&queue);
-    let wrong = put(
-        &queue,
-        NewJob::raw("order", r#"{"number": "seven"}"#).unwrap(),
-    );
-    let empty = put(&queue, NewJob::raw("order", "null").unwrap());
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
-    assert_eq!((counts.dead, counts.done, counts.retried), (2, 1, 0));
-    let letter = queue.letter(wrong);
-    assert_eq!(
-        (letter.cause, letter.attempts),
-        (DeathCause::Undecodable, 1)
-    );
-    has(&letter.error_message, "invalid type");
-    assert!(
-        letter.error_class.ends_with("Order"),
-        "{}",
-        letter.error_class
-    );
-    assert_eq!(
-        letter.payload.expect("kept").get(),
-        r#"{"number": "seven"}"#
-    );
-    let letter = queue.letter(empty);
-    assert_eq!(letter.cause, DeathCause::Undecodable);
-}
-
-#[test]
-fn a_payload_whose_decoding_panics_is_undecodable() {
     #[derive(serde::Serialize)]
     struct Cursed {}
     impl redrive::Payload for Cursed {
@@ -196,13 +164,33 @@ fn a_payload_whose_decoding_panics_is_undecodable() {
     let worker = worker(&queue)
         .handle(|_: &Job<Cursed>| Ok(()))
         .runs(|_: &Job<Order>| Ok(()));
-    let id = queue.enqueue(&Cursed {}).unwrap();
+    let raw = |kind: &str, payload: &str| put(&queue, NewJob::raw(kind, payload).unwrap());
+    let wrong = raw("order", r#"{"number": "seven"}"#);
+    let undecodable = [
+        (wrong, "invalid type"),
+        (raw("order", "null"), "invalid type: null"),
+        (raw("cursed", "{}"), "in Deserialize"),
+    ];
     queue.enqueue(&Order { number: 1 }).unwrap();
     drained(&queue);
-    assert_eq!(stop(worker).stats.done, 1);
-    let letter = queue.letter(id);
-    assert_eq!(letter.cause, DeathCause::Undecodable);
-    has(&letter.error_message, "in Deserialize");
+    let counts = stop(worker).stats;
+    assert_eq!((counts.dead, counts.done, counts.retried), (3, 1, 0));
+    for (id, message) in undecodable {
+        let letter = queue.letter(id);
+        let died = (letter.cause, letter.attempts);
+        assert_eq!(died, (DeathCause::Undecodable, 1), "{message}");
+        has(&letter.error_message, message);
+    }
+    let letter = queue.letter(wrong);
+    assert!(
+        letter.error_class.ends_with("Order"),
+        "{}",
+        letter.error_class
+    );
+    assert_eq!(
+        letter.payload.expect("kept").get(),
+        r#"{"number": "seven"}"#
+    );
 }
 
 #[test]
