@@ -3,44 +3,23 @@
 use std::time::Duration;
 
 use log::LevelFilter;
-use redrive::postgres::Transaction;
-use redrive::{Job, Queue, Worker};
+use redrive::Job;
 use redrive_tests::{
     Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, drained, scalar, stop,
     wait_until, worker,
 };
 
+use super::transaction::{at_the_gate, effects, tally};
 use crate::worker_process::WorkerProcess;
-
-/// Returns the number of effects of the handlers in [`a_worker_with_effects`].
-fn effects(test: &TestDatabase) -> i64 {
-    scalar(&mut test.client(), "SELECT count(*) FROM public.effects")
-}
-
-/// A worker whose handler waits at the gate with an effect in its transaction.
-fn a_worker_with_effects(queue: &Queue, gate: &Gate) -> Worker {
-    let gate = gate.clone();
-    worker(queue)
-        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-            tx.execute(
-                "INSERT INTO public.effects VALUES ($1)",
-                &[&job.payload().number],
-            )?;
-            gate.pass();
-            Ok(())
-        })
-        .started()
-}
 
 #[test]
 fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     let logged = Logged::start(LevelFilter::Warn);
     let test = TestDatabase::migrated();
-    test.client()
-        .sql("CREATE TABLE public.effects (number bigint)");
+    effects(&test);
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let worker = a_worker_with_effects(&queue, &gate);
+    let worker = at_the_gate(&queue, &gate);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     let stopped = worker.stop(Duration::ZERO).unwrap();
@@ -54,24 +33,21 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     wait_until("the late end", SOON, || {
         logged.lines().iter().any(|line| line.ends_with(&late))
     });
-    assert_eq!(effects(&test), 0);
-    let next = a_worker_with_effects(&queue, &gate);
+    assert_eq!(tally(&test), (0, 0));
+    let next = at_the_gate(&queue, &gate);
     drained(&queue);
     assert_eq!(stop(next).stats.done, 1);
-    assert_eq!(effects(&test), 1);
+    assert_eq!(tally(&test), (1, 1));
 }
 
 #[test]
 fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
     let test = TestDatabase::migrated();
-    test.client()
-        .sql("CREATE TABLE public.effects (number bigint)");
+    effects(&test);
     let queue = test.queue("orders");
     let (gate, other_gate) = (Gate::new(), Gate::new());
-    let (worker, other) = (
-        a_worker_with_effects(&queue, &gate),
-        a_worker_with_effects(&queue, &other_gate),
-    );
+    let worker = at_the_gate(&queue, &gate);
+    let other = at_the_gate(&queue, &other_gate);
     queue.enqueue_many(&Order::up_to(2)).unwrap();
     gate.wait_for(1);
     other_gate.wait_for(1);
@@ -81,7 +57,7 @@ fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
     other_gate.open();
     drained(&queue);
     assert_eq!(stop(other).stats.done, 2);
-    assert_eq!(effects(&test), 2);
+    assert_eq!(tally(&test), (2, 2));
     gate.open();
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use redrive::dlq::LetterState;
 use redrive::postgres::Transaction;
-use redrive::{Failure, Job, NewJob};
+use redrive::{Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
     Begin, Dead, Gate, Lost, Order, Sql, TestDatabase, counted, drained, expire_leases, finish,
     new_order, only, stats, stop, worker,
 };
 
 /// Creates the table for the effects of the handlers.
-fn effects(test: &TestDatabase) {
+pub(super) fn effects(test: &TestDatabase) {
     test.client()
         .sql("CREATE TABLE public.effects (number bigint NOT NULL)");
 }
@@ -25,8 +25,20 @@ fn effect(job: &Job<Order>, tx: &mut Transaction<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Starts a worker whose handlers wait at the gate with an effect in their transactions.
+pub(super) fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
+    let gate = gate.clone();
+    worker(queue)
+        .handle(move |job: &Job<Order>, tx: &mut Transaction<'_>| {
+            effect(job, tx)?;
+            gate.pass();
+            Ok(())
+        })
+        .started()
+}
+
 /// Returns the number of effects, and of different jobs.
-fn tally(test: &TestDatabase) -> (i64, i64) {
+pub(super) fn tally(test: &TestDatabase) -> (i64, i64) {
     let asked = "SELECT count(*), count(DISTINCT number) FROM public.effects";
     let row = test.client().query_one(asked, &[]).unwrap();
     (row.get(0), row.get(1))
@@ -89,16 +101,7 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
     effects(&test);
     let queue = test.queue("orders");
     let gate = Gate::new();
-    let worker = worker(&queue)
-        .handle({
-            let gate = gate.clone();
-            move |job: &Job<Order>, tx: &mut Transaction<'_>| {
-                effect(job, tx)?;
-                gate.pass();
-                Ok(())
-            }
-        })
-        .started();
+    let worker = at_the_gate(&queue, &gate);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
     gate.wait_for(1);
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
