@@ -135,7 +135,7 @@ fn steps(node: &Value) -> f64 {
 const STEPS: f64 = 50_000.0;
 
 /// Returns what is wrong with the plan of a statement.
-fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
+fn wrong(client: &mut Client, hot: &Hot, planned: &str) -> String {
     let execute = format!("EXECUTE {} {}", hot.name, arguments(hot));
     let mut transaction = client.transaction().unwrap();
     let before = scans(&mut transaction);
@@ -149,7 +149,7 @@ fn wrong(client: &mut Client, hot: &Hot, when: &str) -> String {
         return String::new();
     }
     format!(
-        "{}, {when}: {pages} pages, {steps} steps, sequential scans {scanned:?}\n{plan:#}\n",
+        "{}, planned {planned}: {pages} pages, {steps} steps, sequential scans {scanned:?}\n{plan:#}\n",
         hot.name
     )
 }
@@ -178,46 +178,24 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
     client.sql("ALTER TABLE redrive.dead_letters ENABLE TRIGGER USER");
     let late = sessions();
     let mut trouble = String::new();
-    for (sessions, when) in [
-        (early, "planned on empty tables that were analyzed"),
-        (
-            late,
-            "planned on full tables that were analyzed when they were empty",
-        ),
-    ] {
+    let mut check = |sessions: Vec<(Client, Hot)>, planned: &str| {
         for (mut client, hot) in sessions {
-            trouble += &wrong(&mut client, &hot, when);
+            trouble += &wrong(&mut client, &hot, planned);
         }
-    }
+    };
+    check(early, "on empty tables that were analyzed");
+    check(late, "on full tables that were analyzed when they were empty");
     client.sql("ANALYZE");
-    for (mut client, hot) in sessions() {
-        trouble += &wrong(
-            &mut client,
-            &hot,
-            "planned on full tables that were analyzed",
-        );
-    }
+    check(sessions(), "on full tables that were analyzed");
     // The same without any statistics.
     client
         .sql("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relnamespace = 'redrive'::regnamespace; \
                         DELETE FROM pg_statistic WHERE starelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'redrive'::regnamespace)");
-    for (mut client, hot) in sessions() {
-        trouble += &wrong(
-            &mut client,
-            &hot,
-            "planned on full tables without statistics",
-        );
-    }
+    check(sessions(), "on full tables without statistics");
     // And with statistics without any redriving letter.
     client.sql(NONE_REDRIVING);
     let sessions = sessions();
     client.sql(MANY_REDRIVING);
-    for (mut client, hot) in sessions {
-        trouble += &wrong(
-            &mut client,
-            &hot,
-            "planned when no letter was on its way back",
-        );
-    }
+    check(sessions, "when no letter was on its way back");
     assert!(trouble.is_empty(), "{trouble}");
 }
