@@ -38,6 +38,14 @@ fn line(lapse: &DurabilityWarning) -> String {
     format!("WARN redrive::worker::lapses: queue=orders: {lapse}")
 }
 
+/// Checks that the database and a worker report this warning, and no other.
+#[track_caller]
+fn warns(db: &Database, logged: &Logged, lapse: &DurabilityWarning) {
+    let warnings = db.admin().durability_warnings().unwrap();
+    assert_eq!(warnings, std::slice::from_ref(lapse));
+    assert_eq!(said_by_a_worker(db, logged), [line(lapse)]);
+}
+
 /// Sets a parameter of the server and waits until sessions see it.
 fn set(client: &mut Client, name: &str, value: &str) {
     client.sql(&format!("ALTER SYSTEM SET {name} = {value}"));
@@ -65,11 +73,7 @@ fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
         set(&mut client, name, "off");
         // A new pool, because an older session may have the old value.
         let db = redrive::connect(&cluster.url()).unwrap();
-        assert_eq!(
-            db.admin().durability_warnings().unwrap(),
-            std::slice::from_ref(&lapse)
-        );
-        assert_eq!(said_by_a_worker(&db, &logged), [line(&lapse)]);
+        warns(&db, &logged, &lapse);
         set(&mut client, name, "on");
     }
 
@@ -90,11 +94,7 @@ fn each_durability_warning_is_one_line_and_a_durable_server_has_none() {
     client.sql("ALTER TABLE redrive.jobs_1 SET UNLOGGED; ALTER TABLE redrive.leases SET UNLOGGED");
     let db = redrive::connect(&cluster.url()).unwrap();
     let lapse = DurabilityWarning::Unlogged(vec!["jobs_1".to_owned(), "leases".to_owned()]);
-    assert_eq!(
-        db.admin().durability_warnings().unwrap(),
-        std::slice::from_ref(&lapse)
-    );
-    assert_eq!(said_by_a_worker(&db, &logged), [line(&lapse)]);
+    warns(&db, &logged, &lapse);
 }
 
 #[test]
