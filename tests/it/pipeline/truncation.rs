@@ -12,9 +12,17 @@ fn step(client: &mut Client) -> String {
 
 /// Fills segment 0, turns the ring and claims the jobs. Segment 0 has no job, and its space.
 fn drain(test: &TestDatabase, client: &mut Client) {
-    test.queue("orders")
-        .enqueue_many(&Order::up_to(500))
-        .unwrap();
+    fill(test);
+    claim_all(client);
+}
+
+fn fill(test: &TestDatabase) {
+    let orders = Order::up_to(500);
+    test.queue("orders").enqueue_many(&orders).unwrap();
+}
+
+/// Turns the ring and claims the jobs of [`fill`].
+fn claim_all(client: &mut Client) {
     assert_eq!(step(client), "turned");
     assert_eq!(claim(client), 500);
 }
@@ -105,13 +113,10 @@ fn live(tx: &mut Transaction<'_>) -> (i64, i64) {
 #[test]
 fn a_snapshot_of_ten_seconds_misses_no_job() {
     let (test, mut client) = TestDatabase::with_client();
-    test.queue("orders")
-        .enqueue_many(&Order::up_to(500))
-        .unwrap();
+    fill(&test);
     let mut reader = test.client();
     let mut open = snapshot(&mut reader);
-    assert_eq!(step(&mut client), "turned");
-    assert_eq!(claim(&mut client), 500);
+    claim_all(&mut client);
     assert_eq!(step(&mut client), "drained");
     // However slow this test is, the ten seconds are not over.
     client.sql("UPDATE redrive.ring_segments SET drained_at = drained_at + interval '1 hour'");
@@ -126,13 +131,10 @@ fn a_snapshot_of_ten_seconds_misses_no_job() {
 #[test]
 fn an_older_snapshot_blocks_no_truncation() {
     let (test, mut client) = TestDatabase::with_client();
-    test.queue("orders")
-        .enqueue_many(&Order::up_to(500))
-        .unwrap();
+    fill(&test);
     let (mut reader, mut careful) = (test.client(), test.client());
     let mut open = snapshot(&mut reader);
-    assert_eq!(step(&mut client), "turned");
-    assert_eq!(claim(&mut client), 500);
+    claim_all(&mut client);
     assert_eq!(step(&mut client), "drained");
     retry_now(&mut client);
     assert_eq!(step(&mut client), "truncated");
@@ -146,14 +148,11 @@ fn an_older_snapshot_blocks_no_truncation() {
 
 /// Drains the current segment while a transaction holds a lock that is older than its snapshot.
 fn drain_again(test: &TestDatabase, client: &mut Client, careful: &mut Client) {
-    test.queue("orders")
-        .enqueue_many(&Order::up_to(500))
-        .unwrap();
+    fill(test);
     let mut open = careful.transaction().unwrap();
     open.sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; LOCK TABLE redrive.jobs IN ACCESS SHARE MODE");
     open.sql("SELECT 1");
-    assert_eq!(step(client), "turned");
-    assert_eq!(claim(client), 500);
+    claim_all(client);
     for _ in 0..3 {
         assert_ne!(step(client), "truncated");
         client.sql(
