@@ -18,8 +18,13 @@ fn order(number: i64) -> NewJob {
 
 /// Returns the keys and their jobs, ordered by key.
 fn held(test: &TestDatabase) -> Vec<(String, JobId)> {
-    let asked = "SELECT key, job_id FROM redrive.unique_keys ORDER BY queue, key";
-    let rows = test.client().query(asked, &[]).unwrap();
+    keys(test, "unique_keys")
+}
+
+/// Returns the keys of a table and their jobs, ordered by key.
+fn keys(test: &TestDatabase, table: &str) -> Vec<(String, JobId)> {
+    let asked = format!("SELECT key, job_id FROM redrive.{table} ORDER BY queue, key");
+    let rows = test.client().query(&asked, &[]).unwrap();
     rows.iter()
         .map(|row| (row.get(0), JobId::new(row.get(1))))
         .collect()

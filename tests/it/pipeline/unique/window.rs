@@ -8,7 +8,7 @@ use redrive_tests::{
     Begin, Gate, Order, Sql, TestDatabase, counted, drained, scalar, stop, willing, worker,
 };
 
-use super::{enqueue_behind, held, inserted, order};
+use super::{enqueue_behind, held, inserted, keys, order};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -18,11 +18,7 @@ fn hourly(number: i64) -> NewJob {
 
 /// Returns the windows and the jobs that opened them, ordered by key.
 fn windows(test: &TestDatabase) -> Vec<(String, JobId)> {
-    let asked = "SELECT key, job_id FROM redrive.unique_windows ORDER BY queue, key";
-    let rows = test.client().query(asked, &[]).unwrap();
-    rows.iter()
-        .map(|row| (row.get(0), JobId::new(row.get(1))))
-        .collect()
+    keys(test, "unique_windows")
 }
 
 fn end_windows(test: &TestDatabase) {
