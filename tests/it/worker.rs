@@ -49,7 +49,7 @@ fn uncharged(queue: &Queue, id: JobId) {
 
 /// Waits until the worker has renewed its leases for this long.
 #[track_caller]
-fn renewed_for(client: &mut Client, ms: i64) {
+pub(crate) fn renewed_for(client: &mut Client, ms: i64) {
     let expiry = "SELECT (extract(epoch FROM max(expires_at)) * 1000)::bigint FROM redrive.workers";
     let before = scalar(client, expiry);
     wait_until("renewals of the leases", SOON, || {

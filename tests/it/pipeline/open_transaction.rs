@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use postgres::{Client, Transaction};
+use postgres::Transaction;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained, letters_in,
-    new_order, stop, wait_until, work_off, worker,
+    Begin, Gate, Order, Sql, Tally, TestDatabase, counted, done, drained, letters_in, new_order,
+    stop, work_off, worker,
 };
+
+use crate::worker::renewed_for;
 
 /// Starts a worker whose handlers wait at the gate. Jobs with an odd number are rejected.
 fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
@@ -204,7 +206,7 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
             counts.done + counts.dead == 1
         });
         // Longer than a lease: the worker keeps the verdict for as long as it renews.
-        renewed_for(&mut test.client(), Duration::from_secs(4));
+        renewed_for(&mut test.client(), 4000);
         assert_eq!(worker.stats().lost, 0);
         transaction.rollback().unwrap();
         drained(&queue);
@@ -212,14 +214,4 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         assert_eq!((counts.done + counts.dead, counts.lost), (2, 0));
         assert_eq!((counts.released, tally.repeated()), (0, vec![]));
     }
-}
-
-/// Waits until the worker's expiry has moved by this much.
-fn renewed_for(client: &mut Client, time: Duration) {
-    let expiry = "SELECT extract(epoch FROM max(expires_at))::float8 FROM redrive.workers";
-    let mut read = || client.ask::<f64>(expiry, &[]);
-    let start = read();
-    wait_until("the renewals", SOON, || {
-        read() - start >= time.as_secs_f64()
-    });
 }
