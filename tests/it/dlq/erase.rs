@@ -300,19 +300,14 @@ fn texts_of_earlier_deaths_and_of_groups_that_the_letter_left_are_erased() {
     no_drift(&db);
 
     // The failure happens again, and its group has texts again.
-    dead_of(&queue, 8, "account of Maria Smith is declined");
+    put(&queue, order(8));
+    work_off(&queue, |_: &Job<TenantOrder>| {
+        Err(Failure::reject("account of Maria Smith is declined"))
+    });
     let groups = db.groups(&GroupFilter::new());
     let again = groups.iter().find(|one| (one.open, one.deaths) == (1, 2));
     let again = again.unwrap_or_else(|| panic!("{groups:#?}"));
     assert_eq!(again.title, "account of Maria Smith is declined");
-}
-
-/// Makes a letter with this message.
-fn dead_of(queue: &Queue, tenant: u64, message: &'static str) {
-    put(queue, order(tenant));
-    work_off(queue, move |_: &Job<TenantOrder>| {
-        Err(Failure::reject(message))
-    });
 }
 
 #[test]

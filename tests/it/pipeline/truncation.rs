@@ -10,18 +10,12 @@ fn step(client: &mut Client) -> String {
     client.ask("SELECT redrive.turn_ring(8192, 1000)", &[])
 }
 
-/// Fills segment 0, turns the ring and claims the jobs. Segment 0 has no job, and its space.
-fn drain(test: &TestDatabase, client: &mut Client) {
-    fill(test);
-    claim_all(client);
-}
-
 fn fill(test: &TestDatabase) {
     let orders = Order::up_to(500);
     test.queue("orders").enqueue_many(&orders).unwrap();
 }
 
-/// Turns the ring and claims the jobs of [`fill`].
+/// Turns the ring and claims the jobs of [`fill`]. Their segment has no job, and its space.
 fn claim_all(client: &mut Client) {
     assert_eq!(step(client), "turned");
     assert_eq!(claim(client), 500);
@@ -72,7 +66,8 @@ fn reading(client: &mut Client) -> Transaction<'_> {
 #[test]
 fn no_claim_waits_for_a_truncation_behind_a_reader() {
     let (test, mut client) = TestDatabase::with_client();
-    drain(&test, &mut client);
+    fill(&test);
+    claim_all(&mut client);
     let mut reader = test.client();
     let open = reading(&mut reader);
     assert_eq!(step(&mut client), "drained");
@@ -132,7 +127,7 @@ fn a_snapshot_of_ten_seconds_misses_no_job() {
 fn an_older_snapshot_blocks_no_truncation() {
     let (test, mut client) = TestDatabase::with_client();
     fill(&test);
-    let (mut reader, mut careful) = (test.client(), test.client());
+    let mut reader = test.client();
     let mut open = snapshot(&mut reader);
     claim_all(&mut client);
     assert_eq!(step(&mut client), "drained");
@@ -143,18 +138,13 @@ fn an_older_snapshot_blocks_no_truncation() {
     drop(open);
 
     // A transaction that locks the jobs before it takes its snapshot misses nothing.
-    drain_again(&test, &mut client, &mut careful);
-}
-
-/// Drains the current segment while a transaction holds a lock that is older than its snapshot.
-fn drain_again(test: &TestDatabase, client: &mut Client, careful: &mut Client) {
-    fill(test);
-    let mut open = careful.transaction().unwrap();
+    fill(&test);
+    let mut open = reader.transaction().unwrap();
     open.sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; LOCK TABLE redrive.jobs IN ACCESS SHARE MODE");
     open.sql("SELECT 1");
-    claim_all(client);
+    claim_all(&mut client);
     for _ in 0..3 {
-        assert_ne!(step(client), "truncated");
+        assert_ne!(step(&mut client), "truncated");
         client.sql(
             "UPDATE redrive.ring_segments \
                  SET drained_at = drained_at - interval '1 minute', retry_at = '-infinity'",
