@@ -1,7 +1,7 @@
 //! Publishes the metrics in a `prometheus` registry of the program.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto;
@@ -20,7 +20,7 @@ const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 /// A scrape uses one connection of the pool and takes at most 5 seconds by default, see
 /// [`deadline`](MetricsCollector::deadline). If a metric cannot be read in time, its last good
 /// value is published for 5 minutes, and `redrive_up` or `redrive_collector_success` is 0.
-/// Concurrent scrapes run one after another.
+/// Concurrent scrapes share one reading.
 ///
 /// ```
 /// use prometheus::{Registry, TextEncoder};
@@ -42,7 +42,14 @@ pub struct MetricsCollector {
     database: Database,
     deadline: Duration,
     descriptions: Vec<Desc>,
-    reader: Mutex<Reader>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    reader: Reader,
+    /// The last reading, and when it ended.
+    last: Option<(Instant, Vec<proto::MetricFamily>)>,
 }
 
 impl MetricsCollector {
@@ -52,7 +59,10 @@ impl MetricsCollector {
             database: database.clone(),
             deadline: DEFAULT_DEADLINE,
             descriptions: descriptions(),
-            reader: Mutex::new(Reader::new(env!("CARGO_PKG_VERSION"))),
+            state: Mutex::new(State {
+                reader: Reader::new(env!("CARGO_PKG_VERSION")),
+                last: None,
+            }),
         }
     }
 
@@ -72,10 +82,15 @@ impl Collector for MetricsCollector {
     }
 
     fn collect(&self) -> Vec<proto::MetricFamily> {
-        // A panic while the lock is held cannot leave the reader in an invalid state.
-        let mut kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = Instant::now();
+        // A panic while the lock is held cannot leave the state invalid.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // While the database is silent, scrapes that wait would otherwise take the whole time, each in turn.
+        if let Some((_, families)) = state.last.as_ref().filter(|(ended, _)| *ended > asked) {
+            return families.clone();
+        }
         // The call gets a clone, because its thread may be abandoned at the deadline.
-        let mut reader = kept.clone();
+        let mut reader = state.reader.clone();
         let budget = self.deadline.mul_f64(0.9);
         let read = self
             .database
@@ -85,12 +100,14 @@ impl Collector for MetricsCollector {
             });
         let reading = match read {
             Ok((reader, reading)) => {
-                *kept = reader;
+                state.reader = reader;
                 reading
             }
-            Err(error) => kept.failed(error),
+            Err(error) => state.reader.failed(error),
         };
-        to_proto(&reading.families)
+        let families = to_proto(&reading.families);
+        state.last = Some((Instant::now(), families.clone()));
+        families
     }
 }
 
