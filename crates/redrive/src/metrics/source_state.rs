@@ -27,12 +27,13 @@ pub(crate) struct SourceState {
 }
 
 impl SourceState {
-    /// Returns whether the source must be read now. After a failure it is due within 15 seconds.
+    /// Returns whether the source must be read now. After a failure it is due within 15 seconds, and
+    /// bloat within 5 minutes, because it may read much until it runs out of time.
     pub(crate) fn is_due(&self, source: Source, now: Instant) -> bool {
-        let interval = if self.is_good {
-            interval(source)
-        } else {
-            interval(source).min(Duration::from_secs(15))
+        let interval = match (self.is_good, source) {
+            (true, _) => interval(source),
+            (false, Source::Bloat) => Duration::from_mins(5),
+            (false, _) => interval(source).min(Duration::from_secs(15)),
         };
         self.read_at
             .is_none_or(|read_at| now.saturating_duration_since(read_at) >= interval)
@@ -64,6 +65,28 @@ fn interval(source: Source) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_that_failed_is_due_sooner() {
+        let start = Instant::now();
+        for (source, is_good, seconds) in [
+            (Source::Totals, false, 0),
+            (Source::Tables, true, 55),
+            (Source::Tables, false, 15),
+            (Source::Bloat, true, 3540),
+            (Source::Bloat, false, 300),
+        ] {
+            let state = SourceState {
+                is_good,
+                read_at: Some(start),
+                ..SourceState::default()
+            };
+            let at = |seconds| start + Duration::from_secs(seconds);
+            assert!(state.is_due(source, at(seconds)), "{source:?}");
+            let is_early = seconds > 0 && state.is_due(source, at(seconds - 1));
+            assert!(!is_early, "{source:?}");
+        }
+    }
 
     #[test]
     fn values_are_current_for_five_minutes_longer_than_their_interval() {
