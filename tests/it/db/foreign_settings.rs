@@ -5,7 +5,7 @@ use postgres::{Client, NoTls};
 use redrive::dlq::GroupFilter;
 use redrive::{Database, Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, has, no_drift, of_orders, scalar,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, has, no_drift, of_orders, scalar,
     server_url, stop, wait_until, worker,
 };
 
@@ -47,8 +47,7 @@ fn lifecycle(db: &Database) -> Vec<String> {
     drained(&queue);
     let redriven = db.redrives(&of_orders());
     assert_eq!(redriven.redriven.len(), 2);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 1);
+    assert_eq!(finish(&queue, worker).stats.done, 1);
     no_drift(db);
     let groups = db.groups(&GroupFilter::new());
     groups.into_iter().map(|group| group.title).collect()

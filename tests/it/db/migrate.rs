@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use redrive::migrate::{all, in_transaction};
 use redrive::{Job, Queue};
-use redrive_tests::{Order, Sql, TestDatabase, at_once, drained, has, stop, willing, worker};
+use redrive_tests::{Order, Sql, TestDatabase, at_once, finish, has, willing, worker};
 
 /// The version of the newest migration.
 pub(super) const LAST: i32 = 10;
@@ -98,8 +98,7 @@ fn an_older_schema_is_reported_and_upgraded() {
         same(&catalog(&test), &new, &version);
 
         let worker = willing(&queue);
-        drained(&queue);
-        let done = stop(worker).stats.done;
+        let done = finish(&queue, worker).stats.done;
         assert_eq!(done, u64::from(stored.is_some()), "{version}");
     }
 }

@@ -15,7 +15,7 @@ use proptest::test_runner::TestRunner;
 use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::MAX_PAYLOAD_BYTES;
 use redrive::{Database, Failure, JobId, NewJob};
-use redrive_tests::{Begin, Dead, Sql, TestDatabase, drained, ids, letters_in, stop, worker};
+use redrive_tests::{Begin, Dead, Sql, TestDatabase, drained, finish, ids, letters_in, worker};
 
 /// The number of inputs per kind.
 const INPUTS: usize = 400;
@@ -111,8 +111,7 @@ fn every_accepted_job_keeps_its_payload_through_death_and_redrive() {
     let filter = LetterFilter::new().queue("q").state(LetterState::Open);
     let redriven = db.redrives(&filter);
     assert_eq!(redriven.redriven.len(), ids.len());
-    drained(&queue);
-    let stopped = stop(worker);
+    let stopped = finish(&queue, worker);
     assert_eq!(letters_in(&db, "q", LetterState::Recovered), ids.len());
     assert_eq!(stopped.stats.done, ids.len() as u64);
     assert_eq!(stopped.stats.dead, ids.len() as u64);

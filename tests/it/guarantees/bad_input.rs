@@ -10,8 +10,8 @@ use redrive::{
     Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue,
 };
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, has, in_state, new_order, put,
-    stop, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, finish, has, in_state, new_order, put, stop,
+    worker,
 };
 
 #[test]
@@ -87,8 +87,7 @@ fn letter_of(
         // No handler returns one, so the rule looks at every cause.
         .options(HandlerOptions::new().reject_on::<fmt::Error>())
         .started();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!(counts.dead, 1);
     assert_eq!(counts.retried + counts.dead, 2);
     assert_eq!(counts.lost, 0);

@@ -6,8 +6,8 @@ use redrive::admin::Cancelled;
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
 use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, ids, new_order, only, put, stop, wait_until, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, expire_leases, finish,
+    ids, new_order, only, put, wait_until, worker, worker_at,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -120,8 +120,7 @@ fn cancelling_one_job_does_not_affect_the_others_of_its_lease() {
     assert_eq!(test.client().count("leases"), 1);
     cancels(&queue, ids[1], Cancelled::Asked);
     gate.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 2);
+    assert_eq!(finish(&queue, worker).stats.done, 2);
     assert_eq!(queue.letter(ids[1]).cause, DeathCause::Manual);
     assert!(queue.database().dlq().get(ids[0]).unwrap().is_none());
     assert!(queue.database().dlq().get(ids[2]).unwrap().is_none());

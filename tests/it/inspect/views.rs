@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive::admin::{Cancelled, JobState};
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, done, drained, ids, new_order, stats,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, done, finish, ids, new_order, stats,
     stop, wait_until, worker,
 };
 
@@ -75,6 +75,5 @@ fn a_completed_job_is_not_live_while_its_lease_lasts() {
     assert_eq!(stats(db, "orders").expect("a busy queue").leased, 1);
     assert_eq!(db.admin().cancel(ids[1]).unwrap(), Cancelled::NotLive);
     gate.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 2);
+    assert_eq!(finish(&queue, worker).stats.done, 2);
 }

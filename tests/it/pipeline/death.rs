@@ -6,9 +6,7 @@ use std::num::ParseIntError;
 
 use redrive::dlq::{DeathCause, LetterFilter};
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Order, TestDatabase, drained, has, new_order, put, stop, worker,
-};
+use redrive_tests::{Begin, Dead, Order, TestDatabase, finish, has, new_order, put, worker};
 
 #[derive(Debug)]
 struct AmountError(ParseIntError);
@@ -38,8 +36,7 @@ fn an_exhausted_job_lists_each_of_its_attempts() {
     });
     let new = new_order(12).priority(5).max_attempts(3);
     let id = put(&queue, new);
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.retried, counts.dead, counts.done), (2, 1, 0));
 
     let letter = queue.letter(id);
@@ -95,8 +92,7 @@ fn a_rejected_job_dies_at_its_first_attempt() {
         ))),
     });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 2);
+    assert_eq!(finish(&queue, worker).stats.dead, 2);
     let worded = queue.letter(ids[0]);
     assert_eq!(
         (worded.cause, worded.attempts, worded.history.len()),
@@ -132,8 +128,7 @@ fn a_panic_is_recorded_with_message_and_location() {
     });
     let id = put(&queue, new_order(1).max_attempts(2));
     queue.enqueue(&Order { number: 2 }).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!(
         (counts.retried, counts.dead, counts.done),
         (1, 1, 1),
@@ -172,8 +167,7 @@ fn an_undecodable_payload_dies_at_once_and_the_next_job_runs() {
         (raw("cursed", "{}"), "in Deserialize"),
     ];
     queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.dead, counts.done, counts.retried), (3, 1, 0));
     for (id, message) in undecodable {
         let letter = queue.letter(id);
@@ -205,8 +199,7 @@ fn one_lease_settles_every_kind_of_verdict() {
             2 if job.attempt() == 1 => Err(Failure::retry("once")),
             _ => Ok(()),
         });
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!(
         (counts.done, counts.dead, counts.retried, counts.lost),
         (300, 100, 100, 0)

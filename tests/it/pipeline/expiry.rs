@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, ForeignFailure, Letter, LetterFilter};
 use redrive::{Database, Enqueued, Failure, Job, JobId, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, done, drained, ids, new_order, no_drift, put,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, done, finish, ids, new_order, no_drift, put,
     retried, stop, wait_until, worker,
 };
 
@@ -76,8 +76,7 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
     assert_eq!(client.execute(due, &[]).unwrap(), 1);
 
     let (worker, noted) = noting(&queue);
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (3, late_ids.len() as u64));
     let mut ran = noted.lock().unwrap().clone();
     ran.sort_unstable();
@@ -118,8 +117,7 @@ fn a_retry_after_the_time_dies_with_its_failed_attempts() {
     let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
     assert_eq!(test.client().execute(due, &[]).unwrap(), 1);
     let (late, _) = noting(&queue);
-    drained(&queue);
-    stop(late);
+    finish(&queue, late);
     let letters = expired(queue.database());
     let [letter] = &letters[..] else {
         panic!("{letters:?}")

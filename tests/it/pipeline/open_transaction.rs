@@ -6,7 +6,7 @@ use postgres::Transaction;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, Sql, Tally, TestDatabase, counted, done, drained, letters_in, new_order,
+    Begin, Gate, Order, Sql, Tally, TestDatabase, counted, done, finish, letters_in, new_order,
     stop, work_off, worker,
 };
 
@@ -60,8 +60,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
     transaction.commit().unwrap();
     test.client().sql("ROLLBACK PREPARED 'forgotten'");
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.lost, counts.released), (4, 0, 0));
     assert_eq!(tally.repeated(), []);
 }
@@ -104,8 +103,7 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
             (counts.done, counts.dead) == before
         });
         transaction.rollback().unwrap();
-        drained(&queue);
-        let counts = stop(worker).stats;
+        let counts = finish(&queue, worker).stats;
         assert_eq!((counts.done, counts.dead), (9, 2));
         assert_eq!((counts.lost, counts.released), (0, 0));
         assert_eq!(tally.repeated(), []);
@@ -129,8 +127,7 @@ fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_
         counts.released > 0
     });
     transaction.rollback().unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead, counts.retried), (2, 0, 0));
 }
 
@@ -209,8 +206,7 @@ fn a_lock_on_one_lease_delays_no_other_lease_and_repeats_no_job() {
         renewed_for(&mut test.client(), 4000);
         assert_eq!(worker.stats().lost, 0);
         transaction.rollback().unwrap();
-        drained(&queue);
-        let counts = stop(worker).stats;
+        let counts = finish(&queue, worker).stats;
         assert_eq!((counts.done + counts.dead, counts.lost), (2, 0));
         assert_eq!((counts.released, tally.repeated()), (0, vec![]));
     }

@@ -13,8 +13,8 @@ use postgres::fallible_iterator::FallibleIterator;
 use redrive::admin::QueuePause;
 use redrive::{Database, Failure, Job, Operator, PauseEnd, Queue, Worker};
 use redrive_tests::{
-    Begin, Finish, Gate, Order, SOON, Sql, TestDatabase, done, drained, expire_leases, informed,
-    retried, scalar, stats, stop, told, wait_until, work_off, worker,
+    Begin, Finish, Gate, Order, SOON, Sql, TestDatabase, done, drained, expire_leases, finish,
+    informed, retried, scalar, stats, stop, told, wait_until, work_off, worker,
 };
 
 use crate::worker_process::WorkerProcess;
@@ -160,8 +160,7 @@ fn running_jobs_finish_and_fetched_jobs_return_without_a_charge() {
 
     runs.allow();
     resume(&queue);
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (4000, 0));
     assert!(counts.released > 0, "{counts:?}");
 }
@@ -200,8 +199,7 @@ fn a_pause_outlives_every_process() {
     assert!(process.stop().success());
     first.allow();
     let worker = first.worker(&queue);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 5);
+    assert_eq!(finish(&queue, worker).stats.done, 5);
 }
 
 #[test]

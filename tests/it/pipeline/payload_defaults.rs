@@ -7,7 +7,7 @@ use redrive::{
     WorkerBuilder,
 };
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, drained, live_job, retried, stop, wait_until, work_off,
+    Begin, Order, SOON, Sql, TestDatabase, finish, live_job, retried, stop, wait_until, work_off,
     worker,
 };
 use serde::{Deserialize, Serialize};
@@ -223,6 +223,5 @@ fn a_handler_takes_the_deadline_and_the_backoff_of_the_type_unless_it_has_its_ow
         .handle(|_: &Job<Invoice>| Err(Failure::retry("no")))
         .options(own)
         .started();
-    drained(&mails);
-    assert_eq!(stop(worker).stats.dead, 1);
+    assert_eq!(finish(&mails, worker).stats.dead, 1);
 }

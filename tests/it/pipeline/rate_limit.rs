@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use redrive::{Failure, Job, Operator, Payload, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, TestDatabase, done, drained, informed, scalar, stats, stop,
+    Begin, Gate, Order, SOON, TestDatabase, done, drained, finish, informed, scalar, stats, stop,
     wait_until, worker,
 };
 
@@ -148,8 +148,7 @@ fn a_limited_kind_delays_no_other_kind_and_is_not_charged() {
     assert_eq!(scalar(&mut test.client(), untouched), 299);
 
     unlimit(&queue, RateLimited::Kind("mail"));
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 610);
+    assert_eq!(finish(&queue, worker).stats.done, 610);
     assert_eq!(mails.count(), 300);
 }
 
@@ -194,8 +193,7 @@ fn a_limit_that_is_set_while_workers_run_takes_effect_without_a_restart() {
     assert_eq!(orders.count(), 21);
     // A larger limit applies at once, too.
     limit(&queue, RateLimited::Queue, RateLimit::per(100_000, SECOND));
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 40);
+    assert_eq!(finish(&queue, worker).stats.done, 40);
 }
 
 #[test]
@@ -259,8 +257,7 @@ fn a_job_that_starts_too_late_returns_without_a_charge() {
         scalar(&mut test.client(), late) > 0
     });
     gate.open();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (151, 0));
     assert!(counts.released > 0, "{counts:?}");
     assert_eq!(starts.count(), 151, "no attempt ran twice");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive_tests::{
-    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, at_once, drained, expire_leases,
-    finish, lost, reap, reap_after, reap_within, stop, worker,
+    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, at_once, expire_leases, finish, lost,
+    reap, reap_after, reap_within, worker,
 };
 use uuid::Uuid;
 
@@ -24,8 +24,7 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
         "the age of the lease does not matter"
     );
     gate.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!(finish(&queue, worker).stats.lost, 0);
 }
 
 #[test]

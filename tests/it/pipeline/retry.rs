@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Backoff, Failure, HandlerOptions, Job};
 use redrive_tests::{
-    Begin, Finish, Order, TestDatabase, counted, drained, live_job, new_order, put, retried, stop,
+    Begin, Finish, Order, TestDatabase, counted, finish, live_job, new_order, put, retried, stop,
     worker,
 };
 
@@ -68,8 +68,7 @@ fn a_snooze_charges_no_attempt() {
         }
     });
     let id = put(&queue, new_order(1).max_attempts(1));
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!(
         (counts.snoozed, counts.done, counts.dead, counts.retried),
         (9, 1, 0, 0)

@@ -114,8 +114,7 @@ fn a_paused_backlog_stays_in_place_and_the_ring_turns_past_it() {
     let tally = Tally::new();
     // With one slot they also run in the order in which they are claimed.
     let worker = counting(&paused, 1, &tally);
-    drained(&paused);
-    stop(worker);
+    finish(&paused, worker);
     assert_eq!(tally.order(), ids, "in their order");
 }
 

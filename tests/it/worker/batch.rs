@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redrive::{Batch, BatchOptions, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Finish, Order, SOON, TestDatabase, counted, done, drained, stats, stop, wait_until,
+    Begin, Finish, Order, SOON, TestDatabase, counted, done, finish, stats, stop, wait_until,
     worker,
 };
 
@@ -72,8 +72,7 @@ fn full_batches_start_at_once_in_the_order_of_the_claim() {
         }
         let worker = builder.started();
         counted(&worker, "300 done", |counts| counts.done == 300);
-        drained(&queue);
-        assert_eq!(stop(worker).stats.retried, 0);
+        assert_eq!(finish(&queue, worker).stats.retried, 0);
         let expected: Vec<Vec<i64>> = [1..=100, 101..=200, 201..=300].map(Vec::from_iter).into();
         assert_eq!(batches.all(), expected, "with others: {with_others}");
     }
@@ -151,8 +150,7 @@ fn follow_ups_and_checkpoints_belong_to_single_jobs_of_a_batch() {
         })
         .started();
     done(&worker, 4);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.retried, 1);
+    assert_eq!(finish(&queue, worker).stats.retried, 1);
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen, [(1, 1, None), (2, 1, None), (2, 2, Some(20))]);
 }

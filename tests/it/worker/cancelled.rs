@@ -8,7 +8,7 @@ use redrive::admin::Cancelled;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, blocked, done, drained, new_order,
+    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, blocked, done, finish, new_order,
     reap, stop, wait_until, worker,
 };
 
@@ -88,8 +88,7 @@ fn a_cancellation_reaches_its_handler_and_waits_for_no_lock() {
                 // The verdict waits for the lease as well, and may be stored before the mark.
                 true => assert_ne!(cancelled, Cancelled::NotLive),
             }
-            drained(&queue);
-            stop(worker);
+            finish(&queue, worker);
             let letter = db.letter(id);
             assert_eq!((letter.cause.as_str(), letter.attempts), ("manual", 1));
         }
@@ -163,6 +162,5 @@ fn a_job_that_is_cancelled_while_it_waits_for_its_slot_starts_cancelled() {
     let cancelled = queue.database().admin().cancel(ids[1].id());
     assert_eq!(cancelled.unwrap(), Cancelled::Asked);
     gate.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 1);
+    assert_eq!(finish(&queue, worker).stats.dead, 1);
 }

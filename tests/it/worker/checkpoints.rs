@@ -64,8 +64,7 @@ fn a_renewal_stores_the_checkpoint_and_a_crash_keeps_it() {
     assert_eq!(header(&queue, id, "trace").as_deref(), Some("4f2a"));
     gate_a.open();
     gate_b.open();
-    drained(&queue);
-    stop(a);
+    finish(&queue, a);
     stop(b);
     assert_eq!(*found.lock().unwrap(), [None, Some(7)]);
 }
@@ -99,8 +98,7 @@ fn a_failed_attempt_stores_its_checkpoint_before_any_renewal() {
     // A redriven job resumes.
     dlq.redrive(&LetterFilter::new().ids([id]), &Operator::default())
         .unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 1);
+    assert_eq!(finish(&queue, worker).stats.done, 1);
     let expected = [None, Some(1), Some(2), Some(3), Some(4)];
     assert_eq!(*found.lock().unwrap(), expected);
 }
@@ -175,8 +173,7 @@ fn a_worker_that_lost_its_lease_stores_no_checkpoint_and_no_follow_up() {
     assert_eq!(checkpoint(&queue, ids[0]), None);
     assert_eq!(client.count("jobs"), 0, "no follow-up");
     gate_b.open();
-    drained(&queue);
-    assert_eq!(stop(b).stats.done, 1);
+    assert_eq!(finish(&queue, b).stats.done, 1);
     assert_eq!(client.count("jobs"), 1, "the follow-up of one job");
 }
 
@@ -235,8 +232,7 @@ fn a_redaction_by_pattern_applies_to_the_checkpoint_of_a_letter() {
         Err(Failure::reject("broken"))
     });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 2);
+    assert_eq!(finish(&queue, worker).stats.dead, 2);
     let dlq = queue.database().dlq();
     let stored = ids.iter().map(|id| {
         let letter = dlq.get(*id).unwrap().expect("a letter");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use log::LevelFilter;
 use redrive::{Failure, Job, Queue};
 use redrive_tests::{
-    Begin, Cluster, Logged, Order, SOON, Sql, TestDatabase, counted, drained, scalar, stop,
+    Begin, Cluster, Logged, Order, SOON, Sql, TestDatabase, counted, finish, scalar, stop,
     wait_until, worker,
 };
 
@@ -37,8 +37,7 @@ fn a_worker_whose_verdicts_cannot_be_written_claims_no_more() {
     let ahead = runs.load(Ordering::SeqCst);
     assert!((1..=AHEAD).contains(&ahead), "{ahead} jobs");
     locker.commit().unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.dead, counts.lost), (JOBS.unsigned_abs(), 0));
     assert_eq!(runs.load(Ordering::SeqCst), JOBS.unsigned_abs());
 }
@@ -54,8 +53,7 @@ fn a_flood_of_letters_is_logged_once_a_second() {
         let class = format!("Class{}", job.payload().number % 2);
         Err(Failure::reject("broken").class(class))
     });
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, JOBS.unsigned_abs());
+    assert_eq!(finish(&queue, worker).stats.dead, JOBS.unsigned_abs());
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
     let lines = logged.lines();
     let dead: Vec<&String> = lines.iter().filter(|line| line.contains("dead")).collect();

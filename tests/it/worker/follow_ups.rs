@@ -7,17 +7,17 @@ use redrive::dlq::LetterFilter;
 use redrive::postgres::Transaction;
 use redrive::{Database, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Finish, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained, has,
-    new_order, scalar, stop, wait_until, worker,
+    Begin, Dead, Finish, Gate, Order, SOON, Sql, Tally, TestDatabase, counted, done, drained,
+    finish, has, new_order, scalar, stop, wait_until, worker,
 };
 
-fn finish() -> NewJob {
+fn follow_up() -> NewJob {
     NewJob::new(&Finish {}).unwrap()
 }
 
 /// Adds one follow-up in the queue `next`, which has no worker.
 fn follow(job: &Job<Order>) -> Result<(), Failure> {
-    job.then_in_queue("next", finish())?;
+    job.then_in_queue("next", follow_up())?;
     Ok(())
 }
 
@@ -46,9 +46,9 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
     let finished = Tally::new();
     let worker = worker(&queue)
         .handle(|job: &Job<Order>| {
-            job.then(finish())?;
-            job.then_in_queue("next", finish().priority(7).max_attempts(2))?;
-            let later = finish().delay(Duration::from_hours(1)).unique("later");
+            job.then(follow_up())?;
+            job.then_in_queue("next", follow_up().priority(7).max_attempts(2))?;
+            let later = follow_up().delay(Duration::from_hours(1)).unique("later");
             job.then_in_queue("next", later.header("trace", "4f2a"))?;
             Ok(())
         })
@@ -62,8 +62,7 @@ fn follow_ups_are_stored_with_their_options_when_the_job_is_done() {
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The worker is idle at times, so it is notified of follow-ups.
     wait_until("the follow-ups to be done", SOON, || finished.jobs() == 3);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 6);
+    assert_eq!(finish(&queue, worker).stats.done, 6);
     let mut next = stored(queue.database());
     next.sort_by_key(|job| (job.state == JobState::Delayed, job.id));
     let seen: Vec<_> = next
@@ -92,13 +91,12 @@ fn an_attempt_that_does_not_succeed_stores_no_follow_up() {
             (1, 1) => Err(Failure::retry("not yet")),
             (2, 1) => panic!("not yet"),
             (3, _) => Err(Failure::reject("never")),
-            (4, _) => Ok(job.then(finish().priority(1001))?),
+            (4, _) => Ok(job.then(follow_up().priority(1001))?),
             _ => Ok(()),
         }
     });
     queue.enqueue_many(&Order::up_to(4)).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead), (2, 2));
     assert_eq!(
         stored(queue.database()).len(),
@@ -140,8 +138,7 @@ fn a_rejected_follow_up_fails_its_job_and_no_other() {
         }
         _ => Ok(job.then_in_queue("next", NewJob::raw("other", "{}")?)?),
     });
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried, counts.dead), (18, 4, 2));
     assert_eq!(stored(queue.database()).len(), 18);
     // A verdict that is not rejected keeps its error and its checkpoint.
@@ -183,7 +180,7 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
         let first = new_order(10).unique("chain");
         queue.enqueue_job(first).unwrap();
         counted(&worker, "the chain to end", |counts| counts.done == 10);
-        redrive_tests::finish(&queue, worker);
+        finish(&queue, worker);
         let keys = "SELECT count(*) FROM redrive.unique_keys";
         assert_eq!(scalar(&mut test.client(), keys), 0);
     }
@@ -193,10 +190,9 @@ fn a_job_can_be_followed_by_one_with_its_unique_key() {
 fn a_follow_up_whose_key_a_live_job_holds_is_not_stored() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue)
-        .runs(|job: &Job<Order>| Ok(job.then_in_queue("next", finish().unique("one"))?));
+        .runs(|job: &Job<Order>| Ok(job.then_in_queue("next", follow_up().unique("one"))?));
     queue.enqueue_many(&Order::up_to(5)).unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 5);
+    assert_eq!(finish(&queue, worker).stats.done, 5);
     assert_eq!(stored(queue.database()).len(), 1);
 }
 
@@ -206,12 +202,12 @@ fn a_key_in_an_open_transaction_delays_only_the_lease_that_needs_it() {
     let (queue, next) = (test.queue("orders"), test.queue("next"));
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    next.enqueue_job_in(&mut transaction, finish().unique("one"))
+    next.enqueue_job_in(&mut transaction, follow_up().unique("one"))
         .unwrap();
     let ran = Gate::new();
     ran.open();
     let handler = |job: &Job<Order>| match job.payload().number {
-        1 => Ok(job.then_in_queue("next", finish().unique("one"))?),
+        1 => Ok(job.then_in_queue("next", follow_up().unique("one"))?),
         _ => Ok(()),
     };
     let worker = worker(&queue).runs(ran.passing_to(handler));
@@ -239,8 +235,7 @@ fn a_rejected_follow_up_rolls_the_transaction_back() {
         })
         .started();
     queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried, counts.dead), (0, 4, 1));
     assert_eq!(
         scalar(&mut test.client(), "SELECT count(*) FROM public.effects"),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use postgres::{Client, NoTls};
 use redrive::{GroupPolicy, Job, NewJob, Operator, Queue, RateLimit, RateLimited, Worker};
 use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, counted, drained, new_order, scalar, server_url, stop,
+    Begin, Order, SOON, Sql, TestDatabase, counted, finish, new_order, scalar, server_url, stop,
     wait_until, worker,
 };
 
@@ -154,8 +154,7 @@ fn a_worker_without_tokens_sends_few_statements() {
     queue.enqueue(&Order { number: 1 }).unwrap();
     // It takes the only token of the day.
     let first = rarely_looking(&queue);
-    drained(&queue);
-    stop(first);
+    finish(&queue, first);
     backlog(&queue);
     drop(queue);
     sends_few_statements(&test);

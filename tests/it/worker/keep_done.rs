@@ -9,7 +9,7 @@ use redrive::{
 };
 use redrive_tests::{
     Begin, Dead, Finish, Hold, HoldTransaction, Order, Sql, TestDatabase, drained, finish, only,
-    put, scalar, stop, worker,
+    put, scalar, worker,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -91,8 +91,7 @@ fn only_kinds_that_ask_for_it_are_kept_and_a_finished_job_is_not_live() {
         .started();
     let order = put(&queue, new(&Order { number: 1 }));
     let other = put(&queue, new(&Finish {}));
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
 
     let ids: Vec<JobId> = kept(db, "").iter().map(|job| job.id).collect();
     assert_eq!(ids, [order]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redrive::worker::{Attempt, AttemptOutcome};
 use redrive::{Backoff, Batch, BatchOptions, Failure, Job, Payload, WorkerBuilder};
-use redrive_tests::{Begin, Order, TestDatabase, counted, drained, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, counted, finish, stop, worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -136,7 +136,6 @@ fn a_hook_that_panics_harms_nothing() {
         .on_attempt(|_| panic_any(PanicsWhenDropped))
         .redact(|_| panic_any(PanicsWhenDropped))
         .started();
-    drained(&queue);
-    let stats = stop(worker).stats;
+    let stats = finish(&queue, worker).stats;
     assert_eq!((stats.done, stats.dead), (2, 1));
 }

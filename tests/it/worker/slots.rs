@@ -5,8 +5,7 @@ use std::time::Duration;
 use redrive::postgres::Transaction;
 use redrive::{Failure, HandlerOptions, Job, JobId, NewJob, Payload};
 use redrive_tests::{
-    Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, done, drained, finish, new_order, put,
-    stop, worker,
+    Begin, Dead, Finish, Gate, Hold, Order, TestDatabase, done, finish, new_order, put, worker,
 };
 
 #[test]
@@ -22,8 +21,7 @@ fn verdicts_of_fast_jobs_do_not_wait_for_the_slow_job_after_them() {
     gate.wait_for(1);
     done(&worker, 70);
     gate.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 71);
+    assert_eq!(finish(&queue, worker).stats.done, 71);
 }
 
 #[test]
@@ -103,6 +101,5 @@ fn a_handler_runs_at_most_as_many_jobs_as_it_allows() {
     few.wait_for(3);
     few.open();
     many.open();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 7);
+    assert_eq!(finish(&queue, worker).stats.done, 7);
 }

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 
 use redrive::{Batch, BatchOptions, Job, NewJob};
-use redrive_tests::{Begin, Order, TestDatabase, drained, ids, new_order, stop, worker};
+use redrive_tests::{Begin, Order, TestDatabase, drained, finish, ids, new_order, worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -88,8 +88,7 @@ fn each_handler_runs_in_a_span_and_follow_ups_continue_the_trace() {
         .started();
     drained(&queue);
     queue.enqueue_many(&[Mail {}, Mail {}]).unwrap();
-    drained(&queue);
-    stop(worker);
+    finish(&queue, worker);
     let seen = seen.0.lock().unwrap();
     let of_order = format!(
         "job queue=\"orders\" kind=\"order\" job={id} attempt=1 jobs=1 traceparent=\"{trace}\""

@@ -9,8 +9,8 @@ use redrive::admin::JobState;
 use redrive::postgres::{Client, NoTls, Transaction};
 use redrive::{Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Cluster, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, new_order,
-    scalar, stop, wait_until, worker,
+    Begin, Cluster, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, finish,
+    new_order, scalar, stop, wait_until, worker,
 };
 
 /// What a handler does in its transaction before it returns `Ok`.
@@ -139,8 +139,7 @@ fn whatever_spoils_the_session_of_a_handler_is_charged_and_told() {
         .map(|(number, _)| new_order(number).max_attempts(2))
         .collect();
     let ids = queue.enqueue_jobs(&jobs).unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     let dead = SPOILED.len() as u64;
     assert_eq!(
         (counts.dead, counts.retried, counts.done, counts.released),
@@ -291,8 +290,7 @@ fn no_more_handlers_in_transactions_run_at_a_time_than_the_pool_has_connections_
     // For longer than a call waits for a connection.
     super::renewed_for(&mut test.client(), 4000);
     gate.open();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.retried, counts.released), (6, 0, 0));
 }
 

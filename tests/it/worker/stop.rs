@@ -6,8 +6,8 @@ use std::time::Duration;
 use redrive::worker::StopReport;
 use redrive::{Database, Failure, Job, NewJob, Queue, Worker};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, done, drained,
-    expire_leases, new_order, put, scalar, stats, stop, wait_until, willing, worker, worker_at,
+    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, done, expire_leases,
+    finish, new_order, put, scalar, stats, stop, wait_until, willing, worker, worker_at,
 };
 use rustix::process::Signal;
 
@@ -96,8 +96,7 @@ fn a_handler_that_exceeds_the_grace_sees_the_stop_and_its_job_is_released() {
     output.wait_for(1);
     check();
     let next = redrive_tests::worker(&queue).runs(|_: &Job<Hold>| Ok(()));
-    drained(&queue);
-    assert_eq!(stop(next).stats.done, 1);
+    assert_eq!(finish(&queue, next).stats.done, 1);
 }
 
 #[test]
@@ -176,8 +175,7 @@ fn a_dropped_worker_ends_and_its_jobs_return_when_its_lease_expires() {
     let next = redrive_tests::worker(&queue)
         .handle_any(|_| Ok(()))
         .started();
-    drained(&queue);
-    assert_eq!(stop(next).stats.done, 4);
+    assert_eq!(finish(&queue, next).stats.done, 4);
 }
 
 /// Waits until no other session of the database is left.

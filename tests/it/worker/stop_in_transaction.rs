@@ -5,7 +5,7 @@ use std::time::Duration;
 use log::LevelFilter;
 use redrive::Job;
 use redrive_tests::{
-    Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, drained, scalar, stop,
+    Begin, Gate, HoldTransaction, Logged, Order, SOON, Sql, TestDatabase, finish, scalar,
     wait_until, worker,
 };
 
@@ -35,8 +35,7 @@ fn a_transaction_that_exceeds_the_grace_is_rolled_back_and_its_job_released() {
     });
     assert_eq!(tally(&test), (0, 0));
     let next = at_the_gate(&queue, &gate);
-    drained(&queue);
-    assert_eq!(stop(next).stats.done, 1);
+    assert_eq!(finish(&queue, next).stats.done, 1);
     assert_eq!(tally(&test), (1, 1));
 }
 
@@ -55,8 +54,7 @@ fn a_stop_ends_the_transactions_of_its_own_handlers_only() {
     assert_eq!(stopped.released, 1);
     // It claims the released job again once its slot is free.
     other_gate.open();
-    drained(&queue);
-    assert_eq!(stop(other).stats.done, 2);
+    assert_eq!(finish(&queue, other).stats.done, 2);
     assert_eq!(tally(&test), (2, 2));
     gate.open();
 }
@@ -85,6 +83,5 @@ fn stopped_processes_charge_nothing_to_a_job_in_a_transaction() {
         }
     }
     let next = worker(&queue).runs(|_: &Job<HoldTransaction>| Ok(()));
-    drained(&queue);
-    assert_eq!(stop(next).stats.done, 2);
+    assert_eq!(finish(&queue, next).stats.done, 2);
 }

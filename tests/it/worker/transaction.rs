@@ -106,8 +106,7 @@ fn a_handler_whose_lease_is_reaped_rolls_back_and_its_job_runs_again() {
     gate.wait_for(1);
     assert_eq!(expire_leases(&mut test.client()), [Lost::Back(id)]);
     gate.open();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.lost), (1, 1));
     assert_eq!(tally(&test), (1, 1));
 }

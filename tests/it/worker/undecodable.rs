@@ -9,7 +9,7 @@ use redrive::{
     Backoff, Batch, BatchOptions, Failure, HandlerOptions, Job, NewJob, Operator, Payload, Queue,
     Undecodable, WorkerBuilder,
 };
-use redrive_tests::{Begin, Dead, Hold, TestDatabase, counted, drained, put, stop, worker};
+use redrive_tests::{Begin, Dead, Hold, TestDatabase, counted, finish, put, stop, worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -72,8 +72,7 @@ fn every_kind_of_handler_reads_older_versions() {
         let cannot_upgrade = NewJob::raw("price", "{}").unwrap().max_attempts(9);
         let id = put(&queue, cannot_upgrade);
         let worker = handler(rarely(&queue)).started();
-        drained(&queue);
-        let stats = stop(worker).stats;
+        let stats = finish(&queue, worker).stats;
         assert_eq!((stats.done, stats.dead), (2, 1));
         let letter = queue.letter(id);
         assert_eq!(letter.cause, DeathCause::Undecodable);
@@ -107,8 +106,7 @@ fn a_job_of_a_newer_version_waits_for_a_newer_program() {
     let jobs = db.admin().jobs();
     jobs.change(&delayed, JobChange::RunNow, &operator).unwrap();
     let new = rarely(&queue).runs(|job: &Job<Price>| is_700(job.payload().cents));
-    drained(&queue);
-    assert_eq!(stop(new).stats.done, 2);
+    assert_eq!(finish(&queue, new).stats.done, 2);
 }
 
 #[test]

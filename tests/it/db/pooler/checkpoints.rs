@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Begin, Finish, Gate, Order, SOON, done, drained, stop, wait_until, worker};
+use redrive_tests::{Begin, Finish, Gate, Order, SOON, done, finish, wait_until, worker};
 
 use super::PooledDatabase;
 
@@ -36,7 +36,6 @@ fn checkpoints_and_follow_ups_are_stored_through_a_pooler() {
     });
     gate.open();
     done(&worker, 2);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 0);
+    assert_eq!(finish(&queue, worker).stats.dead, 0);
     shared.nothing_is_left();
 }

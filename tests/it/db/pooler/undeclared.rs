@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive::{Database, Job, Pooler, Queue};
 use redrive_tests::{
-    Begin, Bouncer, Order, SOON, Sql, TestDatabase, done, drained, has, stop, wait_until, willing,
+    Begin, Bouncer, Order, SOON, Sql, TestDatabase, done, finish, has, stop, wait_until, willing,
     worker,
 };
 
@@ -21,8 +21,7 @@ fn ten_starts_without_a_declaration_leave_every_server_connection_as_it_was() {
             let queue = Queue::new(&db, "orders").unwrap();
             let worker = willing(&queue);
             queue.enqueue_many(&Order::up_to(3)).unwrap();
-            drained(&queue);
-            assert_eq!(stop(worker).stats.done, 3, "{start}: {settings}");
+            assert_eq!(finish(&queue, worker).stats.done, 3, "{start}: {settings}");
             well(&redrive(pooled.bouncer.url(), &["stats"]));
             pooled.nothing_is_left();
         }

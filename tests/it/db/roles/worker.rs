@@ -9,8 +9,8 @@ use redrive::dlq::{ForeignFailure, LetterFilter, LetterState, Policy, RetentionR
 use redrive::schedule::Schedule;
 use redrive::{Failure, Job, NewJob, Operator, Queue};
 use redrive_tests::{
-    Begin, Dead, Finish, Hold, Logged, Order, SOON, Sql, drained, has, letters_in, new_order,
-    of_orders, put, stats, stop, wait_until, worker,
+    Begin, Dead, Finish, Hold, Logged, Order, SOON, Sql, drained, finish, has, letters_in,
+    new_order, of_orders, put, stats, stop, wait_until, worker,
 };
 
 use super::{Cast, Profession};
@@ -134,8 +134,7 @@ fn a_worker_stores_follow_ups_if_it_is_an_enqueuer_too() {
         .change("SELECT redrive.grant_role($1, 'enqueuer')", &[&role]);
     let letters = of_orders();
     db.redrives(&letters);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 2);
+    assert_eq!(finish(&queue, worker).stats.done, 2);
 }
 
 /// Fails if the worker lacked a permission.

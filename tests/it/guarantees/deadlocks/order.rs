@@ -7,8 +7,8 @@ use redrive::admin::{JobChange, JobFilter};
 use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterState};
 use redrive::{Enqueued, Operator, Queue, Worker};
 use redrive_tests::{
-    Dead, Gate, SOON, Sql, TestDatabase, blocked, done, drained, expire_leases, in_state, letters,
-    letters_in, of_orders, only, put, stop, wait_until,
+    Dead, Gate, SOON, Sql, TestDatabase, blocked, done, expire_leases, finish, in_state, letters,
+    letters_in, of_orders, only, put, wait_until,
 };
 
 use super::{at_the_gate, database, deadlocks, order, redriven};
@@ -32,8 +32,7 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     done(&worker, 2);
     assert!(matches!(add("b"), Ok(Enqueued::New(_))));
     transaction.commit().unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.lost), (3, 0));
     drop((queue, client));
     assert_eq!(deadlocks(&test), 0);
@@ -52,8 +51,7 @@ fn settle_locks_the_letters_of_redriven_jobs_in_id_order() {
     blocked(&mut watching, 1);
     transaction.change(lock, &[&ids[1].get()]);
     transaction.commit().unwrap();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
     assert_eq!(in_state(&queue, LetterState::Open), 1);
     drop((queue, client, watching));
@@ -218,8 +216,7 @@ fn a_worker_retries_a_settle_that_was_a_deadlock_victim() {
     let (queue, _, worker) = redriven(&test, &gate);
     make_a_victim(&test);
     gate.open();
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!((counts.done, counts.dead, counts.lost), (1, 1, 0));
     assert!(tries(&test) > 1, "it was a victim, and tried again");
 }

@@ -8,8 +8,8 @@ use postgres::Client;
 use redrive::admin::{BreakerCause, BreakerState};
 use redrive::{Failure, HandlerOptions, Job, Operator, Queue, Worker};
 use redrive_tests::{
-    Begin, Finish, Gate, Hold, Order, Sql, TestDatabase, counted, done, drained, scalar, stats,
-    stop, worker,
+    Begin, Finish, Gate, Hold, Order, Sql, TestDatabase, counted, done, drained, finish, scalar,
+    stats, stop, worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
@@ -146,8 +146,7 @@ fn a_lost_prober_is_replaced_and_its_late_result_ignored() {
     );
     due(&mut client);
     client.sql("SELECT redrive.close_breaker('queue:orders')");
-    drained(&queue);
-    stop(second);
+    finish(&queue, second);
 }
 
 #[test]
@@ -234,8 +233,7 @@ fn the_breaker_of_one_dependency_leaves_other_kinds_alone() {
     });
     due(&mut client);
     drained(&queue);
-    drained(&other);
-    stop(first);
+    finish(&other, first);
     assert_eq!(
         stop(second).released,
         0,

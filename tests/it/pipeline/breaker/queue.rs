@@ -8,7 +8,8 @@ use redrive::admin::{BreakerCause, BreakerState};
 use redrive::dlq::LetterState;
 use redrive::{Failure, Job};
 use redrive_tests::{
-    Begin, Gate, Order, SOON, TestDatabase, drained, letters_in, scalar, stop, wait_until, worker,
+    Begin, Gate, Order, SOON, TestDatabase, drained, finish, letters_in, scalar, stop, wait_until,
+    worker,
 };
 
 use super::{Gateway, breaker, reaches, waited};
@@ -48,8 +49,7 @@ fn a_flood_of_dead_letters_makes_jobs_wait() {
     reaches(db, "queue:orders", "the breaker to close", |breaker| {
         breaker.state == BreakerState::Closed
     });
-    drained(&queue);
-    let counts = stop(worker).stats;
+    let counts = finish(&queue, worker).stats;
     assert_eq!(counts.done + counts.dead, 2000);
     // The allowed letters, one more, the job in the other slot, and the probes.
     assert!(

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Failure, Job, Operator};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, done, drained, expire_leases, lost,
-    stop, worker,
+    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, done, drained, expire_leases, finish,
+    lost, stop, worker,
 };
 
 use super::{Verdict, gated, retry, stale, succeed};
@@ -55,8 +55,7 @@ fn a_late_success_does_not_recover_an_open_letter() {
     open.open();
     let first = gated(&test, &tally, &open, reject);
     let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    drained(&queue);
-    stop(first);
+    finish(&queue, first);
 
     // After a redrive A claims the job and loses its lease, and the job dies in B.
     queue

@@ -74,8 +74,7 @@ fn a_session_that_holds_a_bucket_delays_only_its_jobs() {
     informed(&test, &[&worker]);
     assert_eq!(mail.count(), 0);
     transaction.rollback().unwrap();
-    drained(&queue);
-    assert_eq!(stop(worker).stats.done, 40);
+    assert_eq!(finish(&queue, worker).stats.done, 40);
 }
 
 #[test]

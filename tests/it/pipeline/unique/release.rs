@@ -7,7 +7,7 @@ use redrive::admin::Cancelled;
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, TestDatabase, died, done, drained, expire_leases,
+    Begin, Dead, Gate, Hold, Lost, Order, TestDatabase, died, done, drained, expire_leases, finish,
     letters_in, put, retried, scalar, stop, willing, worker, worker_at,
 };
 
@@ -58,8 +58,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     }
     dead.push(put(&queue, order(4).unique("b")));
     dead.push(put(&queue, order(5)));
-    drained(&queue);
-    stop(rejecting);
+    finish(&queue, rejecting);
     assert_eq!(held(&test), []);
 
     let alive = inserted(queue.enqueue_job(order(6).unique("b")).unwrap());
@@ -87,8 +86,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
         assert_eq!(letters_in(db, "orders", LetterState::Open), left);
         db.redrives(&LetterFilter::new().queue("orders"));
     }
-    drained(&queue);
-    stop(healed);
+    finish(&queue, healed);
     assert_eq!(letters_in(db, "orders", LetterState::Recovered), 5);
     assert_eq!(held(&test), []);
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, NewJob, Replace};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, died, done, drained, letters_in,
-    retried, stop, worker,
+    Begin, Dead, Gate, Order, Tally, TestDatabase, counted, died, done, drained, finish,
+    letters_in, retried, stop, worker,
 };
 
 use super::{held, inserted, order};
@@ -43,8 +43,7 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
     );
     gate.open();
     done(&worker, 4);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.lost, 0);
+    assert_eq!(finish(&queue, worker).stats.lost, 0);
     assert_eq!(held(&test), []);
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, Failure, HandlerOptions, JobId, NewJob, OnFailure, Payload};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, done, drained, finish, ids,
-    letters_in, new_order, put, stop, wait_until, worker,
+    Begin, Dead, Gate, Order, SOON, Tally, TestDatabase, counted, done, finish, ids, letters_in,
+    new_order, put, stop, wait_until, worker,
 };
 
 use super::{Batches, LONG, ended};
@@ -261,7 +261,6 @@ fn an_outage_of_one_job_charges_nothing_and_its_probe_runs_alone() {
     queue.enqueue_many(&Order::up_to(3)).unwrap();
     // The outage opens the breaker. Its probe waits for no other job.
     counted(&worker, "3 done", |counts| counts.done == 3);
-    drained(&queue);
-    assert_eq!(stop(worker).stats.retried, 0);
+    assert_eq!(finish(&queue, worker).stats.retried, 0);
     assert_eq!(batches.all(), [vec![1, 2, 3], vec![2]]);
 }

@@ -7,7 +7,7 @@ use redrive::dlq::{DeathCause, LetterState};
 use redrive::{Batch, BatchOptions, NewJob, Queue, Worker};
 use redrive_tests::{
     AbortBatch, Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    ids, letters_in, scalar, stats, stop, wait_until, worker,
+    finish, ids, letters_in, scalar, stats, stop, wait_until, worker,
 };
 
 use super::{Batches, LONG, leased};
@@ -89,8 +89,7 @@ fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
     counted(&worker, "the jobs to be lost, and then done", |counts| {
         (counts.lost, counts.done) == (3, 3)
     });
-    drained(&queue);
-    assert_eq!(stop(worker).stats.dead, 0);
+    assert_eq!(finish(&queue, worker).stats.dead, 0);
 }
 
 #[test]
