@@ -9,12 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use std::{fmt, thread};
 
 use postgres::{Client, NoTls};
-use redrive::{Database, Queue};
+use redrive::{Database, JobId, Queue};
 use uuid::Uuid;
 
 use crate::bouncer::Bouncer;
 use crate::read::scalar;
 use crate::wait::{SOON, wait_until};
+use crate::work::letters;
 
 /// The URL of the test server.
 const SERVER: &str = "REDRIVE_TEST_DATABASE_URL";
@@ -66,6 +67,14 @@ impl TestDatabase {
         let test = TestDatabase::migrated();
         let queue = test.queue("orders");
         (test, queue)
+    }
+
+    /// A migrated database, its queue `orders` and open letters of that, which died in the order of their ids.
+    #[track_caller]
+    pub fn with_letters(count: i64) -> (TestDatabase, Queue, Vec<JobId>) {
+        let (test, queue) = TestDatabase::with_orders();
+        let ids = letters(&queue, count);
+        (test, queue, ids)
     }
 
     /// A migrated database and a plain connection.

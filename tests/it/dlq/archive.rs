@@ -106,9 +106,8 @@ fn a_restored_letter_is_open_with_its_whole_story() {
 
 #[test]
 fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, made) = TestDatabase::with_letters(3);
     let db = queue.database();
-    let made = letters(&queue, 3);
     let mut client = test.client();
     client.change(
         "UPDATE redrive.dead_letters SET state = 'quarantined' WHERE id <> $1",
@@ -209,9 +208,8 @@ fn a_deletion_names_the_letters_that_it_leaves_out() {
 
 #[test]
 fn the_filter_of_letters_selects_in_the_archive() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, made) = TestDatabase::with_letters(3);
     let db = queue.database();
-    let made = letters(&queue, 3);
     let mail = ForeignFailure::new("kafka", "1", "mails", "mail", *b"null");
     db.captures(&mail);
     archive_all(db);

@@ -21,8 +21,7 @@ fn delivers(db: &Database, filter: &LetterFilter, sink: &impl Sink) -> Deliverie
 
 #[test]
 fn letters_a_sink_accepts_recover_and_the_others_stay_open_with_the_error() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 4);
+    let (test, queue, ids) = TestDatabase::with_letters(4);
     let db = queue.database();
     let sink = |letter: &Letter| match letter.id {
         id if id == ids[1] => Err(Failure::retry("the broker is away").class("BrokerError")),
@@ -92,8 +91,7 @@ fn a_letter_in_delivery_is_locked_for_everyone_else() {
 
 #[test]
 fn a_process_killed_in_delivery_leaves_the_letter_open() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 2);
+    let (test, queue, ids) = TestDatabase::with_letters(2);
     let db = queue.database();
     let mut client = test.client();
     client.sql("CREATE TABLE public.begun (job bigint)");

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{JobId, Operator};
-use redrive_tests::{Dead, Sql, TestDatabase, finish, letters, letters_in, only, willing};
+use redrive_tests::{Dead, Sql, TestDatabase, finish, letters_in, only, willing};
 
 #[test]
 fn a_discard_requires_a_reason_and_stores_it() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (_test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();
-    let ids = letters(&queue, 3);
     let discard = |filter, reason| {
         let operator = Operator::default().reason(reason);
         db.dlq().discard(&filter, &operator)
@@ -33,9 +32,8 @@ fn a_discard_requires_a_reason_and_stores_it() {
 
 #[test]
 fn prune_deletes_old_closed_letters_and_never_an_open_one() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, ids) = TestDatabase::with_letters(8);
     let db = queue.database();
-    let ids = letters(&queue, 8);
     db.discards(&LetterFilter::new().ids([ids[0], ids[1]]));
     db.redrives(&LetterFilter::new().ids([ids[2], ids[3], ids[4]]));
     finish(&queue, willing(&queue));

@@ -1,7 +1,7 @@
 //! Export: letters as lines that capture and enqueue read back, byte for byte.
 
 use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, letters, only, stats};
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, only, stats};
 
 /// All letters, by source and position.
 fn by_position(test: &TestDatabase) -> Vec<Letter> {
@@ -85,8 +85,7 @@ fn odd_bytes_survive_an_export_and_import() {
 
 #[test]
 fn exported_letters_are_imported_with_their_current_payload() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();
     let set = Edit::set(r#"{"n": 12345678901234567890.125, "x": null}"#).unwrap();
     db.edits(&only(ids[1]), &set);
@@ -112,8 +111,8 @@ fn exported_letters_are_imported_with_their_current_payload() {
 
 #[test]
 fn letters_without_a_whole_payload_are_reported_when_exported_as_jobs() {
-    let (test, queue) = TestDatabase::with_orders();
-    let redacted = letters(&queue, 120)[7];
+    let (test, queue, ids) = TestDatabase::with_letters(120);
+    let redacted = ids[7];
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
     test.client().change(redact, &[&redacted.get()]);
     let db = queue.database();

@@ -103,9 +103,8 @@ fn a_record_of_any_generation_keeps_no_job_from_dying() {
 
 #[test]
 fn a_closed_letter_stays_closed_in_another_database() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, ids) = TestDatabase::with_letters(5);
     let db = queue.database();
-    let ids = letters(&queue, 5);
     let mut client = test.client();
     let quarantine =
         "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
@@ -145,8 +144,7 @@ fn a_closed_letter_stays_closed_in_another_database() {
 
 #[test]
 fn a_line_with_an_impossible_past_is_reported() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 1);
+    let (test, _, _) = TestDatabase::with_letters(1);
     let line = test.run("dlq export orders").out;
     let mut line: Value = serde_json::from_str(&line).unwrap();
     line["letter"]["max_attempts"] = 0.into();
@@ -159,9 +157,8 @@ fn a_line_with_an_impossible_past_is_reported() {
 /// or not.
 #[test]
 fn a_letter_that_the_database_still_has_is_known() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, ids) = TestDatabase::with_letters(4);
     let db = queue.database();
-    let ids = letters(&queue, 4);
     let file = TempFile::of(test.run("dlq export orders --state any").out);
     redrive_in_vain(&queue, ids[0], "Other");
     db.redrives(&LetterFilter::new().ids([ids[1]]));

@@ -144,9 +144,8 @@ fn a_redaction_of_a_discarded_letter_does_not_end_its_quarantine() {
 
 #[test]
 fn an_operation_no_longer_selects_a_letter_that_died_since() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (_test, queue, ids) = TestDatabase::with_letters(2);
     let db = queue.database();
-    let ids = letters(&queue, 2);
     db.dlq().discard(&LetterFilter::new(), &maria()).unwrap();
     let reopened = db
         .dlq()

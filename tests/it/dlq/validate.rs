@@ -54,8 +54,7 @@ fn validation_counts_passing_letters_and_groups_failing_ones() {
 
 #[test]
 fn validation_runs_no_handler_and_changes_nothing() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 12);
+    let (test, _, _) = TestDatabase::with_letters(12);
     let sum = "SELECT sum(hashtext(l::text)) FROM redrive.dead_letters l";
     let before: i64 = test.client().ask(sum, &[]);
     let (handled, checked) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -83,8 +82,7 @@ fn validation_runs_no_handler_and_changes_nothing() {
 
 #[test]
 fn a_validator_that_panics_fails_only_its_letter() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (_test, queue, ids) = TestDatabase::with_letters(3);
     let validators = Validators::new().check(|order: &Order| {
         assert!(order.number != 2, "cannot bear order 2");
         Ok::<(), String>(())
@@ -150,8 +148,7 @@ fn a_json_schema_validates_letters() {
 
 #[test]
 fn a_command_validates_letters() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 4);
+    let (test, queue, _) = TestDatabase::with_letters(4);
     let check = r#"grep -q '"number":[12]}' || { echo "no good: $REDRIVE_KIND $REDRIVE_CAUSE" >&2; exit 9; }"#;
     ran(&test, &["dlq", "validate", "orders", "--exec", check])
         .exits_with(1)

@@ -5,13 +5,12 @@ use std::time::Duration;
 use redrive::Operator;
 use redrive::admin::AuditFilter;
 use redrive::dlq::{GroupFilter, GroupState};
-use redrive_tests::{Dead, Sql, TestDatabase, has, letters};
+use redrive_tests::{Dead, Sql, TestDatabase, has};
 
 #[test]
 fn an_operation_is_audited_with_operator_and_reason_newest_first() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (_test, queue, _) = TestDatabase::with_letters(1);
     let db = queue.database();
-    letters(&queue, 1);
     assert!(db.audit(&AuditFilter::new()).is_empty());
     let group = db.groups(&GroupFilter::new())[0].id;
     let operator = Operator::new("maria@ops").reason("fixed\0 in 1.4");

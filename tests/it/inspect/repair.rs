@@ -104,9 +104,8 @@ fn a_run_has_skipped_the_letters_whose_jobs_are_gone() {
 
 #[test]
 fn a_job_in_any_place_is_not_gone() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, _) = TestDatabase::with_letters(3);
     let db = queue.database();
-    letters(&queue, 3);
     db.redrives(&LetterFilter::new());
     let mut client = test.client();
     // One is ready, one delayed, and one leased.
@@ -127,9 +126,8 @@ fn a_job_in_any_place_is_not_gone() {
 
 #[test]
 fn totals_groups_ids_and_schedules_are_fixed() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, _) = TestDatabase::with_letters(3);
     let db = queue.database();
-    letters(&queue, 3);
     let mut client = test.client();
     client.sql("SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour');
              UPDATE redrive.schedules SET next_at = NULL, changed_at = now() - interval '2 minutes'");

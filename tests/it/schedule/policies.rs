@@ -54,9 +54,8 @@ fn ids(client: &mut Client, condition: &str) -> BTreeSet<JobId> {
 
 #[test]
 fn a_process_killed_in_a_tick_leaves_no_change() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, dead) = TestDatabase::with_letters(60);
     let db = queue.database();
-    let dead = letters(&queue, 60);
     set(db, &hourly("p", Policy::new(LetterFilter::new())));
     let mut client = test.client();
     due_since(&mut client, "p", HOUR / 2);
@@ -125,9 +124,8 @@ fn the_delay_grows_with_the_generation_up_to_its_maximum() {
 
 #[test]
 fn letters_of_a_later_generation_wait_longer_also_with_a_cron_line() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, dead) = TestDatabase::with_letters(3);
     let db = queue.database();
-    let dead = letters(&queue, 3);
     let age = "UPDATE redrive.dead_letters SET died_at = died_at - interval '2 hours', generation = id - $1";
     let first = dead[0].get();
     test.client().change(age, &[&first]);

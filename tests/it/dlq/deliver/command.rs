@@ -47,8 +47,7 @@ fn a_delivery_command_receives_the_original_bytes() {
 
 #[test]
 fn delivering_a_queue_needs_yes_and_reports_failures() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let command = "grep -q '\"number\":[12]}' || { echo 'too many' >&2; exit 7; }";
     let deliver = ["dlq", "deliver", "orders", "--exec", command];
     ran(&test, &deliver)

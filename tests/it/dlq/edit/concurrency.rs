@@ -12,8 +12,7 @@ use super::{merge, payload};
 
 #[test]
 fn concurrent_edits_lose_no_change() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let edit_all = |(db, name): (Database, &str)| {
         for n in 0..20 {
             let edit = merge(&format!("{{\"{name}{n}\": {n}}}"));
@@ -40,8 +39,7 @@ fn concurrent_edits_lose_no_change() {
 
 #[test]
 fn an_edit_that_races_a_redrive_applies_before_it_or_fails() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 300);
+    let (test, queue, ids) = TestDatabase::with_letters(300);
     let editor = {
         let db = test.open();
         thread::spawn(move || {
@@ -91,9 +89,8 @@ fn an_edit_that_expects_another_version_is_rejected_in_sql() {
 
 #[test]
 fn a_letter_that_another_session_holds_is_left_out_and_reported() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();
-    let ids = letters(&queue, 3);
     db.edits(&of_orders(), &merge(r#"{"first": true}"#));
     let mut holder = test.client();
     let mut holder = holder.transaction().unwrap();

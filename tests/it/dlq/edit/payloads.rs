@@ -12,8 +12,7 @@ use super::{merge, payload};
 
 #[test]
 fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let db = queue.database();
     let edit = || {
         let edit = merge(r#"{"currency": "EUR"}"#);
@@ -58,8 +57,7 @@ fn an_edit_keeps_the_old_payload_with_operator_and_reason() {
 
 #[test]
 fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
-    let (_test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 4);
+    let (_test, queue, ids) = TestDatabase::with_letters(4);
     let db = queue.database();
     let patch = Edit::patch(
         r#"[{"op": "test", "path": "/number", "value": 2}, {"op": "add", "path": "/ok", "value": true}]"#,
@@ -76,8 +74,7 @@ fn a_patch_that_does_not_apply_reports_an_error_and_changes_nothing() {
 
 #[test]
 fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 2);
+    let (test, queue, ids) = TestDatabase::with_letters(2);
     let long = r#"{"n": 12345678901234567890123.5, "a": 1}"#;
     let mut client = test.client();
     client.change(

@@ -8,8 +8,7 @@ use super::payload;
 
 #[test]
 fn the_command_shows_the_difference_before_it_acts() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 250);
+    let (test, queue, ids) = TestDatabase::with_letters(250);
     let edit = r#"dlq edit orders --merge '{"number": 3}' --reason 'bug 812'"#;
     test.run(edit)
         .shows("  -   \"number\": 1\n  +   \"number\": 3\n")
@@ -59,8 +58,7 @@ fn the_command_shows_the_difference_before_it_acts() {
 
 #[test]
 fn a_command_edits_each_letter_by_its_payload() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let command = "read payload
         case $payload in *2*) echo 'not this one' >&2; exit 1;; esac
         echo \"$payload\" | sed 's/:/:10/'";

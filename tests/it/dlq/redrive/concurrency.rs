@@ -21,8 +21,7 @@ fn redriven(
 
 #[test]
 fn eight_operators_never_redrive_a_letter_twice() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 2000);
+    let (test, queue, ids) = TestDatabase::with_letters(2000);
     let answers = redriven(&test, 8, &of_orders());
     let redriven: Vec<JobId> = answers
         .iter()
@@ -45,8 +44,7 @@ fn eight_operators_never_redrive_a_letter_twice() {
 
 #[test]
 fn a_redrive_that_races_a_discard_leaves_each_letter_one_outcome() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 2000);
+    let (test, _, _) = TestDatabase::with_letters(2000);
     let prepare = |number| (number, test.open());
     let act = |(number, db): (usize, Database)| match number {
         0 => db.redrives(&of_orders()).redriven,

@@ -5,8 +5,7 @@ use std::time::Duration;
 use redrive::dlq::runs::{DriveStatus, RunOptions};
 use redrive::dlq::{LetterFilter, LetterState, RedriveOptions};
 use redrive_tests::{
-    Dead, SOON, Sql, TestDatabase, finish, letters, letters_in, maria, only, stats, wait_until,
-    willing,
+    Dead, SOON, Sql, TestDatabase, finish, letters_in, maria, only, stats, wait_until, willing,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -20,8 +19,7 @@ fn in_an_hour(test: &TestDatabase) -> i64 {
 
 #[test]
 fn redriven_letters_become_ready_after_the_delay() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 4);
+    let (test, queue, ids) = TestDatabase::with_letters(4);
     let db = queue.database();
     let later = RedriveOptions::new().delay(HOUR);
     let one = only(ids[0]);
@@ -49,8 +47,7 @@ fn redriven_letters_become_ready_after_the_delay() {
 
 #[test]
 fn the_command_line_and_sql_accept_a_delay() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 3);
+    let (test, queue, _) = TestDatabase::with_letters(3);
     let delayed = "dlq redrive orders --delay 1h --limit 1";
     test.run(delayed).shows("--delay 1h");
     test.run(format!("{delayed} --yes"));

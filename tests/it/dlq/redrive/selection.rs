@@ -13,9 +13,8 @@ use super::{fixable, live};
 
 #[test]
 fn letters_that_are_not_open_are_reported_as_skipped() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (_test, queue, ids) = TestDatabase::with_letters(4);
     let db = queue.database();
-    let ids = letters(&queue, 4);
     let live = queue.enqueue(&Order { number: 9 }).unwrap();
     let unknown = JobId::new(1_000_000);
     db.discards(&only(ids[0]));
@@ -47,9 +46,8 @@ fn audited(test: &TestDatabase, verb: &str) -> (i64, i64) {
 
 #[test]
 fn every_batch_is_audited_with_operator_and_reason() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, _) = TestDatabase::with_letters(1200);
     let db = queue.database();
-    letters(&queue, 1200);
     let operator = maria();
     let most = db.dlq().redrive(&of_orders().limit(1100), &operator);
     assert_eq!(most.unwrap().redriven.len(), 1100);
@@ -99,9 +97,8 @@ fn letters_can_be_redriven_to_another_queue_with_other_options() {
 
 #[test]
 fn a_redrive_reports_letters_that_no_worker_would_claim() {
-    let (_test, queue) = TestDatabase::with_orders();
+    let (_test, queue, _) = TestDatabase::with_letters(3);
     let db = queue.database();
-    letters(&queue, 3);
     let preview = |options: &RedriveOptions| {
         let preview = db.dlq().preview_redrive(&LetterFilter::new(), options);
         let preview = preview.unwrap();
@@ -160,8 +157,7 @@ fn only_force_with_a_reason_redrives_a_quarantined_letter() {
 
 #[test]
 fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 5);
+    let (test, _, ids) = TestDatabase::with_letters(5);
     let mut client = test.client();
     let redrive =
         "SELECT redrive.redrive('{\"queue\": \"orders\"}', 'fixed', 'maria', max_letters => 3)";

@@ -25,8 +25,7 @@ fn sent(test: &TestDatabase) -> i64 {
 
 #[test]
 fn a_large_run_waits_for_the_approval_of_a_second_operator() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 5);
+    let (test, queue, _) = TestDatabase::with_letters(5);
     let db = queue.database();
     protect(db, &Protection::new("orders").approve_above(4));
     let mut driver = start(&test, &unthrottled());
@@ -64,8 +63,7 @@ fn a_large_run_waits_for_the_approval_of_a_second_operator() {
 
 #[test]
 fn only_redrives_above_the_limit_need_an_approval() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 5);
+    let (test, queue, ids) = TestDatabase::with_letters(5);
     letters(&test.queue("mails"), 9);
     let db = queue.database();
     protect(db, &Protection::new("orders").approve_above(4));
@@ -103,8 +101,7 @@ fn roles(test: &TestDatabase) -> [Role; 2] {
 
 #[test]
 fn an_approval_can_be_required_from_another_role() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 2);
+    let (test, queue, _) = TestDatabase::with_letters(2);
     let [oncall_role, trainee_role] = roles(&test);
     let protection = Protection::new("orders")
         .approve_above(0)
@@ -126,8 +123,7 @@ fn an_approval_can_be_required_from_another_role() {
 
 #[test]
 fn only_the_listed_roles_may_redrive_a_protected_queue() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 2);
+    let (test, queue, _) = TestDatabase::with_letters(2);
     letters(&test.queue("mails"), 1);
     let [oncall_role, trainee_role] = roles(&test);
     protect(
@@ -163,8 +159,7 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
 
 #[test]
 fn a_policy_redrives_no_more_than_its_role_could() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 3);
+    let (test, queue, _) = TestDatabase::with_letters(3);
     let [oncall_role, trainee_role] = roles(&test);
     // The protections are newer than the policies.
     let set = "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour', options => '{\"batch\": 1}')";

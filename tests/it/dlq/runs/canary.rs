@@ -4,14 +4,13 @@ use std::sync::atomic::Ordering;
 
 use redrive::dlq::LetterState;
 use redrive::dlq::runs::{DriveStatus, RunState};
-use redrive_tests::{SOON, TestDatabase, drained, in_state, letters, stop, wait_until};
+use redrive_tests::{SOON, TestDatabase, drained, in_state, stop, wait_until};
 
 use super::{adds_up, audited, change, drive, fixable, judged, run, start, unthrottled};
 
 #[test]
 fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 100);
+    let (test, queue, _) = TestDatabase::with_letters(100);
     let (worker, fixed) = fixable(&test);
     let mut driver = start(&test, &unthrottled().canary(5));
     let (end, _) = drive(&mut driver);
@@ -53,8 +52,7 @@ fn a_canary_that_dies_halts_the_run_and_the_other_letters_stay_open() {
 
 #[test]
 fn a_canary_that_recovers_is_followed_by_a_ramp() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 100);
+    let (test, queue, _) = TestDatabase::with_letters(100);
     let (worker, fixed) = fixable(&test);
     fixed.store(true, Ordering::SeqCst);
     let mut driver = start(&test, &unthrottled().canary(2));

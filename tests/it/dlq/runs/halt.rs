@@ -34,8 +34,7 @@ fn die(test: &TestDatabase, id: RunId) {
 
 #[test]
 fn a_run_without_a_canary_halts_when_too_many_letters_die() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 60);
+    let (test, queue, _) = TestDatabase::with_letters(60);
     let mut driver = start(&test, &slowly());
     let id = driver.run();
     send(&test, &mut driver, 20);

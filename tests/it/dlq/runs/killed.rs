@@ -6,8 +6,8 @@ use super::{expire, hurry};
 use redrive::dlq::LetterState;
 use redrive::dlq::runs::{RedriveRun, RunState};
 use redrive_tests::{
-    Begin, Process, SOON, Sql, Tally, TestDatabase, drained, has, in_state, letters, stop,
-    wait_until, worker,
+    Begin, Process, SOON, Sql, Tally, TestDatabase, drained, has, in_state, stop, wait_until,
+    worker,
 };
 use uuid::Uuid;
 
@@ -43,8 +43,7 @@ fn all_are_live_once(test: &TestDatabase, letters: i64) {
 
 #[test]
 fn a_worker_takes_over_the_run_of_a_killed_driver() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 1000);
+    let (test, queue, ids) = TestDatabase::with_letters(1000);
     let mut operator = start(&test, "redrive orders --yes --rate 20 --reason fixed");
     wait_until("some letters to be sent", SOON, || sent(&test) > 0);
     operator.kill();
@@ -67,8 +66,7 @@ fn a_worker_takes_over_the_run_of_a_killed_driver() {
 
 #[test]
 fn eight_killed_and_resumed_commands_send_every_letter_once() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 4000);
+    let (test, queue, _) = TestDatabase::with_letters(4000);
     // Eight commands redrive the same letters; each is killed midway.
     let redrive = "redrive orders --yes --no-wait --rate 1500";
     let mut operators: Vec<Process> = (0..8).map(|_| start(&test, redrive)).collect();
@@ -129,8 +127,7 @@ fn eight_killed_and_resumed_commands_send_every_letter_once() {
 
 #[test]
 fn an_interrupt_pauses_the_run_and_prints_how_to_resume() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 300);
+    let (test, _, _) = TestDatabase::with_letters(300);
     let operator = start(&test, "redrive orders --yes --rate 10");
     wait_until("some letters to be sent", SOON, || sent(&test) > 0);
     operator.signal("INT");

@@ -3,16 +3,13 @@
 use redrive::dlq::runs::{DriveStatus, RunState};
 use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
 use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{
-    Dead, Order, SOON, Sql, TestDatabase, letters, maria, scalar, wait_until, work_off,
-};
+use redrive_tests::{Dead, Order, SOON, Sql, TestDatabase, maria, scalar, wait_until, work_off};
 
 use super::{LONG_AGO, adds_up, drive, live, next_due, run, slowly, start, unthrottled};
 
 #[test]
 fn a_locked_letter_is_retried() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 5);
+    let (test, _, ids) = TestDatabase::with_letters(5);
     let mut client = test.client();
     let mut edit = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
@@ -30,8 +27,7 @@ fn a_locked_letter_is_retried() {
 
 #[test]
 fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 2);
+    let (test, queue, ids) = TestDatabase::with_letters(2);
     let mut first = start(&test, &unthrottled());
     let mut second = start(&test, &unthrottled());
     assert_eq!(drive(&mut first).0, DriveStatus::Ended(RunState::Finished));
@@ -46,8 +42,7 @@ fn a_run_skips_a_letter_that_another_one_has_sent_and_that_died_again() {
 
 #[test]
 fn a_letter_that_stays_locked_is_reported() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 2);
+    let (test, queue, ids) = TestDatabase::with_letters(2);
     let mut client = test.client();
     let mut edit = client.transaction().unwrap();
     let lock = "SELECT FROM redrive.dead_letters WHERE id = $1 FOR UPDATE";
@@ -65,8 +60,7 @@ fn a_letter_that_stays_locked_is_reported() {
 
 #[test]
 fn a_run_redrives_quarantined_letters_only_with_force() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 2);
+    let (test, queue, _) = TestDatabase::with_letters(2);
     let quarantine = "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3";
     test.client().sql(quarantine);
     let db = queue.database();
@@ -84,8 +78,7 @@ fn a_run_redrives_quarantined_letters_only_with_force() {
 
 #[test]
 fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let mut driver = start(&test, &unthrottled());
     let quarantine =
         "UPDATE redrive.dead_letters SET state = 'quarantined', alike = 3 WHERE id = $1";
@@ -100,8 +93,7 @@ fn a_member_that_is_quarantined_during_the_run_stays_where_it_is() {
 
 #[test]
 fn an_erased_letter_keeps_no_run_waiting() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 3);
+    let (test, queue, _) = TestDatabase::with_letters(3);
     let mut driver = start(&test, &slowly());
     next_due(&test, LONG_AGO);
     assert_eq!(driver.step().unwrap().sent, 2);
@@ -116,8 +108,7 @@ fn an_erased_letter_keeps_no_run_waiting() {
 
 #[test]
 fn a_deleted_letter_stays_a_member_of_unfinished_runs_only() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 2);
+    let (test, _, _) = TestDatabase::with_letters(2);
     let mut client = test.client();
     // A letter knows only the last of its runs.
     client.sql(

@@ -7,8 +7,8 @@ use redrive::dlq::runs::{DriveStatus, RunId, RunState};
 use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Failure, Job, JobId};
 use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, letters, letters_in, maria, only,
-    stop, wait_until, worker,
+    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, letters_in, maria, only, stop,
+    wait_until, worker,
 };
 
 use super::{
@@ -18,8 +18,7 @@ use super::{
 
 #[test]
 fn the_membership_of_a_run_is_frozen() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 6);
+    let (test, queue, ids) = TestDatabase::with_letters(6);
     let mut driver = start(&test, &unthrottled());
     // One more dies, one is discarded, and one is deleted.
     let late = queue.enqueue(&Order { number: 7 }).unwrap();
@@ -50,8 +49,7 @@ fn the_membership_of_a_run_is_frozen() {
 
 #[test]
 fn a_run_can_be_paused_resumed_and_cancelled_midway() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 20);
+    let (test, queue, _) = TestDatabase::with_letters(20);
     let db = queue.database();
     let mut driver = start(&test, &slowly());
     let id = driver.run();
@@ -95,8 +93,7 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
 
 #[test]
 fn a_driver_whose_lease_expired_sends_no_letter() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 10);
+    let (test, queue, _) = TestDatabase::with_letters(10);
     let mut first = start(&test, &slowly());
     next_due(&test, LONG_AGO);
     assert_eq!(first.step().unwrap().sent, 2);
@@ -114,8 +111,7 @@ fn a_driver_whose_lease_expired_sends_no_letter() {
 
 #[test]
 fn workers_drive_a_run_without_a_driver() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 1200);
+    let (test, queue, _) = TestDatabase::with_letters(1200);
     let options = unthrottled().canary(10);
     let runs = queue.database().dlq().runs();
     let created = runs.create(&LetterFilter::new(), &options, &maria());
@@ -185,8 +181,7 @@ fn runs_that_wait_keep_no_other_run_from_a_worker() {
 
 #[test]
 fn outcomes_separate_the_same_failure_from_a_different_one() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let edit = "UPDATE redrive.dead_letters SET payload = '{\"number\": \"x\"}' WHERE id = $1";
     test.client().change(edit, &[&ids[0].get()]);
     let mut driver = start(&test, &unthrottled());

@@ -2,12 +2,11 @@
 
 use redrive::admin::CountedSet;
 use redrive::dlq::LetterState;
-use redrive_tests::{Order, Sql, TestDatabase, fold, letters, no_drift, published};
+use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published};
 
 #[test]
 fn drift_is_detected_and_published() {
-    let (test, queue) = TestDatabase::with_orders();
-    letters(&queue, 3);
+    let (test, queue, _) = TestDatabase::with_letters(3);
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     let db = queue.database();
     no_drift(db);

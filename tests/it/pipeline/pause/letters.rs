@@ -2,15 +2,14 @@
 
 use redrive::dlq::LetterFilter;
 use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-use redrive_tests::{finish, informed, letters};
+use redrive_tests::{finish, informed};
 
 use super::*;
 
 #[test]
 fn a_canary_waits_for_the_end_of_the_pause_and_does_not_fail() {
-    let (test, queue) = TestDatabase::with_orders();
+    let (test, queue, _) = TestDatabase::with_letters(30);
     let db = queue.database();
-    letters(&queue, 30);
     pause(&queue, PauseEnd::Resumed);
     let runs = Ledger::default();
     let worker = runs.worker(&queue);
