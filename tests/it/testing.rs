@@ -10,9 +10,7 @@ use redrive::{
     Backoff, BatchOptions, Failure, GroupDeath, GroupPolicy, HandlerOptions, Handlers, Job, NewJob,
     Operator, Outage, Queue, Rejection,
 };
-use redrive_tests::{
-    Begin, Gate, Hold, Order, Sql, TestDatabase, has, new_order, put, scalar, worker,
-};
+use redrive_tests::{Hold, Order, Sql, TestDatabase, has, new_order, put, scalar};
 
 #[test]
 fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
@@ -44,14 +42,10 @@ fn the_jobs_of_a_kind_are_listed_with_their_options_in_every_state() {
     assert!(enqueued::<Order>(&mut client).unwrap().is_empty());
 
     // A running one is live.
-    let gate = Gate::new();
-    queue.enqueue(&Hold {}).unwrap();
-    let worker = worker(&queue).runs(gate.handler());
-    gate.wait_for(1);
+    let (gate, worker, _) = redrive_tests::running(&queue);
     assert_eq!(enqueued::<Hold>(&mut client).unwrap().len(), 1);
     gate.open();
-    redrive_tests::drained(&queue);
-    redrive_tests::stop(worker);
+    redrive_tests::finish(&queue, worker);
 
     let raw = NewJob::raw("order", r#"{"number": "x"}"#).unwrap();
     let id = put(&queue, raw);

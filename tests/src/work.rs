@@ -11,7 +11,7 @@ use redrive::{
 
 use crate::database::TestDatabase;
 use crate::gate::Gate;
-use crate::payload::Order;
+use crate::payload::{Hold, Order};
 use crate::wait::{SOON, comes_true, wait_until};
 
 /// Returns the builder of a worker that polls often, retries at once, and runs one job at a time.
@@ -22,9 +22,19 @@ pub fn worker(queue: &Queue) -> WorkerBuilder {
         .backoff(Backoff::fixed(Duration::ZERO))
 }
 
-/// Starts a worker whose [`Hold`](crate::payload::Hold) jobs wait at the gate.
+/// Starts a worker whose [`Hold`] jobs wait at the gate.
 pub fn worker_at(gate: &Gate, queue: &Queue) -> Worker {
     worker(queue).runs(gate.handler())
+}
+
+/// A worker that runs a job, and the id of the job, which ends when the gate is opened.
+#[track_caller]
+pub fn running(queue: &Queue) -> (Gate, Worker, JobId) {
+    let gate = Gate::new();
+    let worker = worker_at(&gate, queue);
+    let id = queue.enqueue(&Hold {}).expect("enqueue a job");
+    gate.wait_for(1);
+    (gate, worker, id)
 }
 
 /// Starts a worker that ends each [`Order`] as done.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use postgres::Client;
 use redrive::Job;
 use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, TestDatabase, done, snapshot, statement, stop, wait_until,
+    Begin, Order, SOON, Sql, TestDatabase, done, running, snapshot, statement, stop, wait_until,
     worker,
 };
 
@@ -81,10 +81,7 @@ fn leased_jobs_survive_the_compaction_of_their_leases() {
     let (test, queue) = TestDatabase::with_orders();
     let (mut client, mut holder) = (test.client(), test.client());
     let horizon = snapshot(&mut holder);
-    let gate = Gate::new();
-    let worker = worker(&queue).runs(gate.passing::<Order>());
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, _) = running(&queue);
     churn(&mut client, "INTO redrive.leases");
     client.sql("DELETE FROM redrive.leases WHERE worker_id::text LIKE '00000000%'");
     let rows = "SELECT array_agg(l::text) FROM redrive.leases l";

@@ -8,7 +8,7 @@ use redrive::postgres::{Client, NoTls};
 use redrive::{Database, Job, NewJob, Queue};
 use redrive_tests::{
     Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, done, eventually,
-    expire_leases, finish, ids, lost, new_order, server_url, stop, wait_until, worker, worker_at,
+    expire_leases, finish, ids, lost, new_order, running, server_url, stop, wait_until, worker,
 };
 
 /// Disconnects every client and rejects new connections. Returns a session beside them.
@@ -43,10 +43,7 @@ fn impatient(test: &TestDatabase) -> Queue {
 fn stop_without_a_database_reports_an_error_and_returns() {
     let test = TestDatabase::migrated();
     let queue = impatient(&test);
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, id) = running(&queue);
     let server = away(&test);
     let error = worker
         .stop(Duration::ZERO)

@@ -7,8 +7,8 @@ use redrive::admin::{Cancelled, JobChange, JobFilter, JobState};
 use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
 use redrive::{Enqueued, Error, JobId, NewJob, Queue};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, finish, maria, new_order,
-    no_drift, put, stop, wait_until, worker, worker_at,
+    Begin, Dead, Order, SOON, Sql, Tally, TestDatabase, finish, maria, new_order, no_drift, put,
+    running, stop, wait_until, worker,
 };
 
 use super::listing::ids;
@@ -107,7 +107,9 @@ fn a_bulk_priority_changes_the_order_of_the_claim_and_nothing_else() {
 
     let tally = Tally::new();
     let worker = worker(&queue).slots(1).runs(tally.counting());
-    wait_until("the ready jobs", SOON, || tally.order().len() == ready.len());
+    wait_until("the ready jobs", SOON, || {
+        tally.order().len() == ready.len()
+    });
     stop(worker);
     assert_eq!(tally.order()[..100], ready[..100]);
     assert_eq!(ids(db, "state=ready").len(), 0);
@@ -204,10 +206,7 @@ fn an_edit_does_not_overwrite_a_payload_that_changed_meanwhile() {
 fn leased_jobs_do_not_change() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, id) = running(&queue);
     let all = JobFilter::new();
     let jobs = db.admin().jobs();
     for change in [

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redrive::admin::Cancelled;
 use redrive::dlq::{DeathCause, LetterFilter, LetterState};
-use redrive::{Failure, Job, JobId, NewJob, Queue, Worker};
+use redrive::{Failure, Job, JobId, NewJob, Queue};
 use redrive_tests::{
     Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, expire_leases, finish,
-    ids, new_order, only, put, wait_until, worker, worker_at,
+    ids, new_order, only, put, running, wait_until, worker,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -16,15 +16,6 @@ const HOUR: Duration = Duration::from_hours(1);
 #[track_caller]
 fn cancels(queue: &Queue, id: JobId, outcome: Cancelled) {
     assert_eq!(queue.database().admin().cancel(id).unwrap(), outcome);
-}
-
-/// A worker that runs a job, and the id of the job, which ends when the gate is opened.
-fn running(queue: &Queue) -> (Gate, Worker, JobId) {
-    let gate = Gate::new();
-    let worker = worker_at(&gate, queue);
-    let id = queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    (gate, worker, id)
 }
 
 #[test]

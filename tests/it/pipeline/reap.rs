@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use postgres::Client;
 use redrive_tests::{
-    Begin, Gate, Lost, Order, ReapLimits, Sql, TestDatabase, at_once, expire_leases, finish, lost,
-    reap, reap_after, reap_within, worker,
+    Lost, ReapLimits, Sql, TestDatabase, at_once, expire_leases, finish, lost, reap, reap_after,
+    reap_within, running,
 };
 use uuid::Uuid;
 
 #[test]
 fn the_leases_of_a_worker_that_renews_are_left_alone() {
     let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue).runs(gate.passing::<Order>());
-    queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, _) = running(&queue);
     let mut client = test.client();
     client.sql("UPDATE redrive.leases SET claimed_at = now() - interval '1 day'");
     assert_eq!(
@@ -30,10 +27,7 @@ fn the_leases_of_a_worker_that_renews_are_left_alone() {
 #[test]
 fn a_lease_without_a_worker_row_is_reaped_after_one_lease() {
     let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker(&queue).runs(gate.passing::<Order>());
-    let id = queue.enqueue(&Order { number: 1 }).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, id) = running(&queue);
     let mut client = test.client();
     client.sql("DELETE FROM redrive.workers");
     assert_eq!(reap_after(&mut client, Duration::from_hours(1)), []);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use redrive::admin::JobState;
 use redrive::{Failure, Job, NewJob};
 use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, Tally, TestDatabase, counted, finish, live_job,
-    new_order, put, stop, wait_until, worker, worker_at,
+    Begin, Dead, Order, SOON, Sql, Tally, TestDatabase, counted, finish, live_job, new_order, put,
+    running, stop, wait_until, worker,
 };
 use serde_json::value::RawValue;
 
@@ -123,10 +123,7 @@ fn a_delayed_job_runs_when_it_is_due_and_not_before() {
 #[test]
 fn no_transaction_or_lock_is_held_while_a_handler_runs() {
     let (test, queue) = TestDatabase::with_orders();
-    let gate = Gate::new();
-    let worker = worker_at(&gate, &queue);
-    queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
+    let (gate, worker, _) = running(&queue);
     // The statements of the worker are short; a lock held for the handler would stay.
     let held = "SELECT count(*) FROM pg_stat_activity a \
                 WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() \

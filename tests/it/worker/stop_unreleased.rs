@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::{Client, Transaction};
-use redrive::{Database, Queue, Worker};
+use redrive::{Database, Queue};
 use redrive_tests::{
-    Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, expire_leases, wait_until, willing, worker_at,
+    Lost, Order, SOON, Sql, TestDatabase, expire_leases, running, wait_until, willing,
 };
 
 /// How long a claim may take in the test of one without an answer.
@@ -27,14 +27,6 @@ fn has_session(client: &mut Client, condition: &str) -> bool {
     client.ask(&query, &[])
 }
 
-/// A worker that holds the lease of a job, whose handler waits at the gate.
-fn with_lease(queue: &Queue, gate: &Gate) -> Worker {
-    let worker = worker_at(gate, queue);
-    queue.enqueue(&Hold {}).unwrap();
-    gate.wait_for(1);
-    worker
-}
-
 /// Locks all leases until the transaction ends.
 fn locked(client: &mut Client) -> Transaction<'_> {
     let mut locker = client.transaction().unwrap();
@@ -44,9 +36,8 @@ fn locked(client: &mut Client) -> Transaction<'_> {
 
 #[test]
 fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
-    let test = TestDatabase::migrated();
-    let (queue, gate) = (test.queue("orders"), Gate::new());
-    let worker = with_lease(&queue, &gate);
+    let (test, queue) = TestDatabase::with_orders();
+    let (gate, worker, _) = running(&queue);
     let mut client = test.client();
     let locker = locked(&mut client);
     let stopping = thread::spawn(move || worker.stop(Duration::ZERO));
@@ -65,9 +56,8 @@ fn a_stop_waits_for_a_lease_that_another_session_has_locked() {
 
 #[test]
 fn a_stop_reports_a_lease_that_stays_locked() {
-    let test = TestDatabase::migrated();
-    let (queue, gate) = (test.queue("orders"), Gate::new());
-    let worker = with_lease(&queue, &gate);
+    let (test, queue) = TestDatabase::with_orders();
+    let (gate, worker, _) = running(&queue);
     let mut client = test.client();
     let locker = locked(&mut client);
     let error = worker.stop(Duration::ZERO).unwrap_err();
