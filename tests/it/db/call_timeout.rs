@@ -333,7 +333,9 @@ fn opening_and_collecting_return_within_their_deadlines_when_the_server_is_silen
         (up.get_metric()[0].get_gauge().get_value() > 0.5).then(|| "up".to_owned())
     });
     let lines = logged.lines();
-    let readings = lines.iter().filter(|line| line.contains("read the metrics"));
+    let readings = lines
+        .iter()
+        .filter(|line| line.contains("read the metrics"));
     assert!(readings.count() < AT_ONCE / 2, "{lines:?}");
 }
 

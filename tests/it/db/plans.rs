@@ -184,7 +184,10 @@ fn every_hot_statement_uses_its_index_with_any_statistics() {
         }
     };
     check(early, "on empty tables that were analyzed");
-    check(late, "on full tables that were analyzed when they were empty");
+    check(
+        late,
+        "on full tables that were analyzed when they were empty",
+    );
     client.sql("ANALYZE");
     check(sessions(), "on full tables that were analyzed");
     // The same without any statistics.

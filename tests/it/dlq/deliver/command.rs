@@ -4,7 +4,7 @@ use postgres::{Client, NoTls};
 use redrive::dlq::{Edit, ForeignFailure, Letter, LetterState};
 use redrive::{Failure, JobId};
 use redrive_cli::Program;
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, in_state, letters, only, ran, ran_by};
+use redrive_tests::{Dead, Sql, TempFile, TestDatabase, in_state, only, ran, ran_by};
 use serde_json::json;
 
 #[test]
@@ -80,8 +80,7 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
 
 #[test]
 fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
     test.client().change(redact, &[&ids[0].get()]);
     let deliver = |more: &str| {
@@ -108,8 +107,7 @@ fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
 
 #[test]
 fn a_delivery_whose_session_ends_says_how_far_it_came() {
-    let (test, queue) = TestDatabase::with_orders();
-    let ids = letters(&queue, 3);
+    let (test, queue, ids) = TestDatabase::with_letters(3);
     let (url, last) = (test.url().to_owned(), ids[1]);
     let sink = move |letter: &Letter| -> Result<(), Failure> {
         if letter.id == last {
