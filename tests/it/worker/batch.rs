@@ -43,6 +43,16 @@ impl Batches {
     }
 }
 
+/// Starts a worker whose batches of this many jobs start only when they are full.
+fn full_batches(
+    queue: &Queue,
+    size: usize,
+    handler: impl Fn(&Batch<Order>) -> Result<(), Failure> + Send + Sync + 'static,
+) -> Worker {
+    let options = BatchOptions::new(size).linger(LONG);
+    worker(queue).handle_batch(options, handler).started()
+}
+
 /// Waits until the worker has claimed this many jobs.
 fn leased(queue: &Queue, jobs: u64) {
     wait_until("the jobs to be leased", SOON, || {

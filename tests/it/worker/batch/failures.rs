@@ -11,7 +11,7 @@ use redrive_tests::{
     new_order, put, stop, wait_until, worker,
 };
 
-use super::{Batches, LONG, ended};
+use super::{Batches, LONG, ended, full_batches};
 
 /// Orders with these numbers and one attempt each.
 fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
@@ -24,22 +24,19 @@ fn once(numbers: std::ops::RangeInclusive<i64>) -> Vec<NewJob> {
 fn each_job_of_a_batch_has_its_own_verdict() {
     let (_test, queue) = TestDatabase::with_orders();
     let ids = ids(&queue.enqueue_jobs(&once(1..=6)).unwrap());
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(6).linger(LONG), |batch: &Batch<Order>| {
-            let [_, done, failed, rejected, snoozed, last] = batch.jobs() else {
-                // The snoozed job, again.
-                return Ok(());
-            };
-            done.done();
-            failed.fail("x".parse::<i64>().unwrap_err());
-            rejected.fail(Failure::reject("a duplicate"));
-            snoozed.fail(Failure::snooze(Duration::ZERO));
-            last.done();
-            last.fail(Failure::reject("the last decision"));
-            Ok(())
-        })
-        .start();
-    let worker = worker.unwrap();
+    let worker = full_batches(&queue, 6, |batch| {
+        let [_, done, failed, rejected, snoozed, last] = batch.jobs() else {
+            // The snoozed job, again.
+            return Ok(());
+        };
+        done.done();
+        failed.fail("x".parse::<i64>().unwrap_err());
+        rejected.fail(Failure::reject("a duplicate"));
+        snoozed.fail(Failure::snooze(Duration::ZERO));
+        last.done();
+        last.fail(Failure::reject("the last decision"));
+        Ok(())
+    });
     ended(&worker, 2, 3);
     let db = queue.database();
     let died = |id: JobId| {
@@ -62,21 +59,16 @@ fn an_error_or_a_panic_charges_only_the_jobs_without_a_decision() {
     for panics in [false, true] {
         let (_test, queue) = TestDatabase::with_orders();
         let ids = ids(&queue.enqueue_jobs(&once(1..=4)).unwrap());
-        let worker = worker(&queue)
-            .handle_batch(
-                BatchOptions::new(4).linger(LONG),
-                move |batch: &Batch<Order>| {
-                    for job in batch {
-                        assert!(!panics || job.payload().number != 3, "in the middle");
-                        if job.payload().number == 3 {
-                            return Err(Failure::retry("in the middle"));
-                        }
-                        job.done();
-                    }
-                    Ok(())
-                },
-            )
-            .started();
+        let worker = full_batches(&queue, 4, move |batch| {
+            for job in batch {
+                assert!(!panics || job.payload().number != 3, "in the middle");
+                if job.payload().number == 3 {
+                    return Err(Failure::retry("in the middle"));
+                }
+                job.done();
+            }
+            Ok(())
+        });
         ended(&worker, 2, 2);
         finish(&queue, worker);
         for id in &ids[2..] {
@@ -121,9 +113,7 @@ fn a_payload_that_cannot_be_decoded_dies_alone() {
     jobs.insert(1, NewJob::raw(<Order as Payload>::KIND, r#""x""#).unwrap());
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     let batches = Batches::default();
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(4).linger(LONG), batches.handler())
-        .started();
+    let worker = full_batches(&queue, 4, batches.handler());
     ended(&worker, 3, 1);
     stop(worker);
     assert_eq!(batches.all(), [[1, 2, 3]]);
@@ -136,21 +126,19 @@ fn a_bad_job_among_a_thousand_is_isolated_by_the_next_attempt() {
     let (_test, queue) = TestDatabase::with_orders();
     let ids = queue.enqueue_many(&Order::up_to(1000)).unwrap();
     let (batches, tally) = (Batches::default(), Tally::new());
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(1000).linger(LONG), {
-            let (batches, tally) = (batches.clone(), tally.clone());
-            move |batch: &Batch<Order>| {
-                batches.note(batch);
-                for job in batch {
-                    tally.count(job.id());
-                }
-                match batch.jobs().iter().any(|job| job.payload().number == 500) {
-                    true => Err(Failure::retry("one of them is bad")),
-                    false => Ok(()),
-                }
+    let worker = full_batches(&queue, 1000, {
+        let (batches, tally) = (batches.clone(), tally.clone());
+        move |batch| {
+            batches.note(batch);
+            for job in batch {
+                tally.count(job.id());
             }
-        })
-        .started();
+            match batch.jobs().iter().any(|job| job.payload().number == 500) {
+                true => Err(Failure::retry("one of them is bad")),
+                false => Ok(()),
+            }
+        }
+    });
     ended(&worker, 999, 1);
     finish(&queue, worker);
     assert_eq!(letters_in(queue.database(), "orders", LetterState::Open), 1);

@@ -4,37 +4,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redrive::dlq::{DeathCause, LetterState};
-use redrive::{Batch, BatchOptions, NewJob, Queue, Worker};
+use redrive::{NewJob, Queue, Worker};
 use redrive_tests::{
-    AbortBatch, Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
-    finish, ids, letters_in, scalar, stats, stop, wait_until, worker,
+    AbortBatch, Dead, Gate, Order, SOON, Sql, TestDatabase, counted, drained, expire_leases,
+    finish, ids, letters_in, scalar, stats, stop, wait_until,
 };
 
-use super::{Batches, LONG, leased};
+use super::{Batches, full_batches, leased};
 use crate::worker_process::WorkerProcess;
 
 /// Starts a worker whose batches of three orders wait at the gate. The first job is done before.
 fn at_the_gate(queue: &Queue, gate: &Gate) -> Worker {
     let gate = gate.clone();
-    worker(queue)
-        .handle_batch(
-            BatchOptions::new(3).linger(LONG),
-            move |batch: &Batch<Order>| {
-                batch.jobs()[0].done();
-                gate.pass();
-                Ok(())
-            },
-        )
-        .started()
+    full_batches(queue, 3, move |batch| {
+        batch.jobs()[0].done();
+        gate.pass();
+        Ok(())
+    })
 }
 
 #[test]
 fn a_stop_releases_the_jobs_that_wait_for_a_batch() {
     let (test, queue) = TestDatabase::with_orders();
     let batches = Batches::default();
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(10).linger(LONG), batches.handler())
-        .started();
+    let worker = full_batches(&queue, 10, batches.handler());
     queue.enqueue_many(&Order::up_to(4)).unwrap();
     leased(&queue, 4);
     let stopped = stop(worker);
@@ -96,21 +89,19 @@ fn a_batch_that_lost_its_lease_settles_nothing_and_runs_again() {
 fn an_operator_cancels_one_job_of_a_running_batch() {
     let (_test, queue) = TestDatabase::with_orders();
     let (gate, seen) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
-    let worker = worker(&queue)
-        .handle_batch(BatchOptions::new(2).linger(LONG), {
-            let (gate, seen) = (gate.clone(), Arc::clone(&seen));
-            move |batch: &Batch<Order>| {
-                let [first, second] = batch.jobs() else {
-                    return Ok(());
-                };
-                gate.pass();
-                wait_until("the cancel", SOON, || second.is_cancelled());
-                let cancelled = (first.is_cancelled(), batch.is_cancelled());
-                seen.lock().unwrap().push(cancelled);
-                Err(redrive::Failure::retry("cancelled"))
-            }
-        })
-        .started();
+    let worker = full_batches(&queue, 2, {
+        let (gate, seen) = (gate.clone(), Arc::clone(&seen));
+        move |batch| {
+            let [first, second] = batch.jobs() else {
+                return Ok(());
+            };
+            gate.pass();
+            wait_until("the cancel", SOON, || second.is_cancelled());
+            let cancelled = (first.is_cancelled(), batch.is_cancelled());
+            seen.lock().unwrap().push(cancelled);
+            Err(redrive::Failure::retry("cancelled"))
+        }
+    });
     let ids = queue.enqueue_many(&Order::up_to(2)).unwrap();
     gate.wait_for(1);
     queue.database().admin().cancel(ids[1]).unwrap();
