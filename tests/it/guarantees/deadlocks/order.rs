@@ -221,9 +221,10 @@ fn a_worker_retries_a_settle_that_was_a_deadlock_victim() {
     assert!(tries(&test) > 1, "it was a victim, and tried again");
 }
 
-/// The statement of an operator is a whole transaction, so it can be repeated.
+/// The statement of an operator is a whole transaction, so it can be repeated. Two captures of new failures in different
+/// orders can deadlock on their groups.
 #[test]
-fn an_edit_that_was_a_deadlock_victim_is_retried() {
+fn an_edit_and_a_capture_that_were_deadlock_victims_are_retried() {
     let test = database();
     let queue = test.queue("orders");
     letters(&queue, 2);
@@ -234,16 +235,10 @@ fn an_edit_that_was_a_deadlock_victim_is_retried() {
     let edited = dlq.edit(&all, &edit, &Operator::default()).unwrap();
     assert_eq!(edited.edited.len(), 2, "{edited:?}");
     assert_eq!(tries(&test), 3);
-}
-
-/// Two captures of new failures in different orders can deadlock on their groups.
-#[test]
-fn a_capture_that_was_a_deadlock_victim_is_retried() {
-    let test = database();
-    make_a_victim(&test);
+    test.client().sql("ALTER SEQUENCE public.victims RESTART");
     let both =
         ["0/1", "0/2"].map(|at| ForeignFailure::new("kafka:orders", at, "orders", "order", "{}"));
-    let captured = test.open().dlq().capture_many(&both).unwrap();
+    let captured = dlq.capture_many(&both).unwrap();
     assert!(
         matches!(
             captured[..],
