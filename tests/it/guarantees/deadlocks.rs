@@ -4,10 +4,9 @@ mod mixed;
 mod order;
 
 use redrive::dlq::ForeignFailure;
-use redrive::{Failure, Job, JobId, NewJob, Queue};
+use redrive::{Failure, Job, JobId, Queue};
 use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, letters, new_order, of_orders, wait_until,
-    worker,
+    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, letters, of_orders, wait_until, worker,
 };
 
 /// The deadlock timeout. Longer than the lock timeouts of the library.
@@ -36,10 +35,6 @@ fn deadlocks(test: &TestDatabase) -> i64 {
         "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
         &[],
     )
-}
-
-fn order(number: i64) -> NewJob {
-    new_order(number)
 }
 
 /// Runs the jobs of a queue, each to its given end, when the gate is open.

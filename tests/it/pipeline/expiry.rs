@@ -12,10 +12,6 @@ use redrive_tests::{
 
 const HOUR: Duration = Duration::from_hours(1);
 
-fn order(number: i64) -> NewJob {
-    new_order(number)
-}
-
 /// Lets two hours pass for all waiting jobs.
 fn two_hours_later(test: &TestDatabase) {
     let mut client = test.client();
@@ -49,26 +45,26 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     // One way after the other to enqueue a job.
-    let late = order(1)
+    let late = new_order(1)
         .expires_in(HOUR)
         .header("trace", "4bf9")
         .unique("today");
     let first = put(&queue, late.clone());
     let mut late_ids = vec![first];
     let some = [
-        order(2).expires_in(HOUR),
-        order(3).delay(HOUR / 2).expires_in(HOUR),
+        new_order(2).expires_in(HOUR),
+        new_order(3).delay(HOUR / 2).expires_in(HOUR),
     ];
     late_ids.extend(ids(&queue.enqueue_jobs(&some).unwrap()));
-    let many: Vec<NewJob> = (0..1001).map(|_| order(4).expires_in(HOUR)).collect();
+    let many: Vec<NewJob> = (0..1001).map(|_| new_order(4).expires_in(HOUR)).collect();
     late_ids.extend(ids(&queue.enqueue_jobs(&many).unwrap()));
     let sql =
         "SELECT redrive.enqueue('orders', 'order', '{\"number\": 5}', expires_in => '1 hour')";
     late_ids.push(JobId::new(client.ask(sql, &[])));
     let in_time = [
-        order(6),
-        order(7).expires_in(3 * HOUR),
-        order(8).header("a", "b"),
+        new_order(6),
+        new_order(7).expires_in(3 * HOUR),
+        new_order(8).header("a", "b"),
     ];
     queue.enqueue_jobs(&in_time).unwrap();
     two_hours_later(&test);
@@ -107,7 +103,7 @@ fn a_job_that_starts_too_late_becomes_a_letter_and_uses_no_attempt() {
 #[test]
 fn a_retry_after_the_time_dies_with_its_failed_attempts() {
     let (test, queue) = TestDatabase::with_orders();
-    queue.enqueue_job(order(1).expires_in(HOUR)).unwrap();
+    queue.enqueue_job(new_order(1).expires_in(HOUR)).unwrap();
     let failing = worker(&queue)
         .backoff(redrive::Backoff::fixed(HOUR))
         .runs(|_: &Job<Order>| Err(Failure::retry("gateway down")));
@@ -134,7 +130,7 @@ fn a_redriven_job_does_not_expire() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     queue
-        .enqueue_job(order(1).expires_in(HOUR).header("trace", "4bf9"))
+        .enqueue_job(new_order(1).expires_in(HOUR).header("trace", "4bf9"))
         .unwrap();
     // The header of a captured failure may have the name, too.
     let captured = ForeignFailure::new("kafka", "0/1", "orders", "order", r#"{"number": 2}"#)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use postgres::Transaction;
 use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
-use redrive::{Enqueued, Failure, Job, JobId, NewJob, Operator, Queue, Worker};
+use redrive::{Enqueued, Failure, Job, JobId, Operator, Queue, Worker};
 use redrive_tests::{
     Begin, Gate, Order, Sql, Tally, TestDatabase, counted, done, finish, letters_in, new_order,
     stop, work_off, worker,
@@ -28,23 +28,19 @@ fn at_the_gate(queue: &Queue, gate: &Gate, tally: &Tally) -> Worker {
         })
 }
 
-fn order(number: i64) -> NewJob {
-    new_order(number)
-}
-
 #[test]
 fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     let (test, queue) = TestDatabase::with_orders();
     let (gate, tally) = (Gate::new(), Tally::new());
     let ids = ["a", "b", "c"]
-        .map(|key| queue.enqueue_job(order(2).unique(key)).unwrap())
+        .map(|key| queue.enqueue_job(new_order(2).unique(key)).unwrap())
         .map(Enqueued::id);
     let worker = at_the_gate(&queue, &gate, &tally);
     gate.wait_for(3);
     // Three callers: the library, SQL, and a prepared transaction that its program forgot.
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    let found = queue.enqueue_job_in(&mut transaction, order(4).unique("a"));
+    let found = queue.enqueue_job_in(&mut transaction, new_order(4).unique("a"));
     assert_eq!(found.unwrap(), Enqueued::Existing(ids[0]));
     let call = "SELECT redrive.enqueue('orders', 'order', '{}', unique_key => $1)";
     let found: i64 = transaction.ask(call, &[&"b"]);
@@ -56,7 +52,7 @@ fn an_enqueue_of_a_taken_key_in_an_open_transaction_does_not_delay_its_job() {
     gate.open();
     done(&worker, 3);
     // The keys are free now, also for the open transaction.
-    let again = queue.enqueue_job_in(&mut transaction, order(4).unique("a"));
+    let again = queue.enqueue_job_in(&mut transaction, new_order(4).unique("a"));
     assert!(matches!(again, Ok(Enqueued::New(_))), "{again:?}");
     transaction.commit().unwrap();
     test.client().sql("ROLLBACK PREPARED 'forgotten'");
@@ -69,9 +65,9 @@ type Opens = fn(&Queue, &mut Transaction<'_>);
 
 #[test]
 fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
-    let keyed = || order(100).unique("K");
+    let keyed = || new_order(100).unique("K");
     let key: Opens = |queue, transaction| {
-        let keyed = order(100).unique("K");
+        let keyed = new_order(100).unique("K");
         queue.enqueue_job_in(transaction, keyed).unwrap();
     };
     let failure_group: Opens = |_, transaction| {
@@ -113,11 +109,11 @@ fn an_open_transaction_delays_only_the_jobs_that_need_its_locks() {
 #[test]
 fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_holds() {
     let (test, queue) = TestDatabase::with_orders();
-    let keyed = || order(100).unique("K");
+    let keyed = || new_order(100).unique("K");
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
     queue.enqueue_job_in(&mut transaction, keyed()).unwrap();
-    queue.enqueue_job(order(1).max_attempts(1)).unwrap();
+    queue.enqueue_job(new_order(1).max_attempts(1)).unwrap();
     let handler = move |job: &Job<Order>, _: &mut Transaction<'_>| match job.payload().number {
         1 => Ok(job.then(keyed())?),
         _ => Ok(()),
@@ -135,13 +131,13 @@ fn a_handler_in_a_transaction_is_not_charged_for_a_key_that_another_transaction_
 fn an_open_transaction_with_the_key_of_a_letter_keeps_back_only_that_letter() {
     let (test, queue) = TestDatabase::with_orders();
     for number in 1..=3 {
-        let job = order(number).unique(number.to_string());
+        let job = new_order(number).unique(number.to_string());
         queue.enqueue_job(job).unwrap();
     }
     work_off(&queue, |_: &Job<Order>| Err(Failure::reject("no")));
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    let taken = order(4).unique("2");
+    let taken = new_order(4).unique("2");
     queue.enqueue_job_in(&mut transaction, taken).unwrap();
     let operator = Operator::new("maria").reason("a test");
     let redrive = || {

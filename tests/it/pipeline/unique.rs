@@ -10,11 +10,7 @@ use std::thread;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob};
-use redrive_tests::{TestDatabase, blocked, new_order};
-
-fn order(number: i64) -> NewJob {
-    new_order(number)
-}
+use redrive_tests::{TestDatabase, blocked};
 
 /// Returns the keys and their jobs, ordered by key.
 fn held(test: &TestDatabase) -> Vec<(String, JobId)> {

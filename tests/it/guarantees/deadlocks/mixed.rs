@@ -13,9 +13,9 @@ use redrive::dlq::{
     RedriveOptions, RetentionRule,
 };
 use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Begin, Dead, Order, Sql, drained, eventually, reap, stop, worker};
+use redrive_tests::{Begin, Dead, Order, Sql, drained, eventually, new_order, reap, stop, worker};
 
-use super::{LETTERS, char_of, database, deadlocks, foreign, order};
+use super::{LETTERS, char_of, database, deadlocks, foreign};
 
 /// The number of threads, and of operations of each.
 const CROWD: usize = 16;
@@ -135,7 +135,7 @@ impl Hand {
             }
             10 => {
                 let mut jobs: Vec<NewJob> = (0..KEYS)
-                    .map(|key| order(1000).unique(key.to_string()))
+                    .map(|key| new_order(1000).unique(key.to_string()))
                     .collect();
                 self.random.shuffle(&mut jobs);
                 jobs.truncate(KEYS / 2);

@@ -8,10 +8,10 @@ use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterState};
 use redrive::{Enqueued, Operator, Queue, Worker};
 use redrive_tests::{
     Dead, Gate, SOON, Sql, TestDatabase, blocked, done, expire_leases, finish, in_state, letters,
-    letters_in, of_orders, only, put, wait_until,
+    letters_in, new_order, of_orders, only, put, wait_until,
 };
 
-use super::{at_the_gate, database, deadlocks, order, redriven};
+use super::{at_the_gate, database, deadlocks, redriven};
 
 #[test]
 fn a_settle_waits_for_no_enqueue_of_its_keys() {
@@ -19,14 +19,14 @@ fn a_settle_waits_for_no_enqueue_of_its_keys() {
     let queue = test.queue("orders");
     // The other way round than their ids.
     for key in ["b", "a"] {
-        put(&queue, order(1).unique(key));
+        put(&queue, new_order(1).unique(key));
     }
     let gate = Gate::new();
     let worker = at_the_gate(&queue, &gate, |_| Ok(()));
     gate.wait_for(2);
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    let mut add = |key: &str| queue.enqueue_job_in(&mut transaction, order(2).unique(key));
+    let mut add = |key: &str| queue.enqueue_job_in(&mut transaction, new_order(2).unique(key));
     assert!(matches!(add("a"), Ok(Enqueued::Existing(_))));
     gate.open();
     done(&worker, 2);

@@ -5,34 +5,34 @@ use std::time::Duration;
 
 use postgres::Transaction;
 use redrive::{Enqueued, JobId};
-use redrive_tests::{Sql, TestDatabase, at_once, ids, live_job, put, scalar};
+use redrive_tests::{Sql, TestDatabase, at_once, ids, live_job, new_order, put, scalar};
 
-use super::{enqueue_behind, held, inserted, order};
+use super::{enqueue_behind, held, inserted};
 
 #[test]
 fn a_second_job_with_a_key_returns_the_first() {
     let test = TestDatabase::migrated();
     let (queue, other) = (test.queue("orders"), test.queue("refunds"));
-    let first = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
+    let first = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
     assert_eq!(
-        queue.enqueue_job(order(2).unique("a")).unwrap(),
+        queue.enqueue_job(new_order(2).unique("a")).unwrap(),
         Enqueued::Existing(first)
     );
-    assert_eq!(put(&queue, order(3).unique("a")), first);
+    assert_eq!(put(&queue, new_order(3).unique("a")), first);
     let job = live_job(&queue, first);
     assert_eq!(
         (job.unique_key.as_deref(), job.outage_since),
         (Some("a"), None)
     );
-    inserted(queue.enqueue_job(order(4).unique("b")).unwrap());
-    inserted(queue.enqueue_job(order(5)).unwrap());
-    inserted(other.enqueue_job(order(6).unique("a")).unwrap());
+    inserted(queue.enqueue_job(new_order(4).unique("b")).unwrap());
+    inserted(queue.enqueue_job(new_order(5)).unwrap());
+    inserted(other.enqueue_job(new_order(6).unique("a")).unwrap());
     // Delayed jobs hold their key as well, and a call may have both kinds and a key twice.
     let jobs = vec![
-        order(7).unique("c").delay(Duration::from_hours(1)),
-        order(8),
-        order(9).unique("a"),
-        order(10).unique("c"),
+        new_order(7).unique("c").delay(Duration::from_hours(1)),
+        new_order(8),
+        new_order(9).unique("a"),
+        new_order(10).unique("c"),
     ];
     let ids = ids(&queue.enqueue_jobs(&jobs).unwrap());
     assert_eq!((ids[2], ids[3]), (first, ids[0]));
@@ -52,7 +52,8 @@ fn eight_concurrent_enqueuers_create_one_job_per_key() {
         8,
         |number| (test.queue("orders"), i64::try_from(number).unwrap()),
         |(queue, number)| {
-            let added = (0..20).map(|key| queue.enqueue_job(order(number).unique(key.to_string())));
+            let added =
+                (0..20).map(|key| queue.enqueue_job(new_order(number).unique(key.to_string())));
             added.collect::<Result<Vec<Enqueued>, _>>().unwrap()
         },
     );
@@ -84,7 +85,7 @@ fn the_sql_function_accepts_a_key_and_rejects_an_invalid_one() {
         client.refuses(call, &[&bad], "redrive: the unique key is");
     }
     let queue = test.queue("orders");
-    let Enqueued::Existing(id) = queue.enqueue_job(order(2).unique("a")).unwrap() else {
+    let Enqueued::Existing(id) = queue.enqueue_job(new_order(2).unique("a")).unwrap() else {
         panic!("the library and the function are one")
     };
     assert_eq!(id.get(), first);
@@ -96,13 +97,13 @@ fn an_enqueue_that_waited_for_another_session_gets_its_job_or_stores_its_own() {
     for (key, commits) in [("a", true), ("b", false)] {
         let mut client = test.client();
         let mut transaction = client.transaction().unwrap();
-        let first = queue.enqueue_job_in(&mut transaction, order(1).unique(key));
+        let first = queue.enqueue_job_in(&mut transaction, new_order(1).unique(key));
         let first = inserted(first.unwrap());
         let end: fn(Transaction<'_>) -> _ = match commits {
             true => |it| it.commit(),
             false => |it| it.rollback(),
         };
-        let second = enqueue_behind(&test, transaction, end, order(2).unique(key));
+        let second = enqueue_behind(&test, transaction, end, new_order(2).unique(key));
         match commits {
             true => assert_eq!(second, Enqueued::Existing(first)),
             false => assert!(held(&test).contains(&(key.to_owned(), inserted(second)))),

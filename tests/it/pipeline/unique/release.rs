@@ -8,10 +8,10 @@ use redrive::dlq::{LetterFilter, LetterState, Skip};
 use redrive::{Enqueued, Failure, Job, NewJob};
 use redrive_tests::{
     Begin, Dead, Gate, Hold, Lost, Order, TestDatabase, died, done, drained, expire_leases, finish,
-    letters_in, put, retried, scalar, stop, willing, worker, worker_at,
+    letters_in, new_order, put, retried, scalar, stop, willing, worker, worker_at,
 };
 
-use super::{held, inserted, order};
+use super::{held, inserted};
 
 #[test]
 fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
@@ -21,7 +21,7 @@ fn a_key_is_released_when_its_job_completes_dies_or_is_cancelled() {
         2 => Err(Failure::reject("broken")),
         _ => Err(Failure::retry("later").after(Duration::from_hours(1))),
     });
-    let add = |number| queue.enqueue_job(order(number).unique("a")).unwrap();
+    let add = |number| queue.enqueue_job(new_order(number).unique("a")).unwrap();
     inserted(add(1));
     done(&worker, 1);
     inserted(add(2));
@@ -52,16 +52,16 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
     let mut dead = Vec::new();
     for number in 1..=3 {
         dead.push(inserted(
-            queue.enqueue_job(order(number).unique("a")).unwrap(),
+            queue.enqueue_job(new_order(number).unique("a")).unwrap(),
         ));
         drained(&queue);
     }
-    dead.push(put(&queue, order(4).unique("b")));
-    dead.push(put(&queue, order(5)));
+    dead.push(put(&queue, new_order(4).unique("b")));
+    dead.push(put(&queue, new_order(5)));
     finish(&queue, rejecting);
     assert_eq!(held(&test), []);
 
-    let alive = inserted(queue.enqueue_job(order(6).unique("b")).unwrap());
+    let alive = inserted(queue.enqueue_job(new_order(6).unique("b")).unwrap());
     // Of three letters with one key the oldest goes back; the one whose key is in use stays.
     let mut redriven = db.redrives(&LetterFilter::new().ids(dead.clone()));
     assert_eq!(redriven.redriven, [dead[0], dead[4]]);
@@ -76,7 +76,7 @@ fn a_redrive_acquires_the_key_or_leaves_the_letter_open() {
         [("a".to_owned(), dead[0]), ("b".to_owned(), alive)]
     );
     assert_eq!(
-        queue.enqueue_job(order(7).unique("a")).unwrap(),
+        queue.enqueue_job(new_order(7).unique("a")).unwrap(),
         Enqueued::Existing(dead[0])
     );
 
@@ -108,7 +108,7 @@ fn a_crash_keeps_the_key_until_the_job_dies() {
         drop(worker);
         if crash < 3 {
             assert_eq!(lost, [Lost::Back(id)]);
-            assert_eq!(put(&queue, order(1).unique("a")), id, "crash {crash}");
+            assert_eq!(put(&queue, new_order(1).unique("a")), id, "crash {crash}");
         } else {
             assert_eq!(lost, [Lost::Dead(id)]);
             assert_eq!(held(&test), []);
@@ -130,16 +130,16 @@ fn a_handler_transaction_releases_the_key_without_blocking_enqueues() {
             }
         })
         .started();
-    let id = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
+    let id = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
     gate.wait_for(1);
     // Returned while the transaction is open.
     assert_eq!(
-        queue.enqueue_job(order(2).unique("a")).unwrap(),
+        queue.enqueue_job(new_order(2).unique("a")).unwrap(),
         Enqueued::Existing(id)
     );
     gate.open();
     done(&worker, 1);
-    inserted(queue.enqueue_job(order(3).unique("a")).unwrap());
+    inserted(queue.enqueue_job(new_order(3).unique("a")).unwrap());
     done(&worker, 2);
     stop(worker);
     assert_eq!(held(&test), []);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use redrive::{Enqueued, Job, JobId, NewJob, Replace};
 use redrive_tests::{
-    Begin, Gate, Hold, Order, Sql, Tally, TestDatabase, done, scalar, stop, worker,
+    Begin, Gate, Hold, Order, Sql, Tally, TestDatabase, done, new_order, scalar, stop, worker,
 };
 
-use super::{held, inserted, order};
+use super::{held, inserted};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -45,11 +45,14 @@ fn a_replacing_enqueue_changes_payload_or_time_or_both_of_the_waiting_job() {
         let key = n.to_string();
         let id = inserted(
             queue
-                .enqueue_job(order(1).unique(&key).delay(HOUR * first).priority(7))
+                .enqueue_job(new_order(1).unique(&key).delay(HOUR * first).priority(7))
                 .unwrap(),
         );
         // The job keeps its priority, whichever the second enqueue has.
-        let again = order(2).unique(&key).delay(HOUR * second).replace(change);
+        let again = new_order(2)
+            .unique(&key)
+            .delay(HOUR * second)
+            .replace(change);
         let again = queue.enqueue_job(again).unwrap();
         assert_eq!(again, Enqueued::Replaced(id));
         assert_eq!(waiting(&test, id), expected, "{first} {second} {change:?}");
@@ -68,7 +71,7 @@ fn a_running_job_is_never_changed() {
     let (gate, tally) = (Gate::new(), Tally::new());
     let worker = worker(&queue).runs(gate.passing_to(tally.counting()));
     let change = |number| {
-        let job = order(number).unique("a").replace(Replace::Both);
+        let job = new_order(number).unique("a").replace(Replace::Both);
         queue.enqueue_job(job).unwrap()
     };
     let first = inserted(change(1));
@@ -85,10 +88,10 @@ fn a_running_job_is_never_changed() {
 #[test]
 fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
     let (test, queue) = TestDatabase::with_orders();
-    let id = inserted(queue.enqueue_job(order(1).unique("a")).unwrap());
+    let id = inserted(queue.enqueue_job(new_order(1).unique("a")).unwrap());
     let mut client = test.client();
     let mut transaction = client.transaction().unwrap();
-    let changed = order(2).unique("a").replace(Replace::Payload);
+    let changed = new_order(2).unique("a").replace(Replace::Payload);
     let changed = queue.enqueue_job_in(&mut transaction, &changed).unwrap();
     assert_eq!(changed, Enqueued::Replaced(id));
     let ran = Arc::new(Mutex::new(Vec::new()));
@@ -99,8 +102,8 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
             Ok(())
         }
     });
-    queue.enqueue_job(order(8)).unwrap();
-    queue.enqueue_job(order(9).unique("b")).unwrap();
+    queue.enqueue_job(new_order(8)).unwrap();
+    queue.enqueue_job(new_order(9).unique("b")).unwrap();
     done(&worker, 2);
     transaction.commit().unwrap();
     done(&worker, 3);
@@ -112,12 +115,12 @@ fn an_open_transaction_that_replaces_delays_only_the_replaced_job() {
 #[test]
 fn of_several_jobs_of_one_call_the_first_one_decides() {
     let (test, queue) = TestDatabase::with_orders();
-    let jobs = [1, 2].map(|number| order(number).unique("a").replace(Replace::Payload));
+    let jobs = [1, 2].map(|number| new_order(number).unique("a").replace(Replace::Payload));
     let stored = queue.enqueue_jobs(&jobs).unwrap();
     let id = inserted(stored[0]);
     assert_eq!(stored[1], Enqueued::Existing(id));
     assert_eq!(waiting(&test, id), (1, None));
-    let jobs = [3, 4].map(|number| order(number).unique("a").replace(Replace::Payload));
+    let jobs = [3, 4].map(|number| new_order(number).unique("a").replace(Replace::Payload));
     let stored = queue.enqueue_jobs(&jobs).unwrap();
     assert_eq!(stored, [Enqueued::Replaced(id), Enqueued::Existing(id)]);
     assert_eq!(waiting(&test, id), (3, None));
@@ -128,7 +131,7 @@ fn a_new_payload_has_its_own_version_and_no_checkpoint_and_a_new_time_its_own_ex
     let (test, queue) = TestDatabase::with_orders();
     let mut client = test.client();
     for (n, delay) in [(1, 0), (2, 1)] {
-        let old = order(1).unique(n.to_string()).delay(HOUR * delay);
+        let old = new_order(1).unique(n.to_string()).delay(HOUR * delay);
         let old = old.header("trace", "t").expires_in(HOUR * 2);
         let id = queue.enqueue_job(old).unwrap().id().get();
         let table = ["jobs", "jobs_delayed"][delay as usize];

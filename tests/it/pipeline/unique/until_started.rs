@@ -6,13 +6,13 @@ use redrive::dlq::{LetterFilter, LetterState};
 use redrive::{Enqueued, Failure, Job, NewJob, Replace};
 use redrive_tests::{
     Begin, Dead, Gate, Order, Tally, TestDatabase, counted, died, done, drained, finish,
-    letters_in, retried, stop, worker,
+    letters_in, new_order, retried, stop, worker,
 };
 
-use super::{held, inserted, order};
+use super::{held, inserted};
 
 fn until_started(number: i64) -> NewJob {
-    order(number).unique("a").until_started()
+    new_order(number).unique("a").until_started()
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_job_frees_its_key_when_it_starts_and_other_jobs_of_its_lease_keep_theirs() 
     let (test, queue) = TestDatabase::with_orders();
     // A claim reads the whole lease, so both jobs start together.
     let first = queue
-        .enqueue_jobs(&[until_started(1), order(2).unique("b"), order(3)])
+        .enqueue_jobs(&[until_started(1), new_order(2).unique("b"), new_order(3)])
         .unwrap();
     assert_eq!(
         queue.enqueue_job(until_started(4)).unwrap(),
@@ -100,7 +100,7 @@ fn retries_of_one_key_that_are_due_together_stop_no_other_job() {
     }
     stop(failing);
     inserted(queue.enqueue_job(until_started(3).delay(hour)).unwrap());
-    inserted(other.enqueue_job(order(4).delay(hour)).unwrap());
+    inserted(other.enqueue_job(new_order(4).delay(hour)).unwrap());
     let due = "UPDATE redrive.jobs_delayed SET run_at = clock_timestamp()";
     assert_eq!(test.client().execute(due, &[]).unwrap(), 4);
     let tally = Tally::new();

@@ -5,15 +5,16 @@ use std::time::Duration;
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob, Replace};
 use redrive_tests::{
-    Begin, Gate, Order, Sql, TestDatabase, counted, drained, scalar, stop, willing, worker,
+    Begin, Gate, Order, Sql, TestDatabase, counted, drained, new_order, scalar, stop, willing,
+    worker,
 };
 
-use super::{enqueue_behind, held, inserted, keys, order};
+use super::{enqueue_behind, held, inserted, keys};
 
 const HOUR: Duration = Duration::from_hours(1);
 
 fn hourly(number: i64) -> NewJob {
-    order(number).unique("a").unique_window(HOUR)
+    new_order(number).unique("a").unique_window(HOUR)
 }
 
 /// Returns the windows and the jobs that opened them, ordered by key.
@@ -38,7 +39,7 @@ fn a_window_outlasts_its_job_and_binds_only_enqueues_with_a_window() {
     assert_eq!(again, Enqueued::Existing(first));
     assert_eq!(held(&test), [], "a duplicate takes no key");
     inserted(other.enqueue_job(hourly(3)).unwrap());
-    let without = inserted(queue.enqueue_job(order(4).unique("a")).unwrap());
+    let without = inserted(queue.enqueue_job(new_order(4).unique("a")).unwrap());
     drained(&queue);
     assert_eq!(windows(&test).len(), 2, "one for each queue");
     assert_eq!(windows(&test)[1], ("a".to_owned(), first));
@@ -69,7 +70,7 @@ fn the_job_that_holds_the_key_is_returned_rather_than_the_one_that_opened_the_wi
     let (_test, queue) = TestDatabase::with_orders();
     let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
     queue.database().admin().cancel(first).unwrap();
-    let live = inserted(queue.enqueue_job(order(2).unique("a")).unwrap());
+    let live = inserted(queue.enqueue_job(new_order(2).unique("a")).unwrap());
     let again = queue.enqueue_job(hourly(3)).unwrap();
     assert_eq!(again, Enqueued::Existing(live));
     let changed = queue.enqueue_job(hourly(4).replace(Replace::Payload));
@@ -145,7 +146,7 @@ fn new_windows_delete_the_expired_ones() {
     assert!((4500..5000).contains(&after_one), "one page: {after_one}");
     // Ids follow one another, so as many enqueues as pages visit every page.
     for n in 1..=pages + 5 {
-        let job = order(n).unique(n.to_string()).unique_window(HOUR);
+        let job = new_order(n).unique(n.to_string()).unique_window(HOUR);
         inserted(queue.enqueue_job(job).unwrap());
     }
     assert_eq!(scalar(&mut client, left), 0);
