@@ -80,7 +80,7 @@ fn delivering_a_queue_needs_yes_and_reports_failures() {
 
 #[test]
 fn a_dry_run_leaves_out_redacted_letters_as_the_delivery_does() {
-    let (test, queue, ids) = TestDatabase::with_letters(3);
+    let (test, _, ids) = TestDatabase::with_letters(3);
     let redact = "UPDATE redrive.dead_letters SET redacted = '{/number}' WHERE id = $1";
     test.client().change(redact, &[&ids[0].get()]);
     let deliver = |more: &str| {
