@@ -52,6 +52,16 @@ struct State {
     last: Option<(Instant, Vec<proto::MetricFamily>)>,
 }
 
+impl State {
+    /// Returns a reading that ended after this moment. While the database is silent, scrapes that wait for each other
+    /// would otherwise take the whole time, each in turn.
+    fn read_since(&self, asked: Instant) -> Option<&Vec<proto::MetricFamily>> {
+        let last = self.last.as_ref();
+        last.filter(|(ended, _)| *ended > asked)
+            .map(|(_, families)| families)
+    }
+}
+
 impl MetricsCollector {
     /// Returns a collector for the database. It connects at the first scrape.
     pub fn new(database: &Database) -> MetricsCollector {
@@ -85,8 +95,7 @@ impl Collector for MetricsCollector {
         let asked = Instant::now();
         // A panic while the lock is held cannot leave the state invalid.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // While the database is silent, scrapes that wait would otherwise take the whole time, each in turn.
-        if let Some((_, families)) = state.last.as_ref().filter(|(ended, _)| *ended > asked) {
+        if let Some(families) = state.read_since(asked) {
             return families.clone();
         }
         // The call gets a clone, because its thread may be abandoned at the deadline.
@@ -133,5 +142,19 @@ mod tests {
     #[test]
     fn every_metric_has_a_valid_description() {
         assert_eq!(descriptions().len(), CATALOGUE.len());
+    }
+
+    #[test]
+    fn a_scrape_that_waited_gets_the_reading_of_the_one_before() {
+        let asked = Instant::now();
+        let ended = asked + Duration::from_secs(1);
+        let state = |last| State {
+            reader: Reader::new("1"),
+            last,
+        };
+        assert_eq!(state(None).read_since(asked), None);
+        let state = state(Some((ended, Vec::new())));
+        assert_eq!(state.read_since(asked), Some(&Vec::new()));
+        assert_eq!(state.read_since(ended), None);
     }
 }
