@@ -23,9 +23,8 @@ mod terminal;
 
 use std::cmp::Reverse;
 
-use redrive::dlq::LetterFilter;
-use redrive::{JobId, Queue};
-use redrive_tests::{Dead, TempFile, TestDatabase, ran as redrive, stats};
+use redrive_tests::prelude::*;
+use redrive_tests::ran as redrive;
 
 /// Returns the number of jobs of a queue that can be claimed now.
 fn ready(queue: &Queue) -> u64 {

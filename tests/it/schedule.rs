@@ -8,12 +8,7 @@ mod set;
 mod sql;
 mod ticks;
 
-use std::time::{Duration, SystemTime};
-
-use postgres::{Client, GenericClient};
-use redrive::schedule::{Schedule, ScheduleStatus, ScheduleTick, TickOutcome};
-use redrive::{Database, Job, NewJob, Operator, Queue, Worker};
-use redrive_tests::{Begin, Order, Sql, new_order, statement, worker};
+use redrive_tests::prelude::*;
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);

@@ -36,6 +36,7 @@ mod tally;
 mod texts;
 mod wait;
 mod work;
+pub mod prelude;
 
 pub use at_once::at_once;
 pub use bouncer::Bouncer;

@@ -1,7 +1,6 @@
 //! Arguments that cannot be right: exit code 2, an error that says why, and no change.
 
-use redrive::dlq::LetterState;
-use redrive_tests::{Sql, has, in_state};
+use redrive_tests::prelude::*;
 
 use super::with_letters;
 

@@ -1,7 +1,6 @@
 //! Commands on breakers.
 
-use redrive_tests::{Sql, TestDatabase, holds};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 #[test]
 fn breakers_are_opened_listed_and_closed() {

@@ -1,16 +1,6 @@
 //! A program that has the commands of `redrive` and its own handlers.
 
-use std::sync::{Arc, Mutex};
-
-use redrive::dlq::{DeathCause, LetterFilter, LetterState};
-use redrive::{Batch, BatchOptions, Failure, Handlers, Job, NewJob, Payload};
-use redrive_cli::Program;
-use redrive_tests::{
-    Begin, Dead, Finish, Order, Ran, Sql, TempFile, TestDatabase, finish, has, letters_in,
-    of_orders, put, ran_by, words, worker,
-};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 #[expect(dead_code, reason = "the test does not call its main")]
 #[path = "../../../crates/redrive-cli/examples/own_verbs.rs"]
@@ -76,9 +66,9 @@ fn a_program_can_work_on_some_kinds_or_run_a_command_instead() {
 #[test]
 fn one_set_of_handlers_serves_several_workers() {
     let test = TestDatabase::migrated();
-    let handlers = Handlers::new().handle(|_: &Job<Order>| Ok(())).handle(
-        |_: &Job<Finish>, tx: &mut postgres::Transaction<'_>| Ok(tx.batch_execute("SELECT 1")?),
-    );
+    let handlers = Handlers::new()
+        .handle(|_: &Job<Order>| Ok(()))
+        .handle(|_: &Job<Finish>, tx: &mut Transaction<'_>| Ok(tx.batch_execute("SELECT 1")?));
     assert_eq!(handlers.kinds().collect::<Vec<_>>(), ["finish", "order"]);
     for name in ["a", "b"] {
         let queue = test.queue(name);
@@ -125,12 +115,10 @@ fn handlers_of_every_kind_share_a_state() {
     });
     let handlers = Handlers::with(Arc::clone(&app))
         .handle(|app: &Arc<App>, job: &Job<Order>| plain(app, job))
-        .handle(
-            |app: &Arc<App>, job: &Job<OfA>, _: &mut postgres::Transaction<'_>| {
-                app.see(job.payload().number);
-                Ok(())
-            },
-        )
+        .handle(|app: &Arc<App>, job: &Job<OfA>, _: &mut Transaction<'_>| {
+            app.see(job.payload().number);
+            Ok(())
+        })
         .handle_batch(
             BatchOptions::new(2),
             |app: &Arc<App>, batch: &Batch<OfB>| {

@@ -1,10 +1,6 @@
 //! `redrive queue groups`: policies, held groups and their release.
 
-use redrive::{Failure, Job};
-use redrive_tests::{
-    Begin, Order, SOON, Sql, TestDatabase, finish, holds, new_order, put, wait_until, worker,
-};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 const HOLD: &str = "queue groups set orders ordered --on-death hold --reason x";
 

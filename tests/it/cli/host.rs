@@ -1,11 +1,8 @@
 //! `work --exec` on a host with little left, and what it inherits from its parent.
 
-use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
 
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive_tests::{Dead, Order, Process, SOON, TestDatabase, has, letters_in, stats, wait_until};
+use redrive_tests::prelude::*;
 
 const CLI: &str = env!("CARGO_BIN_EXE_test_cli");
 

@@ -1,12 +1,9 @@
 //! Commands on jobs: enqueue, work, show, cancel and priority.
 
-use std::io::{self, ErrorKind, Write};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::io;
+use std::io::{ErrorKind, Write};
 
-use redrive::NewJob;
-use redrive::dlq::{DeathCause, LetterFilter};
-use redrive_tests::{Dead, Sql, TestDatabase, holds, put};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::{payloads, ready};
 

@@ -1,11 +1,8 @@
 //! `--json`: one vocabulary for every command.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
 
-use redrive_tests::{Ran, TestDatabase, has};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 use super::with_letters;
 use crate::commands::{EXAMPLES, Example};

@@ -1,13 +1,6 @@
 //! `redrive job list` and the commands that change waiting jobs.
 
-use std::time::Duration;
-
-use redrive::Job;
-use redrive_tests::{
-    Begin, Gate, Order, SOON, Sql, TestDatabase, has, holds, lacks, new_order, put, stop,
-    wait_until, worker,
-};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 /// Enqueues three ready orders, two delayed ones and a mail. Returns the id of the first order.
 fn six(db: &TestDatabase) -> i64 {

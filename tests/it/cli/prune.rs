@@ -1,8 +1,6 @@
 //! `prune`: a dry run by default.
 
-use redrive::dlq::LetterState;
-use redrive_tests::{in_state, lacks, ran_alone};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::with_letters;
 

@@ -1,11 +1,7 @@
 //! `redrive queue`: the list of queues, pauses and resumes.
 
 use redrive::limits::MAX_DELAY;
-use redrive::{Failure, HandlerOptions, NewJob};
-use redrive_tests::{
-    Begin, SOON, Sql, TestDatabase, has, holds, lacks, put, stop, wait_until, worker,
-};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 #[test]
 fn queues_are_listed_paused_and_resumed() {

@@ -1,7 +1,6 @@
 //! `redrive queue limit`, `unlimit` and `limits`.
 
-use redrive_tests::{TestDatabase, has, holds};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 #[test]
 fn rate_limits_are_set_listed_and_removed() {

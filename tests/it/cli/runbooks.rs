@@ -1,16 +1,11 @@
 //! The runbooks of the alerts and the panels of the dashboards: every command exists and every statement runs.
 
-use std::collections::BTreeSet;
-use std::process::ExitCode;
-
-use serde_json::Value;
-
-use redrive_tests::{Sql, TestDatabase, ran, words};
+use redrive_tests::prelude::*;
 
 /// Returns the runbooks.
 fn runbooks() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../alerts/runbooks.md");
-    std::fs::read_to_string(path).expect("the runbooks")
+    fs::read_to_string(path).expect("the runbooks")
 }
 
 /// A database in which the run 1, the failure group 1 and the policy `redrive-orders` exist, and in whose
@@ -110,7 +105,7 @@ fn suggested() -> BTreeSet<String> {
     let mut typed = BTreeSet::new();
     for name in ["overview", "queue", "dead-letters", "postgres"] {
         let path = format!("{}/../grafana/{name}.json", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(path).expect("a dashboard");
+        let text = fs::read_to_string(path).expect("a dashboard");
         let dashboard: Value = serde_json::from_str(&text).expect("JSON");
         let panels = dashboard["panels"].as_array().expect("panels");
         let nested = panels

@@ -1,6 +1,6 @@
 //! `redrive schedule`.
 
-use redrive_tests::{TestDatabase, has, lacks};
+use redrive_tests::prelude::*;
 
 const SET: &str = "schedule set nightly reports report {} --cron '0 8 * * MON-FRI'";
 

@@ -1,6 +1,6 @@
 //! Migrating.
 
-use redrive_tests::TestDatabase;
+use redrive_tests::prelude::*;
 
 #[test]
 fn migrate_reports_a_missing_schema_and_creates_it() {

@@ -4,11 +4,9 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::{Command, Stdio};
 
-use redrive_tests::{Sql, TestDatabase, ran, words};
+use redrive_tests::prelude::*;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use serde_json::json;
 
 /// Writes to the clipboard, clears the screen, reverses the text, changes colours with a one-byte
 /// control, hides.

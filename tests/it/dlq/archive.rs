@@ -1,18 +1,6 @@
 //! Restoring and deleting archived letters, and the archive's filter.
 
-use std::thread;
-use std::time::Duration;
-
-use redrive::dlq::{
-    Edit, FailureGroup, ForeignFailure, GroupFilter, Letter, LetterFilter, LetterState,
-    NotRestored, RetentionRule,
-};
-use redrive::{Database, Failure, Job, JobId, Queue};
-use redrive_tests::{
-    Dead, Order, Sql, TestDatabase, blocked, has, letters, maria, new_order, no_drift, put, ran,
-    work_off,
-};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 fn ids(ids: &[JobId]) -> LetterFilter {
     LetterFilter::new().ids(ids.iter().copied())

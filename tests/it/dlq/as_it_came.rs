@@ -1,16 +1,6 @@
 //! Payloads in letters are kept as they came, and one that cannot be read harms no other letter.
 
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
-
-use postgres::Client;
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter, LetterState, SplitBy, Validators};
-use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, maria, of_orders, scalar,
-    wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 /// Payloads whose text `jsonb` would change, or that it cannot hold.
 fn odd() -> Vec<String> {
@@ -251,7 +241,7 @@ fn a_redaction_by_path_drops_a_payload_that_cannot_be_read() {
 #[test]
 fn an_edit_in_sql_keeps_the_limit_of_payloads() {
     let (test, queue) = TestDatabase::with_orders();
-    redrive_tests::letters(&queue, 1);
+    letters(&queue, 1);
     let mut client = test.client();
     for new in [
         "to_jsonb(repeat('x', 1048577))",

@@ -8,7 +8,7 @@ mod single;
 mod sql;
 mod stream;
 
-use redrive::dlq::ForeignFailure;
+use redrive_tests::prelude::*;
 
 fn captured(position: &str, raw: &[u8]) -> ForeignFailure {
     ForeignFailure::new("kafka:orders", position, "orders", "order", raw)

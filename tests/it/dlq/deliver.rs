@@ -2,17 +2,7 @@
 
 mod command;
 
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-
-use redrive::dlq::{Deliveries, Letter, LetterFilter, LetterState, Sink, Skip};
-use redrive::{Database, Failure};
-use redrive_tests::{
-    Dead, Gate, Process, SOON, Sql, TestDatabase, holds, letters, letters_in, maria, of_orders,
-    only, stats, wait_until,
-};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 /// Delivers letters to a sink.
 fn delivers(db: &Database, filter: &LetterFilter, sink: &impl Sink) -> Deliveries {

@@ -1,11 +1,6 @@
 //! Discard and prune.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{JobId, Operator};
-use redrive_tests::{Dead, Sql, TestDatabase, finish, letters_in, only, willing};
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_discard_requires_a_reason_and_stores_it() {

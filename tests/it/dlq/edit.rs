@@ -4,10 +4,7 @@ mod concurrency;
 mod payloads;
 mod preview;
 
-use redrive::dlq::Edit;
-use redrive::{JobId, Queue};
-use redrive_tests::Dead;
-use serde_json::Value;
+use redrive_tests::prelude::*;
 
 /// Returns the payload of a letter.
 fn payload(queue: &Queue, id: JobId) -> Value {

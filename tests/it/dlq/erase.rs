@@ -1,20 +1,6 @@
 //! Erasing a tenant: nothing of it is left but a record that it happened.
 
-use std::thread;
-use std::time::Duration;
-
-use redrive::admin::AuditFilter;
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{
-    Comparison, Edit, ForeignFailure, GroupFilter, LetterFilter, LetterState, RetentionRule,
-};
-use redrive::{Database, Failure, Job, JobId, NewJob, Queue};
-use redrive_tests::{
-    Begin, Dead, Gate, SOON, Sql, TestDatabase, blocked, drained, finish, has, holds, lacks, maria,
-    no_drift, only, put, stats, wait_until, work_off, worker,
-};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct TenantOrder {
@@ -22,7 +8,7 @@ struct TenantOrder {
     card: String,
 }
 
-impl redrive::Payload for TenantOrder {
+impl Payload for TenantOrder {
     const KIND: &'static str = "order";
 }
 

@@ -1,7 +1,6 @@
 //! Export: letters as lines that capture and enqueue read back, byte for byte.
 
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterFilter};
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, only, stats};
+use redrive_tests::prelude::*;
 
 /// All letters, by source and position.
 fn by_position(test: &TestDatabase) -> Vec<Letter> {
@@ -70,8 +69,8 @@ fn odd_bytes_survive_an_export_and_import() {
         .prints("0 failures captured, 11 already known\n");
     // And exporting them produces the same failures.
     let second = other.run("dlq export orders");
-    let failures = |lines: &str| -> Vec<serde_json::Value> {
-        let mut failures: Vec<serde_json::Value> = lines
+    let failures = |lines: &str| -> Vec<Value> {
+        let mut failures: Vec<Value> = lines
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();

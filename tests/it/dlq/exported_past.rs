@@ -1,10 +1,6 @@
 //! An exported letter keeps its history and counts when its line is captured.
 
-use redrive::dlq::{ForeignFailure, Letter, LetterFilter, LetterState};
-use redrive_tests::{
-    Dead, Sql, TempFile, TestDatabase, finish, letters, letters_in, no_drift, scalar, willing,
-};
-use serde_json::Value;
+use redrive_tests::prelude::*;
 
 use super::archive::{archive_all, redrive_in_vain};
 

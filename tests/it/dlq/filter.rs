@@ -3,11 +3,7 @@
 mod refused;
 mod same;
 
-use std::time::{Duration, SystemTime};
-
-use redrive::dlq::{Comparison, DeathCause, LetterFilter, LetterProperty, LetterState};
-use redrive::{Database, JobId};
-use redrive_tests::{Dead, Sql, TestDatabase, of_orders};
+use redrive_tests::prelude::*;
 
 /// Five letters, 1 to 5, that differ in everything.
 fn five(test: &TestDatabase) -> Database {
@@ -204,10 +200,7 @@ fn the_builder_equals_the_filter_language() {
         (LetterFilter::new().message("CARD"), &[1, 2]),
         (LetterFilter::new().version("1.4").host("web-1"), &[1, 3]),
         (LetterFilter::new().source("kafka:orders"), &[5]),
-        (
-            LetterFilter::new().run(redrive::dlq::runs::RunId::new(8)),
-            &[4],
-        ),
+        (LetterFilter::new().run(RunId::new(8)), &[4]),
     ] {
         assert_eq!(ids(&db, &built), expected, "{built}");
         if !built.to_string().contains("1000") {

@@ -7,10 +7,7 @@ mod identity;
 mod lifecycle;
 mod rules;
 
-use postgres::Client;
-use redrive::Database;
-use redrive::dlq::{FailureGroup, GroupFilter};
-use redrive_tests::{Dead, Sql};
+use redrive_tests::prelude::*;
 
 /// Inserts a letter with this message as the statement of a worker does, and returns its group.
 fn die(client: &mut Client, class: &str, message: &str) -> i64 {

@@ -1,12 +1,7 @@
 //! The history of a letter: its size, its attempts and deaths, long messages, redacted texts.
 
-use postgres::Client;
-use redrive::dlq::{AttemptRecord, Letter};
-use redrive::{Failure, Job, JobId};
-use redrive_tests::{
-    Begin, Dead, Order, Sql, TestDatabase, drained, finish, only, scalar, willing, worker,
-};
-use serde_json::{Map, Value, json};
+use redrive_tests::prelude::*;
+use serde_json::Map;
 
 /// Inserts a letter with this history, record by record.
 fn remembered(client: &mut Client, records: &[Value]) -> JobId {

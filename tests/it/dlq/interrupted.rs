@@ -1,15 +1,9 @@
 //! A bulk command that is interrupted between two batches prints what was done and how to undo it.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::process::{Command, Output};
+use std::io;
+use std::io::Write as _;
 
-use postgres::Client;
-use redrive::dlq::LetterState;
-use redrive_tests::{
-    Process, SOON, Sql, TempFile, TestDatabase, has, letters_in, wait_until, words,
-};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 use super::reopen::add_letters;
 
@@ -253,9 +247,7 @@ fn an_interrupted_capture_keeps_the_lines_that_had_come() {
 fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
     let test = TestDatabase::migrated();
     let queue = test.queue("orders");
-    let jobs = queue
-        .enqueue_many(&redrive_tests::Order::up_to(1200))
-        .unwrap();
+    let jobs = queue.enqueue_many(&Order::up_to(1200)).unwrap();
     let hold = "UPDATE redrive.jobs SET kind = 'held' WHERE id = $1";
     let mut client = test.client();
     client.change(hold, &[&jobs[700].get()]);
@@ -267,10 +259,10 @@ fn an_interrupted_cancellation_of_jobs_names_the_letters_to_send_back() {
         ),
         "{line}"
     );
-    let letters = redrive::dlq::LetterFilter::new();
+    let letters = LetterFilter::new();
     let db = queue.database();
     assert_eq!(db.dlq().count(&letters).unwrap().letters, 1000);
     test.run(format!("{undo} --no-wait"));
-    let waiting = db.admin().jobs().count(&redrive::admin::JobFilter::new());
+    let waiting = db.admin().jobs().count(&JobFilter::new());
     assert_eq!(waiting.unwrap().ready, 1200);
 }

@@ -4,20 +4,7 @@ mod existing;
 mod forced;
 mod values;
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::admin::Cancelled;
-use redrive::dlq::{
-    DeathCause, ForeignFailure, Letter, LetterFilter, LetterState, Redaction, RedactionId,
-    RedriveOptions,
-};
-use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{
-    Begin, Dead, Gate, Lost, Sql, TestDatabase, expire_leases, has, maria, only, put, stop,
-    work_off, worker,
-};
-use serde::{Deserialize, Serialize};
+use redrive_tests::prelude::*;
 
 const SECRET: &str = "4111111111111111";
 
@@ -27,7 +14,7 @@ struct Charge {
     amount: i64,
 }
 
-impl redrive::Payload for Charge {
+impl Payload for Charge {
     const KIND: &'static str = "charge";
 }
 

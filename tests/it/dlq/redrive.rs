@@ -6,11 +6,7 @@ mod letters;
 mod loops;
 mod selection;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use redrive::{Failure, Job, Queue, Worker};
-use redrive_tests::{Begin, Order, worker};
+use redrive_tests::prelude::*;
 
 use super::runs::live;
 

@@ -1,14 +1,6 @@
 //! Discarded letters are opened again, one by one or with the whole operation that discarded them.
 
-use std::ops::ControlFlow;
-
-use postgres::Client;
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Job, JobId, Operator};
-use redrive_tests::{
-    Dead, Order, Sql, TestDatabase, finish, letters, letters_in, maria, no_drift, only, willing,
-    work_off,
-};
+use redrive_tests::prelude::*;
 
 /// Adds open letters without a worker.
 pub(super) fn add_letters(client: &mut Client, queue: &str, count: i32) {
@@ -160,7 +152,7 @@ fn an_operation_no_longer_selects_a_letter_that_died_since() {
     let one = only(ids[0]);
     db.redrives(&one);
     work_off(&queue, |_: &Job<Order>| {
-        Err(redrive::Failure::reject("still broken"))
+        Err(Failure::reject("still broken"))
     });
     let left = db.listed(&operation);
     assert_eq!(left.iter().map(|l| l.id).collect::<Vec<_>>(), [ids[1]]);

@@ -3,11 +3,7 @@
 mod archive;
 mod rules;
 
-use redrive_tests::Sql;
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::dlq::LetterState;
+use redrive_tests::prelude::*;
 
 const DAY: Duration = Duration::from_hours(24);
 

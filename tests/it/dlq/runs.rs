@@ -9,17 +9,9 @@ mod letters;
 mod lifecycle;
 mod live_jobs;
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::{
-    DriveStatus, Rate, RedriveRun, RunChange, RunDriver, RunId, RunOptions, RunStep,
-};
-use redrive::{Failure, Job, Worker};
-use redrive_tests::{Begin, Order, SOON, Sql, TestDatabase, maria, wait_until, worker};
+use redrive_tests::prelude::*;
 
 fn unthrottled() -> RunOptions {
     RunOptions::new().rate(Rate::Unthrottled)

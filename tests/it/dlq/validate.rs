@@ -1,16 +1,6 @@
 //! Validation of letters, without side effects.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use redrive::dlq::{ForeignFailure, Letter, LetterState, Validators};
-use redrive::{Job, JobId, Queue};
-use redrive_cli::Program;
-use redrive_tests::{
-    Dead, Order, Sql, TempFile, TestDatabase, has, holds, in_state, letters, of_orders, only, ran,
-    ran_by, stats,
-};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 /// Makes letters, some of them with a payload that is not an order.
 fn broken(test: &TestDatabase, queue: &Queue, count: i64, indexes: &[usize]) -> Vec<JobId> {
@@ -135,7 +125,7 @@ fn a_json_schema_validates_letters() {
         .begins("6 would pass, 3 fail\n");
     let line = test.fails(1, format!("{validate} --json")).json();
     holds(&line, &json!({"passed": 6, "failed": 3}));
-    let all: Vec<&serde_json::Value> = line["errors"].as_array().unwrap().iter().collect();
+    let all: Vec<&Value> = line["errors"].as_array().unwrap().iter().collect();
     let missing = all.iter().find(|one| one["letters"] == 2).unwrap();
     assert_eq!(missing["ids"], json!([ids[2].get(), ids[5].get()]));
     test.run(format!("dlq validate {} --schema {file}", ids[0]));

@@ -7,15 +7,11 @@
 mod texts;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 
-use postgres::Client;
 use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::TestRunner;
-use redrive::dlq::{Edit, ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::MAX_PAYLOAD_BYTES;
-use redrive::{Database, Failure, JobId, NewJob};
-use redrive_tests::{Begin, Dead, Sql, TestDatabase, drained, finish, ids, letters_in, worker};
+use redrive_tests::prelude::*;
 
 /// The number of inputs per kind.
 const INPUTS: usize = 400;
@@ -192,7 +188,7 @@ fn edits_of_any_kind_keep_every_letter(db: &Database, letters: usize) {
 #[test]
 fn the_database_accepts_every_arbitrary_filter_that_parses() {
     let (test, db) = TestDatabase::opened();
-    redrive_tests::letters(&test.queue("q"), 3);
+    letters(&test.queue("q"), 3);
     let mut asked = 0;
     for text in inputs(texts::conditions(), 3 * INPUTS) {
         let Ok(filter) = text.parse::<LetterFilter>() else {
@@ -209,7 +205,7 @@ fn the_database_accepts_every_arbitrary_filter_that_parses() {
 #[test]
 fn every_json_value_is_a_valid_filter_or_rejected_as_invalid() {
     let (test, mut client) = TestDatabase::with_client();
-    redrive_tests::letters(&test.queue("q"), 3);
+    letters(&test.queue("q"), 3);
     let mut keys: Vec<String> =
         client.column("SELECT key FROM redrive.filter_keys('letters')", &[]);
     keys.push("odd".to_owned());

@@ -2,17 +2,9 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::Duration;
 
-use redrive::dlq::{ForeignFailure, LetterFilter, LetterState};
 use redrive::limits::WORKER_CONNECTIONS;
-use redrive::{
-    Batch, BatchOptions, Database, Failure, HandlerOptions, Job, JobId, NewJob, Operator, Queue,
-};
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, finish, has, in_state, new_order, put, stop,
-    worker,
-};
+use redrive_tests::prelude::*;
 
 #[test]
 fn every_table_accepts_each_name_that_the_library_accepts() {
@@ -79,7 +71,7 @@ impl Error for Nasty {
 fn letter_of(
     test: &TestDatabase,
     fail: impl Fn() -> Result<(), Failure> + Send + Sync + 'static,
-) -> redrive::dlq::Letter {
+) -> Letter {
     let queue = test.queue("orders");
     let id: JobId = put(&queue, new_order(1).max_attempts(2));
     let worker = worker(&queue)

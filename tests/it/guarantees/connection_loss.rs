@@ -1,9 +1,6 @@
 //! Connections that are lost before an answer.
 
-use std::time::Duration;
-
-use redrive::{Job, JobId};
-use redrive_tests::{Begin, Dead, Order, SOON, Sql, TestDatabase, stats, stop, wait_until, worker};
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_job_whose_claim_reply_was_lost_returns_without_a_charge() {

@@ -1,11 +1,6 @@
 //! Crashes: a worker process that is killed in mid-flight, and a job that kills its process.
 
-use redrive::NewJob;
-use redrive::dlq::{DeathCause, LetterState};
-use redrive_tests::{
-    Abort, Begin, Dead, Finish, Hold, Lost, SOON, Sql, Tally, TestDatabase, done, drained,
-    expire_leases, ids, in_state, letters_in, no_drift, stats, stop, wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 use crate::worker_process::WorkerProcess;
 
@@ -21,7 +16,7 @@ fn noted(test: &TestDatabase, table: &str) -> (i64, i64) {
     test.client().row(&asked, &[])
 }
 
-fn jobs<P: redrive::Payload>(payload: &P, count: usize, priority: i16) -> Vec<NewJob> {
+fn jobs<P: Payload>(payload: &P, count: usize, priority: i16) -> Vec<NewJob> {
     vec![NewJob::new(payload).unwrap().priority(priority); count]
 }
 

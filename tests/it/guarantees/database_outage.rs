@@ -1,15 +1,6 @@
 //! Outages of the database, and their end.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use redrive::postgres::{Client, NoTls};
-use redrive::{Database, Job, NewJob, Queue};
-use redrive_tests::{
-    Begin, Gate, Hold, Lost, Order, SOON, Sql, Tally, TestDatabase, done, eventually,
-    expire_leases, finish, ids, lost, new_order, running, server_url, stop, wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 /// Disconnects every client and rejects new connections. Returns a session beside them.
 fn away(test: &TestDatabase) -> Client {

@@ -3,11 +3,7 @@
 mod mixed;
 mod order;
 
-use redrive::dlq::ForeignFailure;
-use redrive::{Failure, Job, JobId, Queue};
-use redrive_tests::{
-    Begin, Dead, Gate, Order, SOON, Sql, TestDatabase, letters, of_orders, wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 /// The deadlock timeout. Longer than the lock timeouts of the library.
 const LOOK: &str = "150ms";
@@ -38,13 +34,13 @@ fn deadlocks(test: &TestDatabase) -> i64 {
 }
 
 /// Runs the jobs of a queue, each to its given end, when the gate is open.
-fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) -> redrive::Worker {
+fn at_the_gate(queue: &Queue, gate: &Gate, end: fn(i64) -> Result<(), Failure>) -> Worker {
     let handler = gate.passing_to(move |job: &Job<Order>| end(job.payload().number));
     worker(queue).slots(2).runs(handler)
 }
 
 /// Two redriven letters: the job of the first dies again, the second succeeds.
-fn redriven(test: &TestDatabase, gate: &Gate) -> (Queue, Vec<JobId>, redrive::Worker) {
+fn redriven(test: &TestDatabase, gate: &Gate) -> (Queue, Vec<JobId>, Worker) {
     let queue = test.queue("orders");
     let ids = letters(&queue, 2);
     let db = queue.database();

@@ -1,16 +1,8 @@
 //! Every function takes any duration: it works or rejects the value, and never panics.
 
-use std::ops::ControlFlow;
-use std::time::Duration;
-
-use redrive::admin::{AuditFilter, JobFilter};
-use redrive::dlq::{Letter, LetterFilter, LetterState, Policy, RedriveOptions, RetentionRule};
+use redrive::Result;
 use redrive::metrics::Reader;
-use redrive::schedule::Schedule;
-use redrive::{Database, Failure, Job, Operator, PauseEnd, RateLimit, RateLimited, Result};
-use redrive_tests::{
-    Begin, Order, SOON, TestDatabase, drained, new_order, of_orders, wait_until, willing, worker,
-};
+use redrive_tests::prelude::*;
 
 const ANY: [Duration; 4] = [
     Duration::ZERO,
@@ -142,7 +134,7 @@ fn the_timeouts_of_a_database_take_any_duration() {
             let Some(db) = fine(call, time, builder.open()) else {
                 continue;
             };
-            let queue = redrive::Queue::new(&db, "orders").unwrap();
+            let queue = Queue::new(&db, "orders").unwrap();
             queue.enqueue(&Order { number: 1 }).unwrap();
             db.dlq().count_prunable(Duration::ZERO).unwrap();
             let worker = willing(&queue);

@@ -1,9 +1,6 @@
 //! Leaks: a thousand faults leave no more threads, descriptors or connections.
 
-use std::process::{Command, Stdio};
-
-use redrive_tests::TestDatabase;
-use serde_json::Value;
+use redrive_tests::prelude::*;
 
 /// The faults of the handles, without those of the worker.
 const FAULTS: u64 = 1000;

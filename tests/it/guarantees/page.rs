@@ -3,8 +3,9 @@
 mod numbers;
 mod promises;
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use redrive_tests::prelude::*;
 
 fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)

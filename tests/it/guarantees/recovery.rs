@@ -3,15 +3,8 @@
 //! The bounds themselves are sums of deadlines, see `worker/recovery_bounds.rs`. A busy machine may
 //! exceed any of them, so these tests wait for the recovery alone.
 
-use std::time::{Duration, Instant};
-
-use postgres::{Client, NoTls};
-use redrive::{Database, DatabaseBuilder, Job, Queue, Worker, WorkerBuilder};
 use redrive_servers::Server;
-use redrive_tests::{
-    Begin, Cluster, Gate, Hold, Mode, Order, Proxy, SOON, Sql, TestDatabase, eventually, new_order,
-    wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 /// The shortest lease, and deadlines that a busy machine keeps.
 const LEASE: Duration = Duration::from_secs(2);
@@ -145,7 +138,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
         .slots(6)
         .handle({
             let gate = gate.clone();
-            move |_: &Job<Hold>, tx: &mut postgres::Transaction<'_>| {
+            move |_: &Job<Hold>, tx: &mut Transaction<'_>| {
                 tx.batch_execute("SELECT 1")?;
                 gate.pass();
                 Ok(())
@@ -167,7 +160,7 @@ fn a_worker_renews_while_handlers_hold_every_other_connection() {
     });
     gate.open();
     wait_until("all of them to end", SOON, || hungry.stats().done == 4);
-    assert_eq!(redrive_tests::stop(hungry).stats.lost, 0);
+    assert_eq!(stop(hungry).stats.lost, 0);
 }
 
 #[test]
@@ -189,8 +182,8 @@ fn a_worker_survives_schema_changes_under_its_plans() {
         client.sql(change);
         queue.enqueue_many(&Order::up_to(50)).unwrap();
         queue.enqueue_jobs(&labelled).unwrap();
-        redrive_tests::drained(&queue);
+        drained(&queue);
     }
-    let stopped = redrive_tests::stop(worker);
+    let stopped = stop(worker);
     assert_eq!((stopped.stats.done, stopped.stats.retried), (5 * 1101, 0));
 }

@@ -5,7 +5,8 @@ mod payload;
 
 use std::error::Error as StdError;
 use std::ffi::OsStr;
-use std::process::{Command, Output, Stdio};
+
+use redrive_tests::prelude::*;
 
 /// Runs `redrive` as a process with its URL in the environment.
 fn command(url: &str) -> Command {

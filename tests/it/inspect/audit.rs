@@ -1,11 +1,6 @@
 //! The audit: every operation is in it with operator and reason, and no row changes.
 
-use std::time::Duration;
-
-use redrive::Operator;
-use redrive::admin::AuditFilter;
-use redrive::dlq::{GroupFilter, GroupState};
-use redrive_tests::{Dead, Sql, TestDatabase, has};
+use redrive_tests::prelude::*;
 
 #[test]
 fn an_operation_is_audited_with_operator_and_reason_newest_first() {
@@ -65,7 +60,7 @@ fn audit_rows_cannot_be_changed_or_deleted() {
 }
 
 /// Inserts a record that is this many days old.
-fn aged(client: &mut postgres::Client, verb: &str, days: i32) {
+fn aged(client: &mut Client, verb: &str, days: i32) {
     client.change(
         "INSERT INTO redrive.audit (verb, at) VALUES ($1, now() - $2 * interval '1 day')",
         &[&verb, &f64::from(days)],

@@ -1,15 +1,7 @@
 //! Bulk operations on waiting jobs: cancel, set the priority, run now, edit.
 
-use std::ops::ControlFlow;
-use std::time::Duration;
-
-use redrive::admin::{Cancelled, JobChange, JobFilter, JobState};
-use redrive::dlq::{DeathCause, Edit, EditDiff, LetterFilter, LetterState};
-use redrive::{Enqueued, Error, JobId, NewJob, Queue};
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, Tally, TestDatabase, finish, maria, new_order, no_drift, put,
-    running, stop, wait_until, worker,
-};
+use redrive::Error;
+use redrive_tests::prelude::*;
 
 use super::listing::ids;
 

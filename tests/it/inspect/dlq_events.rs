@@ -5,15 +5,7 @@ mod changes;
 mod operators;
 mod sessions;
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::dlq::ForeignFailure;
-use redrive::{Backoff, Failure, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Order, Sql, TestDatabase, counted, done, ids, new_order, only, put, retried,
-    scalar, stop, work_off, worker,
-};
+use redrive_tests::prelude::*;
 
 // The queries are the specification and run unchanged.
 const FAILURES_BY_REASON: &str = "\
@@ -136,7 +128,7 @@ fn a_live_job_is_no_event() {
     let mut client = with_search_path(&test);
     assert_eq!(events(&mut client), 1);
     let queue = test.queue("orders");
-    queue.redrives(&only(redrive::JobId::new(id)));
+    queue.redrives(&only(JobId::new(id)));
     assert_eq!(events(&mut client), 0, "its job waits");
     let retrying = worker(&queue)
         .backoff(Backoff::fixed(Duration::from_hours(1)))

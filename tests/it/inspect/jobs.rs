@@ -1,14 +1,6 @@
 //! Single live jobs: show, cancel, set the priority.
 
-use std::time::Duration;
-
-use redrive::admin::Cancelled;
-use redrive::dlq::{DeathCause, LetterFilter, LetterState};
-use redrive::{Failure, Job, JobId, NewJob, Queue};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Lost, Order, SOON, Sql, TestDatabase, counted, expire_leases, finish,
-    ids, new_order, only, put, running, wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -48,7 +40,7 @@ fn cancel_a_running_job(answer: Answer) -> (TestDatabase, JobId) {
     let gate = Gate::new();
     let worker = worker(&queue).runs(gate.passing_to(move |job: &Job<Hold>| {
         while !job.is_cancelled() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         answer()
     }));

@@ -1,9 +1,6 @@
 //! Live jobs by filter: list and count.
 
-use postgres::Client;
-use redrive::Database;
-use redrive::admin::{JobFilter, JobState};
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 /// Returns the ids of the jobs that match, and checks that the counts agree.
 pub(super) fn ids(db: &Database, filter: &str) -> Vec<i64> {

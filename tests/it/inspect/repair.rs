@@ -1,15 +1,6 @@
 //! Finding and fixing what points at a job that is gone, and totals that differ from the rows.
 
-use std::time::Duration;
-
-use redrive::admin::Fault;
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions, RunState};
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{JobId, Operator};
-use redrive_tests::{
-    Dead, SOON, Sql, TestDatabase, letters, letters_in, maria, new_order, no_drift, put, scalar,
-    wait_until,
-};
+use redrive_tests::prelude::*;
 
 /// The kinds of faults and their places.
 fn kinds(faults: &[Fault]) -> Vec<(&str, u64)> {

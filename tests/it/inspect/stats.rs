@@ -1,13 +1,6 @@
 //! Stats: the counts of the queues.
 
-use std::time::Duration;
-
-use redrive::dlq::LetterFilter;
-use redrive::{Failure, Job};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, Sql, TestDatabase, finish, new_order, only, put, stop,
-    work_off, worker,
-};
+use redrive_tests::prelude::*;
 
 #[test]
 fn stats_count_each_job_and_letter_by_state() {

@@ -1,13 +1,6 @@
 //! The view `live_jobs`: the state of each job.
 
-use std::time::Duration;
-
-use redrive::admin::{Cancelled, JobState};
-use redrive::{Failure, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Gate, Hold, Order, SOON, Sql, TestDatabase, done, finish, ids, new_order, stats,
-    stop, wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 #[test]
 fn every_live_job_is_in_exactly_one_state_at_any_time() {
@@ -48,7 +41,7 @@ fn every_live_job_is_in_exactly_one_state_at_any_time() {
 
 /// Returns a random bit from the clock.
 fn coin(salt: i64) -> bool {
-    let now = std::time::SystemTime::now()
+    let now = SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
     (i64::from(now.subsec_micros()) + salt) % 2 == 0

@@ -1,11 +1,6 @@
 //! Workers learn about changes, and an error stops no other schedule.
 
-use std::time::Duration;
-
-use redrive::JobId;
-use redrive::dlq::{LetterFilter, Policy};
-use redrive::schedule::{Schedule, Triggered};
-use redrive_tests::{Begin, SOON, Sql, TestDatabase, counted, has, scalar, stop, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{HOUR, due_since, every, history, operator, set, status, ticking};
 
@@ -14,9 +9,9 @@ fn a_worker_is_notified_of_a_new_schedule() {
     let (_test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     // It looks for chores every 10 seconds, so only the notification lets it see the second tick in time.
-    let worker = redrive_tests::worker(&queue)
+    let worker = worker(&queue)
         .lease(Duration::from_mins(1))
-        .runs(|_: &redrive::Job<redrive_tests::Order>| Ok(()));
+        .runs(|_: &Job<Order>| Ok(()));
     set(db, &every("second", Duration::from_secs(1)));
     counted(&worker, "three jobs", |counts| counts.done >= 3);
     stop(worker);

@@ -1,10 +1,6 @@
 //! Missed ticks, after downtime and after a pause.
 
-use std::time::SystemTime;
-
-use redrive::Operator;
-use redrive::schedule::{Missed, TickOutcome};
-use redrive_tests::{SOON, TestDatabase, scalar, stop, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{DAY, HOUR, due_since, every, history, outcomes, read, set, status, ticking};
 

@@ -1,11 +1,6 @@
 //! Overlapping jobs, and triggers.
 
-use redrive::dlq::LetterFilter;
-use redrive::schedule::{Overlap, ScheduledJobState, TickOutcome, Triggered};
-use redrive::{Failure, Job, Operator};
-use redrive_tests::{
-    Begin, Order, TestDatabase, died, done, finish, no_drift, scalar, stop, worker,
-};
+use redrive_tests::prelude::*;
 
 use super::{HOUR, due_since, every, history, operator, read, set, tick, ticking};
 
@@ -16,7 +11,7 @@ fn a_tick_is_skipped_while_an_earlier_job_is_live() {
     let mut client = test.client();
     set(db, &every("skips", HOUR).overlap(Overlap::Skip));
     set(db, &every("allows", HOUR));
-    let run = |client: &mut postgres::Client, name: &str| {
+    let run = |client: &mut Client, name: &str| {
         due_since(client, name, HOUR / 60);
         let (version, due_at) = read(client, name);
         tick(client, name, version, due_at).expect("a tick").len()

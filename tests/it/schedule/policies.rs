@@ -1,12 +1,6 @@
 //! Schedules that redrive: once per tick, and within the limits of their policy.
 
-use std::collections::BTreeSet;
-
-use postgres::{Client, GenericClient};
-use redrive::dlq::{LetterFilter, LetterState, Policy};
-use redrive::schedule::{Schedule, TickOutcome, Triggered};
-use redrive::{Database, JobId, Operator, PauseEnd};
-use redrive_tests::{Sql, TestDatabase, letters, letters_in, new_order, put, statement};
+use redrive_tests::prelude::*;
 
 use super::{HOUR, due_since, every, history, operator, read, set, status, try_tick};
 
@@ -29,11 +23,7 @@ fn trigger(db: &Database, name: &str) -> u64 {
 }
 
 /// Runs the tick that is due, and returns the number of letters.
-fn tick(
-    client: &mut impl GenericClient,
-    name: &str,
-    read: (i64, std::time::SystemTime),
-) -> Option<i64> {
+fn tick(client: &mut impl GenericClient, name: &str, read: (i64, SystemTime)) -> Option<i64> {
     let row = try_tick(client, name, read.0, read.1);
     assert_eq!(row.get::<_, Option<&str>>("error"), None);
     row.get("letters")

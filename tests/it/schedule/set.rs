@@ -1,10 +1,6 @@
 //! Setting schedules, and what a change keeps.
 
-use std::time::{Duration, SystemTime};
-
-use redrive::Operator;
-use redrive::schedule::{Missed, Overlap, Schedule, ScheduleChange};
-use redrive_tests::{Sql, TestDatabase, has, scalar};
+use redrive_tests::prelude::*;
 
 use super::{DAY, HOUR, due_since, every, operator, order, read, set, status};
 

@@ -1,9 +1,6 @@
 //! Schedules set from SQL: a worker reads their cron lines.
 
-use std::time::SystemTime;
-
-use redrive::schedule::Missed;
-use redrive_tests::{SOON, Sql, TestDatabase, has, stop, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{HOUR, history, status, ticking};
 
@@ -28,7 +25,7 @@ fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();
     let mut client = test.client();
-    let set = |client: &mut postgres::Client, name: &str, line: &str| {
+    let set = |client: &mut Client, name: &str, line: &str| {
         client.change("SELECT redrive.schedule($1, 'orders', 'order', '{\"number\": 1}', cron => $2, zone => 'Europe/Berlin')", &[&name, &line]);
     };
     set(&mut client, "report", "0 8 * * *");

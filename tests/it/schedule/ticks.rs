@@ -1,14 +1,6 @@
 //! Each tick runs once, under races and failures.
 
-use std::sync::mpsc;
-use std::time::SystemTime;
-
-use redrive::schedule::{Missed, TickOutcome};
-use redrive::{Failure, Job, Queue};
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, at_once, died, done, of_orders, scalar, stop,
-    wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 use super::{HOUR, due_since, every, outcomes, read, set, status, tick, ticking};
 
@@ -135,7 +127,7 @@ fn a_job_knows_its_tick_through_retry_death_and_redrive() {
     let (_, due_at) = read(&mut client, "hourly");
     let (seen, all) = mpsc::sync_channel(16);
     let worker = worker(&queue)
-        .lease(std::time::Duration::from_secs(2))
+        .lease(Duration::from_secs(2))
         .runs(move |job: &Job<Order>| {
             let trace = job.headers().get("trace").cloned();
             let schedule = job.schedule().map(str::to_owned);

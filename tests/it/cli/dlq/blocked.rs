@@ -1,8 +1,6 @@
 //! Redrives whose jobs wait behind a breaker or for a worker say so.
 
-use redrive::dlq::runs::RunId;
-use redrive_tests::{Sql, TestDatabase, has, holds, lacks};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::with_letters;
 

@@ -1,11 +1,6 @@
 //! Captured failures: `redrive dlq capture` of closed ones, and their sources on the on-call screen.
 
-use std::time::{Duration, Instant};
-
-use redrive::JobId;
-use redrive::dlq::ForeignFailure;
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, holds};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::letters;
 

@@ -1,6 +1,6 @@
 //! The commands that merge and split groups.
 
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 use super::super::redrive;
 

@@ -1,8 +1,6 @@
 //! Commands on groups, and the screen for the person on call.
 
-use redrive::Job;
-use redrive_tests::{Begin, Hold, Order, Sql, TestDatabase, holds, stop, worker};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::{letters, with_letters};
 

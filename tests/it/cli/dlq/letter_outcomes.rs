@@ -1,7 +1,6 @@
 //! The outcome of each letter of a run is visible, also after later runs.
 
-use redrive_tests::{Sql, TestDatabase, holds};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::with_letters;
 

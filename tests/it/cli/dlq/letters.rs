@@ -1,8 +1,6 @@
 //! Commands on letters: list, show, redrive, capture.
 
-use redrive::dlq::LetterState;
-use redrive_tests::{Sql, TestDatabase, holds, in_state};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::{payloads, ready, with_letters};
 

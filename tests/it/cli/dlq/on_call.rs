@@ -1,11 +1,7 @@
 //! The way of the person on call from the screen to closed groups: 3,000 letters of 5 causes in 30
 //! kinds, in a window of 80 columns.
 
-use std::process::Command;
-
-use redrive::dlq::LetterState;
-use redrive_tests::{Begin, Sql, TempFile, TestDatabase, has, in_state, lacks, stop, worker};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 /// The causes: error class, message and first line of the detail.
 const CAUSES: [(&str, &str); 5] = [

@@ -1,10 +1,6 @@
 //! A redrive waits for the outcomes of its jobs, and says for what it waits.
 
-use std::thread;
-
-use redrive::dlq::runs::{RedriveRun, RunState};
-use redrive_tests::{Ran, SOON, Sql, TestDatabase, ran_alone, wait_until, words};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::with_letters;
 

@@ -1,9 +1,6 @@
 //! The commands that protect a queue, and the approval of a run.
 
-use redrive::dlq::LetterFilter;
-use redrive::dlq::runs::RunOptions;
-use redrive_tests::{lacks, maria};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::with_letters;
 

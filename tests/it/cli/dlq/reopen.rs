@@ -1,8 +1,6 @@
 //! `dlq reopen`: a dry run by default, and the same selections as `dlq discard`.
 
-use redrive::dlq::LetterState;
-use redrive_tests::{Sql, in_state, lacks};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::with_letters;
 

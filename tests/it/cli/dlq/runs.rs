@@ -1,7 +1,6 @@
 //! Commands on redrive runs.
 
-use redrive_tests::{Sql, TestDatabase, has, holds, lacks};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::{ready, with_letters};
 

@@ -1,9 +1,6 @@
 //! Commands on letters in several states: the preview is the act, and no state is invisible.
 
-use redrive::NewJob;
-use redrive::dlq::{ForeignFailure, LetterState};
-use redrive_tests::{Dead, Ran, Sql, TestDatabase, in_state, put};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::{letters, ready, with_letters};
 

@@ -1,8 +1,6 @@
 //! Validation lists letters by their result, and a redrive sends only those that pass.
 
-use redrive::dlq::LetterState;
-use redrive_tests::{TempFile, holds, letters_in};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::super::{ready, with_letters};
 

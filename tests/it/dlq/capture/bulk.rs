@@ -1,7 +1,6 @@
 //! Captures of many failures: in bulk, from a file and by a stream consumer.
 
-use redrive::dlq::{CaptureOutcome, DeathCause, ForeignFailure, LetterFilter, LetterState};
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, content, of_orders, stats};
+use redrive_tests::prelude::*;
 
 use super::captured;
 
@@ -133,7 +132,7 @@ fn a_file_is_captured_and_its_bad_lines_are_reported() {
     assert_eq!(
         test.fails(1, format!("dlq capture --file {file} --json"))
             .lines(),
-        [serde_json::json!({ "new": 0, "reopened": 0, "known": 4, "bad_lines": 3 })]
+        [json!({ "new": 0, "reopened": 0, "known": 4, "bad_lines": 3 })]
     );
     let found = test.open().listed(&of_orders());
     let raw = |position: &str| {
@@ -174,7 +173,7 @@ fn only_the_newest_ten_thousand_captures_are_counted_by_source() {
         .collect();
     assert_eq!(open, [("new", 9_999, 8), ("old", 1, 0)]);
     let old = LetterFilter::new().source("old");
-    let operator = redrive::Operator::default().reason("not wanted");
+    let operator = Operator::default().reason("not wanted");
     db.dlq().discard(&old, &operator).unwrap();
     let counted = db.dlq().captured_sources().unwrap();
     assert!(counted.is_complete);

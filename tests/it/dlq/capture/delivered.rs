@@ -1,10 +1,6 @@
 //! The job of a captured failure carries headers, source, and on request the unchanged bytes.
 
-use std::sync::{Arc, Mutex};
-
-use redrive::dlq::{ForeignFailure, LetterFilter};
-use redrive::{Failure, Job};
-use redrive_tests::{Begin, Dead, Order, TestDatabase, drained, shown_raw, stop, worker};
+use redrive_tests::prelude::*;
 
 /// JSON that `jsonb` stores in another form.
 const RAW: &[u8] = br#"{"number":1,  "b":1.00,"a":1,"a":2}"#;

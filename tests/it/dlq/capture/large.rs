@@ -3,8 +3,7 @@
 mod kept;
 mod removed;
 
-use redrive::{Database, JobId};
-use redrive_tests::{Dead, Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 use super::captured;
 

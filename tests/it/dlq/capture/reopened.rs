@@ -1,10 +1,6 @@
 //! A failure that is captured again after its letter was closed reopens the letter.
 
-use redrive::dlq::{
-    CaptureOutcome, DeathCause, FailureGroup, ForeignFailure, GroupFilter, GroupState, LetterState,
-};
-use redrive::{Database, Failure, Job, JobId, Operator, Queue};
-use redrive_tests::{Dead, Order, Sql, TestDatabase, has, lacks, no_drift, only, stats, work_off};
+use redrive_tests::prelude::*;
 
 use super::captured;
 

@@ -1,8 +1,6 @@
 //! Captures of one failure: stored unchanged, once per position.
 
-use redrive::Database;
-use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterFilter};
-use redrive_tests::{Dead, Sql, TestDatabase, at_once, only};
+use redrive_tests::prelude::*;
 
 use super::captured;
 
@@ -117,7 +115,7 @@ fn huge_texts_and_odd_headers_can_be_captured() {
 fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
     let (_test, db) = TestDatabase::opened();
     // Random, so that the index cannot compress it.
-    let random = || -> String { (0..300).map(|_| uuid::Uuid::new_v4().to_string()).collect() };
+    let random = || -> String { (0..300).map(|_| Uuid::new_v4().to_string()).collect() };
     let (position, kind, source) = (random(), random(), random());
     let other = format!("{position}!");
     let event = |position: &str| {
@@ -138,8 +136,7 @@ fn long_names_and_positions_are_shortened_and_kept_in_the_headers() {
         let letter = db.letter(id);
         assert_eq!(letter.kind.len(), 255);
         assert!(letter.kind.starts_with(&kind[..222]), "{}", letter.kind);
-        let headers: serde_json::Value =
-            serde_json::from_str(letter.headers.expect("headers").get()).unwrap();
+        let headers: Value = serde_json::from_str(letter.headers.expect("headers").get()).unwrap();
         assert_eq!(headers["redrive-kind"], kind[..4096]);
         assert_eq!(headers["redrive-position"], position[..4096]);
         assert_eq!(headers["redrive-source"], source[..4096]);

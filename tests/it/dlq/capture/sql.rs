@@ -1,9 +1,6 @@
 //! Captures from SQL: one failure or many in one call.
 
-use postgres::Client;
-use redrive::dlq::{GroupFilter, LetterFilter};
-use redrive_tests::{Dead, Sql, TestDatabase, content};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 const MANY: &str = "SELECT id, is_new, is_reopened FROM redrive.capture_many($1) ORDER BY place";
 

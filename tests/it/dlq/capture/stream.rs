@@ -1,6 +1,6 @@
 //! The example of a stream consumer.
 
-use redrive_tests::{Dead, TestDatabase, of_orders, only};
+use redrive_tests::prelude::*;
 
 #[expect(dead_code, reason = "the test does not call its main")]
 #[path = "../../../../crates/redrive/examples/stream_consumer.rs"]
@@ -43,7 +43,7 @@ fn a_stream_consumer_loses_no_event_and_captures_none_twice() {
         .expect("the event at this offset");
     assert_eq!(odd.raw.as_deref(), Some(&b"{\"order\": \xff"[..]));
     // Edited and valid, it is an ordinary job.
-    let set = redrive::dlq::Edit::set(r#"{"order": 57, "cents": 100}"#).unwrap();
+    let set = Edit::set(r#"{"order": 57, "cents": 100}"#).unwrap();
     db.edits(&only(odd.id), &set);
     let redriven = db.redrives(&only(odd.id));
     assert_eq!(redriven.redriven, [odd.id]);

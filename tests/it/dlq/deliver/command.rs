@@ -1,11 +1,6 @@
 //! Delivery to a command, from the command line.
 
-use postgres::{Client, NoTls};
-use redrive::dlq::{Edit, ForeignFailure, Letter, LetterState};
-use redrive::{Failure, JobId};
-use redrive_cli::Program;
-use redrive_tests::{Dead, Sql, TempFile, TestDatabase, in_state, only, ran, ran_by};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 #[test]
 fn a_delivery_command_receives_the_original_bytes() {

@@ -1,12 +1,6 @@
 //! Edits that race other edits and redrives.
 
-use std::ops::ControlFlow;
-use std::thread;
-
-use redrive::dlq::{Changed, Skip};
-use redrive::{Database, JobId, Operator};
-use redrive_tests::{Dead, Sql, TestDatabase, at_once, letters, of_orders, only};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::{merge, payload};
 

@@ -1,12 +1,6 @@
 //! Edited payloads: merge, set, restore.
 
-use redrive::admin::JobFilter;
-use redrive::dlq::Edit;
-use redrive::{Failure, Job, JobId};
-use redrive_tests::{
-    Dead, Order, Sql, TestDatabase, holds, letters, maria, of_orders, only, work_off,
-};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 use super::{merge, payload};
 
@@ -84,7 +78,7 @@ fn an_edit_keeps_long_numbers_or_leaves_the_letter_unchanged() {
     let db = queue.database();
     let done = db.edits(&of_orders(), &merge(r#"{"a": 2}"#));
     assert_eq!((&done.edited[..], done.refused.len()), (&ids[1..], 1));
-    let stored = |client: &mut postgres::Client| -> String {
+    let stored = |client: &mut Client| -> String {
         client.ask(
             "SELECT payload ->> 'n' FROM redrive.dead_letters WHERE id = $1",
             &[&ids[0].get()],

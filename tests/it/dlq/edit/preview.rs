@@ -1,8 +1,6 @@
 //! Previews, and the edit command.
 
-use redrive::dlq::LetterState;
-use redrive_tests::{TestDatabase, has, in_state, letters, ran};
-use serde_json::json;
+use redrive_tests::prelude::*;
 
 use super::payload;
 

@@ -1,10 +1,7 @@
 //! A filter that selects nothing selects nothing, and one that is no filter is an error that names the key, in
 //! every operation.
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive_tests::{Order, Sql, TestDatabase, letters, new_order, put};
+use redrive_tests::prelude::*;
 
 /// Operations on letters that take a filter.
 const ON_LETTERS: [&str; 18] = [

@@ -1,13 +1,7 @@
 //! Every operation selects the same letters, whatever rules merge and split their failure groups.
 
-use std::collections::BTreeSet;
-
 use fastrand::Rng;
-use postgres::{Client, Transaction};
-use redrive::Operator;
-use redrive::dlq::{GroupId, SplitBy};
-use redrive_tests::{Sql, TestDatabase};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 use crate::dlq::group::counts::are_exact;
 

@@ -3,7 +3,7 @@
 //! Each pair of messages is judged: are they one group, and should they be? Most pairs have nothing to
 //! do with each other, so the pairs of one cause and the pairs of one source count by themselves.
 
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 /// The half that the rules were written with.
 const STUDIED: &str = include_str!("corpus/studied.txt");

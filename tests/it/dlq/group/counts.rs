@@ -1,12 +1,6 @@
 //! The counts of groups match the letters.
 
-use std::collections::BTreeMap;
-use std::thread;
-
-use postgres::Client;
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Failure, Job, JobId, Queue};
-use redrive_tests::{Begin, Dead, Order, Sql, TestDatabase, finish, letters, of_orders, worker};
+use redrive_tests::prelude::*;
 
 use super::die;
 

@@ -1,8 +1,6 @@
 //! Which failures are one group.
 
-use std::thread;
-
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 use super::{die, the_group};
 

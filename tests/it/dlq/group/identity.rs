@@ -1,8 +1,6 @@
 //! The parts of a failure besides its message that decide on its group: stack traces and keys.
 
-use redrive::dlq::{GroupFilter, LetterFilter};
-use redrive::{Failure, Job};
-use redrive_tests::{Dead, Order, Sql, TestDatabase, work_off};
+use redrive_tests::prelude::*;
 
 #[test]
 fn the_top_frame_of_the_application_is_found_in_every_format() {

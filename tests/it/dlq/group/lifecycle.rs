@@ -1,8 +1,6 @@
 //! States, notes and the end of groups.
 
-use redrive::admin::AuditFilter;
-use redrive::dlq::{GroupFilter, GroupId, GroupState, LetterFilter};
-use redrive_tests::{Dead, Sql, TestDatabase, maria};
+use redrive_tests::prelude::*;
 
 use super::{die, the_group};
 

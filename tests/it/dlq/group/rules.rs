@@ -1,13 +1,7 @@
 //! Groups that operators merge and split, and the rules that future failures follow.
 
-use postgres::Client;
 use postgres::error::SqlState;
-use redrive::dlq::{
-    FailureGroup, GroupFilter, GroupId, GroupRuleAction, GroupRuleId, LetterFilter, LetterState,
-    Regrouped, SplitBy,
-};
-use redrive::{Database, JobId};
-use redrive_tests::{Dead, Sql, TestDatabase, maria, no_drift, scalar};
+use redrive_tests::prelude::*;
 
 use super::counts::are_exact;
 use super::die;

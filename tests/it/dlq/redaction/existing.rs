@@ -1,8 +1,6 @@
 //! Redactions are applied to letters that exist already.
 
-use redrive::Failure;
-use redrive::dlq::{Edit, ForeignFailure, LetterFilter};
-use redrive_tests::{Dead, Sql, TestDatabase, only};
+use redrive_tests::prelude::*;
 
 use super::{SECRET, cards, charge, declined, die, found, is_redacted};
 

@@ -1,14 +1,7 @@
 //! A letter whose payload was redacted stays until an edit replaces the values, or an operator forces
 //! it.
 
-use redrive::dlq::runs::{DriveStatus, RunOptions};
-use redrive::dlq::{
-    Edit, ForeignFailure, Letter, LetterFilter, LetterState, Policy, Redaction, RedriveOptions,
-    Skip,
-};
-use redrive::schedule::{Schedule, Triggered};
-use redrive::{Failure, JobId, Operator, Queue};
-use redrive_tests::{Dead, TestDatabase, maria, only};
+use redrive_tests::prelude::*;
 
 use super::{cards, charge, declined, die};
 

@@ -1,9 +1,6 @@
 //! The values that replace redacted ones, and wildcards.
 
-use redrive::dlq::Redaction;
-use redrive::{NewJob, Operator};
-use redrive_tests::{Dead, TestDatabase, put};
-use serde_json::{Value, json};
+use redrive_tests::prelude::*;
 
 /// Lets a job with this payload die under a rule. Returns what the letter kept, and its mark.
 fn kept(rule: &Redaction, payload: &Value) -> (Value, Vec<String>) {

@@ -1,21 +1,11 @@
 //! Redrives that race each other, discards and workers.
 
-use std::collections::BTreeSet;
-
-use redrive::dlq::{LetterFilter, LetterState};
-use redrive::{Database, Failure, Job, JobId};
-use redrive_tests::{
-    Begin, Dead, Order, TestDatabase, at_once, finish, letters, letters_in, of_orders, worker,
-};
+use redrive_tests::prelude::*;
 
 use super::live;
 
 /// Runs concurrent operators on the same letters and returns what each of them did.
-fn redriven(
-    test: &TestDatabase,
-    operators: usize,
-    filter: &LetterFilter,
-) -> Vec<redrive::dlq::Redriven> {
+fn redriven(test: &TestDatabase, operators: usize, filter: &LetterFilter) -> Vec<Redriven> {
     at_once(operators, |_| test.open(), |db| db.redrives(filter))
 }
 

@@ -1,12 +1,6 @@
 //! Redriven jobs that become ready after a delay.
 
-use std::time::Duration;
-
-use redrive::dlq::runs::{DriveStatus, RunOptions};
-use redrive::dlq::{LetterFilter, LetterState, RedriveOptions};
-use redrive_tests::{
-    Dead, SOON, Sql, TestDatabase, finish, letters_in, maria, only, stats, wait_until, willing,
-};
+use redrive_tests::prelude::*;
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -1,8 +1,6 @@
 //! The effect of a redrive on letters and their jobs.
 
-use redrive::admin::JobState;
-use redrive::dlq::{DeathCause, LetterState, Skip};
-use redrive_tests::{Dead, TestDatabase, drained, finish, letters_in, new_order, only, put, stop};
+use redrive_tests::prelude::*;
 
 use super::fixable;
 

@@ -1,8 +1,6 @@
 //! Letters that die after each redrive, whatever of.
 
-use redrive::dlq::{CaptureOutcome, ForeignFailure, LetterState, RedriveOptions, Skip};
-use redrive::{Failure, Job, JobId, Queue};
-use redrive_tests::{Dead, Order, Sql, TestDatabase, letters, new_order, only, put, work_off};
+use redrive_tests::prelude::*;
 
 /// Runs the job of the letter, which dies of `error`, and returns the state of the letter.
 fn die(queue: &Queue, id: JobId, error: &'static str) -> LetterState {

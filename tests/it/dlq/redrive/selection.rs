@@ -1,13 +1,6 @@
 //! Which letters a redrive selects, and what it reports.
 
-use std::sync::atomic::Ordering;
-
-use redrive::dlq::{LetterFilter, LetterState, RedriveOptions, Skip};
-use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{
-    Begin, Dead, Order, Sql, TestDatabase, drained, finish, has, letters, maria, new_order,
-    of_orders, only, put, stop, worker,
-};
+use redrive_tests::prelude::*;
 
 use super::{fixable, live};
 

@@ -1,12 +1,7 @@
 //! The archive: complete, and never a letter lost on the way.
 
-use std::time::Duration;
-
-use postgres::GenericClient;
 use postgres::types::ToSql;
-use redrive::JobId;
-use redrive::dlq::{LetterState, RetentionRule};
-use redrive_tests::{Dead, Sql, TestDatabase, scalar, statement};
+use redrive_tests::prelude::*;
 
 use super::{DAY, count, make};
 

@@ -1,10 +1,6 @@
 //! Which letters the rules of retention archive and delete.
 
-use std::time::Duration;
-
-use redrive::Operator;
-use redrive::dlq::{LetterState, RetentionRule};
-use redrive_tests::{Dead, Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 use super::{DAY, count, left, make};
 

@@ -1,9 +1,6 @@
 //! Protections: approvals of large runs, and the roles that may redrive.
 
-use redrive::dlq::runs::{DriveStatus, RunChange, RunId, RunOptions, RunState};
-use redrive::dlq::{Approver, LetterFilter, Protection};
-use redrive::{Database, Operator};
-use redrive_tests::{Role, Sql, TestDatabase, letters, of_orders, scalar};
+use redrive_tests::prelude::*;
 
 use super::{change, drive, run, start, unthrottled};
 

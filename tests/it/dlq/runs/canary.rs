@@ -1,10 +1,6 @@
 //! The canary and the ramp of a run.
 
-use std::sync::atomic::Ordering;
-
-use redrive::dlq::LetterState;
-use redrive::dlq::runs::{DriveStatus, RunState};
-use redrive_tests::{SOON, TestDatabase, drained, in_state, stop, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{adds_up, audited, change, drive, fixable, judged, run, start, unthrottled};
 

@@ -1,12 +1,8 @@
 //! Redrive runs in chunks: a driver with several connections, its fence and its death.
 
-use std::thread;
+use redrive_tests::prelude::*;
 
 use super::{bury, change, driver, expire, start, unthrottled};
-use redrive::dlq::runs::{DriveStatus, RedriveRun, RunDriver, RunState};
-use redrive::postgres::{Client, Transaction};
-use redrive_tests::{SOON, Sql, TestDatabase, blocked, wait_until};
-use uuid::Uuid;
 
 /// Three chunks, the last one short.
 const LETTERS: i64 = 12_000;

@@ -1,10 +1,6 @@
 //! Runs without a canary halt when too many letters die again.
 
-use std::sync::atomic::Ordering;
-
-use redrive::dlq::LetterState;
-use redrive::dlq::runs::{DriveStatus, RunDriver, RunId, RunState};
-use redrive_tests::{SOON, Sql, TestDatabase, drained, letters, letters_in, stop, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{
     adds_up, bury, change, drive, fixable, hurry, judged, run, slowly, start, unthrottled,

@@ -1,15 +1,8 @@
 //! Redrive runs whose driver, the command line, is killed with SIGKILL.
 
-use std::process::Command;
+use redrive_tests::prelude::*;
 
 use super::{expire, hurry};
-use redrive::dlq::LetterState;
-use redrive::dlq::runs::{RedriveRun, RunState};
-use redrive_tests::{
-    Begin, Process, SOON, Sql, Tally, TestDatabase, drained, has, in_state, stop, wait_until,
-    worker,
-};
-use uuid::Uuid;
 
 /// Starts a command of `redrive dlq`.
 fn start(test: &TestDatabase, line: &str) -> Process {

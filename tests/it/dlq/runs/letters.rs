@@ -1,9 +1,6 @@
 //! Letters that are locked, discarded, pruned or quarantined during a run.
 
-use redrive::dlq::runs::{DriveStatus, RunState};
-use redrive::dlq::{LetterFilter, RedriveOptions, Skip};
-use redrive::{Failure, Job, JobId, Operator};
-use redrive_tests::{Dead, Order, SOON, Sql, TestDatabase, maria, scalar, wait_until, work_off};
+use redrive_tests::prelude::*;
 
 use super::{LONG_AGO, adds_up, drive, live, next_due, run, slowly, start, unthrottled};
 

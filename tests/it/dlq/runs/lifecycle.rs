@@ -1,15 +1,6 @@
 //! The states and drivers of a run.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use redrive::dlq::runs::{DriveStatus, RunId, RunState};
-use redrive::dlq::{LetterFilter, LetterState, Skip};
-use redrive::{Failure, Job, JobId};
-use redrive_tests::{
-    Begin, Dead, Order, SOON, Sql, TestDatabase, drained, finish, letters_in, maria, only, stop,
-    wait_until, worker,
-};
+use redrive_tests::prelude::*;
 
 use super::{
     LONG_AGO, adds_up, audited, bury, change, drive, expire, fixable, judged, live, next_due, run,

@@ -1,11 +1,6 @@
 //! Redrive runs beside live jobs: these go first, and a run sends less while they wait for long.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use redrive::dlq::{LetterFilter, RedriveOptions};
-use redrive::{Failure, Job, NewJob, Operator};
-use redrive_tests::{Begin, Order, Sql, TestDatabase, finish, new_order, only, work_off, worker};
+use redrive_tests::prelude::*;
 
 use super::{bury, start, unthrottled};
 

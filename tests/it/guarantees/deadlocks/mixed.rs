@@ -1,19 +1,7 @@
 //! Every operation at once on the same few rows.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
-use std::time::Duration;
-
-use postgres::Client;
 use postgres::error::SqlState;
-use redrive::dlq::runs::{DriveStatus, Rate, RunOptions};
-use redrive::dlq::{
-    CaptureOutcome, Edit, ForeignFailure, GroupFilter, GroupState, LetterFilter, LetterState,
-    RedriveOptions, RetentionRule,
-};
-use redrive::{Database, Failure, Job, JobId, NewJob, Operator, Queue};
-use redrive_tests::{Begin, Dead, Order, Sql, drained, eventually, new_order, reap, stop, worker};
+use redrive_tests::prelude::*;
 
 use super::{LETTERS, char_of, database, deadlocks, foreign};
 
@@ -202,7 +190,7 @@ impl Hand {
 }
 
 /// A worker whose jobs mostly die again, with one of a few errors.
-fn jobs(queue: &Queue) -> redrive::WorkerBuilder {
+fn jobs(queue: &Queue) -> WorkerBuilder {
     worker(queue)
         .slots(4)
         .lease(Duration::from_secs(2))

@@ -1,15 +1,6 @@
 //! Statements lock rows in one order, and the victim of a deadlock retries.
 
-use std::thread;
-use std::time::Duration;
-
-use redrive::admin::{JobChange, JobFilter};
-use redrive::dlq::{CaptureOutcome, Edit, ForeignFailure, LetterState};
-use redrive::{Enqueued, Operator, Queue, Worker};
-use redrive_tests::{
-    Dead, Gate, SOON, Sql, TestDatabase, blocked, done, expire_leases, finish, in_state, letters,
-    letters_in, new_order, of_orders, only, put, wait_until,
-};
+use redrive_tests::prelude::*;
 
 use super::{at_the_gate, database, deadlocks, redriven};
 

@@ -1,6 +1,6 @@
 //! The numbers of GUARANTEES.md equal those of the code and the schema.
 
-use redrive_tests::{Sql, TestDatabase};
+use redrive_tests::prelude::*;
 
 use super::read;
 

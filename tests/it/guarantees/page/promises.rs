@@ -1,7 +1,7 @@
 //! Each promise of GUARANTEES.md has tests, and together they name every rule, fault and mutant of
 //! `cargo xtask chaos`. `tidy::citations` checks that the tests exist.
 
-use std::collections::BTreeSet;
+use redrive_tests::prelude::*;
 
 use super::{quoted, read};
 

@@ -1,10 +1,6 @@
 //! The password of the database URL.
 
-use std::fs;
-use std::process::Command;
-
-use redrive::{ConnectOptions, Job, Queue, Worker};
-use redrive_tests::{Begin, Order, Process, SOON, Sql, TempFile, TestDatabase, stop, wait_until};
+use redrive_tests::prelude::*;
 
 use super::{command, nowhere, run};
 use crate::exporter::PROGRAM as EXPORTER;
@@ -80,7 +76,7 @@ fn no_debug_output_contains_the_password() {
     let test = TestDatabase::migrated();
     for url in [with_password(test.url()), in_words(test.url())] {
         let address: ConnectOptions = url.parse().unwrap();
-        let builder = redrive::Database::builder(&url);
+        let builder = Database::builder(&url);
         let db = builder.clone().open().unwrap();
         let queue = Queue::new(&db, "orders").unwrap();
         let worker = Worker::builder(&queue).handle(|_: &Job<Order>| Ok(()));

@@ -1,15 +1,7 @@
 //! Payloads and unique keys.
 
-use std::time::Duration;
-
 use log::LevelFilter;
-use redrive::dlq::{ForeignFailure, LetterState};
-use redrive::{Backoff, Failure, Job, NewJob};
-use redrive_tests::{
-    Begin, Dead, Logged, SOON, Sql, TestDatabase, drained, has, letters_in, of_orders, put, stop,
-    wait_until, worker,
-};
-use serde::{Deserialize, Serialize};
+use redrive_tests::prelude::*;
 
 use super::{error_text, nowhere, run};
 
@@ -23,7 +15,7 @@ struct Payment {
     card: String,
 }
 
-impl redrive::Payload for Payment {
+impl Payload for Payment {
     const KIND: &'static str = "payment";
 }
 

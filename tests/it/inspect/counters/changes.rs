@@ -17,17 +17,7 @@ mod enqueue;
 mod leases;
 mod letters;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use postgres::Client;
-use redrive::dlq::{ForeignFailure, LetterFilter};
-use redrive::{Failure, Job, JobId, Queue};
-use redrive_tests::{
-    Count, Dead, Hand, Order, Published, Settlement, Sql, TestDatabase, changed, fold, no_drift,
-    published, work_off,
-};
-use uuid::Uuid;
+use redrive_tests::prelude::*;
 
 use attempts::ATTEMPTS;
 use enqueue::ENQUEUE;
@@ -164,7 +154,7 @@ impl Fixture {
     }
 
     fn dead_letter(&self, count: i64) {
-        redrive_tests::letters(&self.queue, count);
+        letters(&self.queue, count);
     }
 
     fn captured(&self, position: &str) -> ForeignFailure {

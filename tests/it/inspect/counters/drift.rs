@@ -1,8 +1,6 @@
 //! Audits the counters against the rows.
 
-use redrive::admin::CountedSet;
-use redrive::dlq::LetterState;
-use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published};
+use redrive_tests::prelude::*;
 
 #[test]
 fn drift_is_detected_and_published() {
@@ -35,10 +33,7 @@ fn drift_is_detected_and_published() {
     let output = test.fails(1, "audit counters --json");
     assert_eq!(output.lines()[0]["places"], 1, "{}", output.out);
     test.fails(2, "audit counters --since 1d");
-    assert_eq!(
-        redrive_tests::letters_in(db, "orders", LetterState::Recovered),
-        1
-    );
+    assert_eq!(letters_in(db, "orders", LetterState::Recovered), 1);
     fold(&mut client);
     assert_eq!(
         db.admin().audit_counters().unwrap(),

@@ -1,11 +1,6 @@
 //! Folding: no count is lost or doubled by concurrent folds, writes and reads.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::thread;
-
-use postgres::Client;
-use redrive_tests::{Order, Sql, TestDatabase, fold, no_drift, published, scalar};
+use redrive_tests::prelude::*;
 
 const ENQUEUED: &str = "redrive_jobs_enqueued_total{orders}";
 

@@ -1,16 +1,9 @@
 //! Values: the buckets and slots of the counters.
 
-use std::time::Duration;
-
-use postgres::Client;
-use redrive::Job;
 use redrive::metrics::{
     CATALOGUE, CLASS_SLOTS, KIND_SLOTS, MetricKind, OTHER, QUEUE_SLOTS, SOURCE_SLOTS,
 };
-use redrive_tests::{
-    Begin, Order, Sql, TestDatabase, finish, fold, letters, new_order, no_drift, published, put,
-    willing, work_off, worker,
-};
+use redrive_tests::prelude::*;
 
 /// Returns the counts of a histogram by bucket.
 fn counts(client: &mut Client, metric: &str, labels: &[&str]) -> Vec<i64> {
@@ -96,7 +89,7 @@ fn histograms_of_a_worker_have_sums() {
     let (test, queue) = TestDatabase::with_orders();
     put(&queue, new_order(1).delay(Duration::from_millis(1)));
     work_off(&queue, |job: &Job<Order>| match job.attempt() {
-        1 | 2 => Err(redrive::Failure::retry("later").after(Duration::from_millis(1))),
+        1 | 2 => Err(Failure::retry("later").after(Duration::from_millis(1))),
         _ => Ok(()),
     });
     let mut client = test.client();
@@ -120,7 +113,7 @@ fn a_handler_in_a_transaction_counts_its_run_and_the_life_of_its_job() {
                meta.ready_at = enqueued_at - interval '1 hour'";
     client.sql(age);
     let worker = worker(&queue)
-        .handle(|_: &Job<Order>, _: &mut postgres::Transaction<'_>| Ok(()))
+        .handle(|_: &Job<Order>, _: &mut Transaction<'_>| Ok(()))
         .started();
     finish(&queue, worker);
     let hours = "SELECT floor(sum / 3600)::bigint FROM redrive.metric_totals() WHERE metric = $1";
@@ -181,7 +174,7 @@ fn kinds_classes_and_sources_beyond_the_limit_are_combined() {
         );
     }
     // Unfolded counts are combined by the same rule.
-    let same = |series: &redrive_tests::Published| {
+    let same = |series: &Published| {
         let mut same = series.clone();
         same.retain(|name, _| !name.starts_with("redrive_series_folded"));
         same

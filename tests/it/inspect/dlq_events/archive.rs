@@ -1,6 +1,6 @@
 //! The statements that archive and delete old events.
 
-use redrive_tests::{Sql, TestDatabase, no_drift, scalar};
+use redrive_tests::prelude::*;
 
 use super::changes::{SUCCESS, inserted};
 use super::with_search_path;
@@ -36,7 +36,7 @@ fn old_events_are_archived_and_deleted() {
     assert_eq!(rows[0].get::<_, i64>("id"), old);
     assert_eq!(rows[0].get::<_, &str>("status"), "SUCCEEDED");
     assert_eq!(rows[0].get::<_, &str>("error_reason"), "gateway timeout");
-    assert_eq!(rows[0].get::<_, serde_json::Value>("payload")["order"], 7);
+    assert_eq!(rows[0].get::<_, Value>("payload")["order"], 7);
     assert_eq!(
         client.execute(DELETE_OLD, &[]).unwrap(),
         0,

@@ -1,9 +1,6 @@
 //! The statements that change `dlq_events`: INSERT, claim, success, failure, archive and DELETE.
 
-use postgres::Client;
-use redrive::dlq::{RedriveOptions, Skip};
-use redrive::{Failure, JobId};
-use redrive_tests::{Dead, Sql, TestDatabase, no_drift, only, scalar};
+use redrive_tests::prelude::*;
 
 use super::{event, one_death, with_search_path};
 

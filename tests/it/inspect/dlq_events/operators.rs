@@ -1,8 +1,6 @@
 //! Events that operators and sources change beside their consumers.
 
-use redrive::JobId;
-use redrive::dlq::ForeignFailure;
-use redrive_tests::{Dead, Sql, TestDatabase, no_drift, scalar};
+use redrive_tests::prelude::*;
 
 use super::changes::{FAILURE, SUCCESS, claimed, expire_claims, one_event};
 use super::{event, with_search_path};

@@ -1,9 +1,6 @@
 //! Consumers of `dlq_events` in several sessions at once.
 
-use std::collections::BTreeSet;
-
-use postgres::GenericClient;
-use redrive_tests::{TestDatabase, blocked};
+use redrive_tests::prelude::*;
 
 use super::changes::{CLAIM, claimed, inserted};
 use super::{event, with_search_path};
@@ -50,7 +47,7 @@ fn of_two_claims_of_one_event_one_gets_it() {
     let claim = "UPDATE dlq_events SET status = 'PROCESSING' WHERE id = $1";
     let mut transaction = one.transaction().unwrap();
     assert_eq!(transaction.execute(claim, &[&id]).unwrap(), 1);
-    let waiting = std::thread::spawn(move || other.execute(claim, &[&id]).unwrap());
+    let waiting = thread::spawn(move || other.execute(claim, &[&id]).unwrap());
     blocked(&mut watch, 1);
     transaction.commit().unwrap();
     assert_eq!(waiting.join().unwrap(), 0);

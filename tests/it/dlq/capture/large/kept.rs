@@ -1,15 +1,7 @@
 //! Large captures are kept whole, however they arrive and wherever the letter goes.
 
-use std::sync::Mutex;
-
-use redrive::dlq::{
-    CaptureOutcome, Edit, ForeignFailure, Letter, LetterFilter, LetterState, Skip, Validators,
-};
 use redrive::limits::MAX_CAPTURE_BYTES;
-use redrive::{Job, JobId};
-use redrive_tests::{
-    Dead, Order, Sql, TempFile, TestDatabase, has, maria, only, ran, shown_raw, work_off,
-};
+use redrive_tests::prelude::*;
 
 use super::super::super::archive::archive_all;
 use super::{START, body, captured, is_whole, pieces};
@@ -22,7 +14,7 @@ fn a_letter_shows_the_start_and_the_size() {
     is_whole(&db, id, &body);
     assert_eq!(pieces(&test), 18, "of 1 MiB");
     let headers = db.letter(id).headers.expect("headers");
-    let headers: serde_json::Value = serde_json::from_str(headers.get()).unwrap();
+    let headers: Value = serde_json::from_str(headers.get()).unwrap();
     assert_eq!(headers["redrive-body-bytes"], body.len().to_string());
 
     test.run(format!("dlq show {id}"))

@@ -1,10 +1,6 @@
 //! Removing or redacting a letter also removes or redacts all bytes of a large capture.
 
-use std::time::Duration;
-
-use redrive::dlq::{Edit, LetterFilter, LetterState, Redaction, RetentionRule};
-use redrive::{Database, JobId};
-use redrive_tests::{Dead, TestDatabase, maria, only};
+use redrive_tests::prelude::*;
 
 use super::super::super::archive::archive_all;
 use super::{body, captured, pieces};

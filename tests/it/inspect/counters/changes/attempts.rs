@@ -1,9 +1,6 @@
 //! Attempts: success, failure and death of jobs.
 
-use std::time::Duration;
-
-use redrive::{Failure, HandlerOptions, Job, NewJob};
-use redrive_tests::{Begin, Gate, Order, drained, finish, ids, new_order, put, stop, worker};
+use redrive_tests::prelude::*;
 
 use super::{Case, Fixture, claimed, died, done, failed, hand, once, reject, succeed};
 
@@ -17,12 +14,12 @@ fn one_attempt(s: &mut Fixture) {
 /// Works with a handler that settles its job in a transaction.
 pub(super) fn work_in_transaction(s: &mut Fixture, failures: u32) {
     let worker = worker(&s.queue)
-        .handle(move |job: &Job<Order>, _: &mut postgres::Transaction<'_>| {
-            match job.attempt() > failures {
+        .handle(
+            move |job: &Job<Order>, _: &mut Transaction<'_>| match job.attempt() > failures {
                 true => Ok(()),
                 false => Err(Failure::retry("not yet")),
-            }
-        })
+            },
+        )
         .started();
     finish(&s.queue, worker);
 }

@@ -1,9 +1,6 @@
 //! Enqueueing.
 
-use std::time::Duration;
-
-use redrive::NewJob;
-use redrive_tests::{Order, Sql, new_order};
+use redrive_tests::prelude::*;
 
 use super::{Case, enqueued};
 

@@ -1,10 +1,7 @@
 //! Leases: release, expiry and cancellation.
 
-use std::time::Duration;
-
 use redrive::limits::MAX_CRASHES;
-use redrive_tests::{Order, new_order, put, reap};
-use uuid::Uuid;
+use redrive_tests::prelude::*;
 
 use super::{Case, Fixture, buried, claim, enqueued, failed, hand, release};
 

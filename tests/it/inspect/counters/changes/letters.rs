@@ -1,10 +1,6 @@
 //! Letters: capture, redrive, edit, delivery and removal.
 
-use std::time::Duration;
-
-use redrive::dlq::{Edit, Letter, LetterState, RedriveOptions, RetentionRule};
-use redrive::{Failure, JobId, Operator};
-use redrive_tests::{Dead, Sql};
+use redrive_tests::prelude::*;
 
 use super::attempts::work_in_transaction;
 use super::{Case, Fixture, buried, claim, died, done, failed, moved, reject, succeed, succeeded};
