@@ -1,12 +1,13 @@
 -- Purpose: Keys of unique jobs: a queue has at most one live job with a given key.
 
--- Opens the window of a key for the new job that has just taken the key. Returns false, and gives the key back, if
--- another session has opened a window meanwhile.
+-- Takes a key for a new job and opens its window. Returns false if the key is held, or if another session has opened a
+-- window meanwhile.
 --
 -- A new window deletes the expired ones of one page. The job ids choose the pages in turn, so expired windows are a
 -- small part of the table, without an index that dead rows fill and without a chore.
 --
--- It runs with the rights of the owner, because an enqueuer may not delete keys.
+-- It runs with the rights of the owner, because an enqueuer may not delete keys, and deletes no key that it has not
+-- taken.
 CREATE OR REPLACE FUNCTION redrive.open_window(queue text, key text, id bigint, window_ms bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -14,6 +15,12 @@ AS $$
 DECLARE
     page bigint;
 BEGIN
+    INSERT INTO redrive.unique_keys (queue, key, job_id)
+    VALUES (open_window.queue, open_window.key, open_window.id)
+    ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
     INSERT INTO redrive.unique_windows AS w (queue, key, job_id, ends_at)
     VALUES (open_window.queue, open_window.key, open_window.id,
             clock_timestamp() + open_window.window_ms * interval '1 millisecond')
@@ -59,21 +66,20 @@ BEGIN
     LOOP
         take_keys.key := wanted.key;
         LOOP
-            IF wanted.window_ms IS NOT NULL THEN
+            IF wanted.window_ms IS NULL THEN
+                INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
+                VALUES (take_keys.queue, wanted.key, wanted.id)
+                ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
+                RETURNING k.job_id INTO take_keys.job_id;
+                EXIT WHEN FOUND;
+            ELSE
                 SELECT coalesce(k.job_id, w.job_id) INTO take_keys.job_id
                 FROM redrive.unique_windows w
                 LEFT JOIN redrive.unique_keys k ON k.queue = w.queue AND k.key = w.key
                 WHERE w.queue = take_keys.queue AND w.key = wanted.key AND w.ends_at > clock_timestamp();
                 EXIT WHEN FOUND;
-            END IF;
-            INSERT INTO redrive.unique_keys AS k (queue, key, job_id)
-            VALUES (take_keys.queue, wanted.key, wanted.id)
-            ON CONFLICT ON CONSTRAINT unique_keys_pkey DO NOTHING
-            RETURNING k.job_id INTO take_keys.job_id;
-            IF FOUND THEN
-                EXIT WHEN wanted.window_ms IS NULL
-                    OR redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
-                CONTINUE;
+                take_keys.job_id := wanted.id;
+                EXIT WHEN redrive.open_window(take_keys.queue, wanted.key, wanted.id, wanted.window_ms);
             END IF;
             SELECT k.job_id INTO take_keys.job_id
             FROM redrive.unique_keys k

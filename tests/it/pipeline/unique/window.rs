@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres::Transaction;
 use redrive::{Enqueued, JobId, NewJob, Replace};
 use redrive_tests::{
-    Begin, Gate, Order, Sql, TestDatabase, counted, drained, new_order, scalar, stop, willing,
+    Begin, Gate, Order, Sql, TestDatabase, counted, drained, new_order, put, scalar, stop, willing,
     worker,
 };
 
@@ -127,6 +127,17 @@ fn an_enqueue_that_waited_for_another_session_finds_its_window() {
             }
         }
     }
+}
+
+#[test]
+fn opening_a_window_frees_no_key_of_another_job() {
+    let (test, queue) = TestDatabase::with_orders();
+    let first = inserted(queue.enqueue_job(hourly(1)).unwrap());
+    queue.database().admin().cancel(first).unwrap();
+    let other = put(&queue, new_order(2).unique("b"));
+    let open = "SELECT redrive.open_window('orders', 'a', $1, 1000)";
+    test.client().refuses(open, &[&other.get()], "23505");
+    assert_eq!(held(&test), [("b".to_owned(), other)]);
 }
 
 #[test]
