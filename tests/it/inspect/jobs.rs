@@ -77,6 +77,9 @@ fn a_cancelled_job_whose_worker_is_lost_or_stops_does_not_run_again() {
         let (gate, worker, id) = running(&queue);
         assert!(!queue.database().admin().set_priority(id, 5).unwrap());
         cancels(&queue, id, Cancelled::Asked);
+        cancels(&queue, id, Cancelled::Asked);
+        let noted = "SELECT cardinality(cancelled)::bigint FROM redrive.leases";
+        assert_eq!(scalar(&mut test.client(), noted), 1);
         if !stops {
             assert_eq!(expire_leases(&mut test.client()), [Lost::Dead(id)]);
         }

@@ -9,7 +9,7 @@
 -- Rows: one. Zero rows: no worker runs the job, and it did not die as cancelled.
 WITH marked AS (
     UPDATE redrive.leases l
-    SET cancelled = l.cancelled || $1::bigint
+    SET cancelled = array_remove(l.cancelled, $1::bigint) || $1::bigint
     WHERE $1 = ANY (l.ids) AND $1 <> ALL (l.done)
     RETURNING l.lease_id
 ),
