@@ -48,6 +48,19 @@ BEGIN
 END
 $$;
 
+-- Returns a flag of an operation that changes data; null is an error, as it is for a limit.
+CREATE OR REPLACE FUNCTION redrive.flag_of(parameter text, given boolean) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF given IS NULL THEN
+        RAISE EXCEPTION 'redrive: % is NULL; it must be true or false', parameter USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN given;
+END
+$$;
+
 -- Shortens a text that exceeds `limit_bytes` to its start and its end. A stack trace may have the
 -- failing frame at either end. A character has up to four bytes, and the mark between them 15.
 CREATE OR REPLACE FUNCTION redrive.clip(full_text text, limit_bytes integer) RETURNS text

@@ -57,9 +57,7 @@ BEGIN
     IF set_rate_limit.kind IS NOT NULL THEN
         PERFORM redrive.check_name('kind', set_rate_limit.kind);
     END IF;
-    IF set_rate_limit.each_group IS NULL THEN
-        RAISE EXCEPTION 'redrive: each_group is NULL; it must be true or false' USING ERRCODE = 'invalid_parameter_value';
-    ELSIF set_rate_limit.each_group AND set_rate_limit.kind IS NOT NULL THEN
+    IF redrive.flag_of('each_group', set_rate_limit.each_group) AND set_rate_limit.kind IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: a rate limit of each group has no kind' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF set_rate_limit.starts IS NULL OR set_rate_limit.starts NOT BETWEEN 1 AND 1000000 THEN

@@ -49,7 +49,7 @@ BEGIN
         RETURN;
     END IF;
     last_id := page[cardinality(page)];
-    IF dry_run THEN
+    IF redrive.flag_of('dry_run', dry_run) THEN
         SELECT count(*) INTO letters FROM redrive.dead_letters l
         WHERE l.id = ANY (page) AND redrive.redact(l) *<> l;
         RETURN NEXT;

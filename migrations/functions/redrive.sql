@@ -113,7 +113,7 @@ DECLARE
         'at', clock_timestamp(), 'event', CASE WHEN undo THEN 'reopened' ELSE 'discarded' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, '')));
 BEGIN
-    IF NOT undo AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
+    IF NOT redrive.flag_of('undo', undo) AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
         RAISE EXCEPTION 'redrive: a discard needs a reason' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     chosen := ARRAY(SELECT c FROM redrive.lock_letters(

@@ -121,7 +121,7 @@ DECLARE
             'redrive.count_letters, redrive.count_letters_by, redrive.lock_letters, redrive.filter_values, redrive.check_filter, redrive.filter_condition, redrive.filter_keys, '
             'redrive.page_letters, redrive.page_editable, redrive.queues_with_held_groups, redrive.redrive, redrive.redrive_letters, '
             'redrive.check_redrive, redrive.redrive_order, redrive.preview_redrive, redrive.blocked_letters, redrive.discard, '
-            'redrive.discard_letters, redrive.last_discard, redrive.reopen_discarded, redrive.create_run, '
+            'redrive.discard_letters, redrive.flag_of, redrive.last_discard, redrive.reopen_discarded, redrive.create_run, '
             'redrive.overlapping_runs, redrive.change_run, redrive.edit_letter, redrive.edit_letters, '
             'redrive.restore_letter, redrive.restore_letters, redrive.lock_for_edit, redrive.change_group, '
             'redrive.add_group_rule, redrive.remove_group_rule, '

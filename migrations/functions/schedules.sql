@@ -128,13 +128,13 @@ DECLARE
     policy jsonb;
 BEGIN
     UPDATE redrive.schedules s
-    SET paused_at = CASE WHEN pause_schedule.paused THEN coalesce(s.paused_at, clock_timestamp()) END
+    SET paused_at = CASE WHEN redrive.flag_of('paused', pause_schedule.paused) THEN coalesce(s.paused_at, clock_timestamp()) END
     WHERE s.name = pause_schedule.name
     RETURNING s.policy INTO policy;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF paused IS NOT TRUE AND policy IS NOT NULL THEN
+    IF NOT paused AND policy IS NOT NULL THEN
         PERFORM redrive.check_allowed(redrive.filter_values(policy #> '{letters,queue}'));
     END IF;
     PERFORM redrive.record_act(CASE WHEN paused THEN 'pause_schedule' ELSE 'resume_schedule' END, person, reason, NULL, 0,

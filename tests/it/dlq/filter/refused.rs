@@ -52,6 +52,15 @@ const LIMITED: [&str; 12] = [
     "SELECT redrive.change_jobs('cancel', '{}', NULL, NULL, NULL, 'x', 'me', NULL)",
 ];
 
+/// Operations with a flag.
+const FLAGGED: [&str; 5] = [
+    "SELECT redrive.redact_letters('{}', 0, 10, NULL, NULL, 'x')",
+    "SELECT redrive.restore_archived('{}', 0, 10, NULL, NULL, 'x')",
+    "SELECT redrive.discard_letters('{}', now(), 10, NULL, 'x', NULL, NULL)",
+    "SELECT redrive.set_rate_limit('orders', 1, each_group => NULL)",
+    "SELECT redrive.pause_schedule('hourly', NULL)",
+];
+
 const ERASE: &str = "SELECT redrive.erase($1::text::jsonb)";
 
 /// Expects an error that names each of `named`, and that nothing changed.
@@ -224,6 +233,15 @@ fn a_null_limit_is_refused_in_every_operation() {
             true => client.refuses(&operation, &[&"x"], "is null"),
             false => client.refuses(&operation, &[], "is null"),
         }
+    }
+}
+
+#[test]
+fn a_null_flag_is_refused_in_every_operation() {
+    let (_test, mut client) = setup();
+    client.sql("SELECT redrive.schedule('hourly', 'orders', 'order', '{}', every => '1 hour')");
+    for operation in FLAGGED {
+        client.refuses(operation, &[], "must be true or false");
     }
 }
 

@@ -137,7 +137,6 @@ fn only_the_listed_roles_may_redrive_a_protected_queue() {
         "SELECT redrive.set_policy('p', '{\"queue\": \"orders\"}', '1 hour')",
         "SELECT redrive.set_policy('p', '{}', '1 hour')",
         "SELECT redrive.pause_schedule('paused', false)",
-        "SELECT redrive.pause_schedule('paused', NULL)",
         "UPDATE redrive.dlq_events SET status = 'PENDING' WHERE status = 'FAILED_PERMANENTLY' AND event_type = 'order'",
         "SELECT redrive.set_protection('orders', 1)",
         "SELECT redrive.remove_protection('orders')",
