@@ -61,7 +61,10 @@ CREATE DOMAIN redrive.checked_meta AS redrive.job_meta CHECK (
         AND coalesce(octet_length((VALUE).group_key), 1) >= 1 AND coalesce(octet_length((VALUE).group_key), 1) <= 200
         AND coalesce((VALUE).ready_at, '2000-01-02Z') > '2000-01-01Z'
         AND coalesce((VALUE).ready_at, '2000-01-02Z') < '3000-01-01Z'
-        AND coalesce(jsonb_typeof((VALUE).history), 'array') = 'array'
+        AND CASE jsonb_typeof((VALUE).history) WHEN 'array' THEN jsonb_array_length((VALUE).history) <= 20 ELSE (VALUE).history IS NULL END
+        AND coalesce(octet_length((VALUE).unique_key), 1) >= 1 AND coalesce(octet_length((VALUE).unique_key), 1) <= 200
+        AND coalesce((VALUE).outage_since, '2000-01-02Z') > '2000-01-01Z'
+        AND coalesce((VALUE).outage_since, '2000-01-02Z') < '3000-01-01Z'
         AND coalesce(jsonb_typeof((VALUE).headers), 'object') = 'object'
         AND coalesce(octet_length((VALUE).headers::text), 0) <= 65536
 );

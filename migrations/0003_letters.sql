@@ -52,7 +52,7 @@ CREATE TABLE redrive.dead_letters (
     run_id         bigint,
     run_ordinal    bigint,
     policy_id      bigint,
-    unique_key     text         COLLATE "C",
+    unique_key     text         COLLATE "C" CHECK (octet_length(unique_key) BETWEEN 1 AND 200),
     group_key      redrive.group_key,
     audit_id       bigint,
     redacted       text[],

@@ -197,7 +197,7 @@ DECLARE
         FROM redrive.jobs_of(lease) j
         JOIN redrive.dead_letters l ON l.id = j.id
         WHERE j.id <> ALL (lease.done) AND (j.crashes + 1 >= max_crashes OR j.id = ANY (lease.cancelled))
-            AND (l.state <> 'redriving' OR j.generation <= l.generation)
+            AND (l.state <> 'redriving' OR j.generation <> l.generation + 1)
         LIMIT 1);
 BEGIN
     IF refused IS NOT NULL THEN

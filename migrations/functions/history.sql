@@ -22,14 +22,15 @@ BEGIN ATOMIC
 END;
 
 -- Returns a history record as an object. A record with only an attempt number, a duration, an end time
--- and perhaps an outcome is stored as an array of these.
+-- and perhaps an outcome is stored as an array of these. Whoever may insert jobs may store anything else.
 CREATE OR REPLACE FUNCTION redrive.expand_record(record jsonb) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE jsonb_typeof(record)
         WHEN 'array' THEN jsonb_build_object('attempt', record -> 0, 'run_ms', record -> 1, 'ended_at', record -> 2)
             || CASE WHEN record -> 3 IS NULL THEN '{}' ELSE jsonb_build_object('outcome', record -> 3) END
-        ELSE record
+        WHEN 'object' THEN record
+        ELSE '{}'
     END;
 END;
 

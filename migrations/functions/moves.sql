@@ -42,13 +42,15 @@ CREATE OR REPLACE FUNCTION redrive.bury(jobs redrive.job[], deaths redrive.death
 AS $$
 DECLARE
     redriven CONSTANT bigint[] := ARRAY(SELECT j.id FROM unnest(jobs) j WHERE j.generation > 0);
+    reopened bigint[] := '{}';
 BEGIN
     IF redriven <> '{}' THEN
         -- Locks the letters of redriven jobs in the order of their ids before changing any of them, and before the
         -- trigger of new letters creates a failure group. All statements that lock letters use this order, which prevents
         -- deadlocks: a session that waits for the group of another one may hold a letter that a third one, such as an
         -- edit, waits for.
-        PERFORM FROM redrive.dead_letters l WHERE l.id = ANY (redriven) ORDER BY l.id FOR NO KEY UPDATE;
+        reopened := ARRAY(
+            SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (redriven) ORDER BY l.id FOR NO KEY UPDATE);
         -- An edit of the job, or an enqueue that replaced its payload, is a version of the letter.
         INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, reason)
         SELECT l.id, l.edits, l.payload, l.raw, l.redacted, 'the payload of its job was changed'
@@ -61,7 +63,8 @@ BEGIN
          generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms, headers, group_key,
          failure_key)
     SELECT c.id, c.queue, c.kind, c.cause, c.error_class, c.error_message, c.error_detail, c.payload, c.priority,
-           c.attempt, c.max_attempts, c.generation, c.crashes, coalesce(c.history, '[]'), c.worker_id, c.host, c.version,
+           -- Whoever may insert jobs can claim any generation. A letter counts its own.
+           c.attempt, c.max_attempts, CASE WHEN c.id = ANY (reopened) THEN c.generation ELSE 0 END, c.crashes, coalesce(c.history, '[]'), c.worker_id, c.host, c.version,
            c.enqueued_at, (c.meta).unique_key, c.pid, c.run_ms, (c.meta).headers, (c.meta).group_key, c.failure_key
     FROM unnest(jobs, deaths) c
     -- The oldest first.

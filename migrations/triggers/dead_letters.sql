@@ -13,7 +13,7 @@ CREATE OR REPLACE TRIGGER reopen BEFORE UPDATE OF state ON redrive.dead_letters
     FOR EACH ROW WHEN (OLD.state = 'redriving' AND NEW.state = 'open') EXECUTE FUNCTION redrive.reopen();
 -- Only a death or a capture changes the cause, and no job dies of the cause `captured`.
 CREATE OR REPLACE TRIGGER refuse_death BEFORE UPDATE OF cause ON redrive.dead_letters
-    FOR EACH ROW WHEN (NEW.generation <= OLD.generation OR OLD.state <> 'redriving'
+    FOR EACH ROW WHEN (NEW.generation <> OLD.generation + 1 OR OLD.state <> 'redriving'
         AND NOT (NEW.cause = 'captured' AND OLD.state IN ('recovered', 'discarded')))
     EXECUTE FUNCTION redrive.refuse_death();
 

@@ -34,6 +34,14 @@ fn the_schema_rejects_illegal_rows() {
         format!("{JOB}, meta.crashes) VALUES (0, 'q', 'k', '{{}}', 32767)"),
         format!("{JOB}, meta.ready_at) VALUES (0, 'q', 'k', '{{}}', 'infinity')"),
         format!("{JOB}, meta.history) VALUES (0, 'q', 'k', '{{}}', '{{}}')"),
+        format!(
+            "{JOB}, meta.history) VALUES (0, 'q', 'k', '{{}}', '[{}0]')",
+            "0,".repeat(20)
+        ),
+        format!("{JOB}, meta.outage_since) VALUES (0, 'q', 'k', '{{}}', 'infinity')"),
+        format!("{JOB}, meta.outage_since) VALUES (0, 'q', 'k', '{{}}', '-infinity')"),
+        format!("{JOB}, meta.unique_key) VALUES (0, 'q', 'k', '{{}}', '')"),
+        format!("{JOB}, meta.unique_key) VALUES (0, 'q', 'k', '{{}}', '{long}{long}')"),
         format!("{JOB}, meta.refunds) VALUES (0, 'q', 'k', '{{}}', -1)"),
         format!("{JOB}, meta.group_key) VALUES (0, 'q', 'k', '{{}}', '')"),
         format!("{JOB}, meta.group_key) VALUES (0, 'q', 'k', '{{}}', '{long}{long}')"),
@@ -69,6 +77,7 @@ fn the_schema_rejects_illegal_rows() {
             "{LETTER}, history) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '{{}}')"
         ),
         format!("{LETTER}, attempts) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', -1)"),
+        format!("{LETTER}, unique_key) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', '')"),
         format!("{LETTER}, seen) VALUES ('q', 'k', 'rejected', 'c', 'm', now(), '{{}}', 0)"),
         format!("{LETTER}) VALUES ('q ', 'k', 'rejected', 'c', 'm', now(), '{{}}')"),
         format!(
@@ -95,6 +104,7 @@ fn the_schema_rejects_illegal_rows() {
         format!("{JOB}) VALUES (3, 'q', 'k', '{{}}')"),
         format!("{JOB}, meta.priority, rank) VALUES (0, 'q', 'k', '{{}}', 1000, -2000)"),
         format!("{JOB}, meta.max_attempts) VALUES (0, 'q', 'k', '{{}}', 1000)"),
+        format!("{JOB}, meta.history) VALUES (0, 'q', 'k', '{{}}', '[]')"),
         format!("{DELAYED}) VALUES (now(), 'q', 'k', '{{}}')"),
         format!("{WORKER} VALUES (gen_random_uuid(), 'q', 'h', 1, 'v', 1, now())"),
         format!("{LEASE}) VALUES (gen_random_uuid(), gen_random_uuid(), 'q', {ROW})"),

@@ -171,6 +171,17 @@ fn a_letter_lists_each_of_its_deaths() {
 }
 
 #[test]
+fn a_history_of_anything_can_be_cut() {
+    let (_test, mut client) = TestDatabase::with_client();
+    let cut = r#"SELECT redrive.cut_history('[1, "x", null, true, [], {}, 2, [1], "host", {"host": "a"}]', 5)"#;
+    let cut: Value = client.ask(cut, &[]);
+    assert_eq!(
+        cut,
+        json!([1, "x", null, true, {"host": "a", "attempt": null, "run_ms": null, "ended_at": null}])
+    );
+}
+
+#[test]
 fn a_lost_worker_gets_no_error_of_a_later_generation() {
     let (test, queue) = TestDatabase::with_orders();
     let db = queue.database();

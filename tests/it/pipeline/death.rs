@@ -5,8 +5,10 @@ use std::fmt;
 use std::num::ParseIntError;
 
 use redrive::dlq::{DeathCause, LetterFilter};
-use redrive::{Failure, Job, NewJob};
-use redrive_tests::{Begin, Dead, Order, TestDatabase, finish, has, new_order, put, worker};
+use redrive::{Failure, Job, JobId, NewJob};
+use redrive_tests::{
+    Begin, Dead, Order, Sql, TestDatabase, finish, has, new_order, only, put, work_off, worker,
+};
 
 #[derive(Debug)]
 struct AmountError(ParseIntError);
@@ -25,6 +27,19 @@ impl Error for AmountError {
 
 fn amount() -> Result<i64, AmountError> {
     "USD ".parse().map_err(AmountError)
+}
+
+#[test]
+fn a_generation_that_a_job_claims_does_not_keep_its_letter_from_a_redrive() {
+    let (test, queue) = TestDatabase::with_orders();
+    test.client().sql(
+        "INSERT INTO redrive.jobs (id, segment, rank, queue, kind, payload, meta.generation)
+         VALUES (1, 0, 1, 'orders', 'order', '{\"number\": 1}', 2147483647)",
+    );
+    work_off(&queue, |_: &Job<Order>| Err(Failure::reject("broken")));
+    let id = JobId::new(1);
+    assert_eq!(queue.letter(id).generation, 0);
+    assert_eq!(queue.redrives(&only(id)).redriven, [id]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use redrive::admin::JobState;
 use redrive::dlq::Letter;
 use redrive::{Failure, Job, JobId, NewJob};
 use redrive_tests::{
-    Begin, Gate, Hold, Logged, Lost, Order, SOON, Sql, TestDatabase, drained, letters, reap,
-    scalar, stop, wait_until, worker,
+    Begin, Dead, Gate, Hold, Logged, Lost, Order, SOON, Sql, TestDatabase, drained, letters, only,
+    reap, scalar, stop, wait_until, worker,
 };
 
 /// Stores a letter in the queue `old` and sets the sequence back, so that the next job gets its id.
@@ -132,6 +132,16 @@ fn a_stop_releases_every_other_lease() {
     }
     assert_eq!(&*letter(&test, taken).unwrap().queue, "old");
     gate.open();
+}
+
+#[test]
+fn a_job_of_another_generation_than_the_next_belongs_to_no_letter() {
+    let (test, queue, ids) = TestDatabase::with_letters(1);
+    queue.redrives(&only(ids[0]));
+    test.client()
+        .sql("UPDATE redrive.jobs SET meta.generation = 2147483647");
+    let error = test.open().admin().cancel(ids[0]).unwrap_err();
+    assert!(format!("{error:?}").contains("setval"), "{error:?}");
 }
 
 #[test]
