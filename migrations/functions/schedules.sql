@@ -16,6 +16,10 @@ DECLARE
 BEGIN
     PERFORM redrive.check_name('schedule', set_schedule.name), redrive.check_name('queue', set_schedule.queue),
             redrive.check_name('kind', set_schedule.kind);
+    IF EXISTS (SELECT FROM redrive.schedules s WHERE s.name = set_schedule.name AND s.policy IS NOT NULL) THEN
+        RAISE EXCEPTION 'redrive: % is a policy; remove it first', quote_literal(set_schedule.name)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     INSERT INTO redrive.schedules AS s
         (name, cron, zone, every, queue, kind, payload, priority, max_attempts, headers, missed, missed_ticks,
          missed_age, overlap, next_at)

@@ -50,6 +50,19 @@ fn a_worker_reads_the_cron_line_of_a_schedule_from_sql() {
 }
 
 #[test]
+fn a_schedule_of_jobs_and_a_policy_do_not_replace_each_other() {
+    let (_test, mut client) = TestDatabase::with_client();
+    let jobs = |name: &str| {
+        format!("SELECT redrive.schedule('{name}', 'orders', 'order', '{{}}', every => '1 hour')")
+    };
+    let letters = |name: &str| format!("SELECT redrive.set_policy('{name}', '{{}}', '1 hour')");
+    client.sql(&jobs("jobs"));
+    client.sql(&letters("letters"));
+    client.refuses(&jobs("letters"), &[], "'letters' is a policy");
+    client.refuses(&letters("jobs"), &[], "'jobs' is a schedule");
+}
+
+#[test]
 fn sql_rejects_what_it_can_check() {
     let (_test, mut client) = TestDatabase::with_client();
     client.refuses_each(

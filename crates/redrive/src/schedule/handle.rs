@@ -79,8 +79,8 @@ impl Schedules<'_> {
     /// run are dropped. Other changes keep the next tick, and a paused schedule stays paused.
     ///
     /// # Errors
-    /// *Invalid* if there is neither a job nor a policy or it is invalid, a bound is out of range, or the cron line has no time before the
-    /// year 3000; otherwise if the database rejects the statement or does not answer.
+    /// *Invalid* if there is neither a job nor a policy or it is invalid, the schedule of that name has the other one, a bound is out of range,
+    /// or the cron line has no time before the year 3000; otherwise if the database rejects the statement or does not answer.
     pub fn set(&self, schedule: &Schedule, operator: &Operator) -> Result<ScheduleChange> {
         schedule.checked()?;
         let doing = format!("set the schedule `{}`", schedule.name);
