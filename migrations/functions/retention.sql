@@ -113,7 +113,8 @@ AS $$
         WHEN 'open' THEN (
             SELECT count(*) FROM redrive.dead_letters l
             WHERE l.state = 'open' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
-                AND l.changed_at < statement_timestamp() - r.keep)
+                AND l.changed_at < statement_timestamp() - r.keep
+                AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp()))
         WHEN 'quarantined' THEN (
             SELECT count(*) FROM redrive.dead_letters l
             WHERE l.state = 'quarantined' AND l.queue = r.queue AND l.died_at < statement_timestamp() - r.keep
@@ -159,7 +160,7 @@ END
 $$;
 
 -- Removes up to `max_letters` letters of a queue and state that are older than `keep`, oldest first, but none that
--- another session has locked. Returns the number removed.
+-- another session has locked or a consumer of `dlq_events` has claimed. Returns the number removed.
 CREATE OR REPLACE FUNCTION redrive.remove_letters(queue text, state text, keep interval, action text, max_letters bigint) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -175,6 +176,7 @@ BEGIN
         ' WHERE l.state = %1$L AND l.queue = $1 AND l.%2$I < statement_timestamp() - $2'
         -- An open letter that was edited, reopened or restored is as young as that change.
         '  AND l.changed_at < statement_timestamp() - $2'
+        '  AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
         ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
         state, since)
         INTO old USING queue, keep, redrive.limit_of('max_letters', max_letters);

@@ -76,6 +76,24 @@ fn the_rule_of_a_queue_takes_precedence_over_the_default() {
 }
 
 #[test]
+fn a_letter_that_a_consumer_has_claimed_stays() {
+    let (test, db) = TestDatabase::opened();
+    db.captures(&ForeignFailure::new(
+        "kafka", "1", "orders", "order", *b"{}",
+    ));
+    let mut client = test.client();
+    client.sql("UPDATE redrive.dlq_events SET status = 'PROCESSING'");
+    db.retains(&RetentionRule::archive(LetterState::Open, Duration::ZERO));
+    let due = || -> u64 {
+        let due = db.dlq().retention().due().unwrap();
+        due.iter().map(|due| due.letters).sum()
+    };
+    assert_eq!((due(), db.tidies_up()), (0, 0));
+    client.sql("UPDATE redrive.dead_letters SET claimed_until = now()");
+    assert_eq!((due(), db.tidies_up()), (1, 1));
+}
+
+#[test]
 fn open_letters_are_deleted_only_on_explicit_request() {
     let test = TestDatabase::migrated();
     let (db, mut client) = (test.open(), test.client());
