@@ -171,7 +171,8 @@ COMMENT ON COLUMN redrive.protections.approve_above IS 'A run with more letters 
 COMMENT ON COLUMN redrive.protections.roles IS 'Only these database roles and their members may redrive; NULL: every operator.';
 COMMENT ON COLUMN redrive.protections.other_role IS 'Whether the approval must come from another database role. The server verifies the role of a session; a program chooses the name of its operator.';
 -- The content of a letter before each of its edits. Version 0 is what died or was captured. The current
--- content is in the letter, and `edits` is its version.
+-- content is in the letter, and `edits` is its version. There is no foreign key, because the versions of an archived
+-- letter stay: together they may exceed one value.
 CREATE TABLE redrive.letter_versions (
     letter_id bigint      NOT NULL,
     version   integer     NOT NULL CHECK (version >= 0),
@@ -219,6 +220,6 @@ CREATE TABLE redrive.archived_letters (
     letter      jsonb        NOT NULL
 );
 
-COMMENT ON COLUMN redrive.archived_letters.letter IS 'The whole letter; its payload as text, captured bytes as base64 in raw_base64.';
+COMMENT ON COLUMN redrive.archived_letters.letter IS 'The letter without its versions; its payload as text, captured bytes as base64 in raw_base64.';
 
 CREATE INDEX archived_letters_by_queue ON redrive.archived_letters (queue, id);

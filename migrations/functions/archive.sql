@@ -1,7 +1,7 @@
 -- Purpose: The archive: moving letters there, reading it, restoring and deleting its letters.
 
--- Returns a letter as it is archived: every column that is not NULL.
-CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text, versions jsonb) RETURNS jsonb
+-- Returns a letter as it is archived: every column that is not NULL. Its versions and pieces stay where they are.
+CREATE OR REPLACE FUNCTION redrive.archive_json(letter redrive.dead_letters, detail text) RETURNS jsonb
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -29,14 +29,11 @@ BEGIN
     IF whole.raw IS NOT NULL THEN
         told := told || jsonb_build_object('raw_base64', translate(encode(whole.raw, 'base64'), E'\n', ''));
     END IF;
-    IF versions IS NOT NULL THEN
-        told := told || jsonb_build_object('versions', versions);
-    END IF;
     RETURN told;
 END
 $$;
 
--- Returns the letter of an archived row, without its versions.
+-- Returns the letter of an archived row.
 CREATE OR REPLACE FUNCTION redrive.unarchived(stored jsonb) RETURNS redrive.dead_letters
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
@@ -190,13 +187,6 @@ BEGIN
             redrive.unarchived(a.letter), event, coalesce(restore_archived.audit, act)) u
         WHERE a.id = ANY (free)
         ORDER BY a.id;
-        INSERT INTO redrive.letter_versions (letter_id, version, payload, raw, redacted, at, role, person, reason)
-        SELECT a.id, (v.version ->> 'version')::integer, (v.version ->> 'payload')::json,
-               decode(v.version ->> 'raw_base64', 'base64'), redrive.filter_values(v.version -> 'redacted'),
-               (v.version ->> 'at')::timestamptz, v.version ->> 'role', v.version ->> 'person', v.version ->> 'reason'
-        FROM redrive.archived_letters a
-        CROSS JOIN LATERAL jsonb_array_elements(a.letter -> 'versions') AS v (version)
-        WHERE a.id = ANY (free);
         PERFORM redrive.drop_redacted_pieces(free);
         PERFORM redrive.count_restored(free);
         DELETE FROM redrive.archived_letters a WHERE a.id = ANY (free);

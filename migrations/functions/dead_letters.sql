@@ -48,18 +48,22 @@ BEGIN
 END
 $$;
 
--- Deletes the pieces of removed letters, unless a letter with the id remains or is in the archive. It runs with the
--- owner's privileges, because a worker cannot read the archive.
-CREATE OR REPLACE FUNCTION redrive.delete_pieces() RETURNS trigger
+-- Deletes the versions and pieces of removed letters, unless a letter with the id remains or is in the archive. A foreign
+-- key would look for them once per letter. It runs with the owner's privileges, because a worker cannot read the archive.
+CREATE OR REPLACE FUNCTION redrive.delete_contents() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    gone bigint[];
 BEGIN
-    IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
-        DELETE FROM redrive.captured_pieces p
-        WHERE p.letter_id = ANY (ARRAY(SELECT r.id FROM removed r))
-            AND NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = p.letter_id)
-            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+    IF EXISTS (SELECT FROM redrive.letter_versions) OR EXISTS (SELECT FROM redrive.captured_pieces) THEN
+        gone := ARRAY(
+            SELECT r.id FROM removed r
+            WHERE NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.id = r.id)
+                AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = r.id));
+        DELETE FROM redrive.letter_versions v WHERE v.letter_id = ANY (gone);
+        DELETE FROM redrive.captured_pieces p WHERE p.letter_id = ANY (gone);
     END IF;
     RETURN NULL;
 END

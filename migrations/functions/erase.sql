@@ -42,26 +42,6 @@ AS $$
         || redrive.filter_erasure($1, 'l.id', 'l.queue', 'l.kind', 'l.payload') || '))'
 $$;
 
--- Returns the versions of an archived letter that an erasure keeps, and how many it erases.
-CREATE OR REPLACE FUNCTION redrive.versions_kept(letter jsonb, filter jsonb, OUT versions jsonb, OUT erased bigint)
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF NOT letter ? 'versions' THEN
-        erased := 0;
-        RETURN;
-    END IF;
-    EXECUTE
-        'SELECT coalesce(jsonb_agg(e.version ORDER BY e.place) FILTER (WHERE NOT e.goes), ''[]''), count(*) FILTER (WHERE e.goes)'
-        ' FROM (SELECT v.version, v.place, coalesce('
-        || redrive.filter_erasure(filter, '($2 ->> ''id'')::bigint', '$2 ->> ''queue''', '$2 ->> ''kind''',
-            '(v.version ->> ''payload'')::json')
-        || ', false) AS goes FROM jsonb_array_elements($2 -> ''versions'') WITH ORDINALITY AS v (version, place)) e'
-        INTO versions, erased USING filter, letter;
-END
-$$;
-
 -- Counts what `erase` would remove or change: `jobs` (ready and delayed), `letters`, `versions` (earlier payloads of
 -- other letters, also archived ones), `archive`, `audit` and `runs` (whose filters name the values). `leased` jobs stay: cancel them, or
 -- erase again once they have ended. Redriving letters go with their job. It runs with the owner's privileges, as
@@ -85,9 +65,10 @@ BEGIN
         || ' UNION ALL SELECT ''versions'', (SELECT count(*) FROM redrive.letter_versions v'
         '   JOIN redrive.dead_letters l ON l.id = v.letter_id WHERE NOT coalesce(' || letters || ', false) AND '
         || redrive.filter_erasure(filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
-        || ') + (SELECT coalesce(sum(k.erased), 0)::bigint FROM redrive.archived_letters a,'
-        '   LATERAL redrive.versions_kept(a.letter, $1) k WHERE NOT coalesce(' || archive || ', false))'
-        ' UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE ' || archive
+        || ') + (SELECT count(*) FROM redrive.letter_versions v'
+        '   JOIN redrive.archived_letters a ON a.id = v.letter_id WHERE NOT coalesce(' || archive || ', false) AND '
+        || redrive.filter_erasure(filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'v.payload')
+        || ') UNION ALL SELECT ''archive'', count(*) FROM redrive.archived_letters a WHERE ' || archive
         || ' UNION ALL SELECT ''audit'', count(*) FROM redrive.audit a'
         '  WHERE redrive.names_payload(a.filter ->> ''payload'', $1 ->> ''payload'')'
         ' UNION ALL SELECT ''runs'', count(*) FROM redrive.redrive_runs r'
@@ -100,7 +81,8 @@ $$;
 -- Removes the texts of erased letters from failure groups: those of their deaths, and those of the same queue and
 -- kind, from which a rule may have moved them. A sample is kept only if it is the message of another letter; a group
 -- without letters keeps no title either, until its failure happens again. Every batch looks again, so no text is left
--- of a letter that a later batch deletes. Returns how many groups changed.
+-- of a letter that a later batch deletes. `letters` are their columns, with a digest of a detail. Returns how many groups
+-- changed.
 CREATE OR REPLACE FUNCTION redrive.erase_from_groups(letters jsonb) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
@@ -145,7 +127,7 @@ BEGIN
     WHERE d.group_id = ANY (group_ids) AND d.detail <> '[erased]' AND (
         d.digest IN (SELECT o.digest FROM redrive.details o WHERE o.id = ANY (detail_ids))
         OR NOT EXISTS (SELECT FROM redrive.dead_letters l WHERE l.detail_id = d.id)
-        OR d.detail IN (SELECT l ->> 'error_detail' FROM jsonb_array_elements(letters) l));
+        OR md5(d.detail) IN (SELECT l ->> 'error_detail' FROM jsonb_array_elements(letters) l));
     RETURN changed;
 END
 $$;
@@ -229,33 +211,27 @@ BEGIN
     counts := counts || jsonb_build_object('letters', changed);
 
     EXECUTE
-        'DELETE FROM redrive.letter_versions v USING redrive.dead_letters l WHERE l.id = v.letter_id AND '
-        || redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
-        USING erase_batch.filter;
-    GET DIAGNOSTICS changed = ROW_COUNT;
-    counts := counts || jsonb_build_object('versions', changed);
-
-    EXECUTE
         'WITH deleted AS ('
         ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
         '  SELECT a.id FROM redrive.archived_letters a WHERE '
         || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
-        || ' ORDER BY a.id LIMIT $2)) RETURNING d.id, d.letter)'
+        || ' ORDER BY a.id LIMIT $2)) RETURNING d.id, d.letter - ''{payload,raw_base64,headers,history}''::text[]'
+        '  || jsonb_build_object(''error_detail'', md5(d.letter ->> ''error_detail'')) AS letter)'
         'SELECT array_agg(d.id), jsonb_agg(d.letter), count(*) FROM deleted d'
         INTO archived_ids, old_traces, changed USING erase_batch.filter, max_rows;
-    WITH kept AS (
-        SELECT a.id, k.versions, k.erased
-        FROM redrive.archived_letters a
-        CROSS JOIN LATERAL redrive.versions_kept(a.letter, erase_batch.filter) k
-        WHERE k.erased > 0
-    ),
-    shortened AS (
-        UPDATE redrive.archived_letters a SET letter = jsonb_set(a.letter, '{versions}', k.versions)
-        FROM kept k WHERE a.id = k.id
-        RETURNING k.erased
-    )
-    SELECT coalesce(sum(s.erased), 0) INTO versions FROM shortened s;
-    counts := counts || jsonb_build_object('archive', changed, 'versions', versions + (counts ->> 'versions')::bigint,
+    counts := counts || jsonb_build_object('archive', changed);
+
+    EXECUTE
+        'DELETE FROM redrive.letter_versions v USING redrive.dead_letters l WHERE l.id = v.letter_id AND '
+        || redrive.filter_erasure(erase_batch.filter, 'l.id', 'l.queue', 'l.kind', 'v.payload')
+        USING erase_batch.filter;
+    GET DIAGNOSTICS versions = ROW_COUNT;
+    EXECUTE
+        'DELETE FROM redrive.letter_versions v USING redrive.archived_letters a WHERE a.id = v.letter_id AND '
+        || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', 'v.payload')
+        USING erase_batch.filter;
+    GET DIAGNOSTICS changed = ROW_COUNT;
+    counts := counts || jsonb_build_object('versions', versions + changed,
         'groups', redrive.erase_from_groups(coalesce(traces, '[]') || coalesce(old_traces, '[]')));
 
     -- A key may name a person, and windows and buckets outlive their jobs.

@@ -1,19 +1,6 @@
 -- Purpose: Editing letters, with every version kept.
 
--- Deletes the versions of deleted letters. A foreign key would look for versions once per letter, and a
--- prune deletes a thousand letters of which few were edited.
-CREATE OR REPLACE FUNCTION redrive.delete_versions() RETURNS trigger
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    DELETE FROM redrive.letter_versions v
-    WHERE v.letter_id = ANY (ARRAY(SELECT r.id FROM removed r WHERE r.edits > 0));
-    RETURN NULL;
-END
-$$;
-
--- Deletes the pieces of deleted versions, except those of an archived letter.
+-- Deletes the pieces of deleted versions. It runs with the privileges of the owner, because a worker may not.
 CREATE OR REPLACE FUNCTION redrive.delete_version_pieces() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -22,8 +9,7 @@ BEGIN
     IF EXISTS (SELECT FROM redrive.captured_pieces) THEN
         DELETE FROM redrive.captured_pieces p
         USING removed r
-        WHERE p.letter_id = r.letter_id AND p.version = r.version
-            AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = p.letter_id);
+        WHERE p.letter_id = r.letter_id AND p.version = r.version;
     END IF;
     RETURN NULL;
 END

@@ -143,11 +143,7 @@ BEGIN
     ),
     kept AS (
         INSERT INTO redrive.archived_letters (id, queue, letter)
-        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail, (
-            SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('version', v.version, 'at', v.at, 'role', v.role,
-                       'person', v.person, 'reason', v.reason, 'redacted', v.redacted, 'payload', v.payload::text,
-                       'raw_base64', translate(encode(v.raw, 'base64'), E'\n', ''))) ORDER BY v.version)
-            FROM redrive.letter_versions v WHERE v.letter_id = g.id AND (g.letter).edits > 0))
+        SELECT g.id, g.queue, redrive.archive_json(g.letter, d.detail)
         FROM gone g LEFT JOIN redrive.details d ON d.id = g.detail_id WHERE remove_locked.action = 'archive'
     )
     SELECT count(*) INTO taken FROM gone g;

@@ -4,8 +4,8 @@
 CREATE OR REPLACE TRIGGER end_waiting BEFORE UPDATE OF state ON redrive.dead_letters
     FOR EACH ROW WHEN (OLD.retry_after IS NOT NULL AND NEW.state <> 'open') EXECUTE FUNCTION redrive.end_waiting();
 
-CREATE OR REPLACE TRIGGER delete_pieces AFTER DELETE ON redrive.dead_letters
-    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_pieces();
+CREATE OR REPLACE TRIGGER delete_contents AFTER DELETE ON redrive.dead_letters
+    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_contents();
 
 CREATE OR REPLACE TRIGGER bury BEFORE INSERT ON redrive.dead_letters
     FOR EACH ROW EXECUTE FUNCTION redrive.complete_letter();
@@ -32,9 +32,6 @@ CREATE OR REPLACE TRIGGER count_removed AFTER DELETE ON redrive.dead_letters
 
 CREATE OR REPLACE TRIGGER record_run_outcomes AFTER UPDATE ON redrive.dead_letters
     REFERENCING NEW TABLE AS became FOR EACH STATEMENT EXECUTE FUNCTION redrive.record_run_outcomes();
-
-CREATE OR REPLACE TRIGGER delete_versions AFTER DELETE ON redrive.dead_letters
-    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION redrive.delete_versions();
 
 CREATE OR REPLACE TRIGGER tally_added_letters AFTER INSERT ON redrive.dead_letters
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION redrive.tally_added_letters();

@@ -93,6 +93,17 @@ fn a_restored_letter_is_open_with_its_whole_story() {
 }
 
 #[test]
+fn the_versions_of_an_archived_letter_stay_until_it_is_deleted() {
+    let (test, queue, made) = TestDatabase::with_letters(1);
+    let db = queue.database();
+    db.edits(&ids(&made), &Edit::set(r#"{"number": 2}"#).unwrap());
+    assert_eq!(archive_all(db), 1);
+    assert_eq!(db.dlq().versions(made[0]).unwrap().len(), 1);
+    db.dlq().delete_archived(&ids(&made), &maria()).unwrap();
+    assert_eq!(test.client().count("letter_versions"), 0);
+}
+
+#[test]
 fn a_closed_letter_is_open_after_a_restore_and_a_quarantined_one_quarantined() {
     let (test, queue, made) = TestDatabase::with_letters(3);
     let db = queue.database();

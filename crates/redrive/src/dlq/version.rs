@@ -41,8 +41,8 @@ row! {
 }
 
 impl Dlq<'_> {
-    /// Returns the earlier payloads of a letter, oldest first; empty if it was never edited
-    /// or does not exist.
+    /// Returns the earlier payloads of a letter, also of an archived one, oldest first; empty if it was never
+    /// edited or does not exist.
     ///
     /// # Errors
     /// If the database rejects the statement or does not answer.

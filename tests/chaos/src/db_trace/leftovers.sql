@@ -18,6 +18,7 @@ SELECT l.what, l.rows FROM (
     SELECT 'versions of letters that are gone', count(*)
     FROM redrive.letter_versions v
     WHERE NOT EXISTS (SELECT FROM redrive.dead_letters d WHERE d.id = v.letter_id)
+        AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = v.letter_id)
     UNION ALL
     SELECT 'pieces of letters that are gone', count(*)
     FROM redrive.captured_pieces p
