@@ -1,12 +1,28 @@
 -- Purpose: INSERT, UPDATE and DELETE of the view `dlq_events`.
 
+-- Returns for how long a consumer of the session claims an event.
+CREATE OR REPLACE FUNCTION redrive.claim_time() RETURNS interval
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    kept interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
+BEGIN
+    IF kept <= '0' OR kept > '3650 days' THEN
+        RAISE EXCEPTION 'redrive: redrive.claim_time is %; it must be positive and at most 3650 days', kept
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN kept;
+END
+$$;
+
 -- Captures an event that is inserted into `dlq_events`. An INSERT can also add one that is claimed or closed already.
 CREATE OR REPLACE FUNCTION redrive.add_to_events() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    kept interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
+    kept interval := redrive.claim_time();
 BEGIN
     IF NEW.id IS NOT NULL
         OR NEW.status IN ('PENDING', 'PROCESSING', 'SUCCEEDED', 'FAILED_PERMANENTLY') IS NOT TRUE
@@ -46,7 +62,7 @@ CREATE OR REPLACE FUNCTION redrive.change_event() RETURNS trigger
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    kept    interval := coalesce(nullif(current_setting('redrive.claim_time', true), ''), '15 minutes');
+    kept    interval := redrive.claim_time();
     letter  record;
     refused text;
     -- Whether a claim ends without an outcome.
@@ -62,8 +78,6 @@ BEGIN
     IF NEW.retry_count BETWEEN 0 AND 1000000000 IS NOT TRUE THEN
         RAISE EXCEPTION 'redrive: the retry_count of event % cannot become %; it must be from 0 to 1000000000', OLD.id, coalesce(NEW.retry_count::text, 'NULL')
             USING ERRCODE = 'invalid_parameter_value';
-    ELSIF kept <= '0' THEN
-        RAISE EXCEPTION 'redrive: redrive.claim_time is %; it must be positive', kept USING ERRCODE = 'invalid_parameter_value';
     END IF;
     -- Repeated. A second claim gets nothing.
     IF (NEW.payload, NEW.error_reason, NEW.error_stacktrace, NEW.status, NEW.retry_count, NEW.retry_after) IS NOT DISTINCT FROM
