@@ -116,6 +116,8 @@ BEGIN
             r.stage_died := r.died_alike + r.died_differently;
         END IF;
         r.started_at := coalesce(r.started_at, moment);
+        -- It is further ahead only if the clock was set back.
+        r.next_at := least(r.next_at, moment + interval '1 second');
         bound := least(r.total, coalesce(r.stage_to, r.total));
         IF r.rate IS NULL THEN
             due := max_letters;

@@ -40,8 +40,8 @@ BEGIN
         RAISE EXCEPTION 'redrive: the rate is %; it must be between 1 and 1000000 letters per second', create_run.rate
             USING ERRCODE = 'invalid_parameter_value', HINT = 'NULL means unlimited.';
     END IF;
-    IF create_run.canary IS NULL OR create_run.canary < 0 THEN
-        RAISE EXCEPTION 'redrive: the canary is %; it must be a number of letters or 0', create_run.canary
+    IF create_run.canary BETWEEN 0 AND 4294967295 IS NOT TRUE THEN
+        RAISE EXCEPTION 'redrive: the canary is %; it must be 0 to 4294967295 letters', create_run.canary
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     IF create_run.tolerated IS NULL OR create_run.tolerated NOT BETWEEN 0 AND 100 THEN

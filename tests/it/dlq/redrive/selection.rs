@@ -180,6 +180,7 @@ fn the_sql_functions_redrive_and_discard_in_the_callers_transaction() {
            redrive(NULL)                       -- a filter must be a JSON object
            create_run('{}', rate => 0)         -- the rate is 0
            create_run('{}', canary => -1)      -- the canary is -1
+           create_run('{}', canary => 4294967296) -- the canary is 4294967296
            change_run(1, 'stop')               -- unknown verb stop"#,
     );
 }

@@ -49,6 +49,9 @@ fn a_run_can_be_paused_resumed_and_cancelled_midway() {
     next_due(&test, 3600.0);
     let step = driver.step().unwrap();
     assert_eq!(step.sent, 2, "by the rate, the next is not due");
+    let soon = "redrive_runs WHERE next_at <= clock_timestamp() + interval '1 second'";
+    let soon = test.client().count(soon);
+    assert_eq!(soon, 1, "a clock that was set back delays no run");
     let paused = change(&test, "pause", id);
     assert_eq!(paused.was, RunState::Running);
     assert_eq!(paused.became, RunState::Paused);
