@@ -192,6 +192,7 @@ CREATE TABLE redrive.workers (
     version    text         NOT NULL,
     slots      integer      NOT NULL CHECK (slots > 0),
     pool       uuid,
+    pool_slots integer,
     kinds      text[]       COLLATE "C",
     waiting    boolean      NOT NULL DEFAULT false,
     started_at timestamptz  NOT NULL DEFAULT clock_timestamp(),
@@ -202,7 +203,8 @@ CREATE TABLE redrive.workers (
 );
 
 COMMENT ON COLUMN redrive.workers.slots IS 'How many of its jobs run at a time.';
-COMMENT ON COLUMN redrive.workers.pool IS 'Rows with the same pool share the slots of the one that has most; NULL: it shares none.';
+COMMENT ON COLUMN redrive.workers.pool IS 'Rows with the same pool share its slots; NULL: it shares none.';
+COMMENT ON COLUMN redrive.workers.pool_slots IS 'How many jobs of all rows with the pool run at a time; NULL: as many as of this one.';
 COMMENT ON COLUMN redrive.workers.kinds IS 'The kinds it handles; NULL: all.';
 COMMENT ON COLUMN redrive.workers.waiting IS 'The worker is idle: an enqueue should notify it.';
 

@@ -14,33 +14,21 @@ DECLARE
     cap    bigint := redrive.metrics_cap(cardinality(queues));
 BEGIN
     RETURN QUERY
-    SELECT 'redrive_workers', ARRAY[w.queue, CASE
-               WHEN w.expires_at <= statement_timestamp() THEN 'expired'
-               WHEN w.waiting THEN 'waiting'
-               ELSE 'busy' END], count(*)::double precision
-    FROM redrive.workers w
+    SELECT 'redrive_workers', ARRAY[w.queue, w.state], count(*)::double precision
+    FROM (
+        -- A kind of which few jobs run at a time has a row of its own.
+        SELECT o.queue::text AS queue, coalesce(o.pool, o.worker_id) AS pool, CASE
+                   WHEN max(o.expires_at) <= statement_timestamp() THEN 'expired'
+                   WHEN bool_and(o.waiting) THEN 'waiting'
+                   ELSE 'busy' END AS state
+        FROM redrive.workers o
+        GROUP BY 1, 2
+    ) w
     GROUP BY 2;
 
-    -- A slot that runs a job of one queue is busy for all that share it. With at least as many jobs as slots, none is free.
     RETURN QUERY
     SELECT v.metric, ARRAY[s.queue], v.value::double precision
-    FROM (
-        SELECT u.queue, sum(u.slots) AS slots,
-               sum(u.slots - greatest(0, least(u.slots - u.jobs, u.pool_slots - u.pool_jobs))) AS busy
-        FROM (
-            SELECT w.queue::text AS queue, max(w.slots) AS slots, sum(coalesce(l.jobs, 0)) AS jobs,
-                   max(max(w.slots)) OVER shared AS pool_slots, sum(sum(coalesce(l.jobs, 0))) OVER shared AS pool_jobs
-            FROM redrive.workers w
-            LEFT JOIN (
-                SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
-                FROM redrive.leases h GROUP BY h.worker_id
-            ) l ON l.worker_id = w.worker_id
-            WHERE w.expires_at > statement_timestamp()
-            GROUP BY w.queue, coalesce(w.pool, w.worker_id)
-            WINDOW shared AS (PARTITION BY coalesce(w.pool, w.worker_id))
-        ) u
-        GROUP BY u.queue
-    ) s
+    FROM redrive.served_queues s
     CROSS JOIN LATERAL (VALUES
         ('redrive_worker_slots', s.slots), ('redrive_worker_slots_busy', s.busy)
     ) v (metric, value);

@@ -100,7 +100,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.jobs, redrive.jobs_delayed',
         'SELECT, UPDATE (cancelled) ON redrive.leases',
         'SELECT ON redrive.workers, redrive.live_jobs, redrive.all_jobs, redrive.letters, redrive.queues, '
-            'redrive.audit, redrive.archived_letters',
+            'redrive.served_queues, redrive.audit, redrive.archived_letters',
         'SELECT, INSERT, UPDATE, DELETE ON redrive.dlq_events',
         'SELECT, INSERT ON redrive.dlq_events_archive',
         'INSERT ON redrive.redrive_runs',
@@ -136,7 +136,7 @@ DECLARE
             'redrive.checked_rhythm, redrive.set_schedule, redrive.pause_schedule, redrive.remove_schedule, redrive.trigger_schedule, redrive.run_ticks'];
     -- No lease_id, which proves that a worker holds a lease.
     reader CONSTANT text[] := ARRAY[
-        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.done_jobs, redrive.live_jobs, redrive.all_jobs, redrive.workers, redrive.queues, redrive.unique_keys, redrive.unique_windows, '
+        'SELECT ON redrive.jobs, redrive.jobs_delayed, redrive.done_jobs, redrive.live_jobs, redrive.all_jobs, redrive.workers, redrive.queues, redrive.served_queues, redrive.unique_keys, redrive.unique_windows, '
             'redrive.dead_letters, redrive.letters, redrive.letter_versions, redrive.captured_pieces, redrive.details, redrive.dlq_events, '
             'redrive.archived_letters, redrive.groups, redrive.group_rules, redrive.protections, redrive.failure_groups, '
             'redrive.failure_hours, redrive.letter_deltas, redrive.runs, redrive.redrive_runs, redrive.run_letters, '

@@ -1,4 +1,4 @@
--- Purpose: The numbers of every queue, and the queues that are paused.
+-- Purpose: The numbers of every queue, its workers, and the queues that are paused.
 
 -- The queues that are paused now. An end of NULL: until an operator resumes the queue.
 CREATE OR REPLACE VIEW redrive.paused_queues AS
@@ -7,6 +7,36 @@ CREATE OR REPLACE VIEW redrive.paused_queues AS
     WHERE p.ends_at > statement_timestamp();
 
 COMMENT ON VIEW redrive.paused_queues IS 'The queues that are paused now, with the person and the reason.';
+
+-- The rows of live workers and their free slots. A worker has a row for each of its queues, and one for each kind of which
+-- few jobs run at a time. A slot that runs a job of one row is busy for all that share it.
+CREATE OR REPLACE VIEW redrive.live_workers AS
+    SELECT w.queue, w.pool, w.kinds, w.slots, w.pool_slots, greatest(0, w.slots - w.jobs) AS free,
+           greatest(0, w.pool_slots - sum(w.jobs) OVER (PARTITION BY w.pool)) AS pool_free
+    FROM (
+        SELECT o.queue::text AS queue, coalesce(o.pool, o.worker_id) AS pool, o.kinds, o.slots,
+               coalesce(o.pool_slots, o.slots) AS pool_slots, coalesce(l.jobs, 0) AS jobs
+        FROM redrive.workers o
+        LEFT JOIN (
+            SELECT h.worker_id, sum(h.job_count - cardinality(h.done)) AS jobs
+            FROM redrive.leases h GROUP BY h.worker_id
+        ) l ON l.worker_id = o.worker_id
+        WHERE o.expires_at > statement_timestamp()
+    ) w;
+
+COMMENT ON VIEW redrive.live_workers IS 'The rows of live workers, with the slots that run no job.';
+
+-- The live workers of each queue. Slots that queues share count for each of them.
+CREATE OR REPLACE VIEW redrive.served_queues AS
+    SELECT w.queue, count(*) AS workers, sum(w.slots) AS slots, sum(w.slots - w.free) AS busy
+    FROM (
+        SELECT r.queue, least(sum(r.slots), max(r.pool_slots)) AS slots, least(sum(r.free), max(r.pool_free)) AS free
+        FROM redrive.live_workers r
+        GROUP BY r.queue, r.pool
+    ) w
+    GROUP BY w.queue;
+
+COMMENT ON VIEW redrive.served_queues IS 'The live workers of each queue, their slots and how many of these run a job.';
 
 -- The state and the numbers of every queue, as `redrive stats` shows them. It exposes no payload, error text or
 -- reason.
@@ -27,10 +57,7 @@ CREATE OR REPLACE VIEW redrive.queues AS
         GROUP BY 1
     ),
     served AS (
-        SELECT w.queue::text AS queue, count(*) AS workers, sum(w.slots) AS slots
-        FROM redrive.workers w
-        WHERE w.expires_at > statement_timestamp()
-        GROUP BY 1
+        SELECT s.queue, s.workers, s.slots FROM redrive.served_queues s
     ),
     dead AS (
         SELECT g.queue::text AS queue, sum(g.open) AS open, sum(g.redriving) AS redriving,
@@ -64,4 +91,4 @@ CREATE OR REPLACE VIEW redrive.queues AS
     FULL JOIN paused USING (queue);
 
 COMMENT ON VIEW redrive.queues IS 'The numbers of every queue, counted row by row; meant for people, not for polling.';
-REVOKE ALL ON redrive.paused_queues, redrive.queues FROM PUBLIC;
+REVOKE ALL ON redrive.paused_queues, redrive.live_workers, redrive.served_queues, redrive.queues FROM PUBLIC;

@@ -269,8 +269,8 @@ fn the_rows_of_queues_that_share_slots_have_the_same_pool() {
         .unwrap();
     let mut client = test.client();
     wait_until("the rows of the worker", SOON, || {
-        let sizes = "SELECT count(*) FROM redrive.workers GROUP BY pool ORDER BY 1";
-        client.column::<i64>(sizes, &[]) == [1, 2]
+        let sizes = "SELECT concat(count(*), ' of ', max(pool_slots)) FROM redrive.workers GROUP BY pool ORDER BY 1";
+        client.column::<String>(sizes, &[]) == ["1 of 1", "2 of 4"]
     });
     workers.stop(SOON).unwrap();
 }

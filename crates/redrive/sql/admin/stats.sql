@@ -18,10 +18,7 @@ leased AS (
     FROM redrive.leases l WHERE $1::text IS NULL OR l.queue = $1 GROUP BY l.queue
 ),
 served AS (
-    SELECT w.queue::text AS queue, count(*) AS workers, sum(w.slots) AS slots
-    FROM redrive.workers w
-    WHERE w.expires_at > statement_timestamp() AND ($1::text IS NULL OR w.queue = $1)
-    GROUP BY w.queue
+    SELECT s.queue, s.workers, s.slots FROM redrive.served_queues s WHERE $1::text IS NULL OR s.queue = $1
 ),
 dead AS (
     SELECT f.queue, sum(f.open) AS open, sum(f.redriving) AS redriving, sum(f.recovered) AS recovered,

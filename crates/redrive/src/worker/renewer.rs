@@ -333,14 +333,16 @@ fn renew(queues: &Queues, db_caller: &mut DbCaller) -> Result<Vec<Vec<Uuid>>> {
 fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
     let identity = &queues.first().identity;
     let (mut names, mut slots, mut kinds, mut leases) = (vec![], vec![], vec![], vec![]);
-    let mut pools = vec![];
+    let (mut pools, mut pool_slots) = (vec![], vec![]);
+    let number = |slots: usize| i32::try_from(slots).unwrap_or(i32::MAX);
     for state in queues.iter() {
         let shares = |other: &&Arc<State>| Arc::ptr_eq(&other.slots, &state.slots);
         let first = queues.iter().find(shares).unwrap_or(state);
         pools.push(first.identity.id.0);
+        pool_slots.push(number(state.slots.count));
         let config = &state.config;
         names.push(config.queue.name());
-        slots.push(i32::try_from(state.user.most).unwrap_or(i32::MAX));
+        slots.push(number(state.user.most));
         kinds.push(config.kinds.as_deref().map(Json));
         leases.push(milliseconds(config.lease));
     }
@@ -357,6 +359,7 @@ fn send_renewal(session: &mut Session, queues: &Queues) -> Result<Vec<Row>> {
             &kinds,
             &leases,
             &pools,
+            &pool_slots,
         ],
     )
 }

@@ -207,18 +207,26 @@ fn operations_are_published() {
 #[test]
 fn a_slot_that_is_shared_is_busy_for_every_queue_that_shares_it() {
     let (_test, mut client) = TestDatabase::with_client();
-    // A pool of two queues, one of which has none of the jobs; and a queue with a kind of which two jobs run at a time.
+    // A pool of two queues, one of which has none of the jobs; a queue with a kind of which two jobs run at a time; and one
+    // with a limit for each of its kinds. A worker has a row for each.
     client.sql(
         "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
-             ('full', 4, 4, 'a'), ('none', 4, 0, 'a'), ('some', 6, 3, 'b'), ('some', 2, 2, 'b')) r (queue, slots, jobs, pool); \
-         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, pool, expires_at) \
-         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, md5(r.pool)::uuid, now() + interval '1 hour' FROM rows r; \
+             ('full', 4, 4, 4, 'a'), ('none', 4, 4, 0, 'a'), ('some', 6, 6, 3, 'b'), ('some', 6, 2, 2, 'b'), \
+             ('each', 9, 2, 2, 'c'), ('each', 9, 3, 1, 'c')) r (queue, pool_slots, slots, jobs, pool); \
+         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, pool, pool_slots, expires_at) \
+         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, md5(r.pool)::uuid, r.pool_slots, now() + interval '1 hour' FROM rows r; \
          INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
          SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{order}', ARRAY['{}'::json], ARRAY[now()] \
          FROM rows r, generate_series(1, r.jobs) n",
     );
     let reading = reading(&mut client);
-    for (queue, slots, busy) in [("full", 4.0, 4.0), ("none", 4.0, 4.0), ("some", 6.0, 5.0)] {
+    for (queue, slots, busy) in [
+        ("full", 4.0, 4.0),
+        ("none", 4.0, 4.0),
+        ("some", 6.0, 5.0),
+        ("each", 5.0, 3.0),
+    ] {
+        reads(&reading, "redrive_workers", &[queue, "busy"], 1.0);
         reads(&reading, "redrive_worker_slots", &[queue], slots);
         reads(&reading, "redrive_worker_slots_busy", &[queue], busy);
     }
