@@ -118,18 +118,38 @@ BEGIN
         FROM first_jobs f
         GROUP BY f.queue, f.kind
     ),
-    -- Jobs whose group has no turn left, which live jobs and letters have taken.
-    by_turn AS MATERIALIZED (
-        SELECT g.queue, sum(g.jobs) AS jobs
+    -- Kinds of which a worker with a free slot runs as many as it may, and no other worker has room for one more.
+    limited AS MATERIALIZED (
+        SELECT DISTINCT w.queue, k.kind
+        FROM redrive.live_workers w
+        CROSS JOIN LATERAL unnest(w.kinds) AS k (kind)
+        WHERE w.free = 0 AND w.pool_free > 0
+            AND NOT EXISTS (
+                SELECT FROM redrive.live_workers o
+                WHERE o.queue = w.queue AND least(o.free, o.pool_free) > 0
+                    -- A row of all kinds leaves out those that have a row of their own.
+                    AND (k.kind = ANY (o.kinds) OR o.kinds IS NULL AND NOT EXISTS (
+                        SELECT FROM redrive.live_workers n
+                        WHERE n.queue = o.queue AND n.pool = o.pool AND k.kind = ANY (n.kinds))))
+    ),
+    -- Jobs whose group has no turn left, which live jobs and letters have taken, or whose kind has reached its limit.
+    blocked AS MATERIALIZED (
+        SELECT g.queue, sum(g.jobs) FILTER (WHERE g.has_no_turn) AS by_group,
+               sum(g.jobs) FILTER (WHERE g.has_no_turn OR g.is_limited) AS by_any
         FROM (
-            SELECT f.queue, f.group_key, count(*) AS jobs
-            FROM first_jobs f
-            WHERE f.place <= cap AND f.group_key IS NOT NULL
-            GROUP BY f.queue, f.group_key
+            SELECT f.queue, f.jobs, (f.queue, f.kind) IN (SELECT l.queue, l.kind FROM limited l) AS is_limited,
+                   coalesce(p.job_limit <= (
+                       SELECT count(*) FROM redrive.group_slots s
+                       WHERE s.queue = f.queue AND s.group_key = f.group_key), false) AS has_no_turn
+            FROM (
+                SELECT j.queue, j.kind, j.group_key, count(*) AS jobs
+                FROM first_jobs j
+                WHERE j.place <= cap
+                GROUP BY j.queue, j.kind, j.group_key
+            ) f
+            LEFT JOIN redrive.group_policies p
+                ON p.queue = f.queue AND p.mode IN ('ordered', 'limit') AND f.group_key IS NOT NULL
         ) g
-        JOIN redrive.group_policies p ON p.queue = g.queue AND p.mode IN ('ordered', 'limit')
-        WHERE p.job_limit <= (
-            SELECT count(*) FROM redrive.group_slots s WHERE s.queue = g.queue AND s.group_key = g.group_key)
         GROUP BY g.queue
     ),
     -- Kinds with a slot keep their names. The most frequent others take the places that are left.
@@ -230,7 +250,11 @@ BEGIN
         ('redrive_queue_overdue_leases', ARRAY[q.queue], coalesce(l.overdue, 0))
     ) v (metric, labels, value)
     UNION ALL
-    SELECT 'redrive_group_waiting_jobs', ARRAY[t.queue], t.jobs FROM by_turn t
+    SELECT v.metric, ARRAY[b.queue], coalesce(v.jobs, 0)
+    FROM blocked b
+    CROSS JOIN LATERAL (VALUES
+        ('redrive_group_waiting_jobs', b.by_group), ('redrive_queue_blocked_jobs', b.by_any)
+    ) v (metric, jobs)
     UNION ALL
     SELECT 'redrive_queue_ready_jobs_by_kind', ARRAY[n.queue, n.kind], sum(n.jobs)
     FROM named n

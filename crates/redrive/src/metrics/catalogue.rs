@@ -96,6 +96,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Leases whose worker has not renewed in time and that are not reaped yet."),
     gauge("redrive_group_waiting_jobs", &[QUEUE], Source::Queues,
         "Ready jobs that wait for the turn of their group, among those that redrive_queue_jobs counts: its other jobs run, wait for a retry, or died and hold it."),
+    gauge("redrive_queue_blocked_jobs", &[QUEUE], Source::Queues,
+        "Ready jobs that wait for the end of another job, among those that redrive_queue_jobs counts: for the turn of their group, or because workers run as many jobs of their kind as its limit allows."),
     gauge("redrive_held_groups", &[QUEUE], Source::Queues,
         "Groups of jobs that a letter holds, counted up to 10000 over all queues."),
     gauge("redrive_held_group_jobs", &[QUEUE], Source::Queues,

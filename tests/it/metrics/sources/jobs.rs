@@ -66,6 +66,43 @@ fn ready_jobs_of_kinds_that_no_live_worker_handles_are_counted() {
 }
 
 #[test]
+fn jobs_of_a_kind_at_its_limit_wait_for_another_one_to_end() {
+    let (_test, mut client) = TestDatabase::with_client();
+    // Workers of four slots, of which two may run slow jobs. Each queue has three of these ready, and another job.
+    client.sql(
+        "CREATE TEMP TABLE rows AS SELECT gen_random_uuid() AS worker_id, r.* FROM (VALUES \
+             ('limited', 1, 4, 1, '{other}'), ('limited', 1, 2, 2, '{slow}'), \
+             ('any', 2, 4, 0, NULL), ('any', 2, 2, 2, '{slow}'), \
+             ('room', 3, 2, 2, '{slow}'), ('room', 4, 2, 1, '{slow}'), \
+             ('unlimited', 5, 2, 2, '{slow}'), ('unlimited', 6, 4, 3, NULL), \
+             ('full', 7, 4, 2, '{other}'), ('full', 7, 2, 2, '{slow}'), \
+             ('partly', 8, 4, 4, '{other}'), ('partly', 8, 2, 0, '{slow}'), ('partly', 9, 2, 2, '{slow}') \
+         ) r (queue, pool, slots, jobs, kinds); \
+         INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, kinds, pool, pool_slots, expires_at) \
+         SELECT r.worker_id, r.queue, 'h', 1, '1', r.slots, r.kinds::text[], md5(r.pool::text)::uuid, 4, now() + interval '1 hour' \
+         FROM rows r; \
+         INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at) \
+         SELECT gen_random_uuid(), r.worker_id, r.queue, ARRAY[n], '{slow}', ARRAY['{}'::json], ARRAY[now()] \
+         FROM rows r, generate_series(1, r.jobs) n; \
+         INSERT INTO redrive.jobs (segment, queue, kind, payload) \
+         SELECT 0, q.queue, k, '{}' FROM (SELECT DISTINCT queue FROM rows) q, unnest('{slow,slow,slow,other}'::text[]) k",
+    );
+    let reading = reading(&mut client);
+    for (queue, blocked) in [
+        ("limited", 3.0),
+        ("any", 3.0),
+        ("room", 0.0),
+        ("unlimited", 0.0),
+        // No slot is free, whatever the limit.
+        ("full", 0.0),
+        ("partly", 3.0),
+    ] {
+        reads(&reading, "redrive_queue_blocked_jobs", &[queue], blocked);
+        reads(&reading, "redrive_group_waiting_jobs", &[queue], 0.0);
+    }
+}
+
+#[test]
 fn ready_jobs_are_counted_by_at_most_twenty_kinds() {
     const BY_KIND: &str = "redrive_queue_ready_jobs_by_kind";
     let (_test, mut client) = TestDatabase::with_client();
