@@ -10,5 +10,5 @@ pub(crate) fn without_mark(text: &str) -> &str {
 }
 
 pub(crate) use capture_line::CaptureLine;
-pub(crate) use input::{read, shown};
+pub(crate) use input::{read, read_text, shown};
 pub(crate) use lines::{BadLine, Lines};

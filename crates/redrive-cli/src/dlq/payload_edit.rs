@@ -1,13 +1,12 @@
 //! An edit of payloads, as options.
 
-use std::fs;
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::dlq::Edit;
 
-use crate::ndjson::without_mark;
+use crate::ndjson::read_text;
 use crate::prelude::*;
 use crate::shell::{Interrupt, Shell};
 
@@ -85,10 +84,5 @@ fn text(argument: &str) -> Result<String> {
     let Some(file) = argument.strip_prefix('@') else {
         return Ok(argument.to_owned());
     };
-    let text = match file {
-        "-" => io::read_to_string(io::stdin()),
-        file => fs::read_to_string(file),
-    };
-    let text = text.map_err(|error| Error::caused_by(format!("could not read `{file}`"), error))?;
-    Ok(without_mark(&text).to_owned())
+    read_text(Path::new(file))
 }

@@ -1,6 +1,5 @@
 //! The validators that a command takes: a JSON Schema, a shell command, or those of the program.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use redrive::JobId;
 use redrive::dlq::{Letter, ValidationError, Validators};
 use serde_json::Value;
 
-use crate::ndjson::without_mark;
+use crate::ndjson::{read_text, shown};
 use crate::prelude::*;
 use crate::registry::Registry;
 use crate::shell::{Interrupt, Shell, Stdout};
@@ -22,7 +21,7 @@ const DEADLINE: Duration = Duration::from_mins(1);
 #[command(next_help_heading = "Validation")]
 #[group(skip)]
 pub(super) struct ValidatorArgs {
-    /// JSON Schema that payloads must match. It cannot refer to other files.
+    /// JSON Schema that payloads must match; - is stdin. It cannot refer to other files.
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     schema: Option<PathBuf>,
     /// Command that `sh -c` runs for each letter. Its stdout is discarded.
@@ -66,13 +65,11 @@ impl ValidatorArgs {
 fn schema_check(
     file: &Path,
 ) -> Result<impl Fn(&Letter) -> Result<(), String> + Send + Sync + 'static> {
-    let shown = file.display();
-    let text = fs::read_to_string(file)
-        .map_err(|error| Error::caused_by(format!("could not read `{shown}`"), error))?;
-    let schema: Value = serde_json::from_str(without_mark(&text))
-        .map_err(|error| Error::caused_by(format!("`{shown}` is not JSON"), error))?;
+    let (text, shown) = (read_text(file)?, shown(file));
+    let schema: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::caused_by(format!("{shown} is not JSON"), error))?;
     let validator = jsonschema::validator_for(&schema)
-        .map_err(|error| Error::new(format!("`{shown}` is not a JSON Schema: {error}")))?;
+        .map_err(|error| Error::new(format!("{shown} is not a JSON Schema: {error}")))?;
     Ok(move |letter: &Letter| {
         let Some(payload) = &letter.payload else {
             return Err("the captured bytes are not JSON".to_owned());

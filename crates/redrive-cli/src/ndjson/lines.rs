@@ -1,18 +1,17 @@
 //! Reads NDJSON with bounded memory and names bad lines by their number.
 
 use std::io::{self, BufRead, ErrorKind, Read as _};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::input::{Input, unreadable};
 use crate::stop::StopSignal;
 
 /// The lines of a file. Blank lines are skipped but counted.
-#[derive(Debug)]
-pub(crate) struct Lines<R> {
-    reader: R,
-    /// Waits for the reader after `WouldBlock`, or breaks.
-    wait: fn(&mut R) -> ControlFlow<()>,
+pub(crate) struct Lines<'a> {
+    reader: Box<dyn BufRead + 'a>,
+    /// Ends the lines when a signal arrives.
+    stop: Option<StopSignal>,
+    is_stopped: bool,
     /// The file, for messages.
     path: PathBuf,
     /// What has come of the next line.
@@ -31,38 +30,38 @@ pub(crate) struct BadLine {
     pub(crate) error: String,
 }
 
-impl Lines<Input> {
+impl<'a> Lines<'a> {
     /// Reads the lines of a file, of at most `max_bytes` each.
-    pub(crate) fn of(path: &Path, max_bytes: usize) -> crate::error::Result<Self> {
+    pub(crate) fn of(path: &Path, max_bytes: usize) -> crate::error::Result<Lines<'static>> {
         let mut lines = Lines::new(Input::open(path)?, max_bytes);
-        lines.wait = Input::wait;
         path.clone_into(&mut lines.path);
         Ok(lines)
     }
 
-    /// Ends after the lines that have come when a signal arrives.
-    pub(crate) fn until(&mut self, stop: StopSignal) {
-        self.reader.until(stop);
-    }
-
-    /// Whether a signal has arrived.
-    pub(crate) fn is_stopped(&mut self) -> bool {
-        self.reader.is_stopped()
-    }
-}
-
-impl<R: BufRead> Lines<R> {
-    /// Reads lines of at most `max_bytes`.
-    pub(crate) fn new(reader: R, max_bytes: usize) -> Lines<R> {
+    /// Reads lines of at most `max_bytes`. A read that fails with `WouldBlock` is a pause.
+    pub(crate) fn new(reader: impl BufRead + 'a, max_bytes: usize) -> Lines<'a> {
         Lines {
-            reader,
-            wait: |_| ControlFlow::Continue(()),
+            reader: Box::new(reader),
+            stop: None,
+            is_stopped: false,
             path: PathBuf::new(),
             line: Vec::new(),
             number: 0,
             bytes: 0,
             max_bytes,
         }
+    }
+
+    /// Ends after the lines that have come when a signal arrives.
+    pub(crate) fn until(&mut self, stop: StopSignal) {
+        self.stop = Some(stop);
+    }
+
+    /// Whether a signal has arrived.
+    pub(crate) fn is_stopped(&mut self) -> bool {
+        let stop = self.stop.as_mut();
+        self.is_stopped |= stop.is_some_and(|stop| stop.check().is_break());
+        self.is_stopped
     }
 
     /// Parses the next lines, at most so many and of about so many bytes; `None` at the end of the file. If the
@@ -75,15 +74,18 @@ impl<R: BufRead> Lines<R> {
     ) -> crate::error::Result<Option<Vec<T>>> {
         let (start, mut chunk) = (self.bytes, Vec::new());
         while chunk.len() < max_lines && self.bytes - start <= max_bytes {
+            if chunk.is_empty() && self.is_stopped() {
+                return Ok(None);
+            }
             match self.next_as(&parse) {
                 Ok(Some(Ok(parsed))) => chunk.push(parsed),
                 Ok(Some(Err(bad))) => reject(bad)?,
                 Ok(None) => return Ok((!chunk.is_empty()).then_some(chunk)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => match chunk.is_empty() {
-                    true if (self.wait)(&mut self.reader).is_break() => return Ok(None),
-                    true => {}
-                    false => break,
-                },
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !chunk.is_empty() {
+                        break;
+                    }
+                }
                 Err(error) => return Err(unreadable(&self.path, error)),
             }
         }

@@ -30,6 +30,18 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     db.fails(1, format!("dlq validate {id} 999 --exec true"))
         .tells("letter 999 was not checked: it does not exist");
 
+    // The schema can come from stdin.
+    let output = Command::new(env!("CARGO_BIN_EXE_test_cli"))
+        .args(["dlq", "validate", "orders", "--schema", "-"])
+        .env("DATABASE_URL", db.url())
+        .stdin(File::open(schema.to_string()).expect("the schema"))
+        .output()
+        .expect("the command");
+    has(
+        String::from_utf8_lossy(&output.stdout),
+        "2 would pass, 3 fail",
+    );
+
     // The ids can be given to a redrive.
     let passing = passing.out.trim_end().replace('\n', " ");
     db.run(format!("dlq redrive {passing}"));
