@@ -10,9 +10,6 @@ mod ordered;
 mod runs;
 mod slots;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
 use redrive::GroupPolicy;

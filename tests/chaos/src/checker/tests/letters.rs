@@ -1,23 +1,14 @@
-//! Records of correct histories of letters, policies, breakers, pauses and rate limits.
+//! Records of correct histories of letters, policies and breakers.
 
-use std::sync::Arc;
-
-use uuid::Uuid;
-
-use super::notation::{handled, line, with};
-use super::samples::{OTHER, SECOND, renewal, succeeded};
+use super::notation::with;
+use super::samples::{SECOND, renewal};
 use crate::checker::{Records, Terms};
 use crate::db_trace::{
-    BreakerRow, LeftLetter, LetterCounts, LetterRow, PauseChange, PolicyTick, RateLimit, Renewal,
-    RowUpdate, RunOrigin,
+    BreakerRow, LeftLetter, LetterCounts, LetterRow, PolicyTick, Renewal, RowUpdate,
 };
-use crate::history::{ClientEvent, HandlerEvent, Phase};
 use crate::role::gateway::NO_ANSWER;
-use crate::role::operator::reason_of;
 
 pub(super) const OPERATOR: &str = "operator-1.1";
-/// The worker that does not probe; the other one is number 9.
-pub(super) const STRANGER: Uuid = Uuid::from_u128(10);
 
 const SENT: &str = "state,changed_at,events";
 const DIED: &str = "state,generation,died_at,changed_at,deaths,events";
@@ -65,12 +56,10 @@ fn dies(before: &LetterRow, tx: i64, at: i64, state: &str) -> LetterRow {
 }
 
 fn records(letters: Vec<LetterRow>) -> Records {
-    let mut records = Records {
+    Records {
         letters,
         ..Records::default()
-    };
-    records.terms.redacts = true;
-    records
+    }
 }
 
 /// The same, where the operator asked for an operation all the time.
@@ -85,15 +74,6 @@ pub(super) fn died_again() -> Records {
     let sent = updated(&died(), 2, 20, "redriving", SENT);
     let again = dies(&sent, 3, 30, "open");
     records(vec![died(), sent, again])
-}
-
-/// The payload of its redriven job is edited before it dies again.
-pub(super) fn died_edited() -> Records {
-    let mut records = died_again();
-    let again = &mut records.letters[2];
-    again.columns.push("edits".into());
-    again.counts.edits = 1;
-    records
 }
 
 /// Its waiting job is cancelled in bulk.
@@ -224,26 +204,6 @@ pub(super) fn updated_rows() -> Records {
     records
 }
 
-/// A letter passes a validation, and the run sends it.
-pub(super) fn sent_by_a_run() -> Records {
-    let columns = format!("{SENT},run_id,run_ordinal");
-    let mut sent = updated(&died(), 2, 20, "redriving", &columns);
-    let (by, reason) = (Arc::from(OPERATOR), Arc::from(reason_of(4)));
-    sent.run = Some(RunOrigin { by, reason });
-    let mut records = records(vec![died(), sent]);
-    records.validated(&[7], &[8]);
-    records
-}
-
-impl Records {
-    /// Replaces the result of the validation.
-    pub(crate) fn validated(&mut self, passed: &[i64], failed: &[i64]) {
-        let (passed, failed) = (passed.to_vec(), failed.to_vec());
-        let event = ClientEvent::Validated { passed, failed };
-        self.history = vec![line(OPERATOR, 4, 15, event)];
-    }
-}
-
 fn breaker(seconds: i64, state: &str, probes: i64) -> BreakerRow {
     let at = seconds * SECOND;
     let (outages, delay) = if seconds < 4 { (5, 1000) } else { (6, 2000) };
@@ -325,45 +285,5 @@ pub(super) fn probe_taken_back(later: i64) -> Records {
     records.set([0], &format!("at={}", 3 * SECOND + 10 + later));
     let often = (1..20).map(|times| renewed(3 * SECOND - times, "9"));
     records.renewals.extend(often);
-    records
-}
-
-/// The queue is paused for ten seconds. The worker renews each second, and its job starts after six.
-pub(super) fn started_in_pause() -> Records {
-    let mut records = succeeded();
-    let renewals = (1..6).map(|second| renewal(&format!("at={}", second * SECOND)));
-    records.renewals.extend(renewals);
-    let pause = with(&PauseChange::default(), "queue=chaos ends_at=10000000");
-    records.pauses.push(pause);
-    records.handlers[0].at = 6 * SECOND;
-    records
-}
-
-/// A limit of two starts per second and a burst of two, with this many attempts at once.
-pub(super) fn limited(attempts: usize) -> Records {
-    let mut records = succeeded();
-    let limit = with(&RateLimit::default(), "queue=chaos burst=2 per_second=2");
-    records.rate_limits.push(limit);
-    records.handlers = vec![handled(15, Phase::Begin); attempts];
-    records
-}
-
-/// The jobs of two groups, each with a limit of two starts per second and a burst of two. Each group starts six jobs
-/// at once, which are within the limit and what processes may log late.
-pub(super) fn limited_groups() -> Records {
-    let mut records = limited(6);
-    records.rate_limits[0].is_of_each_group = true;
-    for row in succeeded().trace {
-        let group = row.facts.as_ref().map_or("", |_| "group=other");
-        let key = row.key.map_or_else(String::new, |_| "key=71".to_owned());
-        records
-            .trace
-            .push(with(&row, &format!("job=8 {key} {group}")));
-    }
-    let start = HandlerEvent {
-        job: OTHER,
-        ..handled(15, Phase::Begin)
-    };
-    records.handlers.extend(vec![start; 6]);
     records
 }

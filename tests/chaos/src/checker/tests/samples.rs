@@ -6,7 +6,6 @@ use super::notation::{CLIENT, line, rows, with};
 use crate::checker::{Records, Terms};
 use crate::db_trace::{Renewal, Tick, TickOutcome};
 use crate::history::{ClientEvent, InBatch, JobSelection, LiveChange, Phase};
-use crate::role::WINDOW;
 
 /// Another job.
 pub(crate) const OTHER: i64 = 8;
@@ -107,14 +106,6 @@ lives! {
         );
     }
 
-    /// The reap is slow, and the worker renews after the statement began.
-    slowly_reaped from reaped(), |records| {
-        for change in &mut records.trace[3..] {
-            change.at += 900_000;
-        }
-        records.renewals.push(renewal("at=1000106 began=1000100"));
-    }
-
     /// Its letter is redriven.
     redriven from rejected(), |records| {
         records.add(&format!("9 50 x* {LETTER} state=redriving; 9 50 r+ generation=1; final r"));
@@ -125,19 +116,6 @@ lives! {
         records.trace.splice(5..5, rows(&format!("8 40 x~ by=enqueuer-1.1 {LETTER}")));
         records.set(5..8, r#"payload={"key":70,"edited":true}"#);
         records.add("edit 5 39..41");
-    }
-
-    /// An operator changes its priority while it is delayed.
-    reordered from retried(), |records| {
-        let change = "8 40 d~ by=enqueuer-1.1 attempt=1 due=150031 history=failed";
-        records.trace.splice(5..5, rows(change));
-        records.set([5, 7], "priority=9");
-        records.add("priority 5 39..41");
-    }
-
-    /// It dies for the third time, so that only force redrives it.
-    quarantined from redriven(), |records| {
-        records.set([4], "state=quarantined");
     }
 
     /// Its handler writes a checkpoint and fails.
@@ -211,12 +189,6 @@ lives! {
         }
     }
 
-    /// A job loses its worker, is claimed again, and runs alone.
-    suspected from claimed_by_the_lost_worker(), |records| {
-        records.add("begin 1000130");
-        records.handlers[1].batch = Some(InBatch { number: 3, jobs: 1 });
-    }
-
     /// A delayed job is replaced: the next enqueue of its key changes when it is due.
     replaced from succeeded(), |records| {
         records.handlers.clear();
@@ -227,18 +199,6 @@ lives! {
              replace 2 39..41 keys=71 got=-7,7
              final d",
         );
-    }
-
-    /// The window of its key ended before the key was enqueued again.
-    stored_after_window from succeeded(), |records| {
-        let window = WINDOW.as_micros();
-        records.add(&format!(
-            "20 {window} r+ job=8 key=71 by=enqueuer-1.1
-             enqueue_in_window 2 {window}..{} keys=71 got=8
-             final r job=8",
-            window + 1,
-        ));
-        records.set(0..5, "unique=w1");
     }
 
     /// Its key is enqueued again while it runs, which its header allows.
