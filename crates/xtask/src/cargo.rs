@@ -14,6 +14,9 @@ use crate::interrupt::Interrupt;
 /// How long a build may take on a slow machine.
 const BUILD: Duration = Duration::from_mins(30);
 
+/// How long git may take.
+const GIT: Duration = Duration::from_mins(1);
+
 /// The cargo that runs this program, with these arguments.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
@@ -44,6 +47,13 @@ pub(crate) fn workspace() -> Result<PathBuf> {
 pub(crate) fn target_folder(root: &Path) -> PathBuf {
     let named = env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
     root.join(named.unwrap_or_else(|| OsString::from("target")))
+}
+
+/// Returns what git says about a folder.
+pub(crate) fn git(folder: &Path, arguments: &[&str], interrupt: &Interrupt) -> Result<String> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(folder).args(arguments);
+    interrupt.stdout(&mut git, GIT)
 }
 
 /// The executables of one build.
@@ -128,32 +138,4 @@ pub(crate) fn typed(command: &Command) -> String {
 pub(crate) fn has_subcommand(name: &str, interrupt: &Interrupt) -> Result<bool> {
     let output = interrupt.output(&mut cargo([name, "--version"]), Duration::from_secs(30))?;
     Ok(output.is_some_and(|output| output.status.success()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_shown_as_typed() {
-        let mut command = Command::new("/some/where/cargo");
-        command.args(["clippy", "--", "-D", "a b"]);
-        assert_eq!(typed(&command), "cargo clippy -- -D 'a b'");
-    }
-
-    #[test]
-    fn an_executable_is_found_by_its_target() {
-        let messages = [
-            r#"{"target":{"name":"redrive"},"executable":null}"#,
-            r#"{"target":{"name":"redrive"},"profile":{"test":true},"executable":"/deps/redrive-1"}"#,
-            r#"{"target":{"name":"redrive"},"profile":{"test":false},"executable":"/debug/redrive"}"#,
-        ];
-        let messages = messages.map(|line| serde_json::from_str(line).expect("JSON"));
-        let artifacts = Artifacts(messages.to_vec());
-        let found = artifacts.executable("redrive").expect("it was built");
-        assert_eq!(found, PathBuf::from("/debug/redrive"));
-        let found = artifacts.harness("redrive").expect("its tests were built");
-        assert_eq!(found, PathBuf::from("/deps/redrive-1"));
-        artifacts.executable("chaos").expect_err("it was not built");
-    }
 }

@@ -92,28 +92,3 @@ impl Drop for ChildGuard {
         );
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::io::Read as _;
-
-    use super::*;
-
-    #[test]
-    fn a_stopped_program_returns_its_status() {
-        let mut command = Command::new("sh");
-        // Short sleeps, because the shell runs the trap between them.
-        let script = "trap 'exit 7' TERM; echo; while :; do sleep 0.02; done";
-        command.args(["-c", script]).stdout(Stdio::piped());
-        let mut child = ChildGuard::start(&mut command).expect("it starts");
-        let (stdout, _) = child.take_output();
-        let mut newline = [0];
-        stdout
-            .expect("piped")
-            .read_exact(&mut newline)
-            .expect("the trap is set");
-        let interrupt = Interrupt::listen().expect("signals");
-        let status = child.stop(&interrupt, GRACE).expect("it stops");
-        assert_eq!(status.code(), Some(7));
-    }
-}

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow};
 use postgres::{Client, NoTls};
@@ -57,17 +57,8 @@ impl Cluster {
             Durability::Throwaway => scratch::folder(),
             Durability::Durable | Durability::Measured => env::temp_dir(),
         };
-        Cluster::start_with(binaries, &place, durability.settings(), interrupt)
-    }
-
-    fn start_with(
-        binaries: &Binaries,
-        place: &Path,
-        settings: &str,
-        interrupt: &Interrupt,
-    ) -> Result<Cluster> {
-        let mut server = Server::below(place, binaries.folder());
-        let settings = format!("{SETTINGS}{settings}");
+        let mut server = Server::below(&place, binaries.folder());
+        let settings = format!("{SETTINGS}{}", durability.settings());
         server.initialize(&[], &settings).map_err(|error| {
             anyhow!(
                 "{error}\ncannot initialize a cluster below {}; set TMPDIR to another folder",
@@ -131,7 +122,7 @@ impl Cluster {
 }
 
 /// Returns the last lines of a text, indented.
-fn tail(text: &str, lines: usize) -> String {
+pub(crate) fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     let from = all.len().saturating_sub(lines);
     all[from..]
@@ -139,22 +130,4 @@ fn tail(text: &str, lines: usize) -> String {
         .map(|line| format!("    {line}"))
         .collect::<Vec<_>>()
         .join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failing_start_shows_the_log() {
-        let interrupt = Interrupt::listen().expect("signals");
-        let binaries = Binaries::find(&interrupt).expect("a PostgreSQL server is installed");
-        let started =
-            Cluster::start_with(&binaries, &scratch::folder(), "nonsense = 1\n", &interrupt);
-        let error = started.expect_err("an unknown setting").to_string();
-        assert!(
-            error.contains("cannot start PostgreSQL") && error.contains("nonsense"),
-            "{error}"
-        );
-    }
 }

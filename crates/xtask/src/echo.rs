@@ -70,35 +70,3 @@ pub(crate) fn pass_on(
         }
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_lines_with_errors_and_the_last_are_told() {
-        let output: String = (0..100)
-            .map(|number| match number {
-                40 => "thread 'a' panicked at b.rs:8:5:\n".to_owned(),
-                41 => "left is not right\n".to_owned(),
-                _ => format!("{number}\n"),
-            })
-            .collect();
-        let telling = Arc::default();
-        let bytes = std::io::Cursor::new(output.into_bytes());
-        pass_on(bytes, std::io::sink(), &telling)
-            .join()
-            .expect("the thread ends");
-        let telling = telling.lock().expect("no thread panicked");
-        let text = telling.text();
-        let lines: Vec<_> = text.lines().skip(1).map(str::trim_start).collect();
-        assert_eq!(
-            lines[..2],
-            ["thread 'a' panicked at b.rs:8:5:", "left is not right"]
-        );
-        assert_eq!(
-            lines[2..],
-            *(90..100).map(|n| n.to_string()).collect::<Vec<_>>()
-        );
-    }
-}

@@ -201,34 +201,6 @@ mod tests {
     }
 
     #[test]
-    fn output_is_collected_and_a_slow_program_is_stopped() {
-        let output = quiet()
-            .output(
-                &mut shell("echo out; echo err >&2; exit 3"),
-                Duration::from_secs(10),
-            )
-            .expect("the program runs")
-            .expect("the program ends");
-        assert_eq!(output.status.code(), Some(3));
-        assert_eq!(
-            (&*output.stdout, &*output.stderr),
-            (&b"out\n"[..], &b"err\n"[..])
-        );
-
-        let late = quiet().output(&mut shell("sleep 60"), Duration::from_millis(50));
-        assert!(late.expect("the program runs").is_none());
-    }
-
-    #[test]
-    fn a_failed_program_is_an_error_with_its_output() {
-        let error = quiet()
-            .stdout(&mut shell("echo why >&2; exit 3"), Duration::from_secs(10))
-            .expect_err("exit 3");
-        let error = error.to_string();
-        assert!(error.contains("exit status: 3\nwhy"), "{error}");
-    }
-
-    #[test]
     fn what_must_succeed_says_why_it_did_not() {
         let script = "echo 'test a ... FAILED'; echo why >&2; seq 20; exit 3";
         let error = quiet().succeed(&mut shell(script)).expect_err("exit 3");

@@ -18,9 +18,7 @@ mod trial;
 mod report;
 
 use std::path::Path;
-use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -30,13 +28,13 @@ use self::coverage::{Coverage, Reuse};
 use self::integration::Integration;
 use self::mutant::{SqlMutant, mutants, sample};
 use self::report::Report;
+pub(crate) use self::source::files as sql_files;
+use crate::cargo::git;
 use crate::interrupt::Interrupt;
 
 /// How many mutants are tried at a time on each core. Tests wait for the server for a third of their
 /// time.
 const PLACES_PER_CORE: usize = 2;
-/// How long git may take.
-const ANSWER: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(crate) struct MutantOptions {
@@ -113,21 +111,15 @@ impl MutantOptions {
         if let Some(size) = self.sample {
             let seed = match &self.seed {
                 Some(seed) => seed.clone(),
-                None => commit(root, interrupt)?,
+                None => git(root, &["rev-parse", "--short=12", "HEAD"], interrupt)?,
             };
+            // So that the run can be repeated.
+            let seed = seed.trim();
             println!("    --sample {size} --seed {seed}");
             mutants.retain(|mutant| accepted.reason(mutant).is_none());
-            mutants = sample(mutants, size, &seed);
+            mutants = sample(mutants, size, seed);
         }
         ensure!(!mutants.is_empty(), "no mutant matches --only");
         Ok(mutants)
     }
-}
-
-/// Returns the commit, so that a run can be repeated.
-fn commit(root: &Path, interrupt: &Interrupt) -> Result<String> {
-    let mut git = Command::new("git");
-    git.args(["rev-parse", "--short=12", "HEAD"])
-        .current_dir(root);
-    Ok(interrupt.stdout(&mut git, ANSWER)?.trim().to_owned())
 }

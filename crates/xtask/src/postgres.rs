@@ -3,7 +3,6 @@
 mod embedded;
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -50,12 +49,11 @@ impl Binaries {
     /// Finds the server's programs. If there are none, installs Debian's package where it can, and
     /// otherwise the newest version from npm.
     pub(crate) fn find(interrupt: &Interrupt) -> Result<Binaries> {
-        let find = || Search::of_this_machine(interrupt)?.folder();
-        let mut folder = find()?;
+        let mut folder = search(interrupt)?;
         if folder.is_none() && can_install() {
-            let missing = || Ok(find()?.map_or_else(|| vec![PACKAGE], |_| Vec::new()));
+            let missing = || Ok(search(interrupt)?.map_or_else(|| vec![PACKAGE], |_| Vec::new()));
             install(missing, interrupt)?;
-            folder = find()?;
+            folder = search(interrupt)?;
         }
         let folder = match folder {
             Some(folder) => folder,
@@ -68,7 +66,7 @@ impl Binaries {
     /// npm.
     pub(crate) fn of_version(major: u32, interrupt: &Interrupt) -> Result<Binaries> {
         let packaged = Path::new(PACKAGED).join(major.to_string()).join("bin");
-        let folder = match holds(&packaged, &PROGRAMS) {
+        let folder = match holds_all(&packaged) {
             true => packaged,
             false => embedded::install(major, interrupt)?,
         };
@@ -99,75 +97,46 @@ impl Binaries {
     }
 }
 
-/// The places to search, in this order.
-#[derive(Debug)]
-struct Search {
-    /// The value of `REDRIVE_POSTGRES_BIN`. If set, no other place counts.
-    only: Option<PathBuf>,
-    path: OsString,
-    /// The output of `pg_config --bindir`.
-    configured: Option<PathBuf>,
-    /// A folder with one folder per major version.
-    packaged: PathBuf,
+/// Returns the folder of the programs: where the variable says, otherwise in `PATH`, where `pg_config` says, or of the
+/// newest package.
+fn search(interrupt: &Interrupt) -> Result<Option<PathBuf>> {
+    if let Some(only) = env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
+        let only = PathBuf::from(only);
+        if let Some(missing) = PROGRAMS.iter().find(|name| !only.join(name).is_file()) {
+            bail!(
+                "{VARIABLE}={} has no `{missing}`; name the folder of the server's programs, \
+                 or unset the variable",
+                only.display()
+            );
+        }
+        return Ok(Some(only));
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    if let Some(folder) = env::split_paths(&path).find(|folder| holds_all(folder)) {
+        return Ok(Some(folder));
+    }
+    // Debian installs `pg_config` with the client; without the server it fails.
+    let asked = interrupt.stdout(Command::new("pg_config").arg("--bindir"), ANSWER);
+    interrupt.check()?;
+    let configured = asked.ok().map(|folder| PathBuf::from(folder.trim()));
+    let configured = configured.filter(|folder| holds_all(folder));
+    Ok(configured.or_else(newest_package))
 }
 
-impl Search {
-    fn of_this_machine(interrupt: &Interrupt) -> Result<Search> {
-        let mut search = Search {
-            only: env::var_os(VARIABLE)
-                .filter(|folder| !folder.is_empty())
-                .map(PathBuf::from),
-            path: env::var_os("PATH").unwrap_or_default(),
-            configured: None,
-            packaged: PathBuf::from(PACKAGED),
-        };
-        if search.on_path(&["pg_config"]).is_some() {
-            // Debian installs `pg_config` with the client; without the server it fails.
-            search.configured = interrupt
-                .output(Command::new("pg_config").arg("--bindir"), ANSWER)?
-                .filter(|output| output.status.success())
-                .map(|output| String::from_utf8_lossy(&output.stdout).trim().into());
-        }
-        Ok(search)
-    }
-
-    fn folder(&self) -> Result<Option<PathBuf>> {
-        if let Some(only) = &self.only {
-            if let Some(missing) = PROGRAMS.iter().find(|name| !only.join(name).is_file()) {
-                bail!(
-                    "{VARIABLE}={} has no `{missing}`; name the folder of the server's programs, \
-                     or unset the variable",
-                    only.display()
-                );
-            }
-            return Ok(Some(only.clone()));
-        }
-        let configured = self.configured.clone();
-        Ok(self
-            .on_path(&PROGRAMS)
-            .or_else(|| configured.filter(|folder| holds(folder, &PROGRAMS)))
-            .or_else(|| self.newest_package()))
-    }
-
-    fn on_path(&self, programs: &[&str]) -> Option<PathBuf> {
-        env::split_paths(&self.path).find(|folder| holds(folder, programs))
-    }
-
-    fn newest_package(&self) -> Option<PathBuf> {
-        let versions = self.packaged.read_dir().ok()?.flatten();
-        versions
-            .filter_map(|entry| {
-                let major: u32 = entry.file_name().to_str()?.parse().ok()?;
-                Some((major, entry.path().join("bin")))
-            })
-            .filter(|(_, folder)| holds(folder, &PROGRAMS))
-            .max()
-            .map(|(_, folder)| folder)
-    }
+fn newest_package() -> Option<PathBuf> {
+    let versions = Path::new(PACKAGED).read_dir().ok()?.flatten();
+    versions
+        .filter_map(|entry| {
+            let major: u32 = entry.file_name().to_str()?.parse().ok()?;
+            Some((major, entry.path().join("bin")))
+        })
+        .filter(|(_, folder)| holds_all(folder))
+        .max()
+        .map(|(_, folder)| folder)
 }
 
-fn holds(folder: &Path, programs: &[&str]) -> bool {
-    programs.iter().all(|name| folder.join(name).is_file())
+fn holds_all(folder: &Path) -> bool {
+    PROGRAMS.iter().all(|name| folder.join(name).is_file())
 }
 
 /// `15.13` from `postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)`.
@@ -176,60 +145,4 @@ fn version(answer: &str) -> String {
         .split_whitespace()
         .find(|word| word.starts_with(|c: char| c.is_numeric()));
     number.unwrap_or("of unknown version").to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn install_into(folder: &Path, programs: &[&str]) {
-        std::fs::create_dir_all(folder).expect("a folder");
-        for name in programs {
-            std::fs::write(folder.join(name), "").expect("a file");
-        }
-    }
-
-    #[test]
-    fn the_path_comes_first_then_pg_config_then_the_newest_package() {
-        let place = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| place.path().join(name);
-        let mut search = Search {
-            only: None,
-            path: env::join_paths([at("client"), at("here")]).expect("a PATH"),
-            configured: Some(at("configured")),
-            packaged: at("packaged"),
-        };
-        assert_eq!(search.folder().expect("searched"), None);
-
-        install_into(&at("client"), &["pg_ctl", "psql"]);
-        install_into(&at("packaged/9/bin"), &PROGRAMS);
-        install_into(&at("packaged/18/bin"), &PROGRAMS);
-        install_into(&at("packaged/19/bin"), &["psql"]);
-        install_into(&at("packaged/scripts"), &PROGRAMS);
-        assert_eq!(
-            search.folder().expect("searched"),
-            Some(at("packaged/18/bin"))
-        );
-
-        install_into(&at("configured"), &PROGRAMS);
-        assert_eq!(search.folder().expect("searched"), Some(at("configured")));
-
-        install_into(&at("here"), &PROGRAMS);
-        assert_eq!(search.folder().expect("searched"), Some(at("here")));
-
-        search.only = Some(at("client"));
-        let error = search.folder().expect_err("no server there").to_string();
-        assert!(
-            error.contains("no `initdb`") && error.contains(VARIABLE),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_version_is_read_from_the_output_of_the_server() {
-        let debian = "postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)\n";
-        assert_eq!(version(debian), "15.13");
-        assert_eq!(version("postgres (PostgreSQL) 19devel"), "19devel");
-        assert_eq!(version(""), "of unknown version");
-    }
 }

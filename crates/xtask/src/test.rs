@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 
 use self::changes::{Changes, exactly};
 use self::results::{Failure, Results};
-use crate::cargo::{cargo, has_subcommand, target_folder, workspace};
+use crate::cargo::{cargo, git, has_subcommand, target_folder, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
@@ -625,9 +625,7 @@ impl Runner<'_> {
 
     /// A number that the commit decides.
     fn seed(&self) -> u64 {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(&self.root).args(["rev-parse", "HEAD"]);
-        let commit = self.interrupt.stdout(&mut git, Duration::from_secs(10));
+        let commit = git(&self.root, &["rev-parse", "HEAD"], self.interrupt);
         let number = commit.ok().and_then(|commit| {
             let digits = commit.get(..8)?;
             u64::from_str_radix(digits, 16).ok()

@@ -3,17 +3,13 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use postgres::{Client, NoTls};
 use serde::{Deserialize, Serialize};
 
+use crate::cargo::git;
 use crate::interrupt::Interrupt;
-
-/// How long git may take.
-const ANSWER: Duration = Duration::from_secs(10);
 
 /// The machine, the server and the version of redrive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,15 +46,7 @@ impl Machine {
              ORDER BY name",
         )?;
         let version = ask("SHOW server_version")?.join("");
-        let mut git = Command::new("git");
-        git.args(["describe", "--always", "--dirty"])
-            .current_dir(root);
-        let commit = interrupt
-            .output(&mut git, ANSWER)
-            .ok()
-            .flatten()
-            .filter(|output| output.status.success())
-            .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let commit = git(root, &["describe", "--always", "--dirty"], interrupt);
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Ok(Machine {
             processor: field(&read("/proc/cpuinfo"), "model name"),
@@ -67,7 +55,7 @@ impl Machine {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             postgresql: version.split(' ').next().unwrap_or_default().to_owned(),
             settings,
-            commit: commit.unwrap_or_else(|| "unknown".to_owned()),
+            commit: commit.map_or_else(|_| "unknown".to_owned(), |commit| commit.trim().to_owned()),
         })
     }
 
@@ -121,18 +109,4 @@ fn gibibytes(kibibytes: &str) -> u64 {
     let number = kibibytes.split(' ').next().unwrap_or_default();
     let kibibytes: u64 = number.parse().unwrap_or_default();
     (kibibytes + (1 << 19)) >> 20
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_of_proc_are_read() {
-        let text = "processor\t: 0\nmodel name\t: AMD EPYC\nmodel name\t: other\n";
-        assert_eq!(field(text, "model name"), "AMD EPYC");
-        assert_eq!(field(text, "flags"), "unknown");
-        assert_eq!(gibibytes("24565256 kB"), 23);
-        assert_eq!(gibibytes("unknown"), 0);
-    }
 }

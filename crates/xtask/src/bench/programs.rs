@@ -96,33 +96,3 @@ fn scenarios(program: &Path, interrupt: &Interrupt) -> Result<Vec<Scenario>> {
         })
         .collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unknown_name_lists_the_scenarios() {
-        let scenario = |name: &str| Scenario {
-            name: name.to_owned(),
-            description: format!("Measures {name}."),
-            program: PathBuf::from("/x"),
-        };
-        let programs = Programs(["bulk", "drain", "rivals"].map(scenario).into());
-        let chosen = programs.chosen(&["drain".to_owned()]).expect("it exists");
-        assert_eq!((chosen.len(), &*chosen[0].name), (1, "drain"));
-        assert_eq!(
-            programs.chosen(&[]).expect("all").len(),
-            2,
-            "not the rivals"
-        );
-        let error = programs
-            .chosen(&["drian".to_owned()])
-            .expect_err("a typo")
-            .to_string();
-        assert!(
-            error.contains("`drian`") && error.contains("Measures bulk."),
-            "{error}"
-        );
-    }
-}

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::cargo::Artifacts;
 use crate::child::ChildGuard;
+use crate::cluster::tail;
 use crate::interrupt::Interrupt;
 
 /// How long a command may take.
@@ -93,9 +94,8 @@ impl Session<'_> {
 
     fn ended(&self, name: &str, status: ExitStatus) -> anyhow::Error {
         let log = fs::read_to_string(self.log(name)).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        let end = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n    ");
-        anyhow!("{name} ended with {status}. The end of its log:\n    {end}")
+        let end = tail(&log, LOG_LINES);
+        anyhow!("{name} ended with {status}. The end of its log:\n{end}")
     }
 
     fn order_service(&self) -> Result<Command> {

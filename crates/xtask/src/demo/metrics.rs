@@ -124,18 +124,3 @@ fn shown(page: &str, queue: &str) -> Vec<String> {
 fn series(page: &str) -> impl Iterator<Item = &str> {
     page.lines().filter(|line| !line.starts_with('#'))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::shown;
-
-    #[test]
-    fn the_shown_series_are_those_of_the_queue() {
-        let page = "# HELP redrive_up x\nredrive_up 1\n\
-                    redrive_dlq_letters{queue=\"other\",state=\"open\"} 9\n\
-                    redrive_dlq_letters{queue=\"orders\",state=\"discarded\"} 0\n\
-                    redrive_dlq_letters{queue=\"orders\",state=\"open\"} 7\n";
-        let open = "redrive_dlq_letters{queue=\"orders\",state=\"open\"} 7";
-        assert_eq!(shown(page, "orders"), ["redrive_up 1", open]);
-    }
-}

@@ -1,25 +1,21 @@
-//! The output of the demo. Progress is a bar on a terminal, and occasional lines elsewhere.
+//! The output of the demo. On a terminal, a bar shows progress.
 
 use std::io::{self, IsTerminal as _};
-use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The indentation below a heading.
 const INDENT: &str = "       ";
-/// How often progress is printed outside of a terminal.
-const LINE_EVERY: Duration = Duration::from_secs(3);
 
 /// Prints to standard output.
 #[derive(Debug)]
 pub(crate) struct Screen {
     is_terminal: bool,
     bar: Option<ProgressBar>,
-    printed: Option<(Instant, Progress)>,
 }
 
 /// The state of all orders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// All orders.
     pub(crate) events: u64,
@@ -38,7 +34,6 @@ impl Screen {
         Screen {
             is_terminal: io::stdout().is_terminal(),
             bar: None,
-            printed: None,
         }
     }
 
@@ -67,35 +62,20 @@ impl Screen {
 
     /// Shows progress.
     pub(crate) fn progress(&mut self, progress: Progress) {
-        if self.is_terminal {
-            let bar = self.bar.get_or_insert_with(|| {
-                let bar = ProgressBar::with_draw_target(
-                    Some(progress.events),
-                    ProgressDrawTarget::stdout(),
-                );
-                let template = format!("{INDENT}{{bar:40.green/dim}} {{msg}}");
-                bar.set_style(
-                    ProgressStyle::with_template(&template)
-                        .unwrap_or_else(|_| ProgressStyle::default_bar()),
-                );
-                bar
-            });
-            bar.set_message(progress.to_string());
-            bar.set_position(progress.delivered);
-            return;
-        }
-        let news = self
-            .printed
-            .is_none_or(|(at, last)| at.elapsed() >= LINE_EVERY && last != progress);
-        if news {
-            println!("{INDENT}{progress}");
-            self.printed = Some((Instant::now(), progress));
-        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let target = ProgressDrawTarget::stdout();
+            let bar = ProgressBar::with_draw_target(Some(progress.events), target);
+            let template = format!("{INDENT}{{bar:40.green/dim}} {{msg}}");
+            let style = ProgressStyle::with_template(&template);
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        bar.set_message(progress.to_string());
+        bar.set_position(progress.delivered);
     }
 
     /// Removes the progress bar.
     fn clear(&mut self) {
-        self.printed = None;
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }

@@ -148,36 +148,3 @@ impl<'a> Code<'a> {
             || [";", "THEN", "ELSE", "BEGIN", "LOOP", ">>"].contains(&before.text)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_expression_ends_at_a_keyword_of_the_same_group() {
-        let cases = [
-            (
-                "a = (SELECT b WHERE c) ORDER BY d",
-                "a = (SELECT b WHERE c)",
-            ),
-            ("a IS DISTINCT FROM b FROM c", "a IS DISTINCT FROM b"),
-            ("CASE WHEN a THEN b END; c", "CASE WHEN a THEN b END"),
-            ("a ON CONFLICT DO NOTHING", "a"),
-            ("a JOIN b ON c) d", "a JOIN b ON c"),
-        ];
-        for (sql, expected) in cases {
-            let code = Code::new(sql);
-            let end = code.end(0, &["ORDER", "FROM", "ON", "WHERE"]);
-            assert_eq!(code.source(&(0..end)), expected, "{sql}");
-        }
-    }
-
-    #[test]
-    fn items_are_split_at_the_commas_of_their_group() {
-        let code = Code::new("a, f(b, c), CASE WHEN d THEN e END, ARRAY[g, h]");
-        let items = code.items(0..code.tokens.len());
-        let items: Vec<&str> = items.iter().map(|item| code.source(item)).collect();
-        let expected = ["a", "f(b, c)", "CASE WHEN d THEN e END", "ARRAY[g, h]"];
-        assert_eq!(items, expected);
-    }
-}

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -15,8 +15,8 @@ use postgres::{Client, NoTls};
 use serde::{Deserialize, Serialize};
 
 use super::integration::{Ended, Integration, MIGRATED};
-use super::parallel::in_parallel;
-use super::proxy::Proxy;
+use super::parallel::{in_parallel, lock};
+use super::proxy::{Proxy, database};
 use super::source::{Origin, Source};
 
 /// The file of the coverage, below the folder of the build.
@@ -166,7 +166,7 @@ fn record(
         let functions = Functions::default();
         let (port, counted) = (integration.port(), Arc::clone(&functions));
         let observer = move |text: &str| {
-            if let Some(database) = dropped(text) {
+            if let Some(database) = database(text, DROP) {
                 // A database without the functions has no counts.
                 lock(&counted).extend(count(port, database).unwrap_or_default());
             }
@@ -204,14 +204,6 @@ fn record(
     recorded
 }
 
-/// Returns the database that a statement of the harness drops.
-fn dropped(text: &str) -> Option<&str> {
-    let rest = text.strip_prefix(DROP)?;
-    rest.split(' ')
-        .next()
-        .filter(|name| name.starts_with("redrive_test_"))
-}
-
 /// Returns the functions that ran in a database. Its sessions end first, because a session publishes
 /// its last counts when it ends.
 fn count(port: u16, database: &str) -> Result<Vec<String>, postgres::Error> {
@@ -225,54 +217,4 @@ fn count(port: u16, database: &str) -> Result<Vec<String>, postgres::Error> {
     let counted = "SELECT funcname::text FROM pg_stat_user_functions WHERE schemaname = 'redrive'";
     let rows = Client::connect(&url(database), NoTls)?.query(counted, &[])?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tests_of_a_source_begin_with_those_of_its_name() {
-        let covered = |millis, statement: &str, failure: Option<&str>| Covered {
-            failure: failure.map(str::to_owned),
-            millis,
-            statements: BTreeSet::from([statement.to_owned()]),
-            functions: BTreeSet::from(["other".to_owned()]),
-        };
-        let tests = [
-            ("slow", covered(9, "claim", None)),
-            ("fast", covered(1, "claim", None)),
-            ("pipeline::claim::a", covered(5, "claim", None)),
-            ("failing", covered(1, "claim", Some("why"))),
-            ("other", covered(1, "settle", None)),
-        ];
-        let tests = tests.map(|(name, covered)| (name.to_owned(), covered));
-        let coverage = Coverage {
-            build: String::new(),
-            tests: BTreeMap::from(tests),
-        };
-        let mut source = Source::statement("claim", "");
-        let names = |source: &Source| {
-            let tests = coverage.tests(source);
-            tests
-                .into_iter()
-                .map(|(name, _)| name.to_owned())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(names(&source), ["pipeline::claim::a", "fast", "slow"]);
-        source.origin = Origin::Function;
-        assert!(names(&source).is_empty());
-    }
-
-    #[test]
-    fn only_databases_of_tests_are_counted() {
-        let drop = "DROP DATABASE redrive_test_1 WITH (FORCE)";
-        assert_eq!(dropped(drop), Some("redrive_test_1"));
-        assert_eq!(dropped("DROP DATABASE other WITH (FORCE)"), None);
-        assert_eq!(dropped("SELECT 1"), None);
-    }
 }

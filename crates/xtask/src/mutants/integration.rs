@@ -176,18 +176,3 @@ fn message(output: &str) -> String {
     let message = lines.next().unwrap_or("no message").trim();
     message.chars().take(MESSAGE).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_message_of_a_failed_test_is_its_first_panic() {
-        let output =
-            "running 1 test\n\nthread 'a' (1) panicked at a.rs:1:2:\nleft != right\n note\n";
-        assert_eq!(message(output), "left != right");
-        assert_eq!(message("killed"), "no message");
-        let long = format!("panicked at\n{}", "x".repeat(2 * MESSAGE));
-        assert_eq!(message(&long).len(), MESSAGE);
-    }
-}

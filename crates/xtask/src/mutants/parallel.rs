@@ -1,10 +1,15 @@
 //! Work on several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::Result;
+
+/// Locks a mutex. A panic ends only the work on its item.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Calls `work` for each item, on as many threads as there are places, each with its place. Returns
 /// the results in the order of the items. The first error ends the work.
@@ -23,8 +28,7 @@ pub(super) fn in_parallel<P: Send, T: Sync, R: Send>(
             if result.is_err() {
                 next.store(items.len(), Ordering::Relaxed);
             }
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            results.push((at, result));
+            lock(&results).push((at, result));
         }
     };
     thread::scope(|scope| {
@@ -36,28 +40,4 @@ pub(super) fn in_parallel<P: Send, T: Sync, R: Send>(
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use anyhow::ensure;
-
-    use super::*;
-
-    #[test]
-    fn results_have_the_order_of_the_items_and_an_error_ends_the_work() {
-        let items: Vec<usize> = (0..100).collect();
-        let doubled = in_parallel(vec![(), (), ()], &items, |(), item| Ok(item * 2));
-        let expected: Vec<usize> = items.iter().map(|item| item * 2).collect();
-        assert_eq!(doubled.expect("no error"), expected);
-
-        let calls = AtomicUsize::new(0);
-        let failed = in_parallel(vec![()], &items, |(), item| {
-            calls.fetch_add(1, Ordering::Relaxed);
-            ensure!(*item != 3, "three");
-            Ok(())
-        });
-        assert_eq!(failed.expect_err("it fails").to_string(), "three");
-        assert_eq!(calls.load(Ordering::Relaxed), 4);
-    }
 }

@@ -2,9 +2,11 @@
 //! replace one of them, so that the library needs no hook and no build for a mutant.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use redrive_servers::{Edit, patched};
+
+use super::parallel::lock;
 
 /// Called with each text before the server receives it.
 type Observer = Box<dyn Fn(&str) + Send + Sync>;
@@ -71,6 +73,12 @@ impl Traffic {
     }
 }
 
+/// Returns the database of a test that the harness creates or drops by a statement that begins like this.
+pub(super) fn database<'a>(text: &'a str, begin: &str) -> Option<&'a str> {
+    let name = text.strip_prefix(begin)?.split(' ').next()?;
+    name.starts_with("redrive_test_").then_some(name)
+}
+
 /// Returns the text of a Query or Parse frame.
 fn text(frame: &[u8]) -> Option<String> {
     let body = frame.get(5..)?;
@@ -81,40 +89,4 @@ fn text(frame: &[u8]) -> Option<String> {
         _ => return None,
     };
     Some(String::from_utf8_lossy(text).into_owned())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_statement_is_recorded_and_replaced() {
-        let observed = Arc::new(Mutex::new(Vec::new()));
-        let observer = Arc::clone(&observed);
-        let observer = move |text: &str| lock(&observer).push(text.to_owned());
-        let traffic = Traffic {
-            observer: Box::new(observer),
-            patch: Mutex::new(Some(("SELECT 1".to_owned(), "SELECT 23".to_owned()))),
-            sent: Mutex::default(),
-        };
-        for (sent, passed) in [
-            (&[0, 0, 0, 8, 0, 3, 0, 0][..], &[0, 0, 0, 8, 0, 3, 0, 0][..]),
-            (
-                b"P\0\0\0\x11s\0SELECT 1\0\0\0",
-                b"P\0\0\0\x12s\0SELECT 23\0\0\0",
-            ),
-            (b"Q\0\0\0\x0dSELECT 1\0", b"Q\0\0\0\x0dSELECT 1\0"),
-        ] {
-            assert_eq!(traffic.pass(sent.to_vec()), passed);
-        }
-        assert_eq!(*lock(&observed), ["SELECT 1", "SELECT 1"]);
-        assert_eq!(
-            *lock(&traffic.sent),
-            BTreeSet::from(["SELECT 1".to_owned()])
-        );
-    }
 }

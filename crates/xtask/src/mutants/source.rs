@@ -161,7 +161,7 @@ fn function(code: &Code<'_>, at: usize) -> Option<Function> {
 }
 
 /// Returns the SQL files below a folder, sorted.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let entries =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;

@@ -1,7 +1,7 @@
 //! The trial of a mutant: the tests that run it, until one fails.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::coverage::Coverage;
 use super::integration::{Ended, Integration, MIGRATED};
 use super::mutant::SqlMutant;
-use super::parallel::in_parallel;
-use super::proxy::Proxy;
+use super::parallel::{in_parallel, lock};
+use super::proxy::{Proxy, database};
 use super::source::Origin;
 
 /// How much longer than without a mutant a test may take: a factor, and a time.
@@ -112,7 +112,8 @@ impl Place {
                 Ended::Failed(message) => message,
                 Ended::TimedOut => format!("no end within {limit:?}"),
             };
-            let created: Vec<&str> = sent.iter().filter_map(|text| created(text)).collect();
+            let created = sent.iter().filter_map(|text| database(text, CREATE));
+            let created: Vec<&str> = created.collect();
             integration.drop_databases(&created)?;
             self.proxy.patch(None);
             let run = || integration.run(test, self.proxy.port(), MIGRATED, limit);
@@ -132,7 +133,7 @@ struct Witnesses(Mutex<BTreeMap<String, bool>>);
 impl Witnesses {
     /// Returns whether a test passes without a mutant. Runs it once.
     fn is_reliable(&self, test: &str, run: impl FnOnce() -> Result<Ended>) -> Result<bool> {
-        let known = self.known().get(test).copied();
+        let known = lock(&self.0).get(test).copied();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -141,45 +142,7 @@ impl Witnesses {
             println!("    left out, because it fails without a mutant: {test}: {ended:?}");
         }
         let is_reliable = ended == Ended::Passed;
-        self.known().insert(test.to_owned(), is_reliable);
+        lock(&self.0).insert(test.to_owned(), is_reliable);
         Ok(is_reliable)
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the database that a statement of the harness creates.
-fn created(text: &str) -> Option<&str> {
-    let name = text.strip_prefix(CREATE)?.split(' ').next()?;
-    name.starts_with("redrive_test_").then_some(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_test_that_fails_without_a_mutant_kills_none_and_is_run_once() {
-        let witnesses = Witnesses::default();
-        let fails = || Ok(Ended::TimedOut);
-        assert!(!witnesses.is_reliable("a", fails).expect("it runs"));
-        assert!(
-            witnesses
-                .is_reliable("b", || Ok(Ended::Passed))
-                .expect("it runs")
-        );
-        for (test, expected) in [("a", false), ("b", true)] {
-            let again = || unreachable!("it ran before");
-            assert_eq!(witnesses.is_reliable(test, again).expect("known"), expected);
-        }
-    }
-
-    #[test]
-    fn only_databases_of_tests_are_dropped() {
-        let create = "CREATE DATABASE redrive_test_1 TEMPLATE redrive_mutants_migrated";
-        assert_eq!(created(create), Some("redrive_test_1"));
-        assert_eq!(created("CREATE DATABASE other"), None);
     }
 }

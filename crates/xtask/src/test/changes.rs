@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::cargo::git;
 use crate::interrupt::Interrupt;
 
-/// How long git may take.
-const GIT: Duration = Duration::from_mins(1);
 /// Where main may be: in a clone for a landing, and in a checkout.
 const MAINS: [&str; 2] = ["origin/main", "main"];
 /// The integration tests that a folder or file needs, besides the tests that the change touches. The
@@ -48,11 +45,7 @@ pub(super) struct Changes {
 impl Changes {
     /// Returns what differs from main, or `None` if this is main or no checkout of git.
     pub(super) fn since_main(root: &Path, interrupt: &Interrupt) -> Option<Changes> {
-        let git = |arguments: &[&str]| {
-            let mut git = Command::new("git");
-            git.arg("-C").arg(root).args(arguments);
-            interrupt.stdout(&mut git, GIT).ok()
-        };
+        let git = |arguments: &[&str]| git(root, arguments, interrupt).ok();
         let head = git(&["rev-parse", "HEAD"])?;
         let is_clean = git(&["status", "--porcelain"])?.is_empty();
         let base = MAINS.iter().find_map(|main| {

@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use super::{Runner, Suite};
 use crate::cargo::cargo;
+use crate::mutants::sql_files;
 
 /// The published packages, dependencies first.
 const PUBLISHED: [&str; 4] = [
@@ -53,26 +54,16 @@ pub(super) fn check(runner: &Runner<'_>) -> Result<()> {
 /// Checks that the package has every SQL file below a folder of the library, and at least one.
 fn check_sql(runner: &Runner<'_>, folder: &str, packed: &[&str]) -> Result<()> {
     let root = runner.root.join("crates/redrive");
-    let mut folders = vec![root.join(folder)];
-    let mut count = 0;
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder);
-        for entry in entries.with_context(|| format!("cannot list {}", folder.display()))? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "sql") {
-                let file = path.strip_prefix(&root)?.display().to_string();
-                ensure!(
-                    packed.contains(&&*file),
-                    "{file} is missing from the package `redrive`; check `include` in \
-                     crates/redrive/Cargo.toml and the links in crates/redrive"
-                );
-                count += 1;
-            }
-        }
+    let files = sql_files(&root.join(folder))?;
+    ensure!(!files.is_empty(), "crates/redrive/{folder} has no SQL file");
+    for file in files {
+        let file = file.strip_prefix(&root)?.display().to_string();
+        ensure!(
+            packed.contains(&&*file),
+            "{file} is missing from the package `redrive`; check `include` in \
+             crates/redrive/Cargo.toml and the links in crates/redrive"
+        );
     }
-    ensure!(count > 0, "crates/redrive/{folder} has no SQL file");
     Ok(())
 }
 
