@@ -6,8 +6,7 @@ mod machine;
 mod preconditions;
 mod programs;
 mod results;
-mod rivals;
-mod tables;
+pub(crate) mod rivals;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,15 +18,17 @@ use redrive_benches::Measurement;
 
 use self::machine::Machine;
 use self::programs::{Programs, Scenario};
-use self::results::{Results, ScenarioResult};
+pub(crate) use self::results::Results;
+use self::results::ScenarioResult;
 use self::rivals::Rivals;
 use crate::cargo::workspace;
 use crate::cluster::{Cluster, Durability};
+use crate::generate;
 use crate::interrupt::Interrupt;
 use crate::postgres::Binaries;
 
 /// The published results, below the root of the workspace.
-const PUBLISHED: &str = "benches/results.json";
+pub(crate) const PUBLISHED: &str = "benches/results.json";
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
@@ -44,9 +45,6 @@ pub(crate) struct BenchOptions {
     /// differ from the commit or the machine is busy
     #[arg(long, conflicts_with_all = ["json", "quick"])]
     publish: bool,
-    /// Only write the table again, from benches/results.json
-    #[arg(long, exclusive = true)]
-    page: bool,
 }
 
 /// How much a scenario measures.
@@ -60,9 +58,6 @@ enum Scale {
 
 pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
-    if options.page {
-        return write_page(&root, &Results::read(&root.join(PUBLISHED))?);
-    }
     if options.publish {
         // Before the build, which makes the machine busy.
         preconditions::check(&root, interrupt)?;
@@ -92,14 +87,9 @@ pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
     })?;
     summary(&measured);
     match options.publish {
-        true => write_page(&root, &results),
+        true => generate::write(&root),
         false => Ok(()),
     }
-}
-
-fn write_page(root: &Path, results: &Results) -> Result<()> {
-    let folder = root.join("benches");
-    tables::write(&folder.join("README.md"), results)
 }
 
 /// The step of `cargo xtask test`: runs all scenarios small. Returns a remark.

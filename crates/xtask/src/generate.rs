@@ -1,6 +1,7 @@
 //! `cargo xtask generate`: every file that is derived from another one.
 
 mod alert_files;
+mod bench_table;
 mod metrics_page;
 
 use std::fs;
@@ -32,15 +33,21 @@ pub(crate) fn run(options: &GenerateOptions, interrupt: &Interrupt) -> Result<()
     if options.check {
         return check(&root, interrupt);
     }
-    for Generated { file, text } in generated(&root)? {
+    write(&root)?;
+    // They read the page of metrics.
+    dashboards::write(&root, interrupt)
+}
+
+/// Writes all but the dashboards.
+pub(crate) fn write(root: &Path) -> Result<()> {
+    for Generated { file, text } in generated(root)? {
         let path = root.join(file);
         if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
             println!("    {file}");
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
-    // They read the page of metrics.
-    dashboards::write(&root, interrupt)
+    Ok(())
 }
 
 /// The step of `cargo xtask test`: every generated file is up to date.
@@ -61,6 +68,7 @@ pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<()> {
 fn generated(root: &Path) -> Result<Vec<Generated>> {
     let mut all = vec![
         metrics_page::generated(),
+        bench_table::generated(root)?,
         Generated {
             file: "migrations/functions/filter_keys.sql",
             text: redrive::filter_keys(),
@@ -68,4 +76,20 @@ fn generated(root: &Path) -> Result<Vec<Generated>> {
     ];
     all.extend(alert_files::generated(root)?);
     Ok(all)
+}
+
+/// Returns a page with another text between its marks.
+fn between(
+    root: &Path,
+    file: &'static str,
+    (from, to): (&str, &str),
+    text: &str,
+) -> Result<Generated> {
+    let page =
+        fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))?;
+    let (before, rest) = page.split_once(from).unwrap_or_default();
+    let after = rest.split_once(to).map(|(_, after)| after);
+    let after = after.with_context(|| format!("{file} has no line {from}, or no end of it"))?;
+    let text = format!("{before}{from}{text}{to}{after}");
+    Ok(Generated { file, text })
 }

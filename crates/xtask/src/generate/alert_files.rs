@@ -3,32 +3,30 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 
-use super::Generated;
+use super::{Generated, between};
 use crate::alerts::rules::{RULES, Rule, rules};
 
 /// The same rules, for the Prometheus operator.
 const MANIFEST: &str = "crates/redrive-exporter/deploy/prometheus-rule.yaml";
 /// Has a table of all alerts.
 const README: &str = "alerts/README.md";
-const BEGIN: &str = "<!-- alerts: written by `cargo xtask generate` -->\n";
-const END: &str = "<!-- end of alerts -->\n";
+const MARKS: (&str, &str) = (
+    "<!-- alerts: written by `cargo xtask generate` -->\n",
+    "<!-- end of alerts -->\n",
+);
 
 /// Returns the manifest, and the README with its table.
 pub(super) fn generated(root: &Path) -> Result<[Generated; 2]> {
-    let read = |file: &str| {
-        fs::read_to_string(root.join(file)).with_context(|| format!("cannot read {file}"))
-    };
+    let text = fs::read_to_string(root.join(RULES));
+    let manifest = manifest(&text.with_context(|| format!("cannot read {RULES}"))?);
     Ok([
         Generated {
             file: MANIFEST,
-            text: manifest(&read(RULES)?),
+            text: manifest,
         },
-        Generated {
-            file: README,
-            text: with_table(&read(README)?, &rules(root)?)?,
-        },
+        between(root, README, MARKS, &table(&rules(root)?))?,
     ])
 }
 
@@ -52,17 +50,6 @@ fn manifest(rules: &str) -> String {
         text.push('\n');
     }
     text
-}
-
-/// The README with the table of these rules.
-fn with_table(readme: &str, rules: &[Rule]) -> Result<String> {
-    let parts = readme
-        .split_once(BEGIN)
-        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let Some((before, after)) = parts else {
-        return Err(anyhow!("{README} has no line {BEGIN}"));
-    };
-    Ok(format!("{before}{BEGIN}{}{END}{after}", table(rules)))
 }
 
 /// One line per alert.
