@@ -4,9 +4,10 @@
 use std::process::ExitCode;
 
 use dhat::{HeapStats, Profiler};
-use redrive::{Failure, Job, Queue};
+use redrive::Queue;
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Outcome, Scenario, drain, drain_with, fill, fill_kinds,
+    Bench, BenchPayload, Measurement, Outcome, Scenario, drain, drain_failing_once, fill,
+    fill_kinds,
 };
 
 #[global_allocator]
@@ -80,19 +81,7 @@ fn drained(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
 fn failed(bench: &Bench, jobs: usize) -> Outcome<Allocated> {
     let queue = Queue::new(bench.db(), "failed")?;
     fill(&queue, jobs)?;
-    counted(|| {
-        drain_with(bench, &queue, jobs, 2 * jobs, |builder, ran| {
-            let ran = ran.clone();
-            builder.slots(2).handle(move |job: &Job<BenchPayload>| {
-                ran.one();
-                match job.attempt() {
-                    1 => Err(Failure::retry("not yet")),
-                    _ => Ok(()),
-                }
-            })
-        })
-        .map(drop)
-    })
+    counted(|| drain_failing_once(bench, &queue, jobs).map(drop))
 }
 
 fn bulk(bench: &Bench, jobs: usize) -> Outcome<Allocated> {

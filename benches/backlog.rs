@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 use redrive::worker::WorkerStats;
-use redrive::{Job, Queue, Worker};
+use redrive::{Queue, Worker};
 use redrive_benches::{
     Bench, BenchPayload, Measurement, Outcome, Ran, Recorder, Samples, Scenario, Target, Waits,
-    fill_kinds, handle_kinds, steps, until_ended,
+    fill_kinds, handle_kinds, record_waits, steps, until_ended,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -128,15 +128,9 @@ fn rate(queue: &Queue, jobs: usize) -> Outcome<f64> {
 fn waits(queue: &Queue, times: usize) -> Outcome<Vec<f64>> {
     let start = Instant::now();
     let waits = Recorder::default();
-    let recorder = waits.clone();
     let worker = Worker::builder(queue)
         .slots(1)
-        .handle(move |job: &Job<BenchPayload>| {
-            let sent = Duration::from_nanos(job.payload().id);
-            let wait = start.elapsed().saturating_sub(sent);
-            recorder.push(wait.as_secs_f64() * 1e3);
-            Ok(())
-        })
+        .handle(record_waits(start, &waits))
         .start()?;
     thread::sleep(Duration::from_secs(1));
     for _ in 0..times {

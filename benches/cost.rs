@@ -2,8 +2,8 @@
 
 use redrive::Queue;
 use redrive_benches::{
-    Baseline, Bench, BenchPayload, Measurement, Meter, Outcome, Samples, Scenario, Target, Usage,
-    drain_metered, fill_kinds,
+    Baseline, Bench, Measurement, Meter, Outcome, Samples, Scenario, Target, Usage, drain_metered,
+    enqueue_each_metered, enqueue_metered, fill_kinds,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -48,15 +48,9 @@ fn run(bench: &mut Bench) -> Outcome {
         inserted.push(wal(bench, few, || baseline.insert(few, 1).map(drop))?);
 
         empty(bench)?;
-        let meter = Meter::start(bench)?;
-        for payload in BenchPayload::many(few) {
-            queue.enqueue(&payload)?;
-        }
-        single.push(meter.stop()?, few);
+        single.push(enqueue_each_metered(bench, &queue, few)?, few);
         empty(bench)?;
-        let meter = Meter::start(bench)?;
-        queue.enqueue_many(&BenchPayload::many(jobs))?;
-        bulk.push(meter.stop()?, jobs);
+        bulk.push(enqueue_metered(bench, &queue, jobs)?, jobs);
         empty(bench)?;
         fill_kinds(&queue, jobs)?;
         drained.push(drain_metered(bench, &queue, jobs)?, jobs);

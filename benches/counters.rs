@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use redrive::Queue;
 use redrive_benches::{
-    Bench, BenchPayload, Measurement, Meter, Outcome, Samples, Scenario, Usage, drain_metered,
-    fill_kinds,
+    Bench, Measurement, Outcome, Samples, Scenario, Usage, drain_metered, enqueue_each_metered,
+    enqueue_metered, fill_kinds,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -29,16 +29,17 @@ enum Counting {
 const RING: &str = "CREATE OR REPLACE VIEW redrive.metric_ring AS
     SELECT last_value::smallint AS segment FROM redrive.metric_ring_position";
 
-type Counted = fn(&Bench, usize) -> Outcome<Usage>;
+type Counted = fn(&Bench, &Queue, usize) -> Outcome<Usage>;
 
 fn run(bench: &mut Bench) -> Outcome {
     let many = bench.sized(100_000, 1_000);
     let few = bench.sized(5_000, 200);
+    let queue = Queue::new(bench.db(), "counters")?;
     let mut client = bench.client()?;
     for (what, jobs, work) in [
         ("drain", many, drain as Counted),
-        ("bulk enqueue", many, bulk),
-        ("single enqueue", few, single),
+        ("bulk enqueue", many, enqueue_metered),
+        ("single enqueue", few, enqueue_each_metered),
     ] {
         let mut took = [(); 4].map(|()| Samples::default());
         for round in 0..bench.sized(10, 1) {
@@ -54,7 +55,7 @@ fn run(bench: &mut Bench) -> Outcome {
                     Counting::Off => " WHERE false",
                 };
                 client.batch_execute(&format!("{RING}{rows}; CHECKPOINT"))?;
-                let once = work(bench, jobs)?;
+                let once = work(bench, &queue, jobs)?;
                 let at = usize::from(counting == Counting::On);
                 took[at].push(micros(once.wall, jobs));
                 took[2 + at].push(micros(once.client + once.server, jobs));
@@ -75,26 +76,9 @@ fn run(bench: &mut Bench) -> Outcome {
     Ok(())
 }
 
-fn drain(bench: &Bench, jobs: usize) -> Outcome<Usage> {
-    let queue = Queue::new(bench.db(), "counters")?;
-    fill_kinds(&queue, jobs)?;
-    drain_metered(bench, &queue, jobs)
-}
-
-fn bulk(bench: &Bench, jobs: usize) -> Outcome<Usage> {
-    let payloads = BenchPayload::many(jobs);
-    let meter = Meter::start(bench)?;
-    Queue::new(bench.db(), "counters")?.enqueue_many(&payloads)?;
-    meter.stop()
-}
-
-fn single(bench: &Bench, jobs: usize) -> Outcome<Usage> {
-    let queue = Queue::new(bench.db(), "counters")?;
-    let meter = Meter::start(bench)?;
-    for payload in BenchPayload::many(jobs) {
-        queue.enqueue(&payload)?;
-    }
-    meter.stop()
+fn drain(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
+    fill_kinds(queue, jobs)?;
+    drain_metered(bench, queue, jobs)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a mean for people")]

@@ -1,8 +1,8 @@
 //! Drain of jobs that fail once.
 
-use redrive::{Failure, Job, Queue};
+use redrive::Queue;
 use redrive_benches::{
-    Baseline, Bench, BenchPayload, Measurement, Outcome, Scenario, Target, drain_with, fill,
+    Baseline, Bench, Measurement, Outcome, Scenario, Target, drain_failing_once, fill,
 };
 
 pub(crate) const SCENARIO: Scenario = Scenario {
@@ -25,15 +25,5 @@ fn once(bench: &Bench, jobs: usize) -> Outcome<f64> {
     let queue = Queue::new(bench.db(), "fail-once")?;
     fill(&queue, jobs)?;
     bench.execute("ANALYZE redrive.jobs; CHECKPOINT")?;
-    let drained = drain_with(bench, &queue, jobs, 2 * jobs, |builder, ran| {
-        let ran = ran.clone();
-        builder.slots(2).handle(move |job: &Job<BenchPayload>| {
-            ran.one();
-            match job.attempt() {
-                1 => Err(Failure::retry("not yet")),
-                _ => Ok(()),
-            }
-        })
-    })?;
-    Ok(drained.rate)
+    Ok(drain_failing_once(bench, &queue, jobs)?.rate)
 }

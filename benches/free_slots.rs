@@ -47,7 +47,8 @@ fn run(bench: &mut Bench) -> Outcome {
         jobs_ms.extend(vec![bench.sized(10_000, 1_000); slow]);
         let [mut shares, mut waits, mut spans] = [(); 3].map(|()| Samples::default());
         for round in 0..bench.sized(3, 1) {
-            shuffle(&mut jobs_ms, round);
+            // In the same order in each run.
+            fastrand::Rng::with_seed(round).shuffle(&mut jobs_ms);
             let (wasted, longest, span) = free_slots(bench, &jobs_ms)?;
             shares.push(wasted * 100.0);
             waits.push(longest * 1000.0);
@@ -62,18 +63,6 @@ fn run(bench: &mut Bench) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Shuffles in the same way in each run.
-fn shuffle(jobs_ms: &mut [u64], round: u64) {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(round + 1);
-    for last in (1..jobs_ms.len()).rev() {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let other = usize::try_from(state >> 33).unwrap_or_default() % (last + 1);
-        jobs_ms.swap(last, other);
-    }
 }
 
 /// Returns the share of slot time that was free while jobs waited, the longest such period, and the

@@ -1,21 +1,15 @@
-//! The size of letters, and the time of queries about them.
+//! The size of letters.
 //!
 //! The letters have a payload of a kilobyte, a backtrace of ten, and five attempts; 95 of a hundred
 //! died of one failure, the others of a hundred, of which one is rare and long past.
 
-use redrive::dlq::{GroupFilter, GroupId, LetterFilter, LetterState};
-use redrive::postgres::Client;
-use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, fill_letters, timed};
+use redrive_benches::{Bench, Measurement, Outcome, Samples, Scenario, fill_letters};
 
 pub(crate) const SCENARIO: Scenario = Scenario {
     name: "letters",
-    what: "Bytes of a letter, compared with a bare table of id and payload, and how long questions about a \
-           million of them take.",
+    what: "Bytes of a letter, compared with a bare table of id and payload.",
     run,
 };
-
-/// How often each query runs.
-const ASKED: usize = 11;
 
 const BASELINE: &str = "DROP TABLE IF EXISTS baseline;
     CREATE TABLE baseline (id bigint PRIMARY KEY, payload jsonb NOT NULL)";
@@ -49,12 +43,6 @@ fn run(bench: &mut Bench) -> Outcome {
     let letters = bench.sized(1_000_000, 1_000);
     let mut client = bench.client()?;
     fill_letters(&mut client, FILL, letters)?;
-    weigh(bench, &mut client, letters)?;
-    ask(bench)
-}
-
-/// Compares the bytes of the letters, indexes included, with those of a table of the payloads.
-fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
     client.batch_execute(BASELINE)?;
     let first: i64 = client
         .query_one("SELECT min(id) - 1 FROM redrive.dead_letters", &[])?
@@ -87,59 +75,4 @@ fn weigh(bench: &mut Bench, client: &mut Client, letters: i64) -> Outcome {
     let name = "a letter with its indexes, compared with id and payload";
     let row = Measurement::compared(name, "bytes", &one(baseline)?, &one(all / letters)?);
     bench.report(row.note(parts.join(", ")))
-}
-
-fn ask(bench: &mut Bench) -> Outcome {
-    let db = bench.db().clone();
-    let groups = db.dlq().groups().list(&GroupFilter::new())?;
-    let big = groups.first().map_or(GroupId::new(1), |group| group.id);
-    let open = |filter: &str| -> Outcome<LetterFilter> {
-        Ok(filter
-            .parse::<LetterFilter>()?
-            .or_state(LetterState::Open)
-            .limit(50))
-    };
-    for filter in [
-        "",
-        "queue=orders",
-        "class=reqwest::Error",
-        "class=Rare",
-        "class=NoSuch",
-        "queue=orders class=Class17",
-        "cause=exhausted version=1.4.2 host=web-1",
-        "payload.customer.id=42",
-        "state=any",
-        "state=any class=reqwest::Error",
-        "state=any class=Rare",
-    ] {
-        let which = open(filter)?;
-        let list = || db.dlq().list(&which).map(drop);
-        time(bench, &format!("list {filter}"), list)?;
-    }
-    for filter in [
-        "",
-        "queue=orders",
-        "class=reqwest::Error",
-        "class=Rare",
-        "queue=orders age>1h",
-    ] {
-        let which = open(filter)?;
-        let count = || db.dlq().count(&which).map(drop);
-        time(bench, &format!("count {filter}"), count)?;
-    }
-    time(bench, "groups", || {
-        db.dlq().groups().list(&GroupFilter::new()).map(drop)
-    })?;
-    time(bench, "one group", || db.dlq().groups().get(big).map(drop))?;
-    time(bench, "stats", || db.admin().stats(None).map(drop))
-}
-
-/// Measures a query.
-fn time(
-    bench: &mut Bench,
-    what: &str,
-    mut question: impl FnMut() -> redrive::Result<()>,
-) -> Outcome {
-    let times = timed(ASKED, || Ok(question()?))?;
-    bench.report(Measurement::new(what.trim_end(), "ms", &times))
 }

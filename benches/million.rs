@@ -54,30 +54,33 @@ fn run(bench: &mut Bench) -> Outcome {
     take_away(bench, &mut client, letters / SHARE)
 }
 
-/// Not a closure: Rust 1.95 miscompiles closures that take equal large values (rust-lang/rust#155241).
-fn open(which: LetterFilter) -> LetterFilter {
-    which.state(LetterState::Open)
-}
-
 fn ask(bench: &mut Bench, client: &mut Client, scan: &Samples) -> Outcome {
     let db = bench.db().clone();
-    let of_class = |class: &str| open(LetterFilter::new().error_class(class));
-    let of_queue = |queue: &str| open(LetterFilter::new().queue(queue));
-    for (what, which) in [
-        ("list", open(LetterFilter::new())),
-        ("list a large queue", of_queue("queue0")),
-        ("list a frequent class", of_class("Class0")),
-        ("list a rare class", of_class("Class39")),
-        ("list a class that is not there", of_class("NoSuch")),
+    let parsed = |filter: &str| -> Outcome<LetterFilter> {
+        let filter: LetterFilter = filter.parse()?;
+        Ok(filter.or_state(LetterState::Open).limit(50))
+    };
+    for filter in [
+        "",
+        "queue=queue0",
+        "class=Class0",
+        "class=Class39",
+        "class=NoSuch",
+        "queue=queue3 class=Class17",
+        "cause=exhausted version=1.4.2 host=web-1",
+        "payload.order=42",
+        "state=any",
+        "state=any class=Class0",
+        "state=any class=Class39",
     ] {
-        show(bench, what, scan, || Ok(db.dlq().list(&which).map(drop)?))?;
+        let which = parsed(filter)?;
+        let name = format!("list {filter}");
+        show(bench, &name, scan, || Ok(db.dlq().list(&which).map(drop)?))?;
     }
-    for (what, which) in [
-        ("count", open(LetterFilter::new())),
-        ("count a queue", of_queue("queue3")),
-        ("count a rare class", of_class("Class39")),
-    ] {
-        show(bench, what, scan, || {
+    for filter in ["", "queue=queue3", "class=Class39", "queue=queue3 age>1h"] {
+        let which = parsed(filter)?;
+        let name = format!("count {filter}");
+        show(bench, &name, scan, || {
             Ok(db.dlq().count(&which).map(drop)?)
         })?;
     }
@@ -178,5 +181,5 @@ fn show(
     question: impl FnMut() -> Outcome,
 ) -> Outcome {
     let times = timed(ASKED, question)?;
-    bench.report(Measurement::compared(what, "ms", scan, &times))
+    bench.report(Measurement::compared(what.trim_end(), "ms", scan, &times))
 }

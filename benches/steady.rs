@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redrive::{Job, Queue, Worker};
+use redrive::{Queue, Worker};
 use redrive_benches::{
     Bench, BenchPayload, Measurement, Outcome, Recorder, Scenario, Target, Waits, assert_empty,
-    until_drained,
+    record_waits, until_drained,
 };
 
 use crate::held::megabytes;
@@ -67,15 +67,9 @@ fn watch(bench: &Bench, lasting: Duration, reading: Option<Duration>) -> Outcome
     let queue = Queue::new(bench.db(), "steady")?;
     let start = Instant::now();
     let waits = Recorder::default();
-    let recorder = waits.clone();
     let worker = Worker::builder(&queue)
         .slots(2)
-        .handle(move |job: &Job<BenchPayload>| {
-            let sent = Duration::from_nanos(job.payload().id);
-            let wait = start.elapsed().saturating_sub(sent);
-            recorder.push(wait.as_secs_f64() * 1e3);
-            Ok(())
-        })
+        .handle(record_waits(start, &waits))
         .start()?;
     let over = AtomicBool::new(false);
     let (sent, sizes) = thread::scope(|scope| -> Outcome<(u64, Vec<f64>)> {

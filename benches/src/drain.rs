@@ -127,6 +127,20 @@ pub fn drain_one_kind(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drai
     })
 }
 
+/// Drains `jobs` jobs of one kind with two slots. Each fails at the first attempt.
+pub fn drain_failing_once(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Drained> {
+    drain_with(bench, queue, jobs, 2 * jobs, |builder, ran| {
+        let ran = ran.clone();
+        builder.slots(2).handle(move |job: &Job<BenchPayload>| {
+            ran.one();
+            match job.attempt() {
+                1 => Err(Failure::retry("not yet")),
+                _ => Ok(()),
+            }
+        })
+    })
+}
+
 /// Drains `jobs` jobs with this worker. `runs` handlers must run. Retries have no delay.
 pub fn drain_with(
     bench: &Bench,

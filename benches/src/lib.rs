@@ -7,10 +7,10 @@
 #![allow(clippy::missing_errors_doc, reason = "every error ends the scenario")]
 
 mod measurement;
+mod payload;
 mod waits;
 mod bench;
 mod process;
-mod payload;
 mod meter;
 mod threads;
 mod drain;
@@ -21,16 +21,16 @@ mod worker_process;
 pub use baseline::Baseline;
 pub use bench::{Bench, Child, Scenario, main, print_error};
 pub use drain::{
-    Drained, Ran, assert_empty, drain, drain_metered, drain_one_kind, drain_with, fill, fill_kinds,
-    fill_with, handle_kinds, until_drained, until_ended,
+    Drained, Ran, assert_empty, drain, drain_failing_once, drain_metered, drain_one_kind,
+    drain_with, fill, fill_kinds, fill_with, handle_kinds, until_drained, until_ended,
 };
 pub use letters::{fill_letters, steps};
 pub use measurement::{Figure, Measurement, Samples, Target, shown};
-pub use meter::{Meter, Usage};
+pub use meter::{Meter, Usage, enqueue_each_metered, enqueue_metered};
 pub use payload::{BenchPayload, KINDS, Kind};
 pub use process::Process;
 pub use threads::in_threads;
-pub use waits::{Recorder, Waits, timed};
+pub use waits::{Recorder, Waits, record_waits, timed};
 pub use worker_process::{PausedQueue, WORKER_PROCESS, drain_with_processes};
 
 /// The result of a scenario or a part of it.

@@ -299,25 +299,4 @@ mod tests {
         }
         assert_eq!(row.is_met(), None);
     }
-
-    #[test]
-    fn a_ratio_without_a_baseline_meets_no_target() {
-        let row = Measurement::new("x", "ms", 1.0).target(Target::RatioAtMost(2.0));
-        assert_eq!(row.is_met(), Some(false));
-    }
-
-    #[test]
-    fn numbers_have_three_significant_digits() {
-        for (number, text) in [
-            (1_234_567.8, "1,234,568"),
-            (123.4, "123"),
-            (-1234.0, "-1,234"),
-            (12.34, "12.3"),
-            (0.456, "0.46"),
-            (0.01234, "0.0123"),
-            (0.0, "0.00"),
-        ] {
-            assert_eq!(shown(number), text);
-        }
-    }
 }

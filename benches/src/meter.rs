@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use redrive::postgres::Client;
 
-use crate::{Bench, Outcome};
+use redrive::Queue;
+
+use crate::{Bench, BenchPayload, Outcome};
 
 /// Linux counts processor time in /proc in ticks of 1/100 s.
 const TICKS: f64 = 100.0;
@@ -64,6 +66,24 @@ impl Meter {
             wal: (wal(&mut self.server)? - self.wal).unsigned_abs(),
         })
     }
+}
+
+/// Enqueues jobs with one call, and returns the resources used.
+pub fn enqueue_metered(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
+    let payloads = BenchPayload::many(jobs);
+    let meter = Meter::start(bench)?;
+    queue.enqueue_many(&payloads)?;
+    meter.stop()
+}
+
+/// Enqueues jobs one by one, and returns the resources used.
+pub fn enqueue_each_metered(bench: &Bench, queue: &Queue, jobs: usize) -> Outcome<Usage> {
+    let payloads = BenchPayload::many(jobs);
+    let meter = Meter::start(bench)?;
+    for payload in &payloads {
+        queue.enqueue(payload)?;
+    }
+    meter.stop()
 }
 
 fn wal(server: &mut Client) -> Outcome<i64> {

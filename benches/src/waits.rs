@@ -1,9 +1,11 @@
 //! How long something takes, in milliseconds, and the percentiles of it.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::{Outcome, Samples};
+use redrive::{Failure, Job};
+
+use crate::{BenchPayload, Outcome, Samples};
 
 /// The times of several rounds.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +55,21 @@ impl<T> Recorder<T> {
     pub fn take(&self) -> Vec<T> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut all)
+    }
+}
+
+/// Returns a handler that records how long each job waited, in milliseconds. The number of its payload is the time of
+/// its enqueue since `start`, in nanoseconds.
+pub fn record_waits(
+    start: Instant,
+    waits: &Recorder<f64>,
+) -> impl Fn(&Job<BenchPayload>) -> Result<(), Failure> + Send + Sync + 'static {
+    let waits = waits.clone();
+    move |job| {
+        let sent = Duration::from_nanos(job.payload().id);
+        let wait = start.elapsed().saturating_sub(sent);
+        waits.push(wait.as_secs_f64() * 1e3);
+        Ok(())
     }
 }
 
