@@ -92,14 +92,6 @@ pub(crate) fn run(options: &BenchOptions, interrupt: &Interrupt) -> Result<()> {
     }
 }
 
-/// The step of `cargo xtask test`: runs all scenarios small. Returns a remark.
-pub(crate) fn check(root: &Path, interrupt: &Interrupt) -> Result<String> {
-    let programs = Programs::build_for_tests(interrupt)?;
-    let chosen = programs.chosen(&[])?;
-    let measured = measure(root, &chosen, Scale::Quick, interrupt, |_, _| Ok(()))?;
-    Ok(format!("{} scenarios", measured.len()))
-}
-
 fn measure(
     root: &Path,
     chosen: &[&Scenario],

@@ -1,7 +1,6 @@
 //! `cargo xtask chaos`: faults under load, and a check of the results.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -80,16 +79,6 @@ pub(crate) fn check(suite: Suite, seed: u64, interrupt: &Interrupt) -> Result<()
         Suite::Gate => chaos.run(&["suite".to_owned(), format!("--smoke={seed}")]),
         Suite::Deep => chaos.run(&["suite"]),
     }
-}
-
-/// Runs one round of random faults.
-pub(crate) fn round(seed: u64, length: Duration, interrupt: &Interrupt) -> Result<()> {
-    Chaos::build(Binaries::find(interrupt)?, interrupt)?.run(&[
-        "run".to_owned(),
-        format!("--seed={seed}"),
-        "--rounds=1".to_owned(),
-        format!("--seconds={}", length.as_secs()),
-    ])
 }
 
 /// Runs a minute of faults on another version of PostgreSQL.

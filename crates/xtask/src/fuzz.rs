@@ -34,17 +34,12 @@ pub(crate) struct FuzzOptions {
 
 pub(crate) fn run(options: &FuzzOptions, interrupt: &Interrupt) -> Result<()> {
     let seed = options.seed.unwrap_or_else(today);
-    search(options.inputs, options.schedules, seed, interrupt)
-}
-
-/// Tries this many inputs and schedules.
-pub(crate) fn search(inputs: u64, schedules: u64, seed: u64, interrupt: &Interrupt) -> Result<()> {
     let start = Instant::now();
-    if inputs > 0 {
-        try_inputs(inputs, seed, interrupt)?;
+    if options.inputs > 0 {
+        try_inputs(options.inputs, seed, interrupt)?;
     }
-    if schedules > 0 {
-        try_schedules(schedules, seed, interrupt)?;
+    if options.schedules > 0 {
+        try_schedules(options.schedules, seed, interrupt)?;
     }
     println!("no failure in {} s", start.elapsed().as_secs());
     Ok(())

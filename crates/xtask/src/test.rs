@@ -4,7 +4,6 @@ mod changes;
 mod deny;
 mod package;
 mod results;
-mod soak;
 mod spelling;
 
 use std::collections::BTreeSet;
@@ -56,12 +55,9 @@ pub(crate) struct TestOptions {
     /// Run only what the files that differ from main need
     #[arg(long, conflicts_with_all = ["full", "only"])]
     changed: bool,
-    /// Run rounds of chaos, repeated tests, random inputs and small benchmarks for about this long
-    #[arg(long, value_name = "MINUTES", conflicts_with_all = ["full", "only", "changed"])]
-    soak: Option<u64>,
     /// Run the integration tests and a minute of chaos on these versions of PostgreSQL instead,
     /// such as 14,15,16,17,18
-    #[arg(long, value_name = "MAJOR,...", value_delimiter = ',', conflicts_with_all = ["full", "only", "changed", "soak"])]
+    #[arg(long, value_name = "MAJOR,...", value_delimiter = ',', conflicts_with_all = ["full", "only", "changed"])]
     postgres: Vec<u32>,
     /// Run only this step; repeatable
     #[arg(long, value_name = "STEP")]
@@ -114,9 +110,6 @@ enum Step {
 /// Runs all steps in order, also after a failure, and ends with one list of the failures.
 pub(crate) fn run(options: &TestOptions, interrupt: &Interrupt) -> Result<()> {
     let root = workspace()?;
-    if let Some(minutes) = options.soak {
-        return soak::run(&root, Duration::from_secs(minutes * 60), interrupt);
-    }
     let start = Instant::now();
     let suite = if options.full {
         Suite::Deep

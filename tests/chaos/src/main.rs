@@ -132,12 +132,6 @@ struct RunOptions {
     /// Inject only these faults
     #[arg(long, value_delimiter = ',', value_enum)]
     faults: Option<Vec<Fault>>,
-    /// Number of rounds at a time
-    #[arg(long, default_value_t = 1)]
-    parallel: usize,
-    /// Inject no faults
-    #[arg(long, conflicts_with = "faults")]
-    calm: bool,
     /// Pooler in front of the server; `transaction` starts `PgBouncer`
     #[arg(long, value_name = "MODE", default_value_t = Pooler::Session)]
     pooler: Pooler,
@@ -150,9 +144,6 @@ struct MutantOptions {
     /// Run only these mutants, with their scenarios, or only these scenarios
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
-    /// Number of scenarios at a time
-    #[arg(long, default_value_t = 3)]
-    parallel: usize,
 }
 
 #[derive(Debug, Args)]
@@ -166,9 +157,6 @@ struct SuiteOptions {
     /// Which third of the mutants to run [default: the days since 1970 modulo 3]
     #[arg(long, value_name = "0|1|2", env = suite::PART, value_parser = clap::value_parser!(u64).range(..mutation_run::PARTS))]
     part: Option<u64>,
-    /// Number of scenarios at a time; a round counts as three
-    #[arg(long, default_value_t = 2)]
-    parallel: usize,
 }
 
 fn main() -> ExitCode {
@@ -183,18 +171,18 @@ fn main() -> ExitCode {
                 true => Selection::All,
                 false => Selection::Named(options.only),
             };
-            mutation_run::run(&options.programs, &selection, options.parallel)
+            mutation_run::run(&options.programs, &selection)
         }
         Command::Poison(programs) => poison::run(&programs) == Verdict::Held,
         Command::Suite(options) => {
-            let (programs, parallel) = (&options.programs, options.parallel);
+            let programs = &options.programs;
             match options.smoke {
-                Some(seed) => suite::run_smoke(programs, seed, parallel),
+                Some(seed) => suite::run_smoke(programs, seed),
                 None => {
                     let now = clock::now().unsigned_abs() / 1_000_000;
                     let part = options.part;
                     let part = part.unwrap_or_else(|| mutation_run::part_of_day(now));
-                    suite::run_deep(programs, part, parallel)
+                    suite::run_deep(programs, part)
                 }
             }
         }
@@ -207,11 +195,8 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &RunOptions) -> bool {
-    let faults = match (options.calm, &options.faults) {
-        (true, _) => Vec::new(),
-        (false, Some(faults)) => faults.clone(),
-        (false, None) => options.programs.possible_faults(),
-    };
+    let faults = options.faults.clone();
+    let faults = faults.unwrap_or_else(|| options.programs.possible_faults());
     let task = |seed: u64| {
         let round = Round {
             programs: &options.programs,
@@ -224,5 +209,5 @@ fn run(options: &RunOptions) -> bool {
         Task::new(format!("seed {seed}"), 1, move || round.run())
     };
     let seeds = options.seed..options.seed + options.rounds;
-    verdict::play(|| seeds.clone().map(task).collect(), options.parallel)
+    verdict::play(|| seeds.clone().map(task).collect(), 1)
 }

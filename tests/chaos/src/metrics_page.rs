@@ -45,14 +45,3 @@ fn counters(page: &str) -> BTreeMap<String, i64> {
     }
     sums
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_are_summed_over_their_labels() {
-        let page = "HTTP/1.1 200 OK\r\n\r\n# TYPE a_total counter\na_total{q=\"x\"} 2\na_total{q=\"y z\"} 3\nb 7\n";
-        assert_eq!(counters(page), BTreeMap::from([("a_total".to_owned(), 5)]));
-    }
-}

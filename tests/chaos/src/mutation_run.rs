@@ -14,6 +14,8 @@ use crate::verdict::{Verdict, play, print_missing};
 /// The parts of the list of mutants of which the suite runs one.
 pub(crate) const PARTS: u64 = 3;
 const DAY: u64 = 24 * 60 * 60;
+/// How many scenarios run at a time.
+const PARALLEL: usize = 3;
 
 /// Returns the part whose turn it is on the day of a time, in seconds since 1970. Three days in a row run all mutants.
 pub(crate) fn part_of_day(time: u64) -> u64 {
@@ -67,8 +69,8 @@ pub(crate) fn is_current() -> bool {
 }
 
 /// Runs the selection. Returns whether no mutant survived and no rule was broken.
-pub(crate) fn run(programs: &Programs, selection: &Selection, parallel: usize) -> bool {
-    is_current() && play(|| tasks(programs, selection), parallel)
+pub(crate) fn run(programs: &Programs, selection: &Selection) -> bool {
+    is_current() && play(|| tasks(programs, selection), PARALLEL)
 }
 
 /// Returns a task for each scenario and each mutant of the selection.
@@ -112,26 +114,5 @@ fn find(programs: &Programs, mutant: &Mutant) -> Verdict {
     match &*finished.missing {
         [] => Verdict::Broken,
         _ => Verdict::Inconclusive,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parts_have_each_mutant_once_and_all_scenarios() {
-        let parts = [0, DAY - 1, DAY, 2 * DAY, 3 * DAY].map(part_of_day);
-        assert_eq!(parts, [0, 0, 1, 2, 0], "three days in a row run all parts");
-        let names = |selection: Selection| selection.mutants().into_iter().map(|one| one.name);
-        let parts = (0..PARTS).flat_map(|part| names(Selection::Part(part)));
-        let mut parts: Vec<&str> = parts.collect();
-        let mut all: Vec<&str> = names(Selection::All).collect();
-        parts.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(parts, all);
-        let scenarios = Selection::Part(1).scenarios();
-        assert_eq!(scenarios, Selection::All.scenarios());
-        assert_eq!(scenarios, Scenario::value_variants());
     }
 }

@@ -25,19 +25,20 @@ pub(crate) const PART: &str = "REDRIVE_CHAOS_PART";
 const RATE: u32 = 20;
 /// The scenarios of the gate.
 const SMOKE: usize = 5;
+/// The weight that runs at a time.
+const PARALLEL: usize = 2;
 
-/// Runs a few scenarios without mutants, which the seed chooses, with this much weight at a time. Returns whether no
-/// rule was broken.
-pub(crate) fn run_smoke(programs: &Programs, seed: u64, parallel: usize) -> bool {
+/// Runs a few scenarios without mutants, which the seed chooses. Returns whether no rule was broken.
+pub(crate) fn run_smoke(programs: &Programs, seed: u64) -> bool {
     let scenarios = smoke(seed);
     println!("seed {seed} chose {scenarios:?}");
-    play(|| mutation_run::scenarios(programs, &scenarios), parallel)
+    play(|| mutation_run::scenarios(programs, &scenarios), PARALLEL)
 }
 
 /// Runs rounds, all scenarios, this part of the mutants, and the poison test.
-pub(crate) fn run_deep(programs: &Programs, part: u64, parallel: usize) -> bool {
+pub(crate) fn run_deep(programs: &Programs, part: u64) -> bool {
     println!("part {part} of the mutants; to run it again: {PART}={part}");
-    mutation_run::is_current() && play(|| deep(programs, part), parallel)
+    mutation_run::is_current() && play(|| deep(programs, part), PARALLEL)
 }
 
 /// Chooses the scenarios of the gate.
@@ -65,19 +66,4 @@ fn deep(programs: &Programs, part: u64) -> Vec<Task<'_>> {
     }));
     tasks.extend(mutation_run::tasks(programs, &Selection::Part(part)));
     tasks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seed_chooses_different_scenarios() {
-        assert_eq!(smoke(7), smoke(7));
-        assert_eq!(smoke(7).len(), SMOKE);
-        let mut chosen: Vec<Scenario> = (0..100).flat_map(smoke).collect();
-        chosen.sort_unstable();
-        chosen.dedup();
-        assert_eq!(chosen, Scenario::value_variants(), "each has its turn");
-    }
 }

@@ -84,27 +84,3 @@ pub fn patched(frame: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     patched[1..5].copy_from_slice(&size.to_be_bytes());
     patched
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(letter: u8, body: &[u8]) -> Vec<u8> {
-        let mut frame = vec![letter];
-        frame.extend_from_slice(&u32::try_from(body.len() + 4).expect("short").to_be_bytes());
-        frame.extend_from_slice(body);
-        frame
-    }
-
-    #[test]
-    fn a_patch_changes_only_the_text_of_a_parse_frame() {
-        let parse = frame(b'P', b"s1\0DELETE FROM a WHERE b\0\0\x01\0\0\0\x14");
-        assert_eq!(
-            patched(parse.clone(), "WHERE b", "WHERE true"),
-            frame(b'P', b"s1\0DELETE FROM a WHERE true\0\0\x01\0\0\0\x14")
-        );
-        assert_eq!(patched(parse.clone(), "WHERE c", "WHERE true"), parse);
-        let bind = frame(b'B', b"\0s1\0WHERE b\0");
-        assert_eq!(patched(bind.clone(), "WHERE b", ""), bind);
-    }
-}

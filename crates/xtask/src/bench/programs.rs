@@ -42,19 +42,11 @@ pub(crate) struct Programs(Vec<Scenario>);
 impl Programs {
     /// Builds the programs with optimizations.
     pub(super) fn build(interrupt: &Interrupt) -> Result<Programs> {
-        Programs::of(&mut cargo(["bench", "--no-run"]), interrupt)
-    }
-
-    /// Builds the programs in the profile of the tests, which have built the dependencies.
-    pub(super) fn build_for_tests(interrupt: &Interrupt) -> Result<Programs> {
-        Programs::of(&mut cargo(["build"]), interrupt)
-    }
-
-    fn of(build: &mut Command, interrupt: &Interrupt) -> Result<Programs> {
+        let mut build = cargo(["bench", "--no-run"]);
         for target in TARGETS {
             build.args(["--bench", target]);
         }
-        let artifacts = Artifacts::of(build, interrupt)?;
+        let artifacts = Artifacts::of(&mut build, interrupt)?;
         let mut all = Vec::new();
         for target in TARGETS {
             all.append(&mut scenarios(&artifacts.executable(target)?, interrupt)?);

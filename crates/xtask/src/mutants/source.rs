@@ -239,13 +239,4 @@ CREATE TRIGGER x AFTER INSERT ON t EXECUTE FUNCTION redrive.one();
             functions[1].text
         );
     }
-
-    #[test]
-    fn every_function_of_a_database_must_have_a_source() {
-        let text = "CREATE FUNCTION s.a() RETURNS void LANGUAGE sql AS $$ SELECT $$;";
-        let sources = functions("m.sql", text);
-        check_functions(&sources, &["a".to_owned()]).expect("the same");
-        check_functions(&sources, &["a".to_owned(), "b".to_owned()]).expect_err("one is missing");
-        check_functions(&sources, &["a".to_owned(), "a".to_owned()]).expect_err("an overload");
-    }
 }
