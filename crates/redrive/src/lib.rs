@@ -14,8 +14,6 @@ pub mod testing;
 
 pub mod _guide;
 
-#[doc(hidden)]
-pub mod bench_internals;
 #[cfg(test)]
 mod proptests;
 
