@@ -34,7 +34,7 @@ fn validate_lists_the_ids_that_fail_or_pass() {
     let output = Command::new(env!("CARGO_BIN_EXE_test_cli"))
         .args(["dlq", "validate", "orders", "--schema", "-"])
         .env("DATABASE_URL", db.url())
-        .stdin(File::open(schema.to_string()).expect("the schema"))
+        .stdin(fs::File::open(schema.to_string()).expect("the schema"))
         .output()
         .expect("the command");
     has(

@@ -10,8 +10,6 @@ use crate::history::{ClientEvent, InBatch, JobSelection, LiveChange, Phase};
 /// Another job.
 pub(crate) const OTHER: i64 = 8;
 pub(crate) const SECOND: i64 = 1_000_000;
-/// When the delayed job of a bulk change is due.
-pub(crate) const DUE: i64 = 5_000_000;
 const LETTER: &str = "attempt=1 state=open cause=rejected error=no class=Bad history=[]";
 
 /// Histories, each made from another one.
