@@ -72,7 +72,7 @@ DECLARE
         'SELECT ON SEQUENCE redrive.job_id',
         -- To compute the next tick of a schedule, and to store an error.
         'SELECT, UPDATE (next_at, retry_at, last_error) ON redrive.schedules',
-        'SELECT ON redrive.compactions',
+        'SELECT ON redrive.compactions, redrive.served_queues',
         'SELECT, UPDATE (status, retry_count, retry_after, error_reason, error_stacktrace, updated_at) ON redrive.dlq_events',
         -- To lock the slot of a held group.
         'UPDATE (held_at, job_id) ON redrive.group_slots',

@@ -2,18 +2,19 @@
 
 use redrive_tests::{Sql, TestDatabase};
 
+const JOB: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload";
+const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";
+const WORKER: &str =
+    "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
+const LEASE: &str =
+    "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at";
+const ROW: &str = "'{1}', '{k}', ARRAY['{}'::json], ARRAY[now()]";
+const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, enqueued_at, payload";
+const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
+const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
+
 #[test]
 fn the_schema_rejects_illegal_rows() {
-    const JOB: &str = "INSERT INTO redrive.jobs (segment, queue, kind, payload";
-    const DELAYED: &str = "INSERT INTO redrive.jobs_delayed (run_at, queue, kind, payload";
-    const WORKER: &str =
-        "INSERT INTO redrive.workers (worker_id, queue, host, pid, version, slots, expires_at)";
-    const LEASE: &str =
-        "INSERT INTO redrive.leases (lease_id, worker_id, queue, ids, kinds, payloads, enqueued_at";
-    const ROW: &str = "'{1}', '{k}', ARRAY['{}'::json], ARRAY[now()]";
-    const LETTER: &str = "INSERT INTO redrive.dead_letters (queue, kind, cause, error_class, error_message, enqueued_at, payload";
-    const KEY: &str = "INSERT INTO redrive.unique_keys (queue, key, job_id)";
-    const BREAKER: &str = "INSERT INTO redrive.breakers (name, state, cause, delay_ms, probe_at)";
     let long = "x".repeat(101);
     let too_long = "x".repeat(256);
     let illegal = [
