@@ -65,7 +65,7 @@ pub const CATALOGUE: &[Metric] = &[
     histogram("redrive_job_attempts_at_dead_letter", &[QUEUE], ATTEMPT_BOUNDS,
         "Attempts that a job had used when it died, in its current generation."),
     histogram("redrive_job_retry_delay_seconds", &[QUEUE], DELAY_BOUNDS,
-        "Delays before retries: backoff with jitter."),
+        "Delays before retries that use up an attempt: backoff with jitter."),
     histogram("redrive_dlq_residence_seconds", &[QUEUE, EXIT], RESIDENCE_BOUNDS,
         "Time from a death to its redrive or discard."),
     // Chores of workers.
