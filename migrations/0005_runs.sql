@@ -48,6 +48,7 @@ CREATE TABLE redrive.redrive_runs (
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     started_at        timestamptz,
     ended_at          timestamptz,
+    progress_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT runs_halted_have_a_cause CHECK ((state = 'halted') <= (halted_because IS NOT NULL)),
     CONSTRAINT runs_with_a_canary_may_halt CHECK (canary = 0 OR sample IS NOT NULL)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
@@ -64,6 +65,7 @@ COMMENT ON COLUMN redrive.redrive_runs.stage_sent IS 'The value of `sent` when t
 COMMENT ON COLUMN redrive.redrive_runs.term IS 'The fence: it grows with each driver, and only a step of the current term counts.';
 COMMENT ON COLUMN redrive.redrive_runs.next_at IS 'When the next letter is due according to the rate.';
 COMMENT ON COLUMN redrive.redrive_runs.cursor IS 'The last member that was tried; of a run in chunks, how many were tried.';
+COMMENT ON COLUMN redrive.redrive_runs.progress_at IS 'When a step last sent letters or found outcomes, or an operator changed its state.';
 COMMENT ON COLUMN redrive.redrive_runs.sweeps IS 'How many times locked members were retried.';
 
 CREATE INDEX redrive_runs_running ON redrive.redrive_runs (next_at) WHERE state = 'running';

@@ -178,6 +178,10 @@ BEGIN
         stage_recovered = r.stage_recovered, stage_died = r.stage_died, next_at = r.next_at,
         cursor = r.cursor, sweeps = r.sweeps, sent = r.sent, skipped = r.skipped,
         recovered = r.recovered, died_alike = r.died_alike, died_differently = r.died_differently,
+        progress_at = CASE
+            WHEN (c.cursor, c.sent, c.skipped, c.recovered, c.died_alike, c.died_differently)
+                = (r.cursor, r.sent, r.skipped, r.recovered, r.died_alike, r.died_differently) THEN c.progress_at
+            ELSE clock_timestamp() END,
         driver = CASE WHEN r.state = 'running' THEN r.driver END,
         driver_expires_at = CASE WHEN r.state = 'running'
             THEN clock_timestamp() + lease_ms * interval '1 millisecond' END

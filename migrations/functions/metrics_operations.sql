@@ -164,6 +164,8 @@ BEGIN
     SELECT v.metric, v.labels, coalesce(v.value, 0)::double precision
     FROM (
         SELECT sum(r.total - r.cursor) FILTER (WHERE r.state IN ('running', 'paused', 'halted')) AS waiting,
+               (SELECT greatest(0, extract(epoch FROM statement_timestamp() - min(i.progress_at)))
+                FROM redrive.redrive_runs i WHERE i.state = 'running' AND i.cursor < i.total) AS idle,
                sum(r.still_running) AS unsettled, sum(r.recovered) AS recovered, sum(r.died_alike) AS alike,
                sum(r.died_differently) AS differently
         FROM redrive.runs r
@@ -171,6 +173,7 @@ BEGIN
     CROSS JOIN LATERAL (VALUES
         ('redrive_run_letters_waiting', '{}'::text[], a.waiting),
         ('redrive_run_letters_unsettled', '{}', a.unsettled),
+        ('redrive_run_idle_seconds', '{}', a.idle),
         ('redrive_run_outcomes_total', '{recovered}', a.recovered),
         ('redrive_run_outcomes_total', '{died_alike}', a.alike),
         ('redrive_run_outcomes_total', '{died_differently}', a.differently)

@@ -185,7 +185,7 @@ BEGIN
     UPDATE redrive.redrive_runs r
     SET state = became, driver = NULL, driver_expires_at = NULL, term = r.term + 1,
         halted_because = NULL, ended_at = CASE verb WHEN 'cancel' THEN clock_timestamp() END,
-        next_at = clock_timestamp(),
+        next_at = clock_timestamp(), progress_at = clock_timestamp(),
         approved_by = CASE verb WHEN 'approve' THEN left(change_run.person, 200) ELSE r.approved_by END,
         approved_role = CASE verb WHEN 'approve' THEN session_user::text ELSE r.approved_role END,
         approved_at = CASE verb WHEN 'approve' THEN clock_timestamp() ELSE r.approved_at END,

@@ -124,7 +124,7 @@ BEGIN
     FOR NO KEY UPDATE SKIP LOCKED;
     IF FOUND THEN
         UPDATE redrive.redrive_runs c
-        SET started_at = coalesce(c.started_at, clock_timestamp()),
+        SET started_at = coalesce(c.started_at, clock_timestamp()), progress_at = clock_timestamp(),
             driver_expires_at = clock_timestamp() + lease_ms * interval '1 millisecond'
         WHERE c.id = run;
     END IF;

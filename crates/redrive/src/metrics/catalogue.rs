@@ -148,6 +148,8 @@ pub const CATALOGUE: &[Metric] = &[
         "Letters that redrive runs have not sent yet."),
     gauge("redrive_run_letters_unsettled", &[], Source::Operations,
         "Letters that redrive runs have sent and whose jobs have no outcome yet."),
+    gauge("redrive_run_idle_seconds", &[], Source::Operations,
+        "How long the run that has made no progress for the longest has neither sent a letter nor had an outcome, among running runs with letters to send; 0 if there is none."),
     counter("redrive_run_outcomes_total", &[RUN_OUTCOME], Source::Operations,
         "Outcomes of letters that redrive runs have sent."),
     // Tables.

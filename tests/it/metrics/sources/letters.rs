@@ -148,9 +148,11 @@ fn operations_are_published() {
              INSERT INTO redrive.groups (fingerprint, queue, kind, error_class, title, sample, state, regressions) \
              SELECT gen_random_uuid(), 'orders', 'order', 'E', 't', 's', s, r \
              FROM (VALUES ('open', 2), ('open', 0), ('resolved', 1)) v (s, r); \
-             INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, skipped, recovered, died_alike, halted_because) VALUES \
-                 ('running', '{}', 100, 40, 38, 2, 10, 3, NULL), ('halted', '{}', 10, 4, 4, 0, 0, 4, 'b'), \
-                 ('unapproved', '{}', 7, 0, 0, 0, 0, 0, NULL), ('finished', '{}', 5, 5, 5, 0, 5, 0, NULL); \
+             INSERT INTO redrive.redrive_runs (state, filter, total, cursor, sent, skipped, recovered, died_alike, halted_because, progress_at) VALUES \
+                 ('running', '{}', 100, 40, 38, 2, 10, 3, NULL, now() - interval '20 minutes'), \
+                 ('halted', '{}', 10, 4, 4, 0, 0, 4, 'b', '2000-01-01'), ('unapproved', '{}', 7, 0, 0, 0, 0, 0, NULL, '2000-01-01'), \
+                 ('finished', '{}', 5, 5, 5, 0, 5, 0, NULL, '2000-01-01'), ('running', '{}', 5, 5, 5, 0, 5, 0, NULL, '2000-01-01'), \
+                 ('running', '{}', 9, 2, 2, 0, 2, 0, NULL, now()); \
              INSERT INTO redrive.run_deltas (run_id, tried, sent, skipped, recovered, died_alike, died_differently) VALUES \
                  (1, 5, 4, 1, 1, 0, 2), (4, 0, -1, 1, 0, 0, 0)");
     let reading = reading(&mut client);
@@ -173,17 +175,18 @@ fn operations_are_published() {
         ("redrive_failure_groups", &["orders", "ignored"], 0.0),
         ("redrive_group_regressions_total", &["orders"], 3.0),
         ("redrive_runs", &["unapproved"], 1.0),
-        ("redrive_runs", &["running"], 1.0),
+        ("redrive_runs", &["running"], 3.0),
         ("redrive_runs", &["halted"], 1.0),
         ("redrive_runs", &["paused"], 0.0),
-        ("redrive_run_letters_waiting", &[], 61.0),
+        ("redrive_run_letters_waiting", &[], 68.0),
         ("redrive_run_letters_unsettled", &[], 25.0),
-        ("redrive_run_outcomes_total", &["recovered"], 16.0),
+        ("redrive_run_outcomes_total", &["recovered"], 23.0),
         ("redrive_run_outcomes_total", &["died_alike"], 7.0),
         ("redrive_run_outcomes_total", &["died_differently"], 2.0),
     ] {
         reads(&reading, name, labels, value);
     }
+    about(&reading, "redrive_run_idle_seconds", &[], 1200.0);
     for (queue, hours) in [("mail", 1.0), ("orders", 2.0)] {
         let seconds = number(&reading.families, "redrive_queue_paused_seconds", &[queue]);
         let seconds = seconds.expect("a paused queue");
