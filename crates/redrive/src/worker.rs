@@ -45,7 +45,7 @@ mod source;
 mod claimer;
 mod second_fetcher;
 mod fetcher;
-mod chore;
+pub(crate) mod chore;
 mod chore_tallies;
 mod unhandled_kinds;
 mod chores;

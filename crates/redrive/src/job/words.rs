@@ -12,14 +12,14 @@ pub(crate) trait Word: Copy {
 }
 
 /// Returns the value with this word. `noun` says what it is, for the error.
-pub(crate) fn find<W: Word>(noun: &str, all: &[W], text: &str) -> Result<W> {
-    let found = all.iter().copied().find(|value| value.word() == text);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = all.iter().map(|value| value.word()).collect();
+pub(crate) fn find<W: Copy>(noun: &str, all: &[W], words: &[&str], text: &str) -> Result<W> {
+    let mut known = all.iter().zip(words);
+    let found = known.find(|(_, word)| **word == text);
+    found.map(|(value, _)| *value).ok_or_else(|| {
         Error::invalid(format!(
             "unknown {noun} `{}`; expected one of {}",
             text.escape_debug(),
-            known.join(", ")
+            words.join(", ")
         ))
     })
 }
@@ -40,6 +40,9 @@ macro_rules! words {
             /// All values.
             $seen const ALL: [$name; [$($word),*].len()] = [$($name::$value),*];
 
+            /// The words of all values, in the same order.
+            $seen const WORDS: [&str; $name::ALL.len()] = [$($word),*];
+
             /// Returns the name used in the database, in metrics and by the command line.
             $seen const fn as_str(self) -> &'static str {
                 match self {
@@ -54,7 +57,7 @@ macro_rules! words {
             }
 
             fn of_word(text: &str) -> $crate::error::Result<$name> {
-                $crate::job::words::find($noun, &$name::ALL, text)
+                $crate::job::words::find($noun, &$name::ALL, &$name::WORDS, text)
             }
         }
 
@@ -89,8 +92,9 @@ mod tests {
 
     #[test]
     fn a_word_is_read_back_and_another_one_is_named() {
-        for colour in Colour::ALL {
-            assert_eq!(colour.to_string().parse::<Colour>().ok(), Some(colour));
+        for (colour, word) in Colour::ALL.into_iter().zip(Colour::WORDS) {
+            assert_eq!(colour.to_string(), word);
+            assert_eq!(word.parse::<Colour>().ok(), Some(colour));
         }
         let error = "Blue\u{1b}".parse::<Colour>().expect_err("no word");
         assert!(error.is_invalid(), "{error:?}");

@@ -1,12 +1,13 @@
 //! Lists all metrics.
 
 use crate::metrics::labels::{
-    AGE, ATTEMPT_BOUNDS, BREAKER_STATE, CHORE, CHORE_BOUNDS, COLLECTOR, DEATH_CAUSE, DELAY_BOUNDS,
-    DOWN_CAUSE, END_TO_END_BOUNDS, EXIT, FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE,
-    KIND, LETTER_STATE, METHOD, OUTCOME, PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME,
-    RUN_STATE, SLOT, TABLE, TICK_OUTCOME, VACUUM, WAIT_BOUNDS, WAITS_FOR, WORKER_STATE, open,
+    AGE, BREAKER_STATE, CHORE, COLLECTOR, COUNTED_SET, DEATH_CAUSE, DOWN_CAUSE, EXIT,
+    FAILURE_CAUSE, FROZEN, GROUP_STATE, HOLDER, JOB_STATE, KIND, LETTER_STATE, METHOD, OUTCOME,
+    PART, PAUSE_END, QUEUE, RESIDENCE_BOUNDS, RUN_OUTCOME, RUN_STATE, SLOT, TABLE, TICK_OUTCOME,
+    VACUUM, WAITS_FOR, WORKER_STATE, known, open,
 };
 use crate::metrics::metric::{Label, Metric, MetricKind, Source};
+use crate::pipeline::buckets;
 
 /// All metrics, in the order of the documentation.
 // Keeps two lines per entry.
@@ -54,22 +55,22 @@ pub const CATALOGUE: &[Metric] = &[
     counter("redrive_schedule_ticks_total", &[QUEUE, TICK_OUTCOME], Source::Totals,
         "Ticks of schedules, by outcome."),
     // Histograms, counted in the same statements.
-    histogram("redrive_job_queue_wait_seconds", &[QUEUE], WAIT_BOUNDS,
+    histogram("redrive_job_queue_wait_seconds", &[QUEUE], buckets::SECONDS,
         "Time from when a job becomes ready to its claim, for every attempt that ended."),
-    histogram("redrive_job_run_seconds", &[QUEUE, OUTCOME], WAIT_BOUNDS,
+    histogram("redrive_job_run_seconds", &[QUEUE, OUTCOME], buckets::SECONDS,
         "Run time of handlers, including failures."),
-    histogram("redrive_job_end_to_end_seconds", &[QUEUE], END_TO_END_BOUNDS,
+    histogram("redrive_job_end_to_end_seconds", &[QUEUE], buckets::END_TO_END,
         "Time from the first enqueue to success, including waits and retries."),
-    histogram("redrive_job_attempts_to_success", &[QUEUE], ATTEMPT_BOUNDS,
+    histogram("redrive_job_attempts_to_success", &[QUEUE], buckets::ATTEMPTS,
         "Attempts that a job needed until success, in its current generation."),
-    histogram("redrive_job_attempts_at_dead_letter", &[QUEUE], ATTEMPT_BOUNDS,
+    histogram("redrive_job_attempts_at_dead_letter", &[QUEUE], buckets::ATTEMPTS,
         "Attempts that a job had used when it died, in its current generation."),
-    histogram("redrive_job_retry_delay_seconds", &[QUEUE], DELAY_BOUNDS,
+    histogram("redrive_job_retry_delay_seconds", &[QUEUE], buckets::RETRY_DELAY,
         "Delays before retries that use up an attempt: backoff with jitter."),
     histogram("redrive_dlq_residence_seconds", &[QUEUE, EXIT], RESIDENCE_BOUNDS,
         "Time from a death to its redrive or discard."),
     // Chores of workers.
-    histogram("redrive_chore_seconds", &[QUEUE, CHORE], CHORE_BOUNDS,
+    histogram("redrive_chore_seconds", &[QUEUE, CHORE], buckets::CHORE,
         "Run time of the chores that the workers of a queue do for all queues, including failures."),
     counter("redrive_chore_failures_total", &[QUEUE, CHORE], Source::Totals,
         "Failed chores, by the queue of the worker. A chore that fails backs off alone."),
@@ -235,9 +236,9 @@ pub const CATALOGUE: &[Metric] = &[
         "Age of the oldest count that is not folded into the totals; 0 if all are folded."),
     counter("redrive_totals_regressions_total", &[], Source::Reader,
         "Counters that were lower in the database than published before, after a failover that lost commits or a restore."),
-    gauge("redrive_audit_drift_jobs", &[QUEUE, Label { name: "set", values: &["live", "dlq"], }], Source::Totals,
+    gauge("redrive_audit_drift_jobs", &[QUEUE, COUNTED_SET], Source::Totals,
         "Rows minus totals at the last audit of the counters. Any value but 0 is a bug."),
-    gauge("redrive_series_folded", &[Label { name: "label", values: &["queue", "kind", "error_class", "source"], }], Source::Totals,
+    gauge("redrive_series_folded", &[known("label", &["queue", "kind", "error_class", "source"])], Source::Totals,
         "Values of a label beyond its limit, which are summed under __other__."),
     gauge("redrive_schema_version", &[], Source::Reader,
         "Migrations applied to the database."),

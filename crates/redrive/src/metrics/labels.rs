@@ -1,8 +1,10 @@
 //! Defines the labels and histogram bounds of the catalogue.
 
+use crate::admin::CountedSet;
+use crate::dlq::{GroupState, LetterState};
 use crate::job::death_cause::DeathCause;
 use crate::metrics::metric::Label;
-use crate::pipeline::buckets;
+use crate::worker::chore::Chore;
 
 /// The label value that sums all values beyond a limit.
 pub const OTHER: &str = "__other__";
@@ -22,26 +24,19 @@ pub(super) const fn open(name: &'static str) -> Label {
     Label { name, values: &[] }
 }
 
+/// Defines a label with all its values.
+pub(super) const fn known(name: &'static str, values: &'static [&'static str]) -> Label {
+    Label { name, values }
+}
+
 pub(super) const QUEUE: Label = open("queue");
 pub(super) const KIND: Label = open("kind");
 pub(super) const TABLE: Label = open("table");
 pub(super) const SLOT: Label = open("slot");
-pub(super) const DEATH_CAUSE: Label = Label {
-    name: "cause",
-    values: &DEATH_CAUSES,
-};
-const DEATH_CAUSES: [&str; DeathCause::ALL.len()] = {
-    let mut names = [""; DeathCause::ALL.len()];
-    let mut n = 0;
-    while n < names.len() {
-        names[n] = DeathCause::ALL[n].as_str();
-        n += 1;
-    }
-    names
-};
-pub(super) const FAILURE_CAUSE: Label = Label {
-    name: "cause",
-    values: &[
+pub(super) const DEATH_CAUSE: Label = known("cause", &DeathCause::WORDS);
+pub(super) const FAILURE_CAUSE: Label = known(
+    "cause",
+    &[
         "error",
         "rejected",
         "panic",
@@ -51,84 +46,38 @@ pub(super) const FAILURE_CAUSE: Label = Label {
         "worker_lost",
         "outage",
     ],
-};
-pub(super) const JOB_STATE: Label = Label {
-    name: "state",
-    values: &["ready", "delayed", "leased"],
-};
-pub(super) const LETTER_STATE: Label = Label {
-    name: "state",
-    values: &["open", "redriving", "recovered", "discarded", "quarantined"],
-};
-pub(super) const GROUP_STATE: Label = Label {
-    name: "state",
-    values: &["open", "acknowledged", "resolved", "ignored"],
-};
-pub(super) const RUN_STATE: Label = Label {
-    name: "state",
-    values: &["unapproved", "running", "paused", "halted"],
-};
-pub(super) const RUN_OUTCOME: Label = Label {
-    name: "outcome",
-    values: &["recovered", "died_alike", "died_differently"],
-};
-pub(super) const WORKER_STATE: Label = Label {
-    name: "state",
-    values: &["busy", "waiting", "expired"],
-};
-pub(super) const BREAKER_STATE: Label = Label {
-    name: "state",
-    values: &["open", "half_open"],
-};
-pub(super) const PAUSE_END: Label = Label {
-    name: "end",
-    values: &["none", "planned"],
-};
-pub(super) const WAITS_FOR: Label = Label {
-    name: "waits_for",
-    values: &["operator", "retry"],
-};
-pub(super) const AGE: Label = Label {
-    name: "age",
-    values: &["1h", "1d", "7d"],
-};
-pub(super) const TICK_OUTCOME: Label = Label {
-    name: "outcome",
-    values: &["fired", "triggered", "overlapped", "missed"],
-};
-pub(super) const EXIT: Label = Label {
-    name: "exit",
-    values: &["redriven", "discarded"],
-};
-pub(super) const OUTCOME: Label = Label {
-    name: "outcome",
-    values: &["succeeded", "failed"],
-};
-pub(super) const PART: Label = Label {
-    name: "part",
-    values: &["heap", "index", "toast"],
-};
-pub(super) const HOLDER: Label = Label {
-    name: "holder",
-    values: &[
+);
+pub(super) const JOB_STATE: Label = known("state", &["ready", "delayed", "leased"]);
+pub(super) const LETTER_STATE: Label = known("state", &LetterState::WORDS);
+pub(super) const GROUP_STATE: Label = known("state", &GroupState::WORDS);
+pub(super) const RUN_STATE: Label = known("state", &["unapproved", "running", "paused", "halted"]);
+pub(super) const RUN_OUTCOME: Label =
+    known("outcome", &["recovered", "died_alike", "died_differently"]);
+pub(super) const WORKER_STATE: Label = known("state", &["busy", "waiting", "expired"]);
+pub(super) const BREAKER_STATE: Label = known("state", &["open", "half_open"]);
+pub(super) const PAUSE_END: Label = known("end", &["none", "planned"]);
+pub(super) const WAITS_FOR: Label = known("waits_for", &["operator", "retry"]);
+pub(super) const AGE: Label = known("age", &["1h", "1d", "7d"]);
+pub(super) const TICK_OUTCOME: Label =
+    known("outcome", &["fired", "triggered", "overlapped", "missed"]);
+pub(super) const EXIT: Label = known("exit", &["redriven", "discarded"]);
+pub(super) const OUTCOME: Label = known("outcome", &["succeeded", "failed"]);
+pub(super) const PART: Label = known("part", &["heap", "index", "toast"]);
+pub(super) const HOLDER: Label = known(
+    "holder",
+    &[
         "backend",
         "idle_in_transaction",
         "prepared",
         "slot",
         "standby_feedback",
     ],
-};
-pub(super) const FROZEN: Label = Label {
-    name: "kind",
-    values: &["transaction", "multixact"],
-};
-pub(super) const VACUUM: Label = Label {
-    name: "kind",
-    values: &["auto", "manual"],
-};
-pub(super) const COLLECTOR: Label = Label {
-    name: "collector",
-    values: &[
+);
+pub(super) const FROZEN: Label = known("kind", &["transaction", "multixact"]);
+pub(super) const VACUUM: Label = known("kind", &["auto", "manual"]);
+pub(super) const COLLECTOR: Label = known(
+    "collector",
+    &[
         "totals",
         "queues",
         "letters",
@@ -137,36 +86,15 @@ pub(super) const COLLECTOR: Label = Label {
         "tables",
         "bloat",
     ],
-};
-pub(super) const DOWN_CAUSE: Label = Label {
-    name: "cause",
-    values: &["unreachable", "schema", "privilege", "collector"],
-};
-pub(super) const CHORE: Label = Label {
-    name: "chore",
-    values: &[
-        "look",
-        "schedules",
-        "compact",
-        "reap",
-        "fold_letters",
-        "fold_runs",
-        "fold_counters",
-        "retention",
-        "buckets",
-        "runs",
-        "ring",
-        "unhandled",
-        "age",
-    ],
-};
+);
+pub(super) const DOWN_CAUSE: Label = known(
+    "cause",
+    &["unreachable", "schema", "privilege", "collector"],
+);
+pub(super) const CHORE: Label = known("chore", &Chore::WORDS);
 pub(super) const METHOD: Label = open("method");
+pub(super) const COUNTED_SET: Label = known("set", &CountedSet::WORDS);
 
-pub(super) const WAIT_BOUNDS: &[f64] = buckets::SECONDS;
-pub(super) const END_TO_END_BOUNDS: &[f64] = buckets::END_TO_END;
-pub(super) const ATTEMPT_BOUNDS: &[f64] = buckets::ATTEMPTS;
-pub(super) const DELAY_BOUNDS: &[f64] = buckets::RETRY_DELAY;
-pub(super) const CHORE_BOUNDS: &[f64] = buckets::CHORE;
 pub(super) const RESIDENCE_BOUNDS: &[f64] = &[
     60.0,
     600.0,

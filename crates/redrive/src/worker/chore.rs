@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::job::words::words;
 use crate::sync::Instant;
 
 /// The longest pause of chores that bound the recovery of jobs: the longest time between two looks.
@@ -13,69 +14,41 @@ const MIN_PAUSE: Duration = Duration::from_millis(500);
 /// The limit of halvings: the largest bound becomes 1.
 const MAX_HALVINGS: u32 = 30;
 
-/// Work that any worker does on behalf of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Chore {
-    /// Asks which of the others are due.
-    Look,
-    /// Runs the ticks of schedules, at their time or after a look.
-    Schedules,
-    /// Rewrites small tables that are full of dead rows. It comes first, because they slow the others.
-    Compact,
-    Reap,
-    FoldLetters,
-    FoldRuns,
-    FoldCounters,
-    Retention,
-    /// Deletes the full buckets of groups.
-    Buckets,
-    /// Finds redrive runs without a driver and drives them.
-    Runs,
-    /// Turns the ring of job segments.
-    Ring,
-    /// Buries jobs whose kind no live worker handles, if the worker is configured to.
-    Unhandled,
-    /// Raises the priority of jobs that have waited long, if the worker is configured to.
-    Age,
+words! {
+    /// Work that any worker does on behalf of all. Those that a look reports run in this order. The words are in
+    /// `chores.sql`, in metrics and in log lines.
+    #[derive(PartialOrd, Ord)]
+    pub(crate) enum Chore is "chore" {
+        /// Asks which of the others are due.
+        Look = "look",
+        /// Runs the ticks of schedules, at their time or after a look.
+        Schedules = "schedules",
+        /// Rewrites small tables that are full of dead rows. It comes first, because they slow the others.
+        Compact = "compact",
+        /// Takes the jobs of lost workers back.
+        Reap = "reap",
+        /// Adds up the totals of failure groups.
+        FoldLetters = "fold_letters",
+        /// Adds up the outcomes of redrive runs.
+        FoldRuns = "fold_runs",
+        /// Adds up the counters of metrics.
+        FoldCounters = "fold_counters",
+        /// Applies the retention rules.
+        Retention = "retention",
+        /// Deletes the full buckets of groups.
+        Buckets = "buckets",
+        /// Finds redrive runs without a driver and drives them.
+        Runs = "runs",
+        /// Turns the ring of job segments.
+        Ring = "ring",
+        /// Buries jobs whose kind no live worker handles, if the worker is configured to.
+        Unhandled = "unhandled",
+        /// Raises the priority of jobs that have waited long, if the worker is configured to.
+        Age = "age",
+    }
 }
 
 impl Chore {
-    /// All chores. Those that a look reports run in this order.
-    pub(crate) const ALL: [Chore; 13] = [
-        Chore::Look,
-        Chore::Schedules,
-        Chore::Compact,
-        Chore::Reap,
-        Chore::FoldLetters,
-        Chore::FoldRuns,
-        Chore::FoldCounters,
-        Chore::Retention,
-        Chore::Buckets,
-        Chore::Runs,
-        Chore::Ring,
-        Chore::Unhandled,
-        Chore::Age,
-    ];
-
-    /// Returns its name in `chores.sql`, in metrics and in log lines.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Chore::Look => "look",
-            Chore::Schedules => "schedules",
-            Chore::Compact => "compact",
-            Chore::Reap => "reap",
-            Chore::FoldLetters => "fold_letters",
-            Chore::FoldRuns => "fold_runs",
-            Chore::FoldCounters => "fold_counters",
-            Chore::Retention => "retention",
-            Chore::Buckets => "buckets",
-            Chore::Runs => "runs",
-            Chore::Ring => "ring",
-            Chore::Unhandled => "unhandled",
-            Chore::Age => "age",
-        }
-    }
-
     const fn longest_pause(self) -> Duration {
         match self {
             Chore::Look | Chore::Schedules | Chore::Reap => SHORT_PAUSE,
@@ -187,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_chore_has_its_own_name() {
-        let names: std::collections::BTreeSet<_> = Chore::ALL.map(Chore::name).into();
+        let names = std::collections::BTreeSet::from(Chore::WORDS);
         assert_eq!(names.len(), Chore::ALL.len());
     }
 }

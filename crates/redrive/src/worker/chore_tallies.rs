@@ -56,7 +56,7 @@ impl ChoreTallies {
     /// Writes the counts of a queue's worker.
     pub(crate) fn write(&self, session: &mut Session, queue: &str) -> Result<()> {
         let keys: Vec<&str> = self.counts.keys().map(|(key, ..)| *key).collect();
-        let labels: Vec<&str> = self.counts.keys().map(|(_, it, _)| it.name()).collect();
+        let labels: Vec<&str> = self.counts.keys().map(|(_, it, _)| it.as_str()).collect();
         let buckets: Vec<Option<i16>> = self.counts.keys().map(|(.., bucket)| *bucket).collect();
         let (counts, sums): (Vec<i64>, Vec<f64>) = self.counts.values().copied().unzip();
         session

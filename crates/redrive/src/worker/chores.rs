@@ -167,7 +167,7 @@ impl<'a> Chores<'a> {
             });
             self.tick_if_due(Instant::now());
             for chore in Chore::ALL {
-                if due.iter().any(|name| name == chore.name()) {
+                if due.iter().any(|name| name == chore.as_str()) {
                     self.attempt(chore, |chores| chores.perform(chore));
                 }
             }
