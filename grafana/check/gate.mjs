@@ -1,8 +1,6 @@
 // The gates that need no server (schema, units, lint) and their negative controls.
 //
-//   node gate.mjs --catalogue CATALOGUE.json --metrics METRICS.md --schemas FOLDER DASHBOARD.json…
-//
-// CATALOGUE.json is the list of `{name, type, labels}` that `cargo xtask dashboards` writes.
+//   node gate.mjs --metrics METRICS.md --schemas FOLDER DASHBOARD.json…
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -13,14 +11,15 @@ import { lint, RULES } from './lint.mjs';
 import { metricsOf } from './metrics.mjs';
 import { SchemaGate } from './schema.mjs';
 import { checkUnits } from './units.mjs';
-import { otherMetrics } from '../source/other-metrics.mjs';
+import { catalogueOf, otherMetrics } from '../source/other-metrics.mjs';
 import { overview } from '../source/overview.mjs';
 
 const { values: options, positionals: files } = parseArgs({
   allowPositionals: true,
-  options: { catalogue: { type: 'string' }, metrics: { type: 'string' }, schemas: { type: 'string', default: 'schemas' } },
+  options: { metrics: { type: 'string' }, schemas: { type: 'string', default: 'schemas' } },
 });
-const catalogue = new Map(JSON.parse(readFileSync(options.catalogue, 'utf8')).map((metric) => [metric.name, metric]));
+const page = readFileSync(options.metrics, 'utf8');
+const catalogue = new Map(catalogueOf(page).map((metric) => [metric.name, metric]));
 const schema = new SchemaGate(options.schemas);
 
 // Every error of every gate, as `{gate, what}`.
@@ -49,7 +48,7 @@ const unshown = (all) => [...catalogue.keys()].filter((name) => !all.some((one) 
 unshown(dashboards.map(({ dashboard }) => dashboard)).forEach((name) => report(`no dashboard shows ${name}`));
 
 // A metric without a panel gets a generated one. Today none needs it, so we generate all of them.
-const generated = overview(otherMetrics(readFileSync(options.metrics, 'utf8'), []));
+const generated = overview(otherMetrics(page, []));
 errorsOf(generated).forEach(({ gate, what }) => report(`generated panels: ${gate}: ${what}`));
 unshown([generated]).forEach((name) => report(`no panel is generated for ${name}`));
 

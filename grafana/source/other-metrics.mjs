@@ -7,11 +7,19 @@ import { graph, heatmap } from './panel.mjs';
 const ROW = /^\| `(redrive_\w+)` \| (\w+) \| (.*?) \| \w+ \| (.*) \|$/gm;
 const UNITS = [[/_seconds$/, 's'], [/_bytes$/, 'bytes'], [/_total$/, 'cps']];
 
+// Reads the metrics from METRICS.md. `values` has the labels whose values are known.
+export function catalogueOf(page) {
+  return [...page.matchAll(ROW)].map(([, name, type, columns, help]) => {
+    const labels = [...columns.matchAll(/`(\w+)`(?: \((.*?)\))?/g)];
+    const known = labels.filter(([, , values]) => values).map(([, label, values]) => [label, values.split(', ')]);
+    return { name, type, help, labels: labels.map(([, label]) => label), values: Object.fromEntries(known) };
+  });
+}
+
 // `page` is METRICS.md, `dashboards` are those that have panels already.
 export function otherMetrics(page, dashboards) {
   const shown = JSON.stringify(dashboards);
-  const panels = [...page.matchAll(ROW)]
-    .map(([, name, type, labels, help]) => ({ name, type, help, labels: [...labels.matchAll(/`(\w+)`/g)].map(([, label]) => label) }))
+  const panels = catalogueOf(page)
     .filter(({ name }) => !new RegExp(`\\b${name}(_bucket|_count|_sum)?\\{`).test(shown))
     .map(panel);
   return panels.length > 0 ? [folded('Other metrics', ...panels)] : [];

@@ -4,7 +4,6 @@
 //! Prometheus. They are Node programs in `grafana/check`; `grafana/render` draws panels with
 //! Grafana's components.
 
-mod catalogue;
 mod checks;
 mod context;
 mod environment;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::environment::Recorded;
-use super::{Drawing, catalogue, files};
+use super::{Drawing, files};
 use crate::interrupt::Interrupt;
 use crate::node_packages;
 use crate::programs::NODE;
@@ -47,9 +47,6 @@ impl<'a> Checks<'a> {
                 &checks.copy.join(folder),
             )?;
         }
-        let list = checks.catalogue();
-        fs::write(&list, catalogue::as_json().to_string())
-            .with_context(|| format!("cannot write {}", list.display()))?;
         checks.install("check")?;
         Ok(checks)
     }
@@ -71,7 +68,6 @@ impl<'a> Checks<'a> {
     /// Checks the files alone: schema, units and lint.
     pub(crate) fn check_files(&self) -> Result<()> {
         let mut check = self.node("check/gate.mjs");
-        check.arg("--catalogue").arg(self.catalogue());
         check.arg("--metrics").arg(&self.metrics_page);
         check.arg("--schemas").arg(&self.schemas);
         self.interrupt.succeed(check.args(&self.dashboards))
@@ -85,7 +81,7 @@ impl<'a> Checks<'a> {
     /// Checks that the scenarios changed every metric of the catalogue.
     pub(crate) fn check_metrics(&self, recorded: &Recorded<'_>) -> Result<()> {
         let mut check = self.node("check/moved.mjs");
-        check.arg("--catalogue").arg(self.catalogue());
+        check.arg("--metrics").arg(&self.metrics_page);
         recorded.describe(&mut check);
         self.interrupt.succeed(&mut check)
     }
@@ -126,10 +122,6 @@ impl<'a> Checks<'a> {
         draw.args(["--title", "redrive dlq", "--out"]);
         self.interrupt
             .succeed(draw.arg(drawing.folder.join("on-call.png")))
-    }
-
-    fn catalogue(&self) -> PathBuf {
-        self.copy.join("catalogue.json")
     }
 
     fn node(&self, program: &str) -> Command {
