@@ -8,7 +8,6 @@
 //! `idle_in_transaction_session_timeout` on the server. It sends no cancel request: that takes
 //! another connection, which a silent server does not answer either.
 
-mod backoff;
 mod exposition;
 mod shared_reading;
 mod state;

@@ -2,16 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use redrive::Backoff;
 use redrive::metrics::{Reader, Reading};
 use redrive::postgres::Client;
 
-use super::backoff::backoff;
 use super::shared_reading::{ReaderId, SharedReading};
 use super::state::{Next, Shared};
 use crate::database_url::DatabaseUrl;
 use crate::error::Error;
 use crate::scrape_timeout::database_budget;
 
+/// The delay after the first failed attempt to connect, and the longest. Jitter takes up to half of it off.
+const MIN_DELAY: Duration = Duration::from_millis(500);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 /// A request this soon after a failed attempt to connect fails too, without another attempt.
 const RECONNECT_GAP: Duration = Duration::from_millis(250);
 
@@ -73,7 +76,10 @@ impl DatabaseConnection<'_> {
         match (&self.client, self.failed_at) {
             (Some(_), _) => None,
             (None, None) => Some(Duration::ZERO),
-            (None, Some(_)) => Some(backoff(self.failures, fastrand::f64())),
+            (None, Some(_)) => {
+                let backoff = Backoff::exponential(MIN_DELAY).max(MAX_DELAY);
+                Some(backoff.delay(self.failures, 0.5 + fastrand::f64() / 2.0))
+            }
         }
     }
 
