@@ -17,6 +17,13 @@ BEGIN
 END
 $$;
 
+-- Returns the name of a queue or kind as a letter may have it. Whoever may insert jobs may give them any.
+CREATE OR REPLACE FUNCTION redrive.cleaned_name(name text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT coalesce(nullif(btrim(regexp_replace(name, '[[:cntrl:]]', ' ', 'g')), ''), '?');
+END;
+
 -- Raises an error at an isolation level whose snapshot is older than a lock that the transaction takes later.
 -- Functions that lock a table and then read it call this first.
 CREATE OR REPLACE FUNCTION redrive.require_read_committed(operation text) RETURNS void

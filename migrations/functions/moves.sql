@@ -62,10 +62,12 @@ BEGIN
         (id, queue, kind, cause, error_class, error_message, error_detail, payload, priority, attempts, max_attempts,
          generation, crashes, history, worker_id, host, version, enqueued_at, unique_key, pid, run_ms, headers, group_key,
          failure_key)
-    SELECT c.id, c.queue, c.kind, c.cause, c.error_class, c.error_message, c.error_detail, c.payload, c.priority,
+    SELECT c.id, redrive.cleaned_name(c.queue), redrive.cleaned_name(c.kind), c.cause, c.error_class, c.error_message,
+           c.error_detail, c.payload, c.priority, c.attempt, c.max_attempts,
            -- Whoever may insert jobs can claim any generation. A letter counts its own.
-           c.attempt, c.max_attempts, CASE WHEN c.id = ANY (reopened) THEN c.generation ELSE 0 END, c.crashes, coalesce(c.history, '[]'), c.worker_id, c.host, c.version,
-           c.enqueued_at, (c.meta).unique_key, c.pid, c.run_ms, (c.meta).headers, (c.meta).group_key, c.failure_key
+           CASE WHEN c.id = ANY (reopened) THEN c.generation ELSE 0 END,
+           c.crashes, coalesce(c.history, '[]'), c.worker_id, c.host, c.version, c.enqueued_at,
+           (c.meta).unique_key, c.pid, c.run_ms, (c.meta).headers, (c.meta).group_key, c.failure_key
     FROM unnest(jobs, deaths) c
     -- The oldest first.
     ORDER BY c.id

@@ -52,7 +52,7 @@ DECLARE
         'SELECT ON redrive.ring, redrive.metric_ring, redrive.counter_keys, redrive.retention, redrive.captured_pieces, '
             'redrive.redactions, redrive.runs, redrive.failure_groups, redrive.group_rules, '
             'redrive.protections, redrive.queue_pauses, redrive.paused_queues, redrive.rate_limits',
-        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.fingerprint, '
+        'EXECUTE ON FUNCTION redrive.check_name, redrive.require_read_committed, redrive.limit_of, redrive.wake, redrive.clip, redrive.cleaned_name, redrive.fingerprint, '
             'redrive.mask, redrive.mask_ids, redrive.mask_rest, redrive.mask_quotes, redrive.mask_places, redrive.mask_numbers, redrive.mask_tokens, '
             'redrive.top_frame, '
             'redrive.readable_payload, redrive.checked_payload, redrive.jobs_of, redrive.some_jobs_of, redrive.job_of, redrive.rank_of, redrive.meta_of, redrive.kept_meta, '

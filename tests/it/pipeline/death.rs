@@ -43,6 +43,20 @@ fn a_generation_that_a_job_claims_does_not_keep_its_letter_from_a_redrive() {
 }
 
 #[test]
+fn a_name_that_no_letter_may_have_does_not_keep_its_job_from_dying() {
+    let (test, queue) = TestDatabase::with_orders();
+    test.client().sql(
+        "INSERT INTO redrive.jobs (id, segment, queue, kind, payload)
+         VALUES (1, 0, 'orders', E'or\\nder ', '{}'), (2, 0, E' or\\tders', ' ', '{}')",
+    );
+    for (id, name, kind) in [(1, "orders", "or der"), (2, "or ders", "?")] {
+        queue.database().admin().cancel(JobId::new(id)).unwrap();
+        let letter = queue.letter(JobId::new(id));
+        assert_eq!((&*letter.queue, &*letter.kind), (name, kind));
+    }
+}
+
+#[test]
 fn an_exhausted_job_lists_each_of_its_attempts() {
     let (_test, queue) = TestDatabase::with_orders();
     let worker = worker(&queue).version("1.4.2").runs(|_: &Job<Order>| {
