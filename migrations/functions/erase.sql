@@ -158,11 +158,18 @@ DECLARE
     archived_ids bigint[];
     traces     jsonb;
     old_traces jsonb;
+    has_restored boolean;
     changed    bigint;
     versions   bigint;
     counts     jsonb;
     act        bigint;
 BEGIN
+    -- Before the jobs, because it waits for a session that sends a letter back.
+    EXECUTE
+        'SELECT array_agg(k.id) FROM ('
+        ' SELECT l.id FROM redrive.dead_letters l WHERE l.state <> ''redriving'' AND ' || letters
+        || ' ORDER BY l.id LIMIT $2 FOR UPDATE) k'
+        INTO letter_ids USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
     -- In this order, to find a job that becomes ready meanwhile.
     FOREACH each_table IN ARRAY '{jobs_delayed,jobs}'::text[] LOOP
         EXECUTE format(
@@ -176,7 +183,7 @@ BEGIN
             ' FROM gone g CROSS JOIN redrive.metric_ring m GROUP BY m.segment, g.queue)'
             'SELECT array_agg(g.id), jsonb_agg(to_jsonb(g)) FROM gone g', each_table, redrive.filter_erased_jobs(erase_batch.filter),
             CASE each_table WHEN 'jobs' THEN 'ready_job' ELSE 'delayed_job' END)
-            INTO gone, places USING erase_batch.filter, redrive.limit_of('max_rows', max_rows);
+            INTO gone, places USING erase_batch.filter, max_rows;
         job_ids := job_ids || gone;
         job_groups := job_groups || coalesce(places, '[]');
     END LOOP;
@@ -184,12 +191,8 @@ BEGIN
     PERFORM redrive.free_slots(job_ids, '{}');
     counts := jsonb_build_object('jobs', cardinality(job_ids));
 
-    EXECUTE
-        'SELECT array_agg(k.id) FROM ('
-        ' SELECT l.id FROM redrive.dead_letters l'
-        ' WHERE l.id = ANY ($3) OR l.state <> ''redriving'' AND ' || letters
-        || ' ORDER BY l.id LIMIT $2 + cardinality($3) FOR UPDATE) k'
-        INTO letter_ids USING erase_batch.filter, max_rows, job_ids;
+    letter_ids := letter_ids || ARRAY(
+        SELECT l.id FROM redrive.dead_letters l WHERE l.id = ANY (job_ids) ORDER BY l.id FOR UPDATE);
     -- Runs wait for the outcomes of letters that they sent, even if they are finished.
     WITH told AS (
         UPDATE redrive.run_letters m SET outcome = 'skipped_gone'
@@ -211,14 +214,16 @@ BEGIN
     counts := counts || jsonb_build_object('letters', changed);
 
     EXECUTE
-        'WITH deleted AS ('
-        ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY('
-        '  SELECT a.id FROM redrive.archived_letters a WHERE '
+        'WITH chosen AS MATERIALIZED ('
+        ' SELECT a.id FROM redrive.archived_letters a WHERE '
         || redrive.filter_erasure(erase_batch.filter, 'a.id', 'a.queue', 'a.letter ->> ''kind''', '(a.letter ->> ''payload'')::json')
-        || ' ORDER BY a.id LIMIT $2)) RETURNING d.id, d.letter - ''{payload,raw_base64,headers,history}''::text[]'
+        || ' ORDER BY a.id LIMIT $2),'
+        'deleted AS ('
+        ' DELETE FROM redrive.archived_letters d WHERE d.id = ANY (ARRAY(SELECT c.id FROM chosen c))'
+        ' RETURNING d.id, d.letter - ''{payload,raw_base64,headers,history}''::text[]'
         '  || jsonb_build_object(''error_detail'', md5(d.letter ->> ''error_detail'')) AS letter)'
-        'SELECT array_agg(d.id), jsonb_agg(d.letter), count(*) FROM deleted d'
-        INTO archived_ids, old_traces, changed USING erase_batch.filter, max_rows;
+        'SELECT array_agg(d.id), jsonb_agg(d.letter), count(*), count(*) < (SELECT count(*) FROM chosen) FROM deleted d'
+        INTO archived_ids, old_traces, changed, has_restored USING erase_batch.filter, max_rows;
     counts := counts || jsonb_build_object('archive', changed);
 
     EXECUTE
@@ -247,7 +252,8 @@ BEGIN
     counts := counts || jsonb_build_object('runs', changed,
         'audit', CASE WHEN predicate IS NULL THEN 0 ELSE redrive.erase_from_audit(predicate) END);
 
-    IF EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
+    -- The next batch finds what another session has restored meanwhile.
+    IF has_restored OR EXISTS (SELECT FROM jsonb_each(counts) c WHERE c.value <> '0') THEN
         act := redrive.record_act('erase', erase_batch.person, erase_batch.reason, NULL, (counts ->> 'letters')::bigint,
             counts || jsonb_strip_nulls(jsonb_build_object('batch_of', erase_batch.audit)));
         RETURN QUERY

@@ -2,6 +2,8 @@
 
 use redrive_tests::prelude::*;
 
+use super::archive::archive_all;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct TenantOrder {
     tenant: u64,
@@ -195,6 +197,36 @@ fn a_job_that_becomes_ready_during_an_erasure_is_erased() {
         erasure.join().unwrap().unwrap()
     });
     assert_eq!(erased.jobs, 1);
+}
+
+/// The letter is neither where it was nor where it will be.
+#[test]
+fn a_letter_that_is_redriven_or_restored_during_an_erasure_is_erased() {
+    let (test, queue) = TestDatabase::with_orders();
+    let db = queue.database();
+    for (is_archived, send) in [
+        (false, "SELECT redrive.redrive('{}')"),
+        (
+            true,
+            "SELECT redrive.restore_archived('{}', 0, 10, false, NULL, NULL)",
+        ),
+    ] {
+        dead(&queue, &[42]);
+        if is_archived {
+            assert_eq!(archive_all(db), 1);
+        }
+        let mut client = test.client();
+        let mut sent = client.transaction().unwrap();
+        sent.sql(send);
+        let erased = thread::scope(|scope| {
+            let erasure = scope.spawn(|| db.dlq().erase(&tenant(42), &maria()));
+            blocked(&mut test.client(), 1);
+            sent.commit().unwrap();
+            erasure.join().unwrap().unwrap()
+        });
+        assert_eq!(erased.letters, 1, "{send}");
+        assert!(db.dlq().erasable(&tenant(42)).unwrap().is_empty(), "{send}");
+    }
 }
 
 #[test]
