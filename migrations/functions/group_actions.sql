@@ -137,6 +137,7 @@ DECLARE
     targets bigint[];
     total   bigint;
 BEGIN
+    max_letters := redrive.limit_of('max_letters', max_letters);
     moved := 0;
     locked := 0;
     SELECT r.* INTO source FROM redrive.group_rules r WHERE r.id = rule;

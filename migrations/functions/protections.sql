@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION redrive.set_protection(
 AS $$
 DECLARE
     unknown text := (
-        SELECT min(r.name) FROM unnest(roles) AS r (name)
+        SELECT min(coalesce(r.name, 'NULL')) FROM unnest(roles) AS r (name)
         WHERE NOT EXISTS (SELECT FROM pg_roles k WHERE k.rolname = r.name));
 BEGIN
     PERFORM redrive.check_name('queue', set_protection.queue);

@@ -37,7 +37,7 @@ const ON_JOBS: [&str; 7] = [
 ];
 
 /// Operations that take at most a number of letters, jobs or records.
-const LIMITED: [&str; 12] = [
+const LIMITED: [&str; 13] = [
     "SELECT redrive.discard('{}', 'x', max_letters => NULL)",
     "SELECT redrive.redrive('{}', max_letters => (SELECT 5 WHERE $1 = ''))",
     "SELECT redrive.reopen_discarded('{}', max_letters => NULL)",
@@ -50,6 +50,7 @@ const LIMITED: [&str; 12] = [
     "SELECT redrive.delete_archived('{}', NULL, NULL, 'x')",
     "SELECT redrive.erase_batch('{\"payload\": \"$.number == 1\"}', NULL, NULL, 'x')",
     "SELECT redrive.change_jobs('cancel', '{}', NULL, NULL, NULL, 'x', 'me', NULL)",
+    "SELECT redrive.regroup_letters(1, NULL, NULL)",
 ];
 
 /// Operations with a flag.

@@ -179,7 +179,7 @@ fn a_policy_redrives_no_more_than_its_role_could() {
 
 #[test]
 fn a_protection_must_require_something() {
-    let (_test, db) = TestDatabase::opened();
+    let (test, db) = TestDatabase::opened();
     let owner = Operator::new("owner");
     for nothing in [
         Protection::new("orders"),
@@ -189,5 +189,7 @@ fn a_protection_must_require_something() {
         let error = db.dlq().protect(&nothing, &owner).unwrap_err();
         assert!(error.is_invalid(), "{nothing:?}: {error}");
     }
+    let nobody = "SELECT redrive.set_protection('orders', roles => '{NULL}')";
+    test.client().refuses(nobody, &[], "not NULL");
     assert!(db.dlq().protections().unwrap().is_empty());
 }
