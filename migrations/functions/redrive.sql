@@ -169,7 +169,7 @@ $$;
 CREATE OR REPLACE FUNCTION redrive.blocked_letters(
     filter jsonb, to_queue text DEFAULT NULL, states text[] DEFAULT '{open}', max_letters bigint DEFAULT NULL
 )
-    RETURNS TABLE (queue text, kind text, letters bigint, breaker text, held_since timestamptz, is_served boolean)
+    RETURNS TABLE (queue text, kind text, letters bigint, breaker text, since timestamptz, is_served boolean)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$

@@ -111,7 +111,7 @@ $$;
 -- Returns the runs that have not ended and will send letters that match a filter, with the number of those
 -- letters. `forced` includes quarantined ones. With `max_letters`, only those that a redrive would select count.
 CREATE OR REPLACE FUNCTION redrive.overlapping_runs(filter jsonb, forced boolean DEFAULT false, max_letters bigint DEFAULT NULL)
-    RETURNS TABLE (run_id bigint, letters bigint)
+    RETURNS TABLE (run bigint, letters bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$

@@ -5,7 +5,7 @@
 -- Index relied on: the primary keys of rate_limits and rate_buckets; group_buckets_by_time.
 -- Rows: one per limit, by queue and kind. A limit whose bucket is being compacted has no tokens. The tokens of a limit of
 --       each group are those of the group with the fewest. Zero rows: there is none.
-SELECT l.queue, nullif(l.kind, '') AS kind, l.each_group, l.starts, (extract(epoch FROM l.period) * 1000)::bigint AS period_ms,
+SELECT l.queue, nullif(l.kind, '') AS kind, l.each_group, l.starts, (extract(epoch FROM l.period) * 1000)::bigint AS period,
        l.burst, CASE WHEN NOT l.each_group AND b.queue IS NULL THEN 0
                      -- A full bucket holds less than the burst, because more tokens come while its jobs start.
                      ELSE floor(l.burst / redrive.token_capacity(l) * CASE

@@ -4,7 +4,7 @@
 -- Locks: none.
 -- Index relied on: the primary key of schedules.
 -- Rows: always one. Without the schedule, all but the time is NULL.
-SELECT clock_timestamp() AS now, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every_ms,
+SELECT clock_timestamp() AS now, s.cron, s.zone, (extract(epoch FROM s.every) * 1000)::bigint AS every,
        s.next_at::timestamptz AS next_at, s.last_at
 FROM (SELECT 1) one
 LEFT JOIN redrive.schedules s ON s.name = $1

@@ -1,7 +1,7 @@
 //! Finds and repairs what points at a job that is gone, and totals that differ from the rows.
 
 use crate::db::admin::Admin;
-use crate::db::row::row;
+use crate::db::row::{column, row};
 use crate::db::sql;
 use crate::error::Result;
 use crate::job::operator::Operator;
@@ -13,7 +13,7 @@ row! {
     pub struct Fault {
         /// The kind: `sequence`, `letter`, `unique_key`, `group_slot`, `bucket`, `run`, `group`,
         /// `schedule`, `group_count` or `counter`. Newer schemas may have more.
-        pub kind: String,
+        pub kind: String => |row| column(row, "finding"),
         /// The number of places.
         pub places: u64,
         /// Up to ten of them: an id, a key, a queue with its group, a name, or a total with its error.

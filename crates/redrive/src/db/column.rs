@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
-use postgres::types::{FromSql, ToSql, Type};
+use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -164,11 +164,37 @@ impl Column for Duration {
 }
 
 impl Value for Duration {
-    type Stored = i64;
+    type Stored = Milliseconds;
 
-    fn stored(&self) -> i64 {
-        milliseconds(*self)
+    fn stored(&self) -> Milliseconds {
+        Milliseconds(milliseconds(*self))
     }
+}
+
+/// A time as the number of its milliseconds or as an interval, whichever the parameter is.
+#[derive(Debug)]
+pub(crate) struct Milliseconds(i64);
+
+impl ToSql for Milliseconds {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut bytes::BytesMut,
+    ) -> std::result::Result<IsNull, Box<dyn Error + Sync + Send>> {
+        if *ty == Type::INT8 {
+            return self.0.to_sql(ty, out);
+        }
+        out.extend_from_slice(&self.0.saturating_mul(1000).to_be_bytes());
+        // Neither days nor months, whose length depends on the calendar.
+        out.extend_from_slice(&[0; 8]);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        matches!(*ty, Type::INT8 | Type::INTERVAL)
+    }
+
+    to_sql_checked!();
 }
 
 impl Column for Box<RawValue> {

@@ -46,7 +46,8 @@ impl Sql {
 /// The text of a statement that only calls a function.
 macro_rules! call {
     ($name:ident $types:tt) => {
-        call!(@ $name [] $types "$1" ", $2" ", $3" ", $4" ", $5" ", $6" ", $7" ", $8" ", $9" ", $10" ", $11" ", $12")
+        call!(@ $name [] $types "$1" ", $2" ", $3" ", $4" ", $5" ", $6" ", $7" ", $8" ", $9" ", $10" ", $11" ", $12"
+            ", $13" ", $14" ", $15" ", $16" ", $17")
     };
     (@ $name:ident [$($numbers:literal)*] () $($more:literal)*) => {
         concat!("SELECT * FROM redrive.", stringify!($name), "(", $($numbers,)* ")")
@@ -117,25 +118,14 @@ files {
     RELEASE = "pipeline" / "release";
     GIVE_BACK = "pipeline" / "give_back";
     REAP = "pipeline" / "reap";
-    DRAINED = "pipeline" / "drained";
     BREAKERS = "pipeline" / "breakers";
-    OPEN_BREAKER = "pipeline" / "open_breaker";
-    PAUSE_QUEUE = "pipeline" / "pause_queue";
-    RESUME_QUEUE = "pipeline" / "resume_queue";
-    SET_GROUP_POLICY = "pipeline" / "set_group_policy";
     GROUP_POLICY = "pipeline" / "group_policy";
-    RELEASE_GROUP = "pipeline" / "release_group";
     HELD_GROUPS = "pipeline" / "held_groups";
     QUEUES_WITH_HELD_GROUPS = "pipeline" / "queues_with_held_groups";
-    SET_RATE_LIMIT = "pipeline" / "set_rate_limit";
-    REMOVE_RATE_LIMIT = "pipeline" / "remove_rate_limit";
     RATE_LIMITS = "pipeline" / "rate_limits";
     PUT_OFF = "pipeline" / "put_off";
-    FORGET_FULL_BUCKETS = "worker" / "forget_full_buckets";
     LOCK_TOKENS = "pipeline" / "lock_tokens";
     CHARGE_TOKENS = "pipeline" / "charge_tokens";
-    SET_SCHEDULE = "schedule" / "set_schedule";
-    SET_POLICY = "schedule" / "set_policy";
     SCHEDULES = "schedule" / "schedules";
     SCHEDULE_HISTORY = "schedule" / "schedule_history";
     SCHEDULE_CLOCK = "schedule" / "schedule_clock";
@@ -150,11 +140,7 @@ files {
     IMPORT_LETTERS = "dlq" / "import_letters";
     LETTERS = "dlq" / "letters";
     REDRIVE = "dlq" / "redrive";
-    BLOCKED_LETTERS = "dlq" / "blocked_letters";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
-    OVERLAPPING_RUNS = "dlq" / "overlapping_runs";
-    CREATE_RUN = "dlq" / "create_run";
-    DRIVE_RUN = "dlq" / "drive_run";
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
     RUN_LETTERS = "dlq" / "run_letters";
@@ -162,14 +148,12 @@ files {
     HELD_GROUP = "dlq" / "held_group";
     DISCARD = "dlq" / "discard";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
-    PRUNE = "dlq" / "prune";
     MASK = "dlq" / "mask";
     EDIT_LETTERS = "dlq" / "edit_letters";
     VERSIONS = "dlq" / "versions";
     TAKE_LETTER = "dlq" / "take_letter";
     DELIVERED = "dlq" / "delivered";
     NOT_DELIVERED = "dlq" / "not_delivered";
-    SET_RETENTION = "dlq" / "set_retention";
     RETENTION = "dlq" / "retention";
     RETENTION_DUE = "dlq" / "retention_due";
     ARCHIVED_LETTERS = "dlq" / "archived_letters";
@@ -179,7 +163,6 @@ files {
     GROUPS = "dlq" / "groups";
     GROUP_RULES = "dlq" / "group_rules";
     PREVIEW_SPLIT = "dlq" / "preview_split";
-    REGROUP_LETTERS = "dlq" / "regroup_letters";
     ENQUEUED = "testing" / "enqueued";
     MAKE_DUE_READY = "testing" / "make_due_ready";
     QUEUES_OF_KINDS = "testing" / "queues_of_kinds";
@@ -194,9 +177,7 @@ files {
     AUDIT = "admin" / "audit";
     AUDIT_TOTALS = "admin" / "audit_totals";
     COUNT_PRUNABLE_AUDIT = "admin" / "count_prunable_audit";
-    PRUNE_AUDIT = "admin" / "prune_audit";
     NOW = "admin" / "now";
-    REPAIR = "admin" / "repair";
     STATS = "admin" / "stats";
     QUEUE_NAMES = "admin" / "queue_names";
     STATS_FAILURES = "admin" / "stats_failures";
@@ -213,14 +194,8 @@ files {
     WAIT = "worker" / "wait";
     LEAVE = "worker" / "leave";
     CHORES = "worker" / "chores";
-    COMPACT = "worker" / "compact";
     TURN_RING = "worker" / "turn_ring";
     UNHANDLED_KINDS = "worker" / "unhandled_kinds";
-    BURY_UNHANDLED = "worker" / "bury_unhandled";
-    AGE_JOBS = "worker" / "age_jobs";
-    FOLD_LETTERS = "worker" / "fold_letters";
-    FOLD_RUNS = "worker" / "fold_runs";
-    FOLD_METRICS = "worker" / "fold_metrics";
     COUNT_CHORES = "worker" / "count_chores";
     IDENTIFY = "metrics" / "identify";
     FOLD_BACKLOG = "metrics" / "fold_backlog";
@@ -234,6 +209,32 @@ files {
 }
 functions {
     AUDIT_COUNTERS = audit_counters();
+    AGE_JOBS = age_jobs(text, bigint, integer, integer, bigint);
+    BLOCKED_LETTERS = blocked_letters(jsonb, text, [text], bigint);
+    BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
+    COMPACT = compact();
+    CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, integer, jsonb, bigint);
+    DRIVE_RUN = drive_run(bigint, uuid, bigint, integer, bigint, text, integer, bigint);
+    FOLD_LETTERS = fold_letters(integer);
+    FOLD_METRICS = fold_metrics(integer);
+    FOLD_RUNS = fold_runs(integer);
+    FORGET_FULL_BUCKETS = forget_full_buckets(integer);
+    IS_DRAINED = is_drained(text);
+    OPEN_BREAKER = open_breaker(text, interval, text, text);
+    OVERLAPPING_RUNS = overlapping_runs(jsonb, boolean, bigint);
+    PAUSE_QUEUE = pause_queue(text, timestamptz, interval, text, text);
+    PRUNE_AUDIT = prune_audit(interval, bigint, text, text);
+    PRUNE_LETTERS = prune_letters(interval, bigint, text, text);
+    REGROUP_LETTERS = regroup_letters(bigint, bigint, jsonb);
+    REPAIR = repair(boolean, text, text);
+    RELEASE_GROUP = release_group(text, text, text, text);
+    REMOVE_RATE_LIMIT = remove_rate_limit(text, text, boolean, text, text);
+    RESUME_QUEUE = resume_queue(text, text, text);
+    SET_POLICY = set_policy(text, jsonb, interval, text, text, jsonb, timestamptz, text, text);
+    SET_RATE_LIMIT = set_rate_limit(text, integer, interval, integer, text, boolean, text, text);
+    SET_RETENTION = set_retention(text, text, interval, text, boolean, text, text);
+    SET_SCHEDULE = set_schedule(text, text, text, interval, text, text, json, integer, integer, jsonb, text, integer, interval, text, timestamptz, text, text);
+    SET_GROUP_POLICY = set_group_policy(text, text, integer, text, text, text);
     CHANGE_JOBS = change_jobs(text, jsonb, jsonb, jsonb, bigint, text, text, bigint, integer, [bigint], [text], [text]);
     COUNT_JOBS = count_jobs(jsonb, integer);
     PAGE_WAITING = page_waiting(jsonb, jsonb, bigint);

@@ -179,7 +179,7 @@ impl Dlq<'_> {
         loop {
             let batch: u64 = self.db.ask_bulk().read_committed().one(
                 "prune letters",
-                &sql::PRUNE,
+                &sql::PRUNE_LETTERS,
                 &[
                     &older_than,
                     &PRUNE_BATCH,

@@ -12,6 +12,7 @@ use crate::dlq::handle::Groups;
 use crate::dlq::id::{GroupId, GroupRuleId};
 use crate::error::{Error, Result};
 use crate::job::operator::Operator;
+use crate::job::payload::Json;
 
 /// The letters per transaction.
 const BATCH: i64 = 1000;
@@ -230,7 +231,7 @@ impl Groups<'_> {
             moved: 0,
             locked: 0,
         };
-        let mut after: Option<String> = None;
+        let mut after: Option<Json> = None;
         loop {
             let (next, moved, locked, is_last): (_, u64, u64, bool) =
                 self.db

@@ -199,6 +199,11 @@ impl Json {
         Json::checked("the payload", text.to_owned())
     }
 
+    /// Returns JSON that the library wrote, of any size.
+    pub(crate) fn written(value: &Value) -> Json {
+        Json(value.to_string())
+    }
+
     fn checked(what: &str, text: String) -> Result<Json> {
         if text.len() > MAX_PAYLOAD_BYTES {
             return Err(Error::invalid(format!(

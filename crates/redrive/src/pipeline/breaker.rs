@@ -9,6 +9,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
+use crate::db::row::row;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
@@ -51,35 +52,37 @@ words! {
     }
 }
 
-/// A breaker, as operators see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Breaker {
-    /// A dependency, or `queue:` and the name of a queue.
-    pub name: String,
-    /// Whether workers claim the affected jobs.
-    pub state: BreakerState,
-    /// Why it last opened.
-    pub cause: BreakerCause,
-    /// The message of the last outage, or the operator's reason.
-    pub message: Option<String>,
-    /// The kinds that depend on it, as reported by workers. Empty for a queue, which affects every
-    /// kind.
-    pub kinds: Vec<String>,
-    /// Outages in a row: those that opened it and the failed probes since.
-    pub outages: u64,
-    /// How many times it has opened.
-    pub openings: u64,
-    /// How many probes have run.
-    pub probes: u64,
-    /// The current wait between probes.
-    pub wait: Duration,
-    /// When it last opened.
-    pub opened_at: SystemTime,
-    /// When the next probe may run. `None` if it is closed, or open until an operator closes it.
-    pub probe_at: Option<SystemTime>,
-    /// When it last changed.
-    pub changed_at: SystemTime,
+row! {
+    /// A breaker, as operators see it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Breaker {
+        /// A dependency, or `queue:` and the name of a queue.
+        pub name: String,
+        /// Whether workers claim the affected jobs.
+        pub state: BreakerState,
+        /// Why it last opened.
+        pub cause: BreakerCause,
+        /// The message of the last outage, or the operator's reason.
+        pub message: Option<String>,
+        /// The kinds that depend on it, as reported by workers. Empty for a queue, which affects every
+        /// kind.
+        pub kinds: Vec<String>,
+        /// Outages in a row: those that opened it and the failed probes since.
+        pub outages: u64,
+        /// How many times it has opened.
+        pub openings: u64,
+        /// How many probes have run.
+        pub probes: u64,
+        /// The current wait between probes.
+        pub wait: Duration,
+        /// When it last opened.
+        pub opened_at: SystemTime,
+        /// When the next probe may run. `None` if it is closed, or open until an operator closes it.
+        pub probe_at: Option<SystemTime>,
+        /// When it last changed.
+        pub changed_at: SystemTime,
+    }
 }
 
 impl Admin<'_> {
@@ -88,10 +91,7 @@ impl Admin<'_> {
     /// # Errors
     /// If the database does not answer.
     pub fn breakers(&self) -> Result<Vec<Breaker>> {
-        self.db.call("list breakers", |session| {
-            let rows = session.query("list breakers", &sql::BREAKERS, &[])?;
-            rows.iter().map(breaker).collect()
-        })
+        self.db.ask().all("list breakers", &sql::BREAKERS, &[])
     }
 
     /// Opens a breaker by hand, so that no worker claims the affected jobs.
@@ -125,17 +125,11 @@ impl Admin<'_> {
         lasting: Option<Duration>,
         operator: &Operator,
     ) -> Result<()> {
-        let (name, operator) = (name.to_owned(), operator.clone());
-        self.db.call("open a breaker", move |session| {
-            let doing = format!("open breaker `{}`", name.escape_debug());
-            let lasting_ms = lasting.map(milliseconds);
-            session.query_one(
-                &doing,
-                &sql::OPEN_BREAKER,
-                &[&name, &lasting_ms, &operator.by(), &operator.given_reason()],
-            )?;
-            Ok(())
-        })
+        self.db.ask().one(
+            &format!("open breaker `{}`", name.escape_debug()),
+            &sql::OPEN_BREAKER,
+            &[&name, &lasting, &operator.by(), &operator.given_reason()],
+        )
     }
 
     /// Closes a breaker by hand. Returns `false` if it was closed already.
@@ -143,35 +137,12 @@ impl Admin<'_> {
     /// # Errors
     /// As [`Admin::open_breaker`].
     pub fn close_breaker(&self, name: &str, operator: &Operator) -> Result<bool> {
-        let (name, operator) = (name.to_owned(), operator.clone());
-        self.db.call("close a breaker", move |session| {
-            let doing = format!("close breaker `{}`", name.escape_debug());
-            let row = session.query_one(
-                &doing,
-                &sql::CLOSE_BREAKER,
-                &[&name, &operator.by(), &operator.given_reason()],
-            )?;
-            Ok(row.get("close_breaker"))
-        })
+        self.db.ask().one(
+            &format!("close breaker `{}`", name.escape_debug()),
+            &sql::CLOSE_BREAKER,
+            &[&name, &operator.by(), &operator.given_reason()],
+        )
     }
-}
-
-fn breaker(row: &Row) -> Result<Breaker> {
-    let count = |column| row.get::<_, i64>(column).unsigned_abs();
-    Ok(Breaker {
-        name: row.get("name"),
-        state: row.get::<_, &str>("state").parse()?,
-        cause: row.get::<_, &str>("cause").parse()?,
-        message: row.get("message"),
-        kinds: row.get("kinds"),
-        outages: count("outages"),
-        openings: count("openings"),
-        probes: count("probes"),
-        wait: Duration::from_millis(count("delay_ms")),
-        opened_at: row.get("opened_at"),
-        probe_at: row.get("probe_at"),
-        changed_at: row.get("changed_at"),
-    })
 }
 
 /// The state of a breaker that is not closed, for a worker.

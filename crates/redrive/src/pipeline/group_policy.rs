@@ -98,26 +98,22 @@ impl Queue {
     /// # Errors
     /// *Invalid* for a limit outside 1 to 1,000. Otherwise if the database does not answer.
     pub fn set_group_policy(&self, policy: GroupPolicy, operator: &Operator) -> Result<()> {
-        let (queue, operator) = (self.shared_name(), operator.clone());
-        let doing = format!("set the group policy of queue `{queue}`");
+        let doing = format!("set the group policy of queue `{}`", self.name());
         let (mode, limit, on_death) = policy
             .parameters()
             .map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
-        self.database().call("set a group policy", move |session| {
-            session.query_one(
-                &doing,
-                &sql::SET_GROUP_POLICY,
-                &[
-                    &&*queue,
-                    &mode,
-                    &limit,
-                    &on_death,
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
-            )?;
-            Ok(())
-        })
+        self.database().ask().one(
+            &doing,
+            &sql::SET_GROUP_POLICY,
+            &[
+                &self.name(),
+                &mode,
+                &limit,
+                &on_death,
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
     }
 
     /// Returns what the groups of the queue mean.
@@ -125,17 +121,13 @@ impl Queue {
     /// # Errors
     /// If the database does not answer.
     pub fn group_policy(&self) -> Result<GroupPolicy> {
-        let queue = self.shared_name();
-        self.database().call("read a group policy", move |session| {
-            let rows = session.query(
-                &format!("read the group policy of queue `{queue}`"),
-                &sql::GROUP_POLICY,
-                &[&&*queue],
-            )?;
-            Ok(rows.first().map_or(GroupPolicy::None, |row| {
-                GroupPolicy::read(row.get("mode"), row.get("job_limit"), row.get("on_death"))
-            }))
-        })
+        let doing = format!("read the group policy of queue `{}`", self.name());
+        let ask = self.database().ask();
+        let set: Option<(String, i32, String)> =
+            ask.first(&doing, &sql::GROUP_POLICY, &[&self.name()])?;
+        Ok(set.map_or(GroupPolicy::None, |(mode, limit, on_death)| {
+            GroupPolicy::read(&mode, limit, &on_death)
+        }))
     }
 }
 

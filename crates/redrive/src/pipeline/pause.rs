@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
 
@@ -68,24 +67,20 @@ impl Queue {
     /// *Invalid* for an end that is not ahead, or more than 3,650 days ahead. Otherwise if the
     /// database does not answer.
     pub fn pause(&self, end: PauseEnd, operator: &Operator) -> Result<()> {
-        let (queue, operator) = (self.shared_name(), operator.clone());
-        let doing = format!("pause queue `{queue}`");
-        let (ends_at, lasting_ms) =
+        let doing = format!("pause queue `{}`", self.name());
+        let (ends_at, lasting) =
             parameters(end).map_err(|why| Error::invalid(format!("could not {doing}: {why}")))?;
-        self.database().call("pause a queue", move |session| {
-            session.query_one(
-                &doing,
-                &sql::PAUSE_QUEUE,
-                &[
-                    &&*queue,
-                    &ends_at,
-                    &lasting_ms,
-                    &operator.by(),
-                    &operator.given_reason(),
-                ],
-            )?;
-            Ok(())
-        })
+        self.database().ask().one(
+            &doing,
+            &sql::PAUSE_QUEUE,
+            &[
+                &self.name(),
+                &ends_at,
+                &lasting,
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
     }
 
     /// Resumes the queue. Returns `false` if it was not paused.
@@ -95,28 +90,26 @@ impl Queue {
     /// # Errors
     /// If the database does not answer.
     pub fn resume(&self, operator: &Operator) -> Result<bool> {
-        let (queue, operator) = (self.shared_name(), operator.clone());
-        self.database().call("resume a queue", move |session| {
-            let row = session.query_one(
-                &format!("resume queue `{queue}`"),
-                &sql::RESUME_QUEUE,
-                &[&&*queue, &operator.by(), &operator.given_reason()],
-            )?;
-            Ok(row.get("was_paused"))
-        })
+        self.database().ask().one(
+            &format!("resume queue `{}`", self.name()),
+            &sql::RESUME_QUEUE,
+            &[&self.name(), &operator.by(), &operator.given_reason()],
+        )
     }
 }
 
-/// Returns the end and the duration in milliseconds, as parameters of the statement.
+/// Returns the end and the duration, as parameters of the statement.
 ///
 /// Rejects only times that the statement could not express; the database judges the others.
-fn parameters(end: PauseEnd) -> std::result::Result<(Option<SystemTime>, Option<i64>), String> {
+fn parameters(
+    end: PauseEnd,
+) -> std::result::Result<(Option<SystemTime>, Option<Duration>), String> {
     match end {
         PauseEnd::Resumed => Ok((None, None)),
         PauseEnd::After(lasting) if lasting > MAX_PAUSE => {
             Err("a pause may last at most 3650 days".to_owned())
         }
-        PauseEnd::After(lasting) => Ok((None, Some(milliseconds(lasting)))),
+        PauseEnd::After(lasting) => Ok((None, Some(lasting))),
         PauseEnd::At(at) => match at.duration_since(SystemTime::UNIX_EPOCH) {
             Err(_) => Err("the pause would end in the past".to_owned()),
             Ok(since) if since > MAX_SINCE_EPOCH => {
@@ -144,8 +137,11 @@ mod tests {
         }
         for (end, expected) in [
             (PauseEnd::Resumed, (None, None)),
-            (PauseEnd::After(MAX_PAUSE), (None, Some(315_360_000_000))),
-            (PauseEnd::After(Duration::ZERO), (None, Some(0))),
+            (PauseEnd::After(MAX_PAUSE), (None, Some(MAX_PAUSE))),
+            (
+                PauseEnd::After(Duration::ZERO),
+                (None, Some(Duration::ZERO)),
+            ),
             (PauseEnd::At(epoch), (Some(epoch), None)),
         ] {
             assert_eq!(parameters(end), Ok(expected));

@@ -81,14 +81,8 @@ impl Queue {
     /// # Errors
     /// If the database does not answer.
     pub fn is_drained(&self) -> Result<bool> {
-        let queue = self.shared_name();
-        self.db
-            .call("check whether the queue is drained", move |session| {
-                let doing = format!("check whether queue `{queue}` is drained");
-                session.read_committed(&doing, |session| {
-                    let row = session.query_one(&doing, &sql::DRAINED, &[&&*queue])?;
-                    Ok(row.get("drained"))
-                })
-            })
+        let doing = format!("check whether queue `{}` is drained", self.name);
+        let ask = self.db.ask().read_committed();
+        ask.one(&doing, &sql::IS_DRAINED, &[&&*self.name])
     }
 }

@@ -6,12 +6,11 @@
 use std::time::{Duration, SystemTime};
 
 use crate::db::admin::Admin;
+use crate::db::row::row;
 use crate::db::sql;
 use crate::error::{Error, Result};
-use crate::job::milliseconds::milliseconds;
 use crate::job::operator::Operator;
 use crate::pipeline::queue::Queue;
-use crate::sync::Row;
 
 /// The most starts of a period, and the largest burst.
 const MAX_STARTS: u32 = 1_000_000;
@@ -111,31 +110,33 @@ impl<'a> RateLimited<'a> {
     }
 }
 
-/// A rate limit, as operators see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ListedRateLimit {
-    /// The queue.
-    pub queue: String,
-    /// The kind; `None`: all jobs of the queue.
-    pub kind: Option<String>,
-    /// Whether each group has this limit.
-    pub each_group: bool,
-    /// How many jobs may start per period.
-    pub starts: u32,
-    /// The period.
-    pub period: Duration,
-    /// How many jobs may start at once after a quiet time.
-    pub burst: u32,
-    /// How many jobs may start now. 0 or less: jobs wait. Of a limit of each group, those of the group that
-    /// has the fewest.
-    pub tokens: i64,
-    /// When it was set.
-    pub set_at: SystemTime,
-    /// The operator who set it.
-    pub person: Option<String>,
-    /// The reason.
-    pub reason: Option<String>,
+row! {
+    /// A rate limit, as operators see it.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct ListedRateLimit {
+        /// The queue.
+        pub queue: String,
+        /// The kind; `None`: all jobs of the queue.
+        pub kind: Option<String>,
+        /// Whether each group has this limit.
+        pub each_group: bool,
+        /// How many jobs may start per period.
+        pub starts: u32,
+        /// The period.
+        pub period: Duration,
+        /// How many jobs may start at once after a quiet time.
+        pub burst: u32,
+        /// How many jobs may start now. 0 or less: jobs wait. Of a limit of each group, those of the group that
+        /// has the fewest.
+        pub tokens: i64,
+        /// When it was set.
+        pub set_at: SystemTime,
+        /// The operator who set it.
+        pub person: Option<String>,
+        /// The reason.
+        pub reason: Option<String>,
+    }
 }
 
 impl Queue {
@@ -175,26 +176,20 @@ impl Queue {
         if let Some(problem) = limit.problem() {
             return Err(Error::invalid(format!("could not {doing}: {problem}")));
         }
-        let (queue, operator) = (self.shared_name(), operator.clone());
-        let kind = jobs.kind().map(str::to_owned);
-        let each_group = jobs.is_each_group();
-        self.database().call("limit a rate", move |session| {
-            session.query_one(
-                &doing,
-                &sql::SET_RATE_LIMIT,
-                &[
-                    &&*queue,
-                    &kind,
-                    &limit.starts.cast_signed(),
-                    &milliseconds(limit.period),
-                    &limit.burst.cast_signed(),
-                    &operator.by(),
-                    &operator.given_reason(),
-                    &each_group,
-                ],
-            )?;
-            Ok(())
-        })
+        self.database().ask().one(
+            &doing,
+            &sql::SET_RATE_LIMIT,
+            &[
+                &self.name(),
+                &limit.starts,
+                &limit.period,
+                &limit.burst,
+                &jobs.kind(),
+                &jobs.is_each_group(),
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
     }
 
     /// Removes the rate limit of this queue, of a kind in it, or of each group. Returns `false` if there was none.
@@ -202,23 +197,17 @@ impl Queue {
     /// # Errors
     /// If the database does not answer.
     pub fn unlimit_rate(&self, jobs: RateLimited<'_>, operator: &Operator) -> Result<bool> {
-        let (queue, operator) = (self.shared_name(), operator.clone());
-        let kind = jobs.kind().map(str::to_owned);
-        let each_group = jobs.is_each_group();
-        self.database().call("remove a rate limit", move |session| {
-            let row = session.query_one(
-                &format!("remove the rate limit of queue `{queue}`"),
-                &sql::REMOVE_RATE_LIMIT,
-                &[
-                    &&*queue,
-                    &kind,
-                    &operator.by(),
-                    &operator.given_reason(),
-                    &each_group,
-                ],
-            )?;
-            Ok(row.get("was_limited"))
-        })
+        self.database().ask().one(
+            &format!("remove the rate limit of queue `{}`", self.name()),
+            &sql::REMOVE_RATE_LIMIT,
+            &[
+                &self.name(),
+                &jobs.kind(),
+                &jobs.is_each_group(),
+                &operator.by(),
+                &operator.given_reason(),
+            ],
+        )
     }
 
     /// Returns the rate limits of this queue.
@@ -236,27 +225,8 @@ impl Admin<'_> {
     /// # Errors
     /// If the database does not answer.
     pub fn rate_limits(&self, queue: Option<&str>) -> Result<Vec<ListedRateLimit>> {
-        let queue = queue.map(str::to_owned);
-        self.db.call("list rate limits", move |session| {
-            let rows = session.query("list rate limits", &sql::RATE_LIMITS, &[&queue])?;
-            Ok(rows.iter().map(listed).collect())
-        })
-    }
-}
-
-/// Reads a row of the listing.
-fn listed(row: &Row) -> ListedRateLimit {
-    ListedRateLimit {
-        queue: row.get("queue"),
-        kind: row.get("kind"),
-        each_group: row.get("each_group"),
-        starts: row.get::<_, i32>("starts").unsigned_abs(),
-        period: Duration::from_millis(row.get::<_, i64>("period_ms").unsigned_abs()),
-        burst: row.get::<_, i32>("burst").unsigned_abs(),
-        tokens: row.get("tokens"),
-        set_at: row.get("set_at"),
-        person: row.get("person"),
-        reason: row.get("reason"),
+        let ask = self.db.ask();
+        ask.all("list rate limits", &sql::RATE_LIMITS, &[&queue])
     }
 }
 

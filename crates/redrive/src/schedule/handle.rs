@@ -1,6 +1,6 @@
 //! Sets, changes and triggers schedules.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
@@ -99,7 +99,7 @@ impl Schedules<'_> {
                     queue,
                     &job.kind,
                     &job.payload,
-                    &job.priority,
+                    &i32::from(job.priority),
                     &job.max_attempts,
                     &job.stored_headers()?,
                     &missed.missed,
@@ -206,7 +206,7 @@ impl Schedules<'_> {
         let doing = format!("read the schedule `{}`", schedule.name);
         let ask = self.db.ask();
         let row: ClockRow = ask.one(&doing, &sql::SCHEDULE_CLOCK, &[&schedule.name])?;
-        let stored = (row.cron, row.zone.as_deref(), row.every_ms);
+        let stored = (row.cron, row.zone.as_deref(), row.every);
         Ok(Clock {
             now: row.now,
             kept: row.next_at.filter(|_| stored == schedule.rhythm.columns()),
@@ -230,7 +230,7 @@ row! {
         now: Timestamp,
         cron: Option<String>,
         zone: Option<String>,
-        every_ms: Option<i64>,
+        every: Option<Duration>,
         next_at: Option<Timestamp>,
         last_at: Option<Timestamp>,
     }

@@ -33,23 +33,23 @@ impl Rhythm {
     pub(crate) fn stored(
         cron: Option<&str>,
         zone: Option<&str>,
-        every_ms: Option<i64>,
+        every: Option<Duration>,
     ) -> Result<Rhythm> {
-        match (cron, every_ms) {
+        match (cron, every) {
             (Some(line), _) => Ok(Rhythm::Cron {
                 line: CronLine::parse(line)?,
                 zone: Zone::named(zone.unwrap_or("UTC"))?,
             }),
-            (None, Some(ms)) => Rhythm::every(Duration::from_millis(ms.max(0).unsigned_abs())),
+            (None, Some(every)) => Rhythm::every(every),
             (None, None) => Err(Error::invalid("it has neither a cron line nor an interval")),
         }
     }
 
-    /// Returns the columns that store it: the cron line, the zone, and the interval in milliseconds.
-    pub(crate) fn columns(&self) -> (Option<String>, Option<&str>, Option<i64>) {
+    /// Returns the columns that store it: the cron line, the zone, and the interval.
+    pub(crate) fn columns(&self) -> (Option<String>, Option<&str>, Option<Duration>) {
         match self {
             Rhythm::Cron { line, zone } => (Some(line.to_string()), Some(zone.name()), None),
-            Rhythm::Every(interval) => (None, None, Some(milliseconds(*interval))),
+            Rhythm::Every(interval) => (None, None, Some(*interval)),
         }
     }
 

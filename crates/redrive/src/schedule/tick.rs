@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
-use crate::db::row::{FromRow as _, row};
+use crate::db::row::{FromRow as _, column, row};
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::{Error, Result};
@@ -65,13 +65,9 @@ pub(crate) fn run_schedules(session: &mut Session) -> Result<Ticked> {
         }
     }
     let row = session.query_one("look for the next schedule", &sql::NEXT_TICK, &[])?;
-    ticked.next = pause(row.get("next_tick")).map(|next| next.max(MIN_PAUSE));
+    let next: Option<Duration> = column(&row, "next_tick")?;
+    ticked.next = next.map(|next| next.max(MIN_PAUSE));
     Ok(ticked)
-}
-
-/// Returns the time until a tick that the database returned in milliseconds.
-pub(crate) fn pause(ms: Option<i64>) -> Option<Duration> {
-    ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
 }
 
 row! {
@@ -81,7 +77,7 @@ row! {
         version: i64,
         cron: Option<String>,
         zone: Option<String>,
-        every_ms: Option<i64>,
+        every: Option<Duration>,
         policy: MissedPolicy => MissedPolicy::from_row,
         /// The tick; `None`: it must be computed.
         next_at: Option<Timestamp>,
@@ -95,7 +91,7 @@ impl Due {
     /// Runs the tick, or computes it. Returns `None` if another process was faster or the schedule has changed.
     fn run(&self, session: &mut Session) -> Result<Option<TickEvent>> {
         let (cron, zone) = (self.cron.as_deref(), self.zone.as_deref());
-        let rhythm = Rhythm::stored(cron, zone, self.every_ms)?;
+        let rhythm = Rhythm::stored(cron, zone, self.every)?;
         let Some(due_at) = self.next_at else {
             return self.start(session, &rhythm);
         };

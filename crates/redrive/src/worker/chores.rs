@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
+use crate::db::row::column;
 use crate::db::session::Session;
 use crate::db::sql;
 use crate::dlq::retention::{RETAIN_BATCH, retain_a_batch};
@@ -26,7 +27,6 @@ use crate::dlq::runs::{DriveStatus, Steps, find_run};
 use crate::error::Result;
 use crate::job::milliseconds::milliseconds;
 use crate::job::wait::from_now;
-use crate::schedule::tick::pause;
 use crate::sync::Instant;
 use crate::sync::atomic::Ordering;
 use crate::sync::channel::{Receiver, select};
@@ -233,10 +233,11 @@ impl<'a> Chores<'a> {
     fn look(&mut self) -> Result<Vec<String>> {
         let me = self.queues.ids();
         let lease_ms = milliseconds(self.queues.lease());
-        let (chores, next) = self.call("look for chores", move |session| {
-            let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
-            Ok((row.get("chores"), pause(row.get("schedules_ms"))))
-        })?;
+        let (chores, next): (_, Option<Duration>) =
+            self.call("look for chores", move |session| {
+                let row = session.query_one("look for chores", &sql::CHORES, &[&me, &lease_ms])?;
+                Ok((row.get("chores"), column(&row, "schedules_ms")?))
+            })?;
         self.schedules_at = next.map(from_now);
         Ok(chores)
     }
@@ -269,7 +270,7 @@ impl<'a> Chores<'a> {
         while begun.elapsed() < CHORE_BUDGET {
             let compacted: Option<String> = self.call("compact a table", |session| {
                 let row = session.query_one("compact a table", &sql::COMPACT, &[])?;
-                Ok(row.get("compacted"))
+                Ok(row.get(0))
             })?;
             match compacted {
                 Some(table) => log::debug!("{}: compacted {table}", self.state),
@@ -285,7 +286,7 @@ impl<'a> Chores<'a> {
         let rows = self.health(chore).bound(FOLD_ROWS);
         while begun.elapsed() < CHORE_BUDGET {
             let folded: i64 = self.call(doing, move |session| {
-                Ok(session.query_one(doing, sql, &[&rows])?.get("folded"))
+                Ok(session.query_one(doing, sql, &[&rows])?.get(0))
             })?;
             if folded < i64::from(rows) {
                 break;

@@ -52,6 +52,7 @@ fn type_of(name: &str, is_array: bool) -> Option<Type> {
         "bytea" => (Type::BYTEA, Type::BYTEA_ARRAY),
         "double precision" => (Type::FLOAT8, Type::FLOAT8_ARRAY),
         "integer" => (Type::INT4, Type::INT4_ARRAY),
+        "interval" => (Type::INTERVAL, Type::INTERVAL_ARRAY),
         "json" => (Type::JSON, Type::JSON_ARRAY),
         "jsonb" => (Type::JSONB, Type::JSONB_ARRAY),
         "smallint" => (Type::INT2, Type::INT2_ARRAY),

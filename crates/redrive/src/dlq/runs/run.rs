@@ -22,6 +22,7 @@ use crate::dlq::redrive::{Blocked, Gated, OverlappingRun, Skip, Unserved};
 use crate::dlq::state::LetterState;
 use crate::error::Result;
 use crate::job::operator::Operator;
+use crate::job::payload::Json;
 
 row! {
     /// A redrive run with exact counts of its letters.
@@ -191,8 +192,8 @@ impl Runs<'_> {
         let blocked = self.db.dlq().blocked(&chosen, &options.letters)?;
         let overlapping = self.db.dlq().overlapping(&chosen, &options.letters)?;
         let only = match &options.only {
-            Some(ids) => json!({ "ids": ids }).to_string(),
-            None => "{}".to_owned(),
+            Some(ids) => json!({ "ids": ids }),
+            None => json!({}),
         };
         let driver = match first {
             First::Anybody => None,
@@ -216,7 +217,7 @@ impl Runs<'_> {
                 &DRIVER_LEASE_MS,
                 &percent,
                 &sample,
-                &only,
+                &Json::written(&only),
                 &how.wait(),
             ],
         )?;

@@ -61,7 +61,7 @@ impl Chores<'_> {
             let buried: i64 = self.call(BURY, move |session| {
                 let parameters: [sql::Parameter<'_>; 4] = [&queue, &kind, &message, &most];
                 let row = session.query_one(BURY, &sql::BURY_UNHANDLED, &parameters)?;
-                Ok(row.get("buried"))
+                Ok(row.get(0))
             })?;
             all += buried;
             if buried < most {
