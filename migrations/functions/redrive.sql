@@ -214,11 +214,7 @@ BEGIN
         '  CASE WHEN l.group_key IS NULL THEN l.unique_key'
         '   WHEN l.unique_key IS NOT NULL THEN redrive.retaken_key(l.id, l.queue, $3, l.group_key, l.unique_key) END AS unique_key,'
         '  CASE WHEN l.group_key IS NULL THEN l.died_at END AS key_order,'
-        '  CASE WHEN octet_length(l.raw) = 65536 AND EXISTS (SELECT FROM redrive.captured_pieces p'
-        '    WHERE p.letter_id = l.id AND p.version = l.edits) THEN ''too_large'''
-        '   WHEN l.payload IS NULL THEN ''no_json'' WHEN l.redacted IS NOT NULL AND NOT $2 THEN ''redacted'''
-        '   WHEN l.claimed_until > statement_timestamp() THEN ''claimed'' END'
-        '  AS refused'
+        '  redrive.refusal(l, $2, NULL) AS refused'
         ' FROM redrive.dead_letters l'
         ' WHERE (l.state = ''open'' OR $2 AND l.state = ''quarantined'') AND '
         || redrive.filter_letters(filter)

@@ -148,15 +148,39 @@ BEGIN
 END
 $$;
 
+-- Returns whether the bytes of a captured letter are in pieces, because they exceed 16 MiB.
+-- Index: the primary key of captured_pieces.
+CREATE OR REPLACE FUNCTION redrive.has_pieces(letter_id bigint, version integer) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT EXISTS (SELECT FROM redrive.captured_pieces p WHERE p.letter_id = $1 AND p.version = $2)
+$$;
+
+-- Returns why a redrive leaves out a letter, apart from its unique key, its group and its locks; NULL: it takes it. Without
+-- settings and subqueries the planner inlines it, so that no letter is copied.
+CREATE OR REPLACE FUNCTION redrive.refusal(l redrive.dead_letters, forced boolean, as_of timestamptz) RETURNS text
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT CASE
+        WHEN l.state = 'quarantined' AND NOT forced THEN 'quarantined'
+        WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
+        WHEN l.payload IS NULL THEN
+            CASE WHEN octet_length(l.raw) = 65536 AND redrive.has_pieces(l.id, l.edits) THEN 'too_large' ELSE 'no_json' END
+        WHEN l.redacted IS NOT NULL AND NOT forced THEN 'redacted'
+        WHEN l.died_at > as_of THEN 'died_again'
+        WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
+    END;
+END;
+
 -- Sends letters back; nothing else does. Each becomes a job with the same id, the next generation and
 -- a fresh budget of attempts. The letter keeps the history of earlier generations and changes only with
 -- its job. Returns the letters it held: `sent`, or `conflict` if another job holds the unique key.
 -- `refused_letters` explains the ids that are missing.
 --
--- It takes open letters with JSON; if `forced`, also quarantined ones and those with redacted values. Letters
--- locked by another session are skipped; for those of diverted groups, see `lock_diverted`. `ordinals` are the run members,
--- parallel to `ids`. With a `delay_ms`, the jobs become ready after this many milliseconds. It leaves out letters that
--- died after `as_of`.
+-- It takes the letters that have no `refusal`. Those locked by another session are skipped; for those of diverted groups,
+-- see `lock_diverted`. `ordinals` are the run members, parallel to `ids`. With a `delay_ms`, the jobs become ready after
+-- this many milliseconds.
 CREATE OR REPLACE FUNCTION redrive.send_back(
     ids          bigint[],
     event        jsonb,
@@ -218,10 +242,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT d.id, d.unique_key, d.died_at, d.queue, d.group_key
             FROM redrive.dead_letters d
-            WHERE d.id = a.id AND d.id <> ALL (passed) AND (d.state = 'open' OR send_back.forced AND d.state = 'quarantined')
-                AND d.payload IS NOT NULL AND (d.redacted IS NULL OR send_back.forced)
-                AND (send_back.as_of IS NULL OR d.died_at <= send_back.as_of)
-                AND (d.claimed_until IS NULL OR d.claimed_until <= statement_timestamp())
+            WHERE d.id = a.id AND d.id <> ALL (passed) AND redrive.refusal(d, send_back.forced, send_back.as_of) IS NULL
             FOR UPDATE SKIP LOCKED
         ) l
     ),
@@ -297,24 +318,13 @@ CREATE OR REPLACE FUNCTION redrive.refused_letters(
     SET enable_mergejoin = off
     SET jit = off
 AS $$
-    SELECT a.id, CASE
-        WHEN l.id IS NULL THEN 'gone'
-        WHEN l.state = 'quarantined' AND NOT refused_letters.forced THEN 'quarantined'
-        WHEN l.state NOT IN ('open', 'quarantined') THEN 'not_open'
-        WHEN octet_length(l.raw) = 65536 AND EXISTS (
-            SELECT FROM redrive.captured_pieces p WHERE p.letter_id = l.id AND p.version = l.edits
-        ) THEN 'too_large'
-        WHEN l.payload IS NULL THEN 'no_json'
-        WHEN l.redacted IS NOT NULL AND NOT refused_letters.forced THEN 'redacted'
-        WHEN l.died_at > refused_letters.as_of THEN 'died_again'
+    SELECT a.id, CASE WHEN l.id IS NULL THEN 'gone' ELSE coalesce(redrive.refusal(l, refused_letters.forced, refused_letters.as_of), CASE
         WHEN l.unique_key IS NOT NULL AND EXISTS (
             SELECT FROM redrive.unique_keys k
             WHERE k.queue = coalesce(refused_letters.to_queue, l.queue::text)
                 AND k.key = redrive.retaken_key(l.id, l.queue, refused_letters.to_queue, l.group_key, l.unique_key)
         ) THEN 'conflict'
-        WHEN l.claimed_until > statement_timestamp() THEN 'claimed'
-        ELSE 'locked'
-    END
+        ELSE 'locked' END) END
     FROM unnest(refused_letters.ids) AS a (id)
     LEFT JOIN redrive.dead_letters l ON l.id = a.id
 $$;
