@@ -84,11 +84,11 @@ BEGIN
         WHERE l.source = capture.source AND l."position" = capture."position";
         IF octet_length(capture.raw) > 16777216 OR known_state IN ('recovered', 'discarded') THEN
             SELECT c.id, c.is_new, c.is_reopened INTO capture.id, capture.is_new, capture.is_reopened
-            FROM redrive.capture_letters(
-                ARRAY[capture.source], ARRAY[capture."position"], ARRAY[capture.queue], ARRAY[capture.kind],
-                ARRAY[capture.raw], ARRAY[capture.content_type], ARRAY[capture.headers],
-                ARRAY[capture.error_class], ARRAY[capture.error_message], ARRAY[capture.error_detail],
-                ARRAY[capture.group_key], ARRAY[capture.failure_key]) c;
+            FROM redrive.capture_letters(ARRAY[jsonb_build_object(
+                'source', capture.source, 'position', capture."position", 'queue', capture.queue, 'kind', capture.kind,
+                'content_type', capture.content_type, 'headers', capture.headers, 'error_class', capture.error_class,
+                'error_message', capture.error_message, 'error_detail', capture.error_detail,
+                'group_key', capture.group_key, 'failure_key', capture.failure_key)], ARRAY[capture.raw]) c;
             EXIT;
         ELSIF known_state IS NULL THEN
             INSERT INTO redrive.dead_letters AS l
@@ -118,62 +118,69 @@ BEGIN
 END
 $$;
 
--- Returns whether a letter holds other bytes than these: another event was captured at the same position, for example
--- because a topic was recreated. Not known, and false, once the letter was edited or bytes may have been redacted. It
--- runs with the owner's privileges, as `capture` does, and changes nothing; it is VOLATILE to see the letters that its
--- statement captured.
-CREATE OR REPLACE FUNCTION redrive.holds_other_bytes(letter_id bigint, raw bytea) RETURNS boolean
-    LANGUAGE sql VOLATILE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-    SELECT EXISTS (
-        SELECT FROM redrive.dead_letters l
-        WHERE l.id = letter_id AND l.edits = 0
-            AND CASE WHEN octet_length(holds_other_bytes.raw) > 16777216
-                THEN l.raw <> substring(holds_other_bytes.raw FROM 1 FOR 65536)
-                ELSE l.raw <> holds_other_bytes.raw END
-            AND NOT EXISTS (SELECT FROM redrive.redactions))
-$$;
-
--- Captures many foreign failures, as `capture` does for one. Returns one row for each, numbered from 1.
--- A position that occurs twice becomes one letter, with the first of its failures.
-CREATE OR REPLACE FUNCTION redrive.capture_letters(
-    sources text[], positions text[], queues text[], kinds text[], raws bytea[],
-    content_types text[], headers jsonb[], error_classes text[], error_messages text[], error_details text[],
-    group_keys text[], failure_keys text[] DEFAULT NULL
-) RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
+-- Captures many foreign failures, as `capture` does for one: objects as in `capture_many`, without their bytes, which
+-- `raws` holds in the same order. Returns one row for each, numbered from 1. A position that occurs twice becomes one letter,
+-- with the first of its failures. `is_other` says that a known letter has other bytes: another event was captured at the same
+-- position, for example because a topic was recreated. It is false once the letter was edited or bytes may have been redacted.
+CREATE OR REPLACE FUNCTION redrive.capture_letters(failures jsonb[], raws bytea[])
+    RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
+    sources text[];
+    positions text[];
+    queues text[];
+    kinds text[];
+    content_types text[];
+    headers jsonb[];
+    error_classes text[];
+    error_messages text[];
+    error_details text[];
+    group_keys text[];
+    failure_keys text[];
+    whole_raws bytea[];
+    large bigint[] := '{}';
     new_ids bigint[];
     found_ids bigint[];
     waiting_ids bigint[];
     closed_ids bigint[];
-    whole_raws bytea[];
-    large bigint[] := '{}';
 BEGIN
-    IF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
+    IF pg_column_size(raws) > 16777216 THEN
+        whole_raws := raws;
+        SELECT array_agg(CASE WHEN octet_length(u.raw) > 16777216 THEN substring(u.raw FROM 1 FOR 65536)
+                   ELSE u.raw END ORDER BY u.place),
+               coalesce(array_agg(u.place) FILTER (WHERE octet_length(u.raw) > 16777216), '{}')
+        INTO raws, large
+        FROM unnest(raws) WITH ORDINALITY AS u (raw, place);
+    END IF;
+    SELECT array_agg(redrive.shortened(f.source, 100) ORDER BY e.place),
+           array_agg(redrive.shortened(f."position", 500) ORDER BY e.place),
+           array_agg(f.queue ORDER BY e.place),
+           array_agg(redrive.shortened(f.kind, 255) ORDER BY e.place),
+           array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place),
+           array_agg(CASE WHEN length(f.source) > 100 OR length(f."position") > 500 OR length(f.kind) > 255
+                   OR e.place = ANY (large)
+               THEN redrive.headers_with_long(f.headers, f.source, f."position", f.kind,
+                   CASE WHEN e.place = ANY (large) THEN octet_length(whole_raws[e.place]) END)
+               ELSE f.headers END ORDER BY e.place),
+           array_agg(f.error_class ORDER BY e.place),
+           array_agg(f.error_message ORDER BY e.place),
+           array_agg(f.error_detail ORDER BY e.place),
+           array_agg(f.group_key ORDER BY e.place),
+           array_agg(f.failure_key ORDER BY e.place)
+    INTO sources, positions, queues, kinds, content_types, headers, error_classes, error_messages, error_details,
+         group_keys, failure_keys
+    FROM unnest(failures) WITH ORDINALITY AS e (failure, place)
+    CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
+        source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
+        error_message text, error_detail text, group_key text, failure_key text);
+    IF sources IS NULL THEN
+        RETURN;
+    ELSIF array_position(sources, NULL) IS NOT NULL OR array_position(positions, NULL) IS NOT NULL THEN
         RAISE EXCEPTION 'redrive: capture needs a source, a position and the raw bytes'
             USING ERRCODE = 'null_value_not_allowed';
-    END IF;
-    IF pg_column_size(raws) > 16777216 OR EXISTS (
-        SELECT FROM unnest(sources, positions, kinds) AS g (source, "position", kind)
-        WHERE length(g.source) > 100 OR length(g."position") > 500 OR length(g.kind) > 255)
-    THEN
-        whole_raws := raws;
-        SELECT array_agg(redrive.headers_with_long(
-                   g.headers, g.source, g."position", g.kind, octet_length(g.raw)) ORDER BY g.place),
-               array_agg(redrive.shortened(g.source, 100) ORDER BY g.place),
-               array_agg(redrive.shortened(g."position", 500) ORDER BY g.place),
-               array_agg(redrive.shortened(g.kind, 255) ORDER BY g.place),
-               array_agg(CASE WHEN octet_length(g.raw) > 16777216 THEN substring(g.raw FROM 1 FOR 65536)
-                   ELSE g.raw END ORDER BY g.place),
-               coalesce(array_agg(g.place) FILTER (WHERE octet_length(g.raw) > 16777216), '{}')
-        INTO headers, sources, positions, kinds, raws, large
-        FROM unnest(headers, sources, positions, kinds, raws) WITH ORDINALITY
-            AS g (headers, source, "position", kind, raw, place);
     END IF;
     LOOP
         BEGIN
@@ -282,10 +289,15 @@ BEGIN
     FROM unnest(large) AS g (place)
     WHERE found_ids[g.place] = ANY (new_ids || closed_ids) AND array_position(found_ids, found_ids[g.place]) = g.place;
     RETURN QUERY
-    SELECT f.place, f.id,
-           f.id = ANY (new_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id),
-           f.id = ANY (closed_ids) AND f.place = min(f.place) OVER (PARTITION BY f.id)
-    FROM unnest(found_ids) WITH ORDINALITY AS f (id, place)
+    SELECT f.place, f.id, f.is_first AND f.id = ANY (new_ids), f.is_first AND f.id = ANY (closed_ids),
+           NOT (f.is_first AND f.id = ANY (new_ids || closed_ids)) AND EXISTS (
+               SELECT FROM redrive.dead_letters l
+               WHERE l.id = f.id AND l.edits = 0 AND l.raw <> raws[f.place]
+                   AND NOT EXISTS (SELECT FROM redrive.redactions))
+    FROM (
+        SELECT u.place, u.id, u.place = min(u.place) OVER (PARTITION BY u.id) AS is_first
+        FROM unnest(found_ids) WITH ORDINALITY AS u (id, place)
+    ) f
     ORDER BY f.place;
 END
 $$;

@@ -42,26 +42,15 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT c.place, c.id, c.is_new, c.is_reopened
-    FROM (
-        SELECT array_agg(f.source ORDER BY e.place) AS sources, array_agg(f."position" ORDER BY e.place) AS positions,
-               array_agg(f.queue ORDER BY e.place) AS queues, array_agg(f.kind ORDER BY e.place) AS kinds,
-               array_agg(coalesce(convert_to(f.raw, 'UTF8'), decode(f.raw_base64, 'base64'),
-                   convert_to((e.failure -> 'payload')::text, 'UTF8')) ORDER BY e.place) AS raws,
-               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
-               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
-               array_agg(f.error_message ORDER BY e.place) AS messages,
-               array_agg(f.error_detail ORDER BY e.place) AS details,
-               array_agg(f.group_key ORDER BY e.place) AS group_keys,
-               array_agg(f.failure_key ORDER BY e.place) AS failure_keys
-        FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
-        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
-            source text, "position" text, queue text, kind text, raw text, raw_base64 text, content_type text,
-            headers jsonb, error_class text, error_message text, error_detail text, group_key text, failure_key text)
-    ) g
-    CROSS JOIN LATERAL redrive.capture_letters(
-        g.sources, g.positions, g.queues, g.kinds, g.raws, g.content_types, g.headers, g.classes,
-        g.messages, g.details, g.group_keys, g.failure_keys) c
-    WHERE g.sources IS NOT NULL
+    FROM redrive.capture_letters(
+        ARRAY(
+            SELECT e.failure FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+            ORDER BY e.place),
+        ARRAY(
+            SELECT coalesce(convert_to(e.failure ->> 'raw', 'UTF8'), decode(e.failure ->> 'raw_base64', 'base64'),
+                            convert_to((e.failure -> 'payload')::text, 'UTF8'))
+            FROM jsonb_array_elements(capture_many.failures) WITH ORDINALITY AS e (failure, place)
+            ORDER BY e.place)) c
     ORDER BY c.place;
 END
 $$;
@@ -115,7 +104,7 @@ $$;
 -- `capture_many` does it, but a letter that was closed opens none. A letter that this database still has is known, and does
 -- not change. Returns the same rows.
 CREATE OR REPLACE FUNCTION redrive.import_letters(failures jsonb[], raws bytea[])
-    RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean)
+    RETURNS TABLE (place bigint, id bigint, is_new boolean, is_reopened boolean, is_other boolean)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -167,36 +156,24 @@ BEGIN
     FROM unnest(places, ids) AS p (place, id)
     WHERE octet_length(raws[p.place]) > 16777216;
     RETURN QUERY
-    SELECT p.place, p.id, true, false FROM unnest(places, ids) AS p (place, id)
+    SELECT p.place, p.id, true, false, false FROM unnest(places, ids) AS p (place, id)
     UNION ALL
-    SELECT o.place, o.id, false, false FROM unnest(own, owners) AS o (place, id)
+    SELECT o.place, o.id, false, false, false FROM unnest(own, owners) AS o (place, id)
     UNION ALL
-    SELECT e.place, l.id, false, false
+    SELECT e.place, l.id, false, false, false
     FROM unnest(import_letters.failures) WITH ORDINALITY AS e (failure, place)
     JOIN redrive.dead_letters l ON l.source = redrive.shortened(e.failure ->> 'source', 100)
         AND l."position" = redrive.shortened(e.failure ->> 'position', 500)
     WHERE e.place <> ALL (places || own) AND e.failure #>> '{letter,state}' = ANY (closed)
     UNION ALL
-    SELECT r.places[c.place], c.id, c.is_new, c.is_reopened
+    SELECT r.places[c.place], c.id, c.is_new, c.is_reopened, false
     FROM (
-        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(f.source ORDER BY e.place) AS sources,
-               array_agg(f."position" ORDER BY e.place) AS positions, array_agg(f.queue ORDER BY e.place) AS queues,
-               array_agg(f.kind ORDER BY e.place) AS kinds, array_agg(e.raw ORDER BY e.place) AS raws,
-               array_agg(coalesce(f.content_type, 'application/json') ORDER BY e.place) AS content_types,
-               array_agg(f.headers ORDER BY e.place) AS headers, array_agg(f.error_class ORDER BY e.place) AS classes,
-               array_agg(f.error_message ORDER BY e.place) AS messages,
-               array_agg(f.error_detail ORDER BY e.place) AS details,
-               array_agg(f.group_key ORDER BY e.place) AS group_keys
+        SELECT array_agg(e.place ORDER BY e.place) AS places, array_agg(e.failure ORDER BY e.place) AS failures,
+               array_agg(e.raw ORDER BY e.place) AS raws
         FROM unnest(import_letters.failures, import_letters.raws) WITH ORDINALITY AS e (failure, raw, place)
-        CROSS JOIN LATERAL jsonb_to_record(e.failure) AS f (
-            source text, "position" text, queue text, kind text, content_type text, headers jsonb, error_class text,
-            error_message text, error_detail text, group_key text)
         WHERE e.place <> ALL (places || own) AND coalesce(e.failure #>> '{letter,state}' <> ALL (closed), true)
     ) r
-    CROSS JOIN LATERAL redrive.capture_letters(
-        r.sources, r.positions, r.queues, r.kinds, r.raws, r.content_types, r.headers, r.classes, r.messages,
-        r.details, r.group_keys) c
-    WHERE r.places IS NOT NULL
+    CROSS JOIN LATERAL redrive.capture_letters(r.failures, r.raws) c
     ORDER BY 1;
 END
 $$;

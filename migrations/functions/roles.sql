@@ -85,7 +85,7 @@ DECLARE
             'redrive.age_jobs, redrive.next_tick, redrive.tick_schedule, redrive.free_started_keys, redrive.lease_jobs, redrive.start_jobs, redrive.with_headers'];
     capturer CONSTANT text[] := ARRAY[
         'INSERT ON redrive.dlq_events',
-        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes'];
+        'EXECUTE ON FUNCTION redrive.capture, redrive.capture_letters, redrive.capture_many'];
     settings CONSTANT text[] := ARRAY[
         'INSERT, UPDATE ON redrive.group_policies',
         -- No policy: an ordinary service redrives nothing.
@@ -112,7 +112,7 @@ DECLARE
         'SELECT, INSERT, UPDATE, DELETE ON redrive.schedules, redrive.schedule_ticks',
         'INSERT, DELETE ON redrive.group_rules, redrive.captured_pieces',
         'USAGE ON SEQUENCE redrive.job_id, redrive.redrive_runs_id_seq',
-        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, redrive.holds_other_bytes, '
+        'EXECUTE ON FUNCTION redrive.new_meta, redrive.take_keys, redrive.replace_keys, redrive.open_window, redrive.capture, redrive.capture_letters, redrive.capture_many, '
             'redrive.import_letters, redrive.imported, redrive.readmitted, redrive.unarchived, redrive.filter_archive, '
             'redrive.list_archived, redrive.count_archived, redrive.restore_archived, redrive.delete_archived, redrive.shortened, '
             'redrive.headers_with_long, redrive.keep_pieces, redrive.drop_redacted_pieces, '

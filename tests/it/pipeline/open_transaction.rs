@@ -168,8 +168,8 @@ fn a_capture_of_a_redriving_letter_in_an_open_transaction_does_not_delay_its_job
     let mut transaction = client.transaction().unwrap();
     transaction
         .sql("SELECT redrive.capture('kafka', '0/1', 'orders', 'order', '{\"number\":2}'); \
-             SELECT redrive.capture_letters('{kafka}', '{0/2}', '{orders}', '{order}', \
-                 ARRAY['{\"number\":2}'::bytea], '{json}', '{NULL}', '{e}', '{m}', '{NULL}', '{NULL}')");
+             SELECT redrive.capture_many('[{\"source\": \"kafka\", \"position\": \"0/2\", \"queue\": \"orders\", \
+                 \"kind\": \"order\", \"payload\": {\"number\":2}}]')");
     gate.open();
     done(&worker, 2);
     transaction.commit().unwrap();

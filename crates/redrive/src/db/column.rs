@@ -237,6 +237,14 @@ impl Value for Json {
     }
 }
 
+impl Value for &[u8] {
+    type Stored = Vec<u8>;
+
+    fn stored(&self) -> Vec<u8> {
+        self.to_vec()
+    }
+}
+
 impl Value for &str {
     type Stored = String;
 

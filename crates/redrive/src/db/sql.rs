@@ -132,12 +132,9 @@ files {
     DUE_SCHEDULES = "schedule" / "due_schedules";
     START_SCHEDULE = "schedule" / "start_schedule";
     FAIL_SCHEDULE = "schedule" / "fail_schedule";
-    CAPTURE = "dlq" / "capture";
-    CAPTURE_LETTERS = "dlq" / "capture_letters";
     CAPTURED_BYTES = "dlq" / "captured_bytes";
     ARCHIVED_BYTES = "dlq" / "archived_bytes";
     CAPTURED_SOURCES = "dlq" / "captured_sources";
-    IMPORT_LETTERS = "dlq" / "import_letters";
     LETTERS = "dlq" / "letters";
     REDRIVE = "dlq" / "redrive";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
@@ -213,12 +210,14 @@ functions {
     BLOCKED_LETTERS = blocked_letters(jsonb, text, [text], bigint);
     BURY_UNHANDLED = bury_unhandled(text, text, text, bigint);
     COMPACT = compact();
+    CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
     CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, integer, jsonb, bigint);
     DRIVE_RUN = drive_run(bigint, uuid, bigint, integer, bigint, text, integer, bigint);
     FOLD_LETTERS = fold_letters(integer);
     FOLD_METRICS = fold_metrics(integer);
     FOLD_RUNS = fold_runs(integer);
     FORGET_FULL_BUCKETS = forget_full_buckets(integer);
+    IMPORT_LETTERS = import_letters([jsonb], [bytea]);
     IS_DRAINED = is_drained(text);
     OPEN_BREAKER = open_breaker(text, interval, text, text);
     OVERLAPPING_RUNS = overlapping_runs(jsonb, boolean, bigint);

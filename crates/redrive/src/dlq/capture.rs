@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use postgres::Row;
 
 use crate::db::row::{FromRow, column};
-use crate::db::sql;
 use crate::dlq::handle::Dlq;
 use crate::dlq::past::LetterPast;
 use crate::error::{Error, Result};
@@ -18,7 +17,6 @@ use crate::job::error_report::clip;
 use crate::job::headers;
 use crate::job::job::JobId;
 use crate::job::name;
-use crate::job::payload::Json;
 
 /// The largest capture, in bytes, with its source, position and kind: 1,023 MiB.
 ///
@@ -265,37 +263,18 @@ impl Dlq<'_> {
     /// statement or does not answer, within a minute if the bytes exceed 16 MiB. Repeating the call is
     /// safe.
     pub fn capture(&self, foreign: &ForeignFailure) -> Result<CaptureOutcome> {
-        if foreign.past.is_some() {
-            let mut outcomes = self.capture_many([foreign])?;
-            return outcomes
-                .pop()
-                .ok_or_else(|| Error::unavailable("could not capture a failure: no answer"));
-        }
         foreign.check()?;
-        let deadline = match foreign.raw.len() > MAX_WHOLE_BYTES {
+        let is_large = foreign.past.is_some() || foreign.raw.len() > MAX_WHOLE_BYTES;
+        let deadline = match is_large {
             true => self.db.bulk_timeout(),
             false => self.db.call_timeout(),
         };
-        self.db.ask_within(deadline).one(
-            &format!(
-                "capture a failure of `{}` at `{}`",
-                foreign.source, foreign.position
-            ),
-            &sql::CAPTURE,
-            &[
-                &foreign.source,
-                &foreign.position,
-                &foreign.queue,
-                &foreign.kind,
-                &foreign.raw,
-                &foreign.content_type,
-                &Json::of("the headers of a capture", &foreign.headers)?,
-                &foreign.error_class,
-                &foreign.error_message,
-                &foreign.error_detail,
-                &foreign.group_key,
-                &foreign.failure_key,
-            ],
-        )
+        let doing = format!(
+            "capture a failure of `{}` at `{}`",
+            foreign.source, foreign.position
+        );
+        let captured = self.capture_batch(&doing, deadline, &[foreign])?;
+        let outcome = captured.first().copied();
+        outcome.ok_or_else(|| Error::unavailable(format!("could not {doing}: no answer")))
     }
 }

@@ -187,34 +187,37 @@ pub(crate) struct Json(String);
 impl Json {
     /// `what` is the subject of errors, such as "the payload".
     pub(crate) fn of<T: Serialize>(what: &str, value: &T) -> Result<Json> {
+        Json::large(what, value)?.within_limit(what)
+    }
+
+    /// Returns JSON of any size, for a statement that takes it apart.
+    pub(crate) fn large<T: Serialize>(what: &str, value: &T) -> Result<Json> {
         let text = serde_json::to_string(value).map_err(|error| {
             Error::invalid(format!("{what} cannot be serialized as JSON")).caused_by(error)
         })?;
-        Json::checked(what, text)
+        Json::accepted(what, text)
     }
 
     pub(crate) fn parse(text: &str) -> Result<Json> {
         serde_json::from_str::<IgnoredAny>(text)
             .map_err(|error| Error::invalid("the payload is not JSON").caused_by(error))?;
-        Json::checked("the payload", text.to_owned())
+        Json::accepted("the payload", text.to_owned())?.within_limit("the payload")
     }
 
-    /// Returns JSON that the library wrote, of any size.
-    pub(crate) fn written(value: &Value) -> Json {
-        Json(value.to_string())
+    fn accepted(what: &str, text: String) -> Result<Json> {
+        match refused_by_jsonb(text.as_bytes()) {
+            Some(fault) => Err(Error::invalid(format!("{what} {fault}"))),
+            None => Ok(Json(text)),
+        }
     }
 
-    fn checked(what: &str, text: String) -> Result<Json> {
-        if text.len() > MAX_PAYLOAD_BYTES {
-            return Err(Error::invalid(format!(
-                "{what} is {} bytes; the limit is {MAX_PAYLOAD_BYTES}",
-                text.len()
-            )));
+    fn within_limit(self, what: &str) -> Result<Json> {
+        match self.0.len() {
+            ..=MAX_PAYLOAD_BYTES => Ok(self),
+            bytes => Err(Error::invalid(format!(
+                "{what} is {bytes} bytes; the limit is {MAX_PAYLOAD_BYTES}"
+            ))),
         }
-        if let Some(fault) = refused_by_jsonb(text.as_bytes()) {
-            return Err(Error::invalid(format!("{what} {fault}")));
-        }
-        Ok(Json(text))
     }
 
     pub(crate) fn as_str(&self) -> &str {

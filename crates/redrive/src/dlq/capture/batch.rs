@@ -1,4 +1,7 @@
-//! Captures many failures in one statement.
+//! Captures failures, many in one statement.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -30,80 +33,80 @@ impl Dlq<'_> {
         }
         let mut captures = Vec::with_capacity(foreign.len());
         // Failures with and without a past are captured by different statements.
-        for part in foreign.chunk_by(|a, b| a.past.is_some() == b.past.is_some()) {
-            let mut columns = CaptureColumns::default();
-            for captured in part {
-                // A message has a limit, so such a failure goes alone.
-                if captured.raw.len() > MAX_WHOLE_BYTES && !columns.raws.is_empty() {
-                    captures.extend(self.capture_batch(&std::mem::take(&mut columns))?);
-                }
-                columns.push(captured)?;
-                if columns.raws.len() == BATCH || columns.bytes > BATCH_BYTES {
-                    captures.extend(self.capture_batch(&std::mem::take(&mut columns))?);
-                }
-            }
-            if !columns.raws.is_empty() {
-                captures.extend(self.capture_batch(&columns)?);
+        for mut part in foreign.chunk_by(|a, b| a.past.is_some() == b.past.is_some()) {
+            while !part.is_empty() {
+                let (batch, rest) = part.split_at(batch_size(part));
+                let deadline = self.db.bulk_timeout();
+                captures.extend(self.capture_batch("capture failures", deadline, batch)?);
+                part = rest;
             }
         }
         Ok(captures)
     }
 
-    fn capture_batch(self, columns: &CaptureColumns) -> Result<Vec<CaptureOutcome>> {
-        let ask = self.db.ask_bulk();
-        let captured: Vec<CaptureOutcome> = match columns.lines.is_empty() {
-            true => ask.all(
-                "capture failures",
-                &sql::CAPTURE_LETTERS,
-                &[
-                    &columns.sources,
-                    &columns.positions,
-                    &columns.queues,
-                    &columns.kinds,
-                    &columns.raws,
-                    &columns.content_types,
-                    &columns.headers,
-                    &columns.error_classes,
-                    &columns.error_messages,
-                    &columns.error_details,
-                    &columns.group_keys,
-                    &columns.failure_keys,
-                ],
-            )?,
-            false => ask.all(
-                "capture exported letters",
-                &sql::IMPORT_LETTERS,
-                &[&columns.lines, &columns.raws],
-            )?,
+    /// Captures checked failures in one statement: all with a past, or all without.
+    pub(super) fn capture_batch(
+        self,
+        doing: &str,
+        deadline: Duration,
+        batch: &[&ForeignFailure],
+    ) -> Result<Vec<CaptureOutcome>> {
+        let lines: Vec<Json> = batch
+            .iter()
+            .map(|failure| Json::large("a capture", &CaptureLine::of(failure)))
+            .collect::<Result<_>>()?;
+        let raws: Vec<&[u8]> = batch.iter().map(|failure| &*failure.raw).collect();
+        let sql = match batch.iter().any(|failure| failure.past.is_some()) {
+            true => &sql::IMPORT_LETTERS,
+            false => &sql::CAPTURE_LETTERS,
         };
-        if captured.len() != columns.raws.len() {
-            return Err(Error::unavailable(
-                "could not capture failures: the database returned a wrong number of rows",
-            ));
+        let ask = self.db.ask_within(deadline);
+        let captured: Vec<CaptureOutcome> = ask.all(doing, sql, &[&lines, &raws])?;
+        if captured.len() != batch.len() {
+            return Err(Error::unavailable(format!(
+                "could not {doing}: the database returned a wrong number of rows"
+            )));
         }
         Ok(captured)
     }
 }
 
-/// A failure with a past, without its bytes, as `redrive.import_letters` takes it.
+/// Returns how many of these failures the next statement captures.
+fn batch_size(failures: &[&ForeignFailure]) -> usize {
+    let mut bytes = 0;
+    let batch = failures.iter().take(BATCH).take_while(|failure| {
+        // A message has a limit, so a large failure goes alone.
+        let fits = bytes <= BATCH_BYTES && failure.raw.len() <= MAX_WHOLE_BYTES;
+        bytes += failure.raw.len();
+        fits
+    });
+    batch.count().max(1)
+}
+
+/// A failure without its bytes, as `redrive.capture_letters` and `redrive.import_letters` take it.
 #[derive(Serialize)]
-struct ImportLine<'a> {
+struct CaptureLine<'a> {
     source: &'a str,
     position: &'a str,
     queue: &'a str,
     kind: &'a str,
     content_type: &'a str,
-    headers: &'a std::collections::BTreeMap<String, String>,
+    headers: &'a BTreeMap<String, String>,
     error_class: &'a str,
     error_message: &'a str,
     error_detail: Option<&'a str>,
     group_key: Option<&'a str>,
-    letter: &'a LetterPast,
+    /// That of a letter is a part of its past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    letter: Option<&'a LetterPast>,
 }
 
-impl ImportLine<'_> {
-    fn of<'a>(captured: &'a ForeignFailure, past: &'a LetterPast) -> ImportLine<'a> {
-        ImportLine {
+impl CaptureLine<'_> {
+    fn of(captured: &ForeignFailure) -> CaptureLine<'_> {
+        let failure_key = captured.failure_key.as_deref();
+        CaptureLine {
             source: &captured.source,
             position: &captured.position,
             queue: &captured.queue,
@@ -114,54 +117,8 @@ impl ImportLine<'_> {
             error_message: &captured.error_message,
             error_detail: captured.error_detail.as_deref(),
             group_key: captured.group_key.as_deref(),
-            letter: past,
+            failure_key: failure_key.filter(|_| captured.past.is_none()),
+            letter: captured.past.as_deref(),
         }
-    }
-}
-
-/// Captures in the form of the statement's parameters: all with a past, or all without.
-#[derive(Default)]
-struct CaptureColumns {
-    sources: Vec<String>,
-    positions: Vec<String>,
-    queues: Vec<String>,
-    kinds: Vec<String>,
-    raws: Vec<Vec<u8>>,
-    content_types: Vec<String>,
-    headers: Vec<Json>,
-    error_classes: Vec<String>,
-    error_messages: Vec<String>,
-    error_details: Vec<Option<String>>,
-    group_keys: Vec<Option<String>>,
-    failure_keys: Vec<Option<String>>,
-    /// Failures with a past. The other columns, except the bytes, are then empty.
-    lines: Vec<Json>,
-    bytes: usize,
-}
-
-impl CaptureColumns {
-    fn push(&mut self, captured: &ForeignFailure) -> Result<()> {
-        self.bytes += captured.raw.len();
-        self.raws.push(captured.raw.clone());
-        if let Some(past) = &captured.past {
-            self.lines.push(Json::of(
-                "the past of a capture",
-                &ImportLine::of(captured, past),
-            )?);
-            return Ok(());
-        }
-        self.sources.push(captured.source.clone());
-        self.positions.push(captured.position.clone());
-        self.queues.push(captured.queue.clone());
-        self.kinds.push(captured.kind.clone());
-        self.content_types.push(captured.content_type.clone());
-        self.headers
-            .push(Json::of("the headers of a capture", &captured.headers)?);
-        self.error_classes.push(captured.error_class.clone());
-        self.error_messages.push(captured.error_message.clone());
-        self.error_details.push(captured.error_detail.clone());
-        self.group_keys.push(captured.group_key.clone());
-        self.failure_keys.push(captured.failure_key.clone());
-        Ok(())
     }
 }

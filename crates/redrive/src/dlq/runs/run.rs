@@ -217,7 +217,7 @@ impl Runs<'_> {
                 &DRIVER_LEASE_MS,
                 &percent,
                 &sample,
-                &Json::written(&only),
+                &Json::large("the letters", &only)?,
                 &how.wait(),
             ],
         )?;
