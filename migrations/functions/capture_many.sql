@@ -71,14 +71,6 @@ BEGIN
     letter.id := nextval('redrive.job_id');
     -- A redrive takes letters that died before it.
     letter.died_at := least(letter.died_at, clock_timestamp());
-    -- Each count can grow.
-    letter.generation := least(letter.generation, 1000000000);
-    letter.deaths := least(letter.deaths, 1000000000);
-    letter.attempts := least(letter.attempts, 1000000000);
-    letter.earlier_attempts := least(letter.earlier_attempts, 1000000000);
-    letter.edits := least(letter.edits, 1000000000);
-    letter.alike := least(letter.alike, 30000);
-    letter.crashes := least(letter.crashes, 30000);
     -- The groups and details of the other database.
     letter.events := (
         SELECT coalesce(jsonb_agg(e.event - '{group,detail}'::text[] ORDER BY e.place), '[]')
