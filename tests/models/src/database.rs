@@ -39,6 +39,10 @@ impl Database {
         CALL_TIMEOUT
     }
 
+    pub(crate) fn bulk_timeout(&self) -> Duration {
+        CALL_TIMEOUT
+    }
+
     pub(crate) fn connect_timeout(&self) -> Duration {
         CALL_TIMEOUT
     }
@@ -60,11 +64,17 @@ impl Database {
         doing: &str,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        DbCaller::new("redrive-call", self.source(), SessionUse::PerCall).call(
-            doing,
-            CALL_TIMEOUT,
-            work,
-        )
+        self.call_within(doing, CALL_TIMEOUT, work)
+    }
+
+    pub(crate) fn call_within<T: Send + 'static>(
+        &self,
+        doing: &str,
+        deadline: Duration,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        DbCaller::new("redrive-call", self.source(), SessionUse::PerCall)
+            .call(doing, deadline, work)
     }
 
     fn source(&self) -> SessionSource {

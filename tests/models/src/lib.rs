@@ -65,6 +65,9 @@ mod library {
         pub(crate) mod abandoned;
         pub(crate) mod run;
         pub(crate) mod caller;
+        pub(crate) mod column;
+        pub(crate) mod row;
+        pub(crate) mod ask;
         pub(crate) mod pool_share;
         pub(crate) mod admin;
         pub(crate) mod durability;

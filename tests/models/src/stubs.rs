@@ -81,9 +81,5 @@ pub(crate) mod schedule {
         pub(crate) fn run_schedules(_: &mut Session) -> Result<Ticked> {
             Ok(Ticked::default())
         }
-
-        pub(crate) fn pause(ms: Option<i64>) -> Option<Duration> {
-            ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()))
-        }
     }
 }

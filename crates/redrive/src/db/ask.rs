@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use postgres::Row;
+use crate::sync::Row;
 
 use crate::db::column::Given;
 use crate::db::database::Database;

@@ -1,6 +1,6 @@
 //! Rows as types of the library: a field is the column of its name.
 
-use postgres::Row;
+use crate::sync::Row;
 
 use crate::db::column::Column;
 use crate::error::Result;
@@ -64,7 +64,7 @@ macro_rules! row {
         }
 
         impl $crate::db::row::FromRow for $name {
-            fn from_row(row: &postgres::Row) -> $crate::error::Result<$name> {
+            fn from_row(row: &$crate::sync::Row) -> $crate::error::Result<$name> {
                 Ok($name {
                     $($field: $crate::db::row::row!(@ row $field $(= $read)? $(=> $try_read)?),)*
                 })
