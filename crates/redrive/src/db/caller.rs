@@ -299,7 +299,7 @@ impl CallSession {
 
     /// Makes a call that its caller may abandon.
     fn run(&mut self, ticket: &CallTicket, work: Work) -> Result<Answer> {
-        let opened = self.take(Duration::MAX)?;
+        let opened = self.take(|| Duration::MAX)?;
         if !ticket.begin() {
             // The caller gave up before the call started. The session goes back to the pool.
             return Err(Error::unavailable(
@@ -311,22 +311,22 @@ impl CallSession {
 
     /// Makes a call that the connection ends at the deadline.
     fn run_until(&mut self, until: Instant, work: Work) -> Result<Answer> {
-        let opened = self.take(until.saturating_duration_since(Instant::now()))?;
+        let opened = self.take(|| until.saturating_duration_since(Instant::now()))?;
         opened.0.set_deadline(Some(until));
         self.run_on(opened, work)
     }
 
     /// Returns the session, and whether it is new.
-    fn take(&mut self, wait: Duration) -> Result<(Session, bool)> {
+    fn take(&mut self, wait: impl Fn() -> Duration) -> Result<(Session, bool)> {
         if let Some(session) = self.session.take() {
             return Ok((session, false));
         }
         if let Some(warming) = self.warming.take()
-            && let Ok(Ok(session)) = warming.recv_timeout(wait)
+            && let Ok(Ok(session)) = warming.recv_timeout(wait())
         {
             return Ok((session, true));
         }
-        Ok((self.source.session(wait)?, true))
+        Ok((self.source.session(wait())?, true))
     }
 
     fn run_on(&mut self, (mut session, is_new): (Session, bool), work: Work) -> Result<Answer> {
@@ -430,6 +430,30 @@ mod tests {
             assert!(error.is_lost(), "{error:?}");
             seen.recv_timeout(wait).expect("discarded");
         }
+    }
+
+    #[test]
+    fn a_call_that_waited_for_a_warm_connection_waits_no_longer_for_another() {
+        let (release, warming) = bounded::<()>(0);
+        let (asked, waits) = bounded(1);
+        let open = move |wait: Duration| {
+            if wait == Duration::MAX {
+                // Returns when the test drops its side.
+                _ = warming.recv();
+            } else {
+                asked.send(wait).expect("the test listens");
+            }
+            Err(Error::unavailable("none"))
+        };
+        let source = SessionSource::new(AbandonedCalls::default(), Deadlines::ByConnection, open);
+        let mut db = DbCaller::new("test", source, SessionUse::PerCall);
+        db.warm().expect("a thread");
+        let error = db
+            .call("ask", Duration::from_millis(1), |_| Ok(()))
+            .expect_err("no connection");
+        assert!(error.is_unavailable(), "{error:?}");
+        assert_eq!(waits.recv(), Ok(Duration::ZERO));
+        drop(release);
     }
 
     #[test]
