@@ -173,8 +173,11 @@ BEGIN
         -- An open letter that was edited, reopened or restored is as young as that change.
         '  AND l.changed_at < statement_timestamp() - $2'
         '  AND (l.claimed_until IS NULL OR l.claimed_until <= statement_timestamp())'
-        ' ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
-        state, since)
+        '  %3$s ORDER BY l.%2$I, l.id LIMIT $3 FOR UPDATE SKIP LOCKED) o',
+        state, since,
+        -- While the sequence of ids lags behind, a new letter may have the id of an archived one.
+        CASE action WHEN 'archive' THEN
+            'AND NOT EXISTS (SELECT FROM redrive.archived_letters a WHERE a.id = l.id)' END)
         INTO old USING queue, keep, redrive.limit_of('max_letters', max_letters);
     RETURN redrive.remove_locked(coalesce(old, '{}'), action);
 END

@@ -45,7 +45,7 @@ DECLARE
         -- To lock the row of a task; no other name is valid.
         'SELECT, UPDATE (task) ON redrive.exclusive_tasks',
         'SELECT (id), INSERT ON redrive.audit',
-        'INSERT ON redrive.archived_letters',
+        'SELECT (id), INSERT ON redrive.archived_letters',
         'SELECT, INSERT ON redrive.metric_deltas',
         'SELECT, INSERT, UPDATE ON redrive.pruned_regressions',
         'SELECT, UPDATE ON redrive.redrive_runs, redrive.rate_buckets',
