@@ -292,7 +292,7 @@ fn kind_of(state: &SqlState) -> Kind {
         return Kind::Unavailable;
     }
     // redrive never sends an invalid NULL, so class 23 is a CHECK that the input violated.
-    match &state.code()[..2] {
+    match state.code().get(..2).unwrap_or_default() {
         "22" | "23" | "54" => Kind::Invalid,
         // The end of the connection may hide a commit.
         "08" => Kind::Lost,
@@ -371,6 +371,8 @@ mod tests {
             (SqlState::CANT_CHANGE_RUNTIME_PARAM, Kind::Database),
             (SqlState::IN_FAILED_SQL_TRANSACTION, Kind::Database),
             (SqlState::ACTIVE_SQL_TRANSACTION, Kind::Database),
+            // From something that is no PostgreSQL server.
+            (SqlState::from_code(""), Kind::Database),
             (SqlState::INSUFFICIENT_PRIVILEGE, Kind::Database),
             (SqlState::DUPLICATE_PSTATEMENT, Kind::Pooled),
             (SqlState::INVALID_SQL_STATEMENT_NAME, Kind::Pooled),

@@ -250,9 +250,10 @@ fn open_private(address: &ConnectOptions) -> Result<Option<OwnConnection>> {
 /// and not because of the role, the database, its load or its state.
 fn may_refuse_options(error: &Error) -> bool {
     let others = ["28", "3D", "53", "55", "57"];
-    error
-        .sql_state()
-        .is_some_and(|state| !others.contains(&&state.code()[..2]))
+    error.sql_state().is_some_and(|state| {
+        let code = state.code();
+        !others.iter().any(|class| code.starts_with(class))
+    })
 }
 
 /// Returns the TCP addresses of the hosts, as the driver resolves them.

@@ -241,7 +241,7 @@ fn not_settled(error: &Error) -> Failure {
 
 /// The failure of an attempt that the database did not accept.
 pub(crate) fn not_accepted(error: &Error) -> Failure {
-    let is_short = |state: &SqlState| matches!(&state.code()[..2], "53" | "58");
+    let is_short = |state: &SqlState| matches!(state.code().get(..2), Some("53" | "58"));
     let disposition = match error.sql_state().is_some_and(is_short) {
         // The disk is full, for example.
         true => Disposition::Interrupted,

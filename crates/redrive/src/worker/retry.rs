@@ -37,7 +37,7 @@ pub(crate) fn retry_unless_locked<T>(
 
 /// Whether a call that failed may have taken effect: the server did not answer, or ended the session.
 pub(crate) fn may_have_committed(error: &Error) -> bool {
-    let ends_session = |state: &SqlState| matches!(&state.code()[..2], "08" | "57");
+    let ends_session = |state: &SqlState| matches!(state.code().get(..2), Some("08" | "57"));
     error.is_unavailable() && error.sql_state().is_none_or(ends_session)
 }
 
