@@ -104,11 +104,11 @@ DECLARE
     queues      text[] := '{}';
 BEGIN
     FOR protected IN SELECT p.* FROM redrive.protections p LOOP
-        EXECUTE 'SELECT count(*) > $4 FROM ('
+        EXECUTE 'SELECT EXISTS ('
             ' SELECT FROM redrive.dead_letters l'
             ' WHERE l.queue = $3 AND l.state = ''open'' AND l.payload IS NOT NULL AND l.redacted IS NULL AND l.generation < $2'
             -- Without a number, none is read.
-            '    AND $4 IS NOT NULL AND ' || redrive.filter_letters(policy -> 'letters') || ' LIMIT $4 + 1) n'
+            '    AND $4 IS NOT NULL AND ' || redrive.filter_letters(policy -> 'letters') || ' OFFSET $4)'
             INTO is_too_much
             USING policy -> 'letters', (policy ->> 'generations')::integer, protected.queue, protected.approve_above;
         IF protected.approve_above IS NOT NULL AND is_too_much OR protected.roles IS NOT NULL AND NOT EXISTS (

@@ -74,8 +74,7 @@ impl Dlq<'_> {
     /// operators may not.
     ///
     /// The database enforces it in the statements that send letters back. Runs that exist already
-    /// keep their state. Policies are limited by their batch instead, but only an allowed role can
-    /// set one.
+    /// keep their state.
     ///
     /// # Errors
     /// *Invalid* if it requires nothing or a role does not exist; otherwise if the database rejects

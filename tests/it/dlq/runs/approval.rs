@@ -166,7 +166,8 @@ fn a_policy_redrives_no_more_than_its_role_could() {
     for (protection, set_again, sent) in [
         (limited.clone(), false, 0),
         (limited.clone().approve_above(2), true, 0),
-        (limited.approve_above(3), false, 1),
+        (limited.clone().approve_above(3), false, 1),
+        (limited.approve_above(u64::MAX), false, 1),
     ] {
         protect(db, &protection);
         let mut oncall = oncall_role.client();
