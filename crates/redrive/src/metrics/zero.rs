@@ -6,14 +6,18 @@
 use std::collections::BTreeSet;
 
 use crate::metrics::series::{Key, Series, zero};
-use crate::metrics::{CATALOGUE, Metric, Source};
+use crate::metrics::{CATALOGUE, Metric, MetricKind, Source};
 
 /// Adds zeros for missing series of the `answered` sources.
 ///
-/// Labels take all their predefined values; queues and kinds are those found in any metric.
+/// Labels take all their predefined values; queues and kinds are those found in any metric. Counters of a kind are added
+/// only beside other ones: the kinds of ready jobs have no limit in time, and a counter is never forgotten.
 pub(crate) fn fill(series: &mut Series, answered: &BTreeSet<Source>) {
-    let queues = find_values(series, &["queue"]);
-    let kinds = find_values(series, &["queue", "kind"]);
+    let all = |_: &Metric| true;
+    let is_counter = |metric: &Metric| metric.kind != MetricKind::Gauge;
+    let queues = find_values(series, &["queue"], all);
+    let kinds = find_values(series, &["queue", "kind"], all);
+    let counted_kinds = find_values(series, &["queue", "kind"], is_counter);
     let mut missing = Vec::new();
     for (index, metric) in CATALOGUE.iter().enumerate() {
         if !answered.contains(&metric.source) {
@@ -24,10 +28,11 @@ pub(crate) fn fill(series: &mut Series, answered: &BTreeSet<Source>) {
         let prefixes = match open[..] {
             [] => &BTreeSet::from([Vec::new()]),
             ["queue"] => &queues,
+            ["queue", "kind"] if is_counter(metric) => &counted_kinds,
             ["queue", "kind"] => &kinds,
             // Other values, such as tables, apply only to the metric that has them.
             _ => {
-                found = find_values_in(series, metric, &open);
+                found = find_values(series, &open, |other| other.name == metric.name);
                 &found
             }
         };
@@ -48,17 +53,16 @@ fn open_labels(metric: &Metric) -> Vec<&'static str> {
     open.map(|label| label.name).collect()
 }
 
-/// Returns the values of these labels in all metrics that have all of them as open labels.
-fn find_values(series: &Series, labels: &[&str]) -> BTreeSet<Vec<String>> {
+/// Returns the values of these labels in the metrics that have all of them as open labels.
+fn find_values(
+    series: &Series,
+    labels: &[&str],
+    of: impl Fn(&Metric) -> bool,
+) -> BTreeSet<Vec<String>> {
     let matching = series.keys().filter(|key| {
         let open = open_labels(key.metric());
-        labels.iter().all(|label| open.contains(label))
+        of(key.metric()) && labels.iter().all(|label| open.contains(label))
     });
-    matching.filter_map(|key| values(key, labels)).collect()
-}
-
-fn find_values_in(series: &Series, metric: &Metric, labels: &[&str]) -> BTreeSet<Vec<String>> {
-    let matching = series.keys().filter(|key| key.metric().name == metric.name);
     matching.filter_map(|key| values(key, labels)).collect()
 }
 
@@ -139,6 +143,19 @@ mod tests {
             sum: 0.0,
         };
         assert_eq!(series[&waited], empty);
+    }
+
+    #[test]
+    fn a_kind_that_is_only_ready_gets_no_counters() {
+        let ready = |kind| key("redrive_queue_ready_jobs_by_kind", &["mail", kind]);
+        let succeeded = |kind| key("redrive_jobs_succeeded_total", &["mail", kind]);
+        let mut series = Series::from([
+            (ready("order-4711"), Value::Number(1.0)),
+            (succeeded("send"), Value::Number(1.0)),
+        ]);
+        fill(&mut series, &Source::DATABASE.into());
+        assert_eq!(series.get(&succeeded("order-4711")), None);
+        assert_eq!(series[&ready("send")], Value::Number(0.0));
     }
 
     #[test]
