@@ -118,19 +118,24 @@ BEGIN
         FROM first_jobs f
         GROUP BY f.queue, f.kind
     ),
-    -- Kinds of which a worker with a free slot runs as many as it may, and no other worker has room for one more.
-    limited AS MATERIALIZED (
-        SELECT DISTINCT w.queue, k.kind
+    serving AS MATERIALIZED (
+        SELECT w.queue, w.pool, w.kinds, w.free, w.pool_free, least(w.free, w.pool_free) > 0 AS has_room
         FROM redrive.live_workers w
-        CROSS JOIN LATERAL unnest(w.kinds) AS k (kind)
-        WHERE w.free = 0 AND w.pool_free > 0
+    ),
+    by_name AS MATERIALIZED (
+        SELECT s.queue, s.pool, k.kind, s.has_room, s.free = 0 AND s.pool_free > 0 AS is_at_limit
+        FROM serving s CROSS JOIN LATERAL unnest(s.kinds) AS k (kind)
+    ),
+    -- Kinds of which a worker with a free slot runs as many as it may, and no other worker has room for one more. A row of
+    -- all kinds leaves out those that have a row of their own.
+    limited AS MATERIALIZED (
+        SELECT DISTINCT l.queue, l.kind
+        FROM by_name l
+        WHERE l.is_at_limit AND (l.queue, l.kind) NOT IN (SELECT o.queue, o.kind FROM by_name o WHERE o.has_room)
             AND NOT EXISTS (
-                SELECT FROM redrive.live_workers o
-                WHERE o.queue = w.queue AND least(o.free, o.pool_free) > 0
-                    -- A row of all kinds leaves out those that have a row of their own.
-                    AND (k.kind = ANY (o.kinds) OR o.kinds IS NULL AND NOT EXISTS (
-                        SELECT FROM redrive.live_workers n
-                        WHERE n.queue = o.queue AND n.pool = o.pool AND k.kind = ANY (n.kinds))))
+                SELECT FROM serving o
+                WHERE o.queue = l.queue AND o.kinds IS NULL AND o.has_room
+                    AND (o.queue, o.pool, l.kind) NOT IN (SELECT n.queue, n.pool, n.kind FROM by_name n))
     ),
     -- Jobs whose group has no turn left, which live jobs and letters have taken, or whose kind has reached its limit.
     blocked AS MATERIALIZED (
