@@ -1,6 +1,6 @@
 // The gates that need no server (schema, units, lint) and their negative controls.
 //
-//   node gate.mjs --metrics METRICS.md --schemas FOLDER DASHBOARD.json…
+//   node gate.mjs --metrics METRICS.md --rules RULES.json --schemas FOLDER DASHBOARD.json…
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -9,6 +9,7 @@ import { controls } from './controls.mjs';
 import { load, panelsOf } from './dashboards.mjs';
 import { lint, RULES } from './lint.mjs';
 import { metricsOf } from './metrics.mjs';
+import { defects, lintRules } from './rules.mjs';
 import { SchemaGate } from './schema.mjs';
 import { checkUnits } from './units.mjs';
 import { catalogueOf, otherMetrics } from '../source/other-metrics.mjs';
@@ -16,7 +17,7 @@ import { overview } from '../source/overview.mjs';
 
 const { values: options, positionals: files } = parseArgs({
   allowPositionals: true,
-  options: { metrics: { type: 'string' }, schemas: { type: 'string', default: 'schemas' } },
+  options: { metrics: { type: 'string' }, rules: { type: 'string' }, schemas: { type: 'string', default: 'schemas' } },
 });
 const page = readFileSync(options.metrics, 'utf8');
 const catalogue = new Map(catalogueOf(page).map((metric) => [metric.name, metric]));
@@ -51,6 +52,14 @@ unshown(dashboards.map(({ dashboard }) => dashboard)).forEach((name) => report(`
 const generated = overview(otherMetrics(page, []));
 errorsOf(generated).forEach(({ gate, what }) => report(`generated panels: ${gate}: ${what}`));
 unshown([generated]).forEach((name) => report(`no panel is generated for ${name}`));
+
+const rules = JSON.parse(readFileSync(options.rules, 'utf8')).groups.flatMap((group) => group.rules);
+lintRules(rules, catalogue).forEach((what) => report(`alerts: ${what}`));
+for (const [expr, words] of defects) {
+  if (!lintRules([{ alert: 'planted', expr }], catalogue).some((what) => words.test(what))) {
+    report(`negative control: the lint of alerts accepts ${expr}`);
+  }
+}
 
 // Each control is planted into a copy of the overview.
 const [{ dashboard: whole }] = dashboards;

@@ -5,9 +5,8 @@ mod consistency;
 mod excerpt;
 #[cfg(test)]
 mod inhibition;
-mod promql;
 pub(crate) mod rules;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::path::Path;
 use std::process::Command;

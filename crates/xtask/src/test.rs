@@ -289,7 +289,11 @@ impl Runner<'_> {
                 self.changes.is_some()
             }
             Step::Alerts => touches(&["alerts/"]),
-            Step::Dashboards => touches(&["grafana/", "crates/redrive/src/metrics/catalogue"]),
+            Step::Dashboards => touches(&[
+                "alerts/",
+                "grafana/",
+                "crates/redrive/src/metrics/catalogue",
+            ]),
             Step::Tools
             | Step::DocTests
             | Step::Docs

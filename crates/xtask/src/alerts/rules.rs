@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::promql::{self, Part, Placed};
 use super::yaml;
 
 /// The rules, below the root of the repository.
@@ -24,7 +23,6 @@ pub(crate) struct Rule {
     /// The name of the alert or of the recorded series.
     pub(crate) name: String,
     pub(crate) is_alert: bool,
-    pub(crate) parts: Vec<Placed>,
     /// The whole rule.
     pub(crate) value: Value,
 }
@@ -46,15 +44,10 @@ impl Rule {
         self.value["annotations"][name].as_str().unwrap_or_default()
     }
 
-    /// Returns the metrics and recorded series in the expression.
+    /// Returns the words of the expression. Its metrics and recorded series are among them.
     pub(crate) fn reads(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|placed| {
-            if let Part::Selector(name, _) = &placed.part {
-                Some(name.as_str())
-            } else {
-                None
-            }
-        })
+        let is_between = |c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':';
+        self.text("expr").split(is_between)
     }
 }
 
@@ -75,15 +68,12 @@ pub(crate) fn rules(root: &Path) -> Result<Vec<Rule>> {
 
 pub(super) fn rule(value: &Value) -> Result<Rule> {
     let text = |field: &str| value[field].as_str();
-    let (Some(name), Some(expression)) = (text("alert").or(text("record")), text("expr")) else {
+    let (Some(name), Some(_)) = (text("alert").or(text("record")), text("expr")) else {
         bail!("neither an alert nor a record: {value}");
     };
-    let parts =
-        promql::parts(expression).map_err(|error| anyhow!("expression of {name}: {error}"))?;
     Ok(Rule {
         name: name.to_owned(),
         is_alert: text("alert").is_some(),
-        parts,
         value: value.clone(),
     })
 }

@@ -9,6 +9,8 @@ use anyhow::{Context as _, Result};
 
 use super::environment::Recorded;
 use super::{Drawing, files};
+use crate::alerts::rules::RULES;
+use crate::alerts::yaml;
 use crate::interrupt::Interrupt;
 use crate::node_packages;
 use crate::programs::NODE;
@@ -47,6 +49,9 @@ impl<'a> Checks<'a> {
                 &checks.copy.join(folder),
             )?;
         }
+        let (rules, list) = (yaml::read(&root.join(RULES))?, checks.rules());
+        fs::write(&list, rules.to_string())
+            .with_context(|| format!("cannot write {}", list.display()))?;
         checks.install("check")?;
         Ok(checks)
     }
@@ -65,10 +70,11 @@ impl<'a> Checks<'a> {
         self.interrupt.succeed(&mut generated)
     }
 
-    /// Checks the files alone: schema, units and lint.
+    /// Checks the files alone: schema, units and lint, also of the alert rules.
     pub(crate) fn check_files(&self) -> Result<()> {
         let mut check = self.node("check/gate.mjs");
         check.arg("--metrics").arg(&self.metrics_page);
+        check.arg("--rules").arg(self.rules());
         check.arg("--schemas").arg(&self.schemas);
         self.interrupt.succeed(check.args(&self.dashboards))
     }
@@ -122,6 +128,11 @@ impl<'a> Checks<'a> {
         draw.args(["--title", "redrive dlq", "--out"]);
         self.interrupt
             .succeed(draw.arg(drawing.folder.join("on-call.png")))
+    }
+
+    /// The alert rules as JSON.
+    fn rules(&self) -> PathBuf {
+        self.copy.join("rules.json")
     }
 
     fn node(&self, program: &str) -> Command {
