@@ -137,25 +137,30 @@ BEGIN
                 WHERE o.queue = l.queue AND o.kinds IS NULL AND o.has_room
                     AND (o.queue, o.pool, l.kind) NOT IN (SELECT n.queue, n.pool, n.kind FROM by_name n))
     ),
-    -- Jobs whose group has no turn left, which live jobs and letters have taken, or whose kind has reached its limit.
+    waiting AS MATERIALIZED (
+        SELECT f.queue, f.kind, f.group_key, count(*) AS jobs
+        FROM first_jobs f
+        WHERE f.place <= cap
+        GROUP BY f.queue, f.kind, f.group_key
+    ),
+    -- Groups without a turn left. Live jobs and letters have taken them.
+    full_groups AS MATERIALIZED (
+        SELECT g.queue, g.group_key
+        FROM (SELECT DISTINCT w.queue, w.group_key FROM waiting w WHERE w.group_key IS NOT NULL) g
+        JOIN redrive.group_policies p ON p.queue = g.queue AND p.mode IN ('ordered', 'limit')
+        WHERE p.job_limit <= (
+            SELECT count(*) FROM redrive.group_slots s WHERE s.queue = g.queue AND s.group_key = g.group_key)
+    ),
     blocked AS MATERIALIZED (
-        SELECT g.queue, sum(g.jobs) FILTER (WHERE g.has_no_turn) AS by_group,
-               sum(g.jobs) FILTER (WHERE g.has_no_turn OR g.is_limited) AS by_any
+        SELECT b.queue, sum(b.jobs) FILTER (WHERE b.has_no_turn) AS by_group,
+               sum(b.jobs) FILTER (WHERE b.has_no_turn OR b.is_limited) AS by_any
         FROM (
-            SELECT f.queue, f.jobs, (f.queue, f.kind) IN (SELECT l.queue, l.kind FROM limited l) AS is_limited,
-                   coalesce(p.job_limit <= (
-                       SELECT count(*) FROM redrive.group_slots s
-                       WHERE s.queue = f.queue AND s.group_key = f.group_key), false) AS has_no_turn
-            FROM (
-                SELECT j.queue, j.kind, j.group_key, count(*) AS jobs
-                FROM first_jobs j
-                WHERE j.place <= cap
-                GROUP BY j.queue, j.kind, j.group_key
-            ) f
-            LEFT JOIN redrive.group_policies p
-                ON p.queue = f.queue AND p.mode IN ('ordered', 'limit') AND f.group_key IS NOT NULL
-        ) g
-        GROUP BY g.queue
+            SELECT w.queue, w.jobs,
+                   (w.queue, w.group_key) IN (SELECT g.queue, g.group_key FROM full_groups g) AS has_no_turn,
+                   (w.queue, w.kind) IN (SELECT l.queue, l.kind FROM limited l) AS is_limited
+            FROM waiting w
+        ) b
+        GROUP BY b.queue
     ),
     -- Kinds with a slot keep their names. The most frequent others take the places that are left.
     named AS (
