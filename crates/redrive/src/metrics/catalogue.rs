@@ -118,7 +118,7 @@ pub const CATALOGUE: &[Metric] = &[
         "Age at which retention deletes or archives open letters; 0 if it never does."),
     // Operations.
     gauge("redrive_workers", &[QUEUE, WORKER_STATE], Source::Operations,
-        "Workers by state. Expired workers have not renewed in time."),
+        "Workers by state, each once for each of its queues. Expired workers have not renewed in time."),
     gauge("redrive_worker_slots", &[QUEUE], Source::Operations,
         "Slots of live workers, which is the number of jobs that can run at once. Slots that queues share count for each of them."),
     gauge("redrive_worker_slots_busy", &[QUEUE], Source::Operations,

@@ -3,7 +3,7 @@
 use crate::admin::CountedSet;
 use crate::dlq::{GroupState, LetterState};
 use crate::job::death_cause::DeathCause;
-use crate::metrics::metric::Label;
+use crate::metrics::metric::{Distrust, Label};
 use crate::worker::chore::Chore;
 
 /// The label value that sums all values beyond a limit.
@@ -87,10 +87,7 @@ pub(super) const COLLECTOR: Label = known(
         "bloat",
     ],
 );
-pub(super) const DOWN_CAUSE: Label = known(
-    "cause",
-    &["unreachable", "schema", "privilege", "collector"],
-);
+pub(super) const DOWN_CAUSE: Label = known("cause", &Distrust::WORDS);
 pub(super) const CHORE: Label = known("chore", &Chore::WORDS);
 pub(super) const METHOD: Label = open("method");
 pub(super) const COUNTED_SET: Label = known("set", &CountedSet::WORDS);

@@ -40,6 +40,20 @@ words! {
     }
 }
 
+words! {
+    /// Why the numbers cannot be trusted: the value of the label `cause`.
+    pub(crate) enum Distrust is "cause" {
+        /// The database did not answer.
+        Unreachable = "unreachable",
+        /// The database has no schema.
+        Schema = "schema",
+        /// The role lacks a privilege.
+        Privilege = "privilege",
+        /// A necessary source could not be read for too long.
+        Collector = "collector",
+    }
+}
+
 impl Source {
     /// The sources that query the database, in reading order.
     pub const DATABASE: [Source; 7] = [

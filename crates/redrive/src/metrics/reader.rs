@@ -12,10 +12,11 @@ use crate::job::wait::MAX_WAIT;
 use crate::metrics::answer::{self, Access};
 use crate::metrics::guard::Guard;
 use crate::metrics::horizon::Horizon;
+use crate::metrics::metric::Distrust;
 use crate::metrics::names::QueueNames;
 use crate::metrics::series::{Key, Series, families, gauge};
 use crate::metrics::source_state::SourceState;
-use crate::metrics::trust::{self, Distrust};
+use crate::metrics::trust;
 use crate::metrics::zero::fill;
 use crate::metrics::{Family, Source, Value};
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use postgres::error::SqlState;
 
 use crate::error::Error;
-use crate::job::words::words;
 use crate::metrics::Source;
+use crate::metrics::metric::Distrust;
 use crate::metrics::source_state::SourceState;
 
 /// Alerts on jobs, letters and workers combine these sources, so each of them is necessary.
@@ -17,20 +17,6 @@ const NECESSARY: [Source; 4] = [
     Source::Letters,
     Source::Operations,
 ];
-
-words! {
-    /// Why the numbers cannot be trusted: the value of the label `cause`.
-    pub(crate) enum Distrust is "cause" {
-        /// The database did not answer.
-        Unreachable = "unreachable",
-        /// The database has no schema.
-        Schema = "schema",
-        /// The role lacks a privilege.
-        Privilege = "privilege",
-        /// A necessary source could not be read for too long.
-        Collector = "collector",
-    }
-}
 
 impl Distrust {
     /// Returns the cause of an error that concerns all sources.
@@ -112,13 +98,5 @@ mod tests {
             Some(Distrust::Collector),
             "nothing was read"
         );
-    }
-
-    #[test]
-    fn the_causes_are_those_of_the_catalogue() {
-        let causes = Distrust::ALL.map(Distrust::as_str);
-        let mut metrics = crate::metrics::CATALOGUE.iter();
-        let down = metrics.find(|metric| metric.name == "redrive_down");
-        assert_eq!(down.expect("in the catalogue").labels[0].values, causes);
     }
 }
