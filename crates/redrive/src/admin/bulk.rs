@@ -134,11 +134,10 @@ impl Jobs<'_> {
 
     /// Counts matching jobs, and waiting ones with this priority.
     fn count_alike(self, filter: &JobFilter, priority: Option<i32>) -> Result<(JobCount, u64)> {
-        filter.refuse_after()?;
         let states: Vec<(JobState, u64, u64)> = self.db.ask_bulk().all(
             "count jobs",
             &sql::COUNT_JOBS,
-            &[&filter.parameter()?, &priority],
+            &[&filter.whole()?, &priority],
         )?;
         let (mut count, mut waiting_alike) = (JobCount::default(), 0);
         for (state, jobs, alike) in states {
@@ -201,42 +200,37 @@ impl Jobs<'_> {
         filter: &JobFilter,
         change: JobChange,
         operator: &Operator,
-        mut go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
+        go_on: impl FnMut(&ChangedJobs) -> ControlFlow<()>,
     ) -> Result<ChangedJobs> {
-        filter.refuse_after()?;
         if let JobChange::SetPriority(priority) = change {
             check_priority(priority)?;
         }
-        let mut left = filter.limit.unwrap_or(u64::MAX);
-        let mut changed = ChangedJobs::default();
         let mut place = None;
-        while left > 0 {
-            let batch = JobBatch {
-                doing: "change jobs",
-                word: change.word(),
-                filter,
-                operator,
-                priority: change.priority(),
-                place,
-                last_place: None,
-                most: left.min(BATCH),
-                ids: Vec::new(),
-                unedited: Vec::new(),
-                edited: Vec::new(),
-            };
-            let done = self.change_batch(&batch, changed.audit)?;
-            if done.place.is_none() {
-                break;
-            }
-            place = done.place;
-            changed.audit = done.audit;
-            left = left.saturating_sub(done.jobs.len() as u64);
-            changed.jobs.extend(done.jobs);
-            if go_on(&changed).is_break() {
-                break;
-            }
-        }
-        Ok(changed)
+        filter.in_batches(
+            BATCH,
+            |changed: &mut ChangedJobs, _, most| -> Result<Option<u64>> {
+                let batch = JobBatch {
+                    doing: "change jobs",
+                    word: change.word(),
+                    filter,
+                    operator,
+                    priority: change.priority(),
+                    place: place.take(),
+                    last_place: None,
+                    most,
+                    ids: Vec::new(),
+                    unedited: Vec::new(),
+                    edited: Vec::new(),
+                };
+                let done = self.change_batch(&batch, changed.audit)?;
+                place = done.place;
+                changed.audit = done.audit;
+                let jobs = done.jobs.len() as u64;
+                changed.jobs.extend(done.jobs);
+                Ok(place.is_some().then_some(jobs))
+            },
+            go_on,
+        )
     }
 
     /// Changes one batch. `audit` is the record of the first one.

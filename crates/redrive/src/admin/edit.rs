@@ -102,28 +102,32 @@ impl Jobs<'_> {
             }
             Ok(ControlFlow::Continue(()))
         })
+        .map(drop)
     }
 
-    /// Calls `visit` with each page, until it breaks.
+    /// Calls `visit` with each page, until it breaks. Returns whether it did.
     fn each_waiting<E: From<Error>>(
         self,
         filter: &JobFilter,
         mut visit: impl FnMut(Page) -> Result<ControlFlow<()>, E>,
-    ) -> Result<(), E> {
-        filter.refuse_after()?;
-        let mut left = filter.limit.unwrap_or(u64::MAX);
+    ) -> Result<bool, E> {
         let mut place = None;
-        while left > 0 {
-            let Some(page) = self.page_of_waiting(filter, place, PAGE.min(left))? else {
-                break;
-            };
-            place = Some(page.to.clone());
-            left = left.saturating_sub(page.jobs.len() as u64);
-            if visit(page)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
+        filter.in_batches(
+            PAGE,
+            |is_stopped: &mut bool, _, most| -> Result<Option<u64>, E> {
+                let Some(page) = self.page_of_waiting(filter, place.take(), most)? else {
+                    return Ok(None);
+                };
+                place = Some(page.to.clone());
+                let jobs = page.jobs.len() as u64;
+                *is_stopped = visit(page)?.is_break();
+                Ok(Some(jobs))
+            },
+            |is_stopped| match is_stopped {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        )
     }
 
     fn page_of_waiting(

@@ -55,11 +55,10 @@ impl Dlq<'_> {
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
     /// statement or does not answer within a minute.
     pub fn count_archived(&self, filter: &LetterFilter) -> Result<u64> {
-        filter.refuse_after()?;
         self.db.ask_bulk().one(
             "count archived letters",
             &sql::COUNT_ARCHIVED,
-            &[&filter.parameter()?],
+            &[&filter.whole()?],
         )
     }
 }

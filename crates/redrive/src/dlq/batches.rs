@@ -2,26 +2,35 @@
 
 use std::ops::ControlFlow;
 
-use crate::error::Error;
+use crate::dlq::filter::{Fields, Filter};
+use crate::error::{Error, Result};
+use crate::job::payload::Json;
 
-/// Runs `batch` with the largest number of rows it may take, and then `go_on`, until `batch` returns
-/// `None` because nothing is left, the limit is used up by the rows that it returns, or `go_on` breaks.
-pub(crate) fn in_batches<D, E: From<Error>>(
-    limit: Option<u64>,
-    size: u64,
-    done: &mut D,
-    mut batch: impl FnMut(&mut D, u64) -> Result<Option<u64>, E>,
-    mut go_on: impl FnMut(&D) -> ControlFlow<()>,
-) -> Result<(), E> {
-    let mut left = limit.unwrap_or(u64::MAX);
-    while left > 0 {
-        let Some(taken) = batch(done, size.min(left))? else {
-            break;
-        };
-        left = left.saturating_sub(taken);
-        if go_on(done).is_break() {
-            break;
+impl<F: Fields> Filter<F> {
+    /// Runs `batch` with the filter and the largest number of rows that it may take, and then `go_on`, until `batch`
+    /// returns `None` because nothing is left, the limit is used up by the rows that it returns, or `go_on` breaks.
+    /// Returns what the batches did.
+    ///
+    /// # Errors
+    /// *Invalid* with [`after`](Filter::after), and those of `batch`.
+    pub(crate) fn in_batches<D: Default, E: From<Error>>(
+        &self,
+        size: u64,
+        mut batch: impl FnMut(&mut D, &Json, u64) -> Result<Option<u64>, E>,
+        mut go_on: impl FnMut(&D) -> ControlFlow<()>,
+    ) -> Result<D, E> {
+        let filter = self.whole()?;
+        let mut done = D::default();
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        while left > 0 {
+            let Some(taken) = batch(&mut done, &filter, size.min(left))? else {
+                break;
+            };
+            left = left.saturating_sub(taken);
+            if go_on(&done).is_break() {
+                break;
+            }
         }
+        Ok(done)
     }
-    Ok(())
 }

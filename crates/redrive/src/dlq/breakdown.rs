@@ -105,12 +105,11 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         property: &LetterProperty,
     ) -> Result<Vec<PropertyCount>> {
-        filter.refuse_after()?;
         self.db.ask_bulk().all(
             "count letters",
             &sql::COUNT_LETTERS_BY,
             &[
-                &filter.parameter()?,
+                &filter.whole()?,
                 &property.field,
                 &property.path.as_ref().map(PayloadPath::names),
                 &MAX_VALUES,

@@ -1,6 +1,7 @@
 //! Delivers letters to a sink outside redrive.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::db::caller::DbCaller;
@@ -159,10 +160,7 @@ impl Dlq<'_> {
         sink: &(impl Sink + ?Sized),
         operator: &Operator,
     ) -> Result<Deliveries> {
-        filter.refuse_after()?;
-        let mut done = Deliveries::default();
         let mut seen: HashSet<JobId> = HashSet::new();
-        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut after = JobId::new(i64::MIN);
         let mut hand = Hand {
             db_caller: self.db.caller("redrive-deliver"),
@@ -170,21 +168,28 @@ impl Dlq<'_> {
             redacted,
         };
         let open = filter.clone().state(crate::dlq::state::LetterState::Open);
-        while left > 0 {
-            let page = self.page_of_ids(&open, after, PAGE.min(left))?;
-            let Some(last) = page.last() else { break };
-            after = *last;
-            left -= page.len() as u64;
-            seen.extend(page.iter().copied());
-            for id in page {
-                match hand.deliver(&open, id, sink, operator)? {
-                    Sent::Delivered => done.delivered.push(id),
-                    Sent::Failed(undelivered) => done.failed.push(undelivered),
-                    Sent::Skipped => done.skipped.push(id),
-                    Sent::Redacted => done.redacted.push(id),
+        let mut done = open.in_batches(
+            PAGE,
+            |done: &mut Deliveries, _, most| -> Result<Option<u64>> {
+                let page = self.page_of_ids(&open, after, most)?;
+                let Some(last) = page.last() else {
+                    return Ok(None);
+                };
+                after = *last;
+                seen.extend(page.iter().copied());
+                let letters = page.len() as u64;
+                for id in page {
+                    match hand.deliver(&open, id, sink, operator)? {
+                        Sent::Delivered => done.delivered.push(id),
+                        Sent::Failed(undelivered) => done.failed.push(undelivered),
+                        Sent::Skipped => done.skipped.push(id),
+                        Sent::Redacted => done.redacted.push(id),
+                    }
                 }
-            }
-        }
+                Ok(Some(letters))
+            },
+            |_| ControlFlow::Continue(()),
+        )?;
         let asked = filter.asked_ids().into_iter().map(JobId::new);
         done.skipped.extend(asked.filter(|id| !seen.contains(id)));
         Ok(done)

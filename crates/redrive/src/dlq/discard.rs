@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use crate::db::sql;
-use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
@@ -101,23 +100,18 @@ impl Dlq<'_> {
         operator: &Operator,
         go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
         let why = operator
             .given_reason()
             .map(|why| clip(why.to_owned(), WHY_BYTES));
-        let mut changed = Changed::default();
         let mut as_of: Option<SystemTime> = None;
-        in_batches(
-            filter.limit,
+        filter.in_batches(
             BATCH,
-            &mut changed,
-            |changed, most| -> Result<Option<u64>> {
+            |changed: &mut Changed, parameter, most| -> Result<Option<u64>> {
                 let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
                     doing,
                     &sql::DISCARD,
                     &[
-                        &parameter,
+                        parameter,
                         &as_of,
                         &most,
                         &why,
@@ -133,8 +127,7 @@ impl Dlq<'_> {
                 }))
             },
             go_on,
-        )?;
-        Ok(changed)
+        )
     }
 
     /// Counts the letters that [`prune`](Dlq::prune) would delete. Changes nothing.

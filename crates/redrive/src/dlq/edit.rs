@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 
 use crate::db::row::row;
 use crate::db::sql;
-use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::dlq::validation_error::{ValidationError, ValidationErrors};
@@ -135,13 +134,13 @@ impl Dlq<'_> {
         let mut done = Edited::default();
         let mut refused = ValidationErrors::default();
         let mut handled: HashSet<i64> = HashSet::new();
-        let ended = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
+        let is_stopped = self.each_editable(filter, |page| -> Result<ControlFlow<()>> {
             handled.extend(page.iter().map(|letter| letter.id.get()));
             self.edit_page(filter, page, edit, operator, &mut done, &mut refused)?;
             refused.fold(self.db)?;
             Ok(go_on(&done))
         })?;
-        if ended.is_continue() {
+        if !is_stopped {
             let asked = filter
                 .asked_ids()
                 .into_iter()
@@ -173,32 +172,30 @@ impl Dlq<'_> {
         .map(drop)
     }
 
-    /// Calls `visit` with each page, until it breaks.
+    /// Calls `visit` with each page, until it breaks. Returns whether it did.
     fn each_editable<E: From<Error>>(
         self,
         filter: &LetterFilter,
         mut visit: impl FnMut(Vec<Editable>) -> Result<ControlFlow<()>, E>,
-    ) -> Result<ControlFlow<()>, E> {
-        filter.refuse_after()?;
+    ) -> Result<bool, E> {
         let mut after = JobId::new(i64::MIN);
-        let mut course = ControlFlow::Continue(());
-        in_batches(
-            filter.limit,
+        filter.in_batches(
             PAGE,
-            &mut course,
-            |course, most| -> Result<Option<u64>, E> {
+            |is_stopped: &mut bool, _, most| -> Result<Option<u64>, E> {
                 let page = self.page_of_editable(filter, after, most)?;
                 let Some(last) = page.last() else {
                     return Ok(None);
                 };
                 after = last.id;
                 let taken = page.len() as u64;
-                *course = visit(page)?;
+                *is_stopped = visit(page)?.is_break();
                 Ok(Some(taken))
             },
-            |course| *course,
-        )?;
-        Ok(course)
+            |is_stopped| match is_stopped {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        )
     }
 
     fn page_of_editable(

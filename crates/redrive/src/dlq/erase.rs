@@ -62,8 +62,7 @@ impl Dlq<'_> {
     /// # Errors
     /// Those of [`erase`](Dlq::erase).
     pub fn erasable(&self, filter: &LetterFilter) -> Result<Erasure> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
+        let parameter = filter.whole()?;
         let places: Vec<(String, u64)> =
             self.db
                 .ask_bulk()
@@ -108,8 +107,7 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(&Erasure) -> ControlFlow<()>,
     ) -> Result<Erasure> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
+        let parameter = filter.whole()?;
         let mut erased = Erasure::default();
         let mut audit: Option<i64> = None;
         loop {

@@ -214,14 +214,16 @@ impl<F: Fields> Filter<F> {
             .map_or(otherwise, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 
+    /// Returns the filter as a parameter of a statement that lists no page.
+    ///
     /// # Errors
     /// *Invalid* if the filter has [`after`](Filter::after).
-    pub(crate) fn refuse_after(&self) -> Result<()> {
+    pub(crate) fn whole(&self) -> Result<Json> {
         match self.after {
             Some(_) => Err(Error::invalid(
                 "`after` selects a page of a list and cannot be used here",
             )),
-            None => Ok(()),
+            None => self.parameter(),
         }
     }
 }
@@ -234,11 +236,6 @@ impl<F: Fields> fmt::Display for Filter<F> {
 }
 
 impl Filter<LetterFields> {
-    /// Returns whether the filter names a queue.
-    pub fn has_queue(&self) -> bool {
-        self.conditions.values.contains_key("queue")
-    }
-
     /// Selects letters in any state. [`or_state`](Filter::or_state) then changes nothing.
     #[must_use]
     pub fn any_state(self) -> LetterFilter {

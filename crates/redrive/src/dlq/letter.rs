@@ -163,13 +163,8 @@ impl Dlq<'_> {
     /// *Invalid* with [`LetterFilter::after`]; otherwise if the database rejects the
     /// statement or does not answer within a minute.
     pub fn count(&self, filter: &LetterFilter) -> Result<LetterCount> {
-        filter.refuse_after()?;
         let ask = self.db.ask_bulk();
-        ask.one(
-            "count letters",
-            &sql::COUNT_LETTERS,
-            &[&filter.parameter()?],
-        )
+        ask.one("count letters", &sql::COUNT_LETTERS, &[&filter.whole()?])
     }
 
     /// Returns one letter.

@@ -44,7 +44,7 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         mut visit: impl FnMut(&[Letter]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        filter.refuse_after()?;
+        filter.whole()?;
         let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut size = FIRST_PAGE;
         let mut after = JobId::new(i64::MIN);

@@ -136,7 +136,7 @@ impl Policy {
     /// # Errors
     /// *Invalid* if the growth is out of range, or if the filter has a limit or `after`.
     pub(crate) fn options(&self) -> Result<Json> {
-        self.letters.refuse_after()?;
+        self.letters.whole()?;
         if self.letters.limit.is_some() {
             return Err(Error::invalid(
                 "a policy limits its letters by its batch, not by its filter",

@@ -13,6 +13,7 @@ mod preview;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::db::sql;
@@ -154,54 +155,51 @@ impl Dlq<'_> {
         options: &RedriveOptions,
         operator: &Operator,
     ) -> Result<Redriven> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
+        filter.whole()?;
         options.check_for(operator)?;
         let blocked = self.blocked(filter, options)?;
-        let mut done = Redriven {
-            unserved: blocked.unserved,
-            gated: blocked.gated,
-            ..Redriven::default()
-        };
-        let mut left = filter.limit.unwrap_or(u64::MAX);
         let mut as_of: Option<SystemTime> = None;
         // Where the batch before ended: a letter that cannot go back is tried once.
         let mut last: Option<(SystemTime, JobId)> = None;
-        while left > 0 {
-            let tried: Vec<(JobId, String, SystemTime, SystemTime)> = self.db.ask_bulk().all(
-                "redrive letters",
-                &sql::REDRIVE,
-                &[
-                    &parameter,
-                    &as_of,
-                    &left.min(BATCH),
-                    &last.map(|(place, _)| place),
-                    &last.map(|(_, id)| id),
-                    &operator.given_reason(),
-                    &operator.by(),
-                    &options.to_queue,
-                    &options.priority.map(i32::from),
-                    &options.max_attempts,
-                    &options.is_forced(),
-                    &options.wait(),
-                ],
-            )?;
-            let Some((id, _, place, moment)) = tried.last() else {
-                break;
-            };
-            (as_of, last) = (Some(*moment), Some((*place, *id)));
-            for (id, result, ..) in tried {
-                match &*result {
-                    "sent" => {
-                        left = left.saturating_sub(1);
-                        done.redriven.push(id);
+        let mut done = filter.in_batches(
+            BATCH,
+            |done: &mut Redriven, parameter, most| -> Result<Option<u64>> {
+                let tried: Vec<(JobId, String, SystemTime, SystemTime)> = self.db.ask_bulk().all(
+                    "redrive letters",
+                    &sql::REDRIVE,
+                    &[
+                        parameter,
+                        &as_of,
+                        &most,
+                        &last.map(|(place, _)| place),
+                        &last.map(|(_, id)| id),
+                        &operator.given_reason(),
+                        &operator.by(),
+                        &options.to_queue,
+                        &options.priority.map(i32::from),
+                        &options.max_attempts,
+                        &options.is_forced(),
+                        &options.wait(),
+                    ],
+                )?;
+                let Some((id, _, place, moment)) = tried.last() else {
+                    return Ok(None);
+                };
+                (as_of, last) = (Some(*moment), Some((*place, *id)));
+                let before = done.redriven.len();
+                for (id, result, ..) in tried {
+                    match &*result {
+                        "sent" => done.redriven.push(id),
+                        // Another operation took it meanwhile, so it matches no more.
+                        "gone" | "not_open" => {}
+                        why => done.skipped.push((id, Skip::of(why))),
                     }
-                    // Another operation took it meanwhile, so it matches no more.
-                    "gone" | "not_open" => {}
-                    why => done.skipped.push((id, Skip::of(why))),
                 }
-            }
-        }
+                Ok(Some((done.redriven.len() - before) as u64))
+            },
+            |_| ControlFlow::Continue(()),
+        )?;
+        (done.unserved, done.gated) = (blocked.unserved, blocked.gated);
         self.add_skips(filter, options, &mut done)?;
         Ok(done)
     }

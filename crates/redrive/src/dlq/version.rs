@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 
 use crate::db::row::row;
 use crate::db::sql;
-use crate::dlq::batches::in_batches;
 use crate::dlq::discard::Changed;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
@@ -95,16 +94,11 @@ impl Dlq<'_> {
         operator: &Operator,
         go_on: impl FnMut(&Changed) -> ControlFlow<()>,
     ) -> Result<Changed> {
-        filter.refuse_after()?;
         let version = number(version)?;
-        let parameter = filter.parameter()?;
         let mut after = JobId::new(i64::MIN);
-        let mut changed = Changed::default();
-        in_batches(
-            filter.limit,
+        filter.in_batches(
             PAGE,
-            &mut changed,
-            |changed, most| -> Result<Option<u64>> {
+            |changed: &mut Changed, parameter, most| -> Result<Option<u64>> {
                 let page = self.page_of_ids(filter, after, most)?;
                 let Some(last) = page.last() else {
                     return Ok(None);
@@ -118,7 +112,7 @@ impl Dlq<'_> {
                         &version,
                         &operator.given_reason(),
                         &operator.by(),
-                        &parameter,
+                        parameter,
                         &changed.audit,
                     ],
                 )?;
@@ -129,8 +123,7 @@ impl Dlq<'_> {
                 Ok(Some(page.len() as u64))
             },
             go_on,
-        )?;
-        Ok(changed)
+        )
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::db::sql;
-use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::Result;
@@ -37,20 +36,15 @@ impl Dlq<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
         let mut audit: Option<i64> = None;
-        let mut deleted = 0;
-        in_batches(
-            filter.limit,
+        filter.in_batches(
             BATCH,
-            &mut deleted,
-            |deleted, most| -> Result<Option<u64>> {
+            |deleted: &mut u64, parameter, most| -> Result<Option<u64>> {
                 let batch: Option<(u64, Option<i64>)> = self.db.ask_bulk().first(
                     "delete archived letters",
                     &sql::DELETE_ARCHIVED,
                     &[
-                        &parameter,
+                        parameter,
                         &most,
                         &operator.by(),
                         &operator.given_reason(),
@@ -64,7 +58,6 @@ impl Dlq<'_> {
                 }))
             },
             |deleted| go_on(*deleted),
-        )?;
-        Ok(deleted)
+        )
     }
 }

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::db::sql;
-use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
 use crate::error::{Error, Result};
@@ -94,20 +93,15 @@ impl Dlq<'_> {
         operator: &Operator,
         go_on: impl FnMut(&Restored) -> ControlFlow<()>,
     ) -> Result<Restored> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
         let mut after = i64::MIN;
-        let mut restored = Restored::default();
-        in_batches(
-            filter.limit,
+        filter.in_batches(
             PAGE,
-            &mut restored,
-            |restored, most| -> Result<Option<u64>> {
+            |restored: &mut Restored, parameter, most| -> Result<Option<u64>> {
                 let page: Vec<(JobId, String, Option<i64>)> = self.db.ask_bulk().all(
                     "restore archived letters",
                     &sql::RESTORE_ARCHIVED,
                     &[
-                        &parameter,
+                        parameter,
                         &after,
                         &most,
                         &(mode == RestoreMode::Preview),
@@ -126,8 +120,7 @@ impl Dlq<'_> {
                 Ok(Some(most))
             },
             go_on,
-        )?;
-        Ok(restored)
+        )
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 
 use crate::db::sql;
-use crate::dlq::batches::in_batches;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Redactions;
 use crate::error::Result;
@@ -81,21 +80,16 @@ impl Redactions<'_> {
         operator: &Operator,
         mut go_on: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<u64> {
-        filter.refuse_after()?;
-        let parameter = filter.parameter()?;
         let mut after = i64::MIN;
         let mut audit: Option<i64> = None;
-        let mut changed = 0;
-        in_batches(
-            filter.limit,
+        filter.in_batches(
             PAGE,
-            &mut changed,
-            |changed, most| -> Result<Option<u64>> {
+            |changed: &mut u64, parameter, most| -> Result<Option<u64>> {
                 let page: Option<(i64, u64, Option<i64>)> = self.db.ask_bulk().first(
                     "redact letters",
                     &sql::REDACT_LETTERS,
                     &[
-                        &parameter,
+                        parameter,
                         &after,
                         &most,
                         &(mode == Mode::Count),
@@ -111,7 +105,6 @@ impl Redactions<'_> {
                 }))
             },
             |changed| go_on(*changed),
-        )?;
-        Ok(changed)
+        )
     }
 }

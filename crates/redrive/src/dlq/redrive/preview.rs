@@ -89,7 +89,7 @@ impl Dlq<'_> {
         filter: &LetterFilter,
         options: &RedriveOptions,
     ) -> Result<RedrivePreview> {
-        filter.refuse_after()?;
+        let parameter = filter.whole()?;
         options.check()?;
         let blocked = self.blocked(filter, options)?;
         let mut preview = RedrivePreview {
@@ -102,7 +102,7 @@ impl Dlq<'_> {
             "count what would be redriven",
             &sql::PREVIEW_REDRIVE,
             &[
-                &filter.parameter()?,
+                &parameter,
                 &options.is_forced(),
                 &options.to_queue,
                 &filter.limit,

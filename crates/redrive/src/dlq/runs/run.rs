@@ -183,7 +183,7 @@ impl Runs<'_> {
         operator: &Operator,
         first: &First,
     ) -> Result<Option<CreatedRun>> {
-        filter.refuse_after()?;
+        let parameter = filter.whole()?;
         let how = &options.letters;
         how.check_for(operator)?;
         let rate = options.rate.per_second()?;
@@ -203,7 +203,7 @@ impl Runs<'_> {
             "create a redrive run",
             &sql::CREATE_RUN,
             &[
-                &filter.parameter()?,
+                &parameter,
                 &operator.given_reason(),
                 &operator.by(),
                 &how.to_queue,
