@@ -7,6 +7,7 @@ use crate::db::session::Session;
 use crate::db::sql;
 use crate::error::Result;
 use crate::pipeline::breaker::{self, BreakerStatus};
+use crate::pipeline::tokens::WHOLE_QUEUE;
 
 /// The cause of a row that is a pause.
 const PAUSE: &str = "pause";
@@ -42,19 +43,12 @@ pub(crate) struct PauseStatus {
 pub(crate) struct LimitStatus {
     /// `queue:` and the queue.
     pub(crate) name: String,
-    /// The jobs that it counts.
-    pub(crate) scope: LimitScope,
+    /// Whether each group has it by itself.
+    pub(crate) each_group: bool,
+    /// The kind. `None`: all jobs of the queue, or of a group.
+    pub(crate) kind: Option<String>,
     /// How soon a job must start once it has a token.
     pub(crate) hold: Duration,
-}
-
-/// The jobs that a rate limit counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LimitScope {
-    /// Those of one kind, or with an empty kind all jobs of the queue.
-    Kind(String),
-    /// Those of each group by themselves.
-    EachGroup,
 }
 
 /// Reads the gates.
@@ -74,14 +68,15 @@ pub(crate) fn read_gates(session: &mut Session) -> Result<Gates> {
                     .map(|ms| Duration::from_millis(ms.max(0).unsigned_abs())),
             }),
             GROUPS => gates.grouped.push(row.get("name")),
-            RATE => gates.limits.push(LimitStatus {
-                name: row.get("name"),
-                scope: match row.get::<_, Vec<String>>("kinds").pop() {
-                    Some(kind) => LimitScope::Kind(kind),
-                    None => LimitScope::EachGroup,
-                },
-                hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
-            }),
+            RATE => {
+                let kind = row.get::<_, Vec<String>>("kinds").pop();
+                gates.limits.push(LimitStatus {
+                    name: row.get("name"),
+                    each_group: kind.is_none(),
+                    kind: kind.filter(|kind| kind != WHOLE_QUEUE),
+                    hold: Duration::from_micros(row.get::<_, i64>("hold_us").unsigned_abs()),
+                });
+            }
             _ => gates.breakers.push(breaker::status(row)?),
         }
     }

@@ -21,7 +21,7 @@ use crate::pipeline::probe::{Probe, ProbeVerdict};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Instant, Mutex};
 use crate::worker::latch::lock;
-pub(crate) use limits::{LocalLimit, LocalLimits};
+pub(crate) use limits::LocalLimits;
 use pause::LocalPause;
 pub(crate) use plan::{ClaimPlan, DueProbe};
 

@@ -1,47 +1,31 @@
 //! The rate limits of the worker's queue. Pure.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::pipeline::gates::{LimitScope, LimitStatus};
+use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::group_tokens::GroupRate;
-use crate::pipeline::tokens::{TokenScope, WHOLE_QUEUE};
+use crate::pipeline::tokens::TokenScope;
 
 /// The rate limits of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LocalLimits {
     /// Those of the queue and of kinds.
-    shared: Arc<[LocalLimit]>,
+    shared: Arc<[LimitStatus]>,
     /// Whether each group has a limit, too.
     pub(crate) groups: GroupRate,
-}
-
-/// A rate limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LocalLimit {
-    /// The kind. `None`: the whole queue.
-    pub(crate) kind: Option<String>,
-    /// How soon a job must start once it has a token.
-    hold: Duration,
 }
 
 impl LocalLimits {
     /// Returns the limits of the queue with the breaker `name`, among those of all queues.
     pub(super) fn of(name: &str, limits: Vec<LimitStatus>) -> LocalLimits {
-        let mut groups = GroupRate::Unlimited;
-        let mut shared = Vec::new();
-        for limit in limits.into_iter().filter(|limit| limit.name == name) {
-            match limit.scope {
-                LimitScope::EachGroup => groups = GroupRate::Limited,
-                LimitScope::Kind(kind) => shared.push(LocalLimit {
-                    kind: (kind != WHOLE_QUEUE).then_some(kind),
-                    hold: limit.hold,
-                }),
-            }
-        }
+        let own = limits.into_iter().filter(|limit| limit.name == name);
+        let (of_groups, shared): (Vec<_>, Vec<_>) = own.partition(|limit| limit.each_group);
         LocalLimits {
             shared: shared.into(),
-            groups,
+            groups: match of_groups.is_empty() {
+                true => GroupRate::Unlimited,
+                false => GroupRate::Limited,
+            },
         }
     }
 
@@ -62,7 +46,7 @@ impl LocalLimits {
 
     /// Returns the limits that need claims apart from those of other jobs, for a worker that handles these
     /// kinds.
-    pub(crate) fn targets(&self, handled: Option<&[String]>) -> impl Iterator<Item = &LocalLimit> {
+    pub(crate) fn targets(&self, handled: Option<&[String]>) -> impl Iterator<Item = &LimitStatus> {
         self.shared
             .iter()
             .filter(move |limit| match (&limit.kind, handled) {
@@ -73,8 +57,8 @@ impl LocalLimits {
 
     /// Returns the limits that concern a job of this kind; `None`: of a kind without a limit.
     pub(crate) fn scope(&self, queue: &Arc<str>, kind: Option<&str>) -> Option<TokenScope> {
-        let concern = |limit: &&LocalLimit| limit.kind.is_none() || limit.kind.as_deref() == kind;
-        let concerned: Vec<&LocalLimit> = self.shared.iter().filter(concern).collect();
+        let concern = |limit: &&LimitStatus| limit.kind.is_none() || limit.kind.as_deref() == kind;
+        let concerned: Vec<&LimitStatus> = self.shared.iter().filter(concern).collect();
         let hold = concerned.iter().map(|limit| limit.hold).min()?;
         let kinds = concerned
             .iter()
@@ -90,12 +74,15 @@ impl LocalLimits {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn limit(name: &str, kind: &str, hold_ms: u64) -> LimitStatus {
         LimitStatus {
             name: name.to_owned(),
-            scope: LimitScope::Kind(kind.to_owned()),
+            each_group: false,
+            kind: (!kind.is_empty()).then(|| kind.to_owned()),
             hold: Duration::from_millis(hold_ms),
         }
     }
@@ -130,7 +117,7 @@ mod tests {
     #[test]
     fn a_limit_of_each_group_needs_no_claims_apart_from_others() {
         let each = |name: &str| LimitStatus {
-            scope: LimitScope::EachGroup,
+            each_group: true,
             ..limit(name, "", 20)
         };
         let limits = LocalLimits::of("queue:q", vec![each("queue:q"), limit("queue:p", "", 20)]);

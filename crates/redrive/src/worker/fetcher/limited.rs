@@ -12,9 +12,10 @@ use crate::pipeline::claim::ClaimedJob;
 use crate::pipeline::claim::demand::Fill;
 use crate::pipeline::claim::group_walk::GroupWalk;
 use crate::pipeline::claim::mark::Scan;
+use crate::pipeline::gates::LimitStatus;
 use crate::pipeline::tokens::{LimitedClaim, TokenScope, claim_with_tokens};
 use crate::sync::Instant;
-use crate::worker::breaker_state::{ClaimPlan, LocalLimit};
+use crate::worker::breaker_state::ClaimPlan;
 use crate::worker::claimer::add;
 use crate::worker::passed_groups::PassedGroups;
 use crate::worker::source::Source;
@@ -32,7 +33,7 @@ const PATIENT: Duration = Duration::from_millis(100);
 
 /// Where the claims of a limit look, and when.
 pub(super) struct LimitedSearch {
-    limit: LocalLimit,
+    limit: LimitStatus,
     source: Source,
     walk: GroupWalk,
     pub(super) passed: PassedGroups,
@@ -111,7 +112,7 @@ impl Fetcher {
     /// Claims jobs under each limit whose turn it is.
     fn claim_limited(&mut self, room: usize, plan: &ClaimPlan) -> Result<Vec<ClaimedJob>> {
         let handled = self.state.config.kinds.clone();
-        let mut limits: Vec<LocalLimit> =
+        let mut limits: Vec<LimitStatus> =
             plan.limits.targets(handled.as_deref()).cloned().collect();
         // None of several limits always comes first.
         let limits_in_all = limits.len().max(1);
@@ -174,7 +175,7 @@ impl Fetcher {
 
     /// Returns where to search: where the last claim of the limit did, unless the limit or the kinds have
     /// changed.
-    fn limited_search(&mut self, limit: &LocalLimit, plan: &ClaimPlan) -> LimitedSearch {
+    fn limited_search(&mut self, limit: &LimitStatus, plan: &ClaimPlan) -> LimitedSearch {
         let (kinds, except): (Option<Arc<[String]>>, Vec<String>) = match &limit.kind {
             None => (self.state.config.kinds.clone(), except(plan)),
             Some(kind) => (Some([kind.clone()].into()), Vec::new()),
