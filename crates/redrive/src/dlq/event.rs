@@ -1,7 +1,7 @@
 //! The events of a letter between its attempts.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::job::payload::JsonText;
 /// An event of a letter, such as a death, a redrive or an edit.
 ///
 /// Newer versions may record events that this version does not know.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct LetterEvent {

@@ -1,7 +1,7 @@
 //! The attempts of a job or letter, as stored and as returned.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::db::column::Column;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::job::payload::JsonText;
 
 /// One attempt in the history of a job or letter.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct AttemptRecord {
     /// The generation: how many times the job had been redriven.

@@ -1,11 +1,11 @@
 //! The past of an exported letter, which a capture of its line keeps.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::dlq::event::LetterEvent;
 use crate::dlq::filter::moment;
-use crate::dlq::history::{AttemptRecord, is_readable};
+use crate::dlq::history::is_readable;
 use crate::dlq::letter::Letter;
 use crate::dlq::state::LetterState;
 use crate::error::{Error, Result};
@@ -84,8 +84,12 @@ impl LetterPast {
             unique_key: letter.unique_key.clone(),
             failure_key: letter.failure_key.clone(),
             redacted: letter.redacted.clone(),
-            history: letter.history.iter().map(attempt).collect(),
-            events: letter.events.iter().map(event).collect(),
+            history: letter
+                .history
+                .iter()
+                .map(|attempt| json!(attempt))
+                .collect(),
+            events: letter.events.iter().map(|event| json!(event)).collect(),
             has_raw: letter.raw.is_some(),
         }
     }
@@ -163,31 +167,6 @@ impl LetterPast {
         }
         Ok(())
     }
-}
-
-/// Returns an attempt as the history of a letter stores it, with every value.
-fn attempt(record: &AttemptRecord) -> Value {
-    json!({
-        "generation": record.generation,
-        "attempt": record.attempt,
-        "outcome": record.outcome,
-        "run_ms": record.run_ms,
-        "ended_at": record.ended_at,
-        "error_class": record.error_class,
-        "error_message": record.error_message,
-        "worker": record.worker,
-        "host": record.host,
-        "version": record.version,
-        "pid": record.pid,
-    })
-}
-
-/// Returns an event as a letter stores it.
-fn event(event: &LetterEvent) -> Value {
-    let mut members: Map<String, Value> = event.about.clone();
-    members.insert("at".to_owned(), json!(event.at));
-    members.insert("event".to_owned(), json!(event.event));
-    Value::Object(members)
 }
 
 #[cfg(test)]
