@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use crate::db::sql;
 use crate::dlq::filter::LetterFilter;
 use crate::dlq::handle::Dlq;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::job::JobId;
 use crate::job::operator::Operator;
 use crate::job::words::words;
@@ -114,51 +114,15 @@ impl Dlq<'_> {
                     return Ok(None);
                 };
                 (after, restored.audit) = (last.get(), *audit);
-                for (id, result, _) in &page {
-                    restored.add(*id, result)?;
+                for (id, result, _) in page {
+                    match &*result {
+                        "restored" => restored.letters.push(id),
+                        reason => restored.left.push((id, reason.parse()?)),
+                    }
                 }
                 Ok(Some(most))
             },
             go_on,
         )
-    }
-}
-
-impl Restored {
-    fn add(&mut self, id: JobId, result: &str) -> Result<()> {
-        let reason = NotRestored::ALL
-            .into_iter()
-            .find(|reason| reason.as_str() == result);
-        match (result, reason) {
-            ("restored", _) => self.letters.push(id),
-            (_, Some(reason)) => self.left.push((id, reason)),
-            (unknown, None) => {
-                return Err(Error::invalid(format!(
-                    "letter {id} was not restored: {unknown}; a newer version of redrive knows this reason"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_result_has_its_place() {
-        let mut restored = Restored::default();
-        let letter = JobId::new(7);
-        restored.add(letter, "restored").expect("a known result");
-        for reason in NotRestored::ALL {
-            restored
-                .add(letter, reason.as_str())
-                .expect("a known reason");
-        }
-        assert_eq!(restored.letters, [letter]);
-        let reasons: Vec<_> = restored.left.iter().map(|(_, reason)| *reason).collect();
-        assert_eq!(reasons, NotRestored::ALL);
-        assert!(restored.add(letter, "painted").is_err());
     }
 }
