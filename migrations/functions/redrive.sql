@@ -2,11 +2,12 @@
 
 -- Sends back up to `max_letters` matching letters, in the order of `redrive_order`, and writes the audit, in the
 -- transaction of the caller. `after_place` and `after_id` are those of the last letter of the batch before; NULL: this is
--- the first. Returns each letter with its place in the order, and `sent` or the result of `refused_letters`.
+-- the first. `as_of` NULL: now; later batches pass what the first one returns, so that a letter that dies again is not sent
+-- twice. Returns each letter with its place in that order, and `sent` or the result of `refused_letters`.
 CREATE OR REPLACE FUNCTION redrive.redrive_letters(
     filter jsonb, as_of timestamptz, max_letters bigint, after_place timestamptz, after_id bigint, reason text, person text,
     to_queue text, priority integer, max_attempts integer, forced boolean, delay_ms bigint
-) RETURNS TABLE (id bigint, result text, place timestamptz)
+) RETURNS TABLE (id bigint, result text, place timestamptz, until timestamptz)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
     -- Read up to `max_letters` in index order. On a table without statistics the planner would rather read
@@ -28,6 +29,7 @@ DECLARE
         'at', clock_timestamp(), 'event', CASE WHEN forced THEN 'forced' ELSE 'redriven' END,
         'by', coalesce(person, session_user), 'reason', nullif(reason, ''), 'queue', to_queue));
 BEGIN
+    as_of := coalesce(as_of, statement_timestamp());
     PERFORM redrive.check_redrive(to_queue, priority, max_attempts, forced, reason, delay_ms);
     -- All that match count, because a caller may redrive them in batches.
     IF EXISTS (SELECT FROM redrive.protections p WHERE p.approve_above IS NOT NULL) THEN
@@ -57,11 +59,12 @@ BEGIN
             WHERE b.result = 'sent');
         all_sent := all_sent + cardinality(sent);
         RETURN QUERY
-        SELECT t.id, coalesce(r.result, 'sent'), t.place
+        SELECT t.id, coalesce(r.result, 'sent'), t.place, as_of
         FROM unnest(chosen[from_place:from_place + 4999], places[from_place:from_place + 4999]) AS t (id, place)
         LEFT JOIN redrive.refused_letters(
             ARRAY(SELECT unnest(chosen[from_place:from_place + 4999]) EXCEPT SELECT unnest(sent)), forced, to_queue) r
-            ON r.id = t.id;
+            ON r.id = t.id
+        ORDER BY t.place, t.id;
     END LOOP;
     IF all_sent > 0 THEN
         PERFORM redrive.record_act('redrive', person, reason, redrive_letters.filter, all_sent,
@@ -89,18 +92,18 @@ CREATE OR REPLACE FUNCTION redrive.redrive(
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*) FILTER (WHERE r.result = 'sent')
-    FROM redrive.redrive_letters($1, statement_timestamp(), $8, NULL, NULL,
+    FROM redrive.redrive_letters($1, NULL, $8, NULL, NULL,
                                  $2, $3, $4, $5, $6, $7, (extract(epoch FROM $9) * 1000)::bigint) r
 $$;
 
 -- Discards up to `max_letters` open or quarantined letters that match a filter and writes the audit, in the
 -- transaction of the caller. With `undo`, it reopens discarded ones; a letter that was quarantined is quarantined again.
--- `audit` is the record of the first batch of the same operation; NULL: this is the first. Returns the letters, and the
--- record of the first batch.
+-- `audit` is the record of the first batch of the same operation; NULL: this is the first. `as_of` is as in
+-- `redrive_letters`. Returns the letters, and the record of the first batch.
 CREATE OR REPLACE FUNCTION redrive.discard_letters(
     filter jsonb, as_of timestamptz, max_letters bigint, reason text, person text, audit bigint DEFAULT NULL,
     undo boolean DEFAULT false
-) RETURNS TABLE (id bigint, audit_id bigint)
+) RETURNS TABLE (id bigint, audit_id bigint, until timestamptz)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -116,6 +119,7 @@ BEGIN
     IF NOT redrive.flag_of('undo', undo) AND coalesce(btrim(reason, E' \t\r\n'), '') = '' THEN
         RAISE EXCEPTION 'redrive: a discard needs a reason' USING ERRCODE = 'invalid_parameter_value';
     END IF;
+    as_of := coalesce(as_of, statement_timestamp());
     chosen := ARRAY(SELECT c FROM redrive.lock_letters(
         discard_letters.filter, CASE WHEN undo THEN '{discarded}' ELSE '{open,quarantined}' END::text[], as_of, max_letters) AS c);
     IF cardinality(chosen) = 0 THEN
@@ -135,7 +139,7 @@ BEGIN
         events = redrive.add_event(l.events, CASE l.state
             WHEN 'quarantined' THEN event || '{"was": "quarantined"}' ELSE event END)
     WHERE l.id = ANY (chosen);
-    RETURN QUERY SELECT u.id, operation FROM unnest(chosen) AS u (id);
+    RETURN QUERY SELECT u.id, operation, as_of FROM unnest(chosen) AS u (id);
 END
 $$;
 
@@ -149,7 +153,7 @@ CREATE OR REPLACE FUNCTION redrive.discard(
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, statement_timestamp(), $4, $2, $3) d
+    FROM redrive.discard_letters($1, NULL, $4, $2, $3) d
 $$;
 
 -- Reopens the discarded letters that match a filter, in the transaction of the caller, and returns their number.
@@ -160,7 +164,7 @@ CREATE OR REPLACE FUNCTION redrive.reopen_discarded(
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT count(*)
-    FROM redrive.discard_letters($1, statement_timestamp(), $4, $2, $3, NULL, true) r
+    FROM redrive.discard_letters($1, NULL, $4, $2, $3, NULL, true) r
 $$;
 
 -- Returns queues and kinds in which jobs wait: the queue is paused (a time but no breaker), a breaker is not closed, or

@@ -136,14 +136,12 @@ files {
     ARCHIVED_BYTES = "dlq" / "archived_bytes";
     CAPTURED_SOURCES = "dlq" / "captured_sources";
     LETTERS = "dlq" / "letters";
-    REDRIVE = "dlq" / "redrive";
     PREVIEW_REDRIVE = "dlq" / "preview_redrive";
     RUNS = "dlq" / "runs";
     RUN_SKIPS = "dlq" / "run_skips";
     RUN_LETTERS = "dlq" / "run_letters";
     LETTER_RUNS = "dlq" / "letter_runs";
     HELD_GROUP = "dlq" / "held_group";
-    DISCARD = "dlq" / "discard";
     COUNT_PRUNABLE = "dlq" / "count_prunable";
     MASK = "dlq" / "mask";
     EDIT_LETTERS = "dlq" / "edit_letters";
@@ -154,7 +152,6 @@ files {
     RETENTION = "dlq" / "retention";
     RETENTION_DUE = "dlq" / "retention_due";
     ARCHIVED_LETTERS = "dlq" / "archived_letters";
-    RESTORE_ARCHIVED = "dlq" / "restore_archived";
     REDACTIONS = "dlq" / "redactions";
     PROTECTIONS = "dlq" / "protections";
     GROUPS = "dlq" / "groups";
@@ -212,6 +209,7 @@ functions {
     COMPACT = compact();
     CAPTURE_LETTERS = capture_letters([jsonb], [bytea]);
     CREATE_RUN = create_run(jsonb, text, text, text, integer, integer, boolean, bigint, integer, bigint, uuid, integer, integer, integer, jsonb, bigint);
+    DISCARD_LETTERS = discard_letters(jsonb, timestamptz, bigint, text, text, bigint, boolean);
     DRIVE_RUN = drive_run(bigint, uuid, bigint, integer, bigint, text, integer, bigint);
     FOLD_LETTERS = fold_letters(integer);
     FOLD_METRICS = fold_metrics(integer);
@@ -254,12 +252,14 @@ functions {
     PAGE_EDITABLE = page_editable(jsonb, bigint, bigint);
     PAGE_LETTERS = page_letters(jsonb, bigint, bigint);
     REDACT_GROUPS = redact_groups();
+    REDRIVE_LETTERS = redrive_letters(jsonb, timestamptz, bigint, timestamptz, bigint, text, text, text, integer, integer, boolean, bigint);
     REDACT_LETTERS = redact_letters(jsonb, bigint, bigint, boolean, text, text, bigint);
     REFUSED = refused_letters([bigint], boolean, text);
     REMOVE_GROUP_RULE = remove_group_rule(bigint, text, text);
     REMOVE_PROTECTION = remove_protection(text, text, text);
     REMOVE_REDACTION = remove_redaction(bigint, text, text);
     REMOVE_RETENTION = remove_retention(text, text, text, text);
+    RESTORE_ARCHIVED = restore_archived(jsonb, bigint, bigint, boolean, text, text, bigint);
     RESTORE_LETTER = restore_letter(bigint, integer, text, text);
     RESTORE_LETTERS = restore_letters([bigint], integer, text, text, jsonb, bigint);
     NEXT_TICK = next_tick();

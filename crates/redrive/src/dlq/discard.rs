@@ -109,7 +109,7 @@ impl Dlq<'_> {
             |changed: &mut Changed, parameter, most| -> Result<Option<u64>> {
                 let moved: Vec<(JobId, i64, SystemTime)> = self.db.ask_bulk().all(
                     doing,
-                    &sql::DISCARD,
+                    &sql::DISCARD_LETTERS,
                     &[
                         parameter,
                         &as_of,

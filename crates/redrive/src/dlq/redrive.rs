@@ -166,7 +166,7 @@ impl Dlq<'_> {
             |done: &mut Redriven, parameter, most| -> Result<Option<u64>> {
                 let tried: Vec<(JobId, String, SystemTime, SystemTime)> = self.db.ask_bulk().all(
                     "redrive letters",
-                    &sql::REDRIVE,
+                    &sql::REDRIVE_LETTERS,
                     &[
                         parameter,
                         &as_of,
