@@ -133,9 +133,3 @@ pub(crate) fn typed(command: &Command) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
-
-/// Checks that cargo has a subcommand, such as `nextest`.
-pub(crate) fn has_subcommand(name: &str, interrupt: &Interrupt) -> Result<bool> {
-    let output = interrupt.output(&mut cargo([name, "--version"]), Duration::from_secs(30))?;
-    Ok(output.is_some_and(|output| output.status.success()))
-}

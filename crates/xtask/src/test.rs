@@ -18,7 +18,7 @@ use clap::{Args, ValueEnum};
 
 use self::changes::{Changes, exactly};
 use self::results::{Failure, Results};
-use crate::cargo::{cargo, git, has_subcommand, target_folder, workspace};
+use crate::cargo::{cargo, git, target_folder, workspace};
 use crate::cluster::{Cluster, Durability};
 use crate::interrupt::Interrupt;
 use crate::postgres::{Binaries, NEWEST, OLDEST};
@@ -313,12 +313,13 @@ impl Runner<'_> {
             (time, result)
         };
         let start = Instant::now();
-        if let [task] = group {
-            let result = self.run(*task);
-            return vec![end(*task, start, result)];
-        }
-        // Several of them need it.
-        if let Err(error) = self.start_server() {
+        // Several of those that share the machine need it.
+        let needs_server = |task: &Task| {
+            group.len() > 1 || matches!(task, Task::Step(Step::Tests | Step::DocTests))
+        };
+        if group.iter().any(needs_server)
+            && let Err(error) = self.start_server()
+        {
             let failed = |task: &Task| end(*task, start, Err(anyhow!("{error:#}")));
             return group.iter().map(failed).collect();
         }
@@ -329,7 +330,7 @@ impl Runner<'_> {
                 .map(|task| {
                     scope.spawn(move || match *task {
                         Task::Step(step) => end(*task, start, runner.run_step(step)),
-                        Task::Version(_) => end(*task, start, Err(anyhow!("it runs alone"))),
+                        Task::Version(major) => end(*task, start, runner.run_on(major)),
                     })
                 })
                 .collect();
@@ -339,18 +340,6 @@ impl Runner<'_> {
             };
             runs.into_iter().map(joined).collect()
         })
-    }
-
-    fn run(&mut self, task: Task) -> Result<String> {
-        match task {
-            Task::Step(step) => {
-                if let Step::Tests | Step::DocTests = step {
-                    self.start_server()?;
-                }
-                self.run_step(step)
-            }
-            Task::Version(major) => self.run_on(major),
-        }
     }
 
     fn run_step(&self, step: Step) -> Result<String> {
@@ -429,7 +418,7 @@ impl Runner<'_> {
             let changes = self.changes.as_ref().context("nothing differs from main")?;
             tests.args(["--filter-expr", &changes.filter(&self.root)?]);
         }
-        let remark = self.judge(tests.args(self.arguments), MAX_FLAKY)?;
+        let remark = self.judge(self.served(tests.args(self.arguments))?)?;
         let repeats = (ALL_REPEATS / touched.len().max(1)).min(REPEATS);
         if touched.is_empty() || repeats < 2 {
             return Ok(remark);
@@ -472,13 +461,13 @@ impl Runner<'_> {
     }
 
     /// Runs the test runner and reads its report. Returns a remark.
-    fn judge(&self, tests: &mut Command, max_flaky: usize) -> Result<String> {
+    fn judge(&self, tests: &mut Command) -> Result<String> {
         let report = self.report();
         if report.exists() {
             fs::remove_file(&report)
                 .with_context(|| format!("cannot remove {}", report.display()))?;
         }
-        let run = self.succeed(self.served(tests)?);
+        let run = self.succeed(tests);
         if !report.exists() {
             // It could not be built, or no test ran.
             return run.map(|()| String::new());
@@ -489,22 +478,18 @@ impl Runner<'_> {
         for failure in &results.flaky {
             println!("    FLAKY {}", describe(failure));
         }
+        let failed: Vec<String> = results.failed.iter().map(describe).collect();
         ensure!(
-            results.failed.is_empty(),
+            failed.is_empty(),
             "{} of {} tests failed\n{}",
-            results.failed.len(),
+            failed.len(),
             results.count,
-            results
-                .failed
-                .iter()
-                .map(describe)
-                .collect::<Vec<_>>()
-                .join("\n")
+            failed.join("\n")
         );
         run?;
         let flaky: Vec<&str> = results.flaky.iter().map(|flaky| &*flaky.test).collect();
         ensure!(
-            flaky.len() <= max_flaky,
+            flaky.len() <= MAX_FLAKY,
             "{} tests passed only at the second try: {}",
             flaky.len(),
             flaky.join(", ")
@@ -521,10 +506,9 @@ impl Runner<'_> {
 
     /// Runs the integration tests on a major version of PostgreSQL and, without a filter, a minute
     /// of chaos.
-    fn run_on(&mut self, major: u32) -> Result<String> {
+    fn run_on(&self, major: u32) -> Result<String> {
         let binaries = Binaries::of_version(major, self.interrupt)?;
-        let default = self.server.take();
-        self.server = Some(Server::start(&binaries, self.interrupt)?);
+        let server = Server::start(&binaries, self.interrupt)?;
         // Tests of the sources do not depend on the server.
         let mut tests = self.tests()?;
         tests.args(["--test", INTEGRATION]).args(self.arguments);
@@ -534,16 +518,14 @@ impl Runner<'_> {
         if !has_dump {
             tests.args(["--skip", "db::restore::"]);
         }
-        let remark = self.judge(&mut tests, MAX_FLAKY);
-        self.server = default;
-        let remark = remark?;
+        let remark = self.judge(server.serve(&mut tests))?;
+        drop(server);
         if self.arguments.is_empty() {
             chaos::check_version(binaries.clone(), self.interrupt)?;
         }
-        let left_out = if has_dump {
-            ""
-        } else {
-            "; restores NOT tested, because there is no pg_dump"
+        let left_out = match has_dump {
+            true => "",
+            false => "; restores NOT tested, because there is no pg_dump",
         };
         Ok(format!("{}: {remark}{left_out}", binaries.version()))
     }
@@ -604,9 +586,7 @@ impl Runner<'_> {
     /// Makes a command use the server of the tests.
     fn served<'c>(&self, command: &'c mut Command) -> Result<&'c mut Command> {
         let server = self.server.as_ref().context("the server was not started")?;
-        command.env("REDRIVE_TEST_DATABASE_URL", &server.superuser);
-        // Overrides the caller's variable, so that no test touches the caller's database.
-        Ok(command.env("DATABASE_URL", &server.examples))
+        Ok(server.serve(command))
     }
 
     /// Copies the server's log to the evidence after a failure. Returns the folder.
@@ -638,12 +618,12 @@ impl Runner<'_> {
 
 /// Without nextest, cargo would run another suite.
 fn require_nextest(interrupt: &Interrupt) -> Result<()> {
-    if has_subcommand("nextest", interrupt)? {
-        return Ok(());
-    }
-    Err(anyhow!(
-        "cargo-nextest is missing; install it: cargo install --locked cargo-nextest, or a binary from https://nexte.st"
-    ))
+    interrupt
+        .stdout(&mut cargo(["nextest", "--version"]), Duration::from_secs(30))
+        .map(drop)
+        .context(
+            "cargo-nextest is missing; install it: cargo install --locked cargo-nextest, or a binary from https://nexte.st",
+        )
 }
 
 /// A failed test with its first lines and the command that repeats it.
@@ -667,6 +647,12 @@ impl Server {
             superuser,
             examples,
         })
+    }
+
+    fn serve<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("REDRIVE_TEST_DATABASE_URL", &self.superuser);
+        // Overrides the caller's variable, so that no test touches the caller's database.
+        command.env("DATABASE_URL", &self.examples)
     }
 }
 
